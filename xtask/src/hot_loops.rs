@@ -28,7 +28,6 @@ const LOOPS: &[(&str, &str)] = &[
     ("call::datagram::server::", "serve"),
     ("call::datagram::client::ClientLoop", "advance"),
     ("relay::threads::", "pass_on"),
-    ("relay::one::", "turn"),
 ];
 
 /// Parts of the names of functions that loops call, but not for every message, and when they are called. A function that is
@@ -48,7 +47,6 @@ const SELDOM: &[(&str, &str)] = &[
     ("::give_up", "a flow ends"),
     ("Worker<P>::connect", "a connection is opened"),
     ("Worker<P>::close", "a connection ends"),
-    ("RelayLoop<H,W,B>::close", "a connection ends"),
     ("Unadmitted::", "a connection from another host shows its ticket"),
     ("ServerFlow::finish_admission", "a connection from another host has shown its ticket"),
     ("ServerWorker::opens", "a connection from another host is admitted"),

@@ -8,9 +8,22 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::flow::Flow;
+use crate::meter::Meter;
 
 /// Opens a socket as [`Party::connect`] does, for any flow and from any thread.
 pub type Opener = Arc<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
+
+/// The result of a call that a party made for a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallResult {
+    /// Bytes were moved.
+    Some {
+        /// Whether the descriptor may be ready for another such call: it was neither emptied nor filled.
+        is_ready: bool,
+    },
+    /// The peer sends no more, or takes nothing more.
+    End,
+}
 
 /// Where an engine's flows come from and where they go.
 ///
@@ -19,6 +32,10 @@ pub type Opener = Arc<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>;
 pub trait Party: Send {
     /// The workload's flow.
     type Flow: Flow + Send + 'static;
+
+    /// Whether the bytes of its flows are moved by calls of the party ([`take`](Party::take) and [`give`](Party::give)), such as
+    /// splice(2), instead of the engine's: only `epoll` has this.
+    const CALLS: bool = false;
 
     /// The next flow that the engine begins with, and its connection if it is joined already. `None`: that
     /// was all.
@@ -45,6 +62,22 @@ pub trait Party: Send {
     /// Asked only of flows that are [`PAIRED`](crate::flow::Flow::PAIRED).
     fn partner(&mut self, _flow: &mut Self::Flow) -> Option<(Self::Flow, Option<OwnedFd>)> {
         None
+    }
+
+    /// Receives for a flow by one call, and counts it.
+    ///
+    /// # Errors
+    /// The kernel's; `WouldBlock` if there is nothing to receive.
+    fn take(&mut self, _flow: &mut Self::Flow, _from: BorrowedFd<'_>, _meter: &mut Meter) -> io::Result<CallResult> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Sends for a flow by one call, and counts it.
+    ///
+    /// # Errors
+    /// The kernel's; `WouldBlock` if there is no room.
+    fn give(&mut self, _flow: &mut Self::Flow, _to: BorrowedFd<'_>, _meter: &mut Meter) -> io::Result<CallResult> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// A flow is done, or the time is up. Its connection comes with it if it is still open.

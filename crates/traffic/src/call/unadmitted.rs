@@ -125,6 +125,7 @@ impl Unadmitted {
     }
 
     /// Whether a connection sent a client's ticket and comes from the clients' host.
+    #[inline(never)]
     pub(super) fn admits(&self, place: &Place, shown: &Shown) -> bool {
         let admits = self.may_enter(place.peer) && self.ticket.admits(shown).is_some();
         // Set once: all connections admitted later come from there too.

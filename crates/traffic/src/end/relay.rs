@@ -22,6 +22,7 @@ use crate::transfer_limit::Bound;
 pub(super) struct RelayEnd {
     setup: Arc<Setup>,
     method: RelayMethod,
+    threads: usize,
     shared: Arc<RelayShared>,
     /// For a relay on an agent's host: only this process sees the load there.
     host: Option<HostProbe>,
@@ -62,13 +63,14 @@ impl RelayEnd {
         };
         let upstream = Upstream::new(upstream.ok_or_else(|| impossible("an address"))?, setup)?;
         enough_files(setup.flows() + further, method.holds(setup.relay_threads()).descriptors, body)?;
+        let threads = relay::threads_of(setup)?;
         let (listener, address) = relay::listen(setup)?;
         if !peer.reply(Reply::Listening(address)) {
             return Ok(None);
         }
         let shared = Arc::new(RelayShared::new(listener, upstream, expected).on(setup, setup.flows() + further));
         let host = setup.far.and_then(|_| HostProbe::watched());
-        Ok(Some(RelayEnd { setup: Arc::clone(setup), method, shared, host }))
+        Ok(Some(RelayEnd { setup: Arc::clone(setup), method, threads, shared, host }))
     }
 }
 
@@ -81,8 +83,8 @@ impl Duty for RelayEnd {
         Roster {
             what: format!("passing bytes on by {} over {}", self.method, self.setup.transport()),
             name: EndRole::Relay.name(),
-            // Threads that it starts inherit its CPU.
-            cpus: vec![self.setup.cpu(EndRole::Relay, 0)],
+            // Threads that one of them starts inherit its CPU.
+            cpus: vec![self.setup.cpu(EndRole::Relay, 0); self.threads],
             fewer: "--flows",
             stack: LARGE_STACK,
             own_tables: false,
@@ -90,8 +92,9 @@ impl Duty for RelayEnd {
         }
     }
 
-    fn hand(&mut self, _thread: usize, _flags: &Flags) -> RelayHand {
-        RelayHand { setup: Arc::clone(&self.setup), shared: Arc::clone(&self.shared) }
+    fn hand(&mut self, thread: usize, _flags: &Flags) -> RelayHand {
+        let others = self.threads > 1;
+        RelayHand { setup: Arc::clone(&self.setup), shared: Arc::clone(&self.shared), thread, others }
     }
 
     fn lasting(&self) -> Lasting {
@@ -113,20 +116,26 @@ impl Duty for RelayEnd {
     }
 }
 
-/// The thread that accepts, or that does everything.
+/// A thread that accepts, or that does everything.
 pub(super) struct RelayHand {
     setup: Arc<Setup>,
     shared: Arc<RelayShared>,
+    thread: usize,
+    /// Whether other threads do the same.
+    others: bool,
 }
 
 impl Hand for RelayHand {
     type Part = Part;
 
     fn carry(self, mut post: Post<Part>) -> Part {
-        let RelayHand { setup, shared } = self;
+        let RelayHand { setup, shared, thread, others } = self;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
-        meter.charge_process();
+        if !others {
+            // With all threads that the method starts.
+            meter.charge_process();
+        }
         meter.tie(post.flags.limit.clone());
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
@@ -137,6 +146,6 @@ impl Hand for RelayHand {
             Ok(engine) => (Some(engine), None),
             Err(fault) => (None, Some(fault)),
         };
-        Part { fault, ..Part::of(meter, vec![(0, FlowReport::default())], engine) }
+        Part { fault, ..Part::of(meter, vec![(thread, FlowReport::default())], engine) }
     }
 }

@@ -9,11 +9,13 @@ mod gso;
 mod memory;
 mod null;
 mod plain;
+mod poller;
 pub mod proof;
 pub(crate) mod timers;
 mod tokio;
 mod uring;
 
+pub(crate) use epoll::{drive_calls, drive_calls_by_ring};
 pub(crate) use memory::Room;
 pub(crate) use tokio::{Door, Stream};
 
@@ -136,6 +138,9 @@ pub fn drive<P: Party>(
     }
     if P::Flow::FORWARDS && !matches!(engine, Engine::Uring(_)) {
         return Err(Fault::Impossible(format!("engine {engine} keeps nothing for another flow: use uring")));
+    }
+    if P::CALLS && !matches!(engine, Engine::Epoll(_)) {
+        return Err(Fault::Impossible(format!("engine {engine} makes its own calls: use epoll")));
     }
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),

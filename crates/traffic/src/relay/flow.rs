@@ -1,7 +1,10 @@
-//! The engine `uring`, in each of its modes, as a relay: two flows, each of which sends the bytes that the other receives.
+//! A relay on an engine: two flows, each of which sends the bytes that the other receives.
 //!
-//! Bytes held for a side are bounded: its partner stops receiving while it holds a buffer or more. The end of a stream is
-//! passed on as such, and a failure as a failure.
+//! With `uring`, in each of its modes, the engine receives and keeps the bytes. A [`CopyMethod`] is driven by `epoll`: it takes
+//! them by a call of its own, and goes to the other flow with the bytes that it holds.
+//!
+//! Bytes held for a side are bounded: its partner stops receiving while it holds a buffer or more, or anything by a method of its
+//! own. The end of a stream is passed on as such, and a failure as a failure.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,11 +16,45 @@ use bytegauge_model::{Engine, EngineReport, RelayMethod};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
-use crate::party::Party;
-use crate::relay::copy_method::Carrying;
+use crate::meter::Meter;
+use crate::party::{CallResult, Party};
+use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
+use crate::setup::Setup;
 
+/// The mechanism that wakes a thread with a method of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WokenBy {
+    /// epoll(7).
+    Epoll,
+    /// Polls of an io_uring.
+    Ring,
+}
+
+/// Relays the connections that the calling thread accepts, by a method of its own; several threads may share a listener.
+pub(super) fn carry_by<H: CopyMethod + 'static>(
+    carrying: Carrying<'_, '_>,
+    woken_by: WokenBy,
+) -> Result<EngineReport, Fault> {
+    let Carrying { shared, setup, cues, meter } = carrying;
+    let mut party = PairParty::<H>::new(shared, setup, 1);
+    let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
+    let station = Station {
+        listener: Some(shared.listener()),
+        buffer_size: 0,
+        epoll_busy_poll_ns: None,
+        abort: cues.abort,
+        stop_requested,
+    };
+    let driven = match woken_by {
+        WokenBy::Epoll => engine::drive_calls(&mut party, station, meter),
+        WokenBy::Ring => engine::drive_calls_by_ring(&mut party, station, meter),
+    };
+    driven.map(|(_, report)| report)
+}
+
+/// Relays connections by the engine of the method's name.
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let impossible = || Fault::Impossible("the relay's method is no engine's".into());
@@ -26,7 +63,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
         return Err(Fault::Missing(reason));
     }
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
-    let mut party = PairParty { shared, held_max: setup.relay_buffer(), left: BTreeMap::new(), number: 0 };
+    let mut party = PairParty::<ByEngine>::new(shared, setup, setup.relay_buffer());
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
     let station = Station {
         listener: Some(shared.listener()),
@@ -56,16 +93,48 @@ pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<Str
     engine::proof::unproven(engine_of(method)?, report)
 }
 
+/// The method of an engine that moves the bytes itself.
+#[derive(Debug)]
+struct ByEngine;
+
+impl CopyMethod for ByEngine {
+    const CALLS: bool = false;
+
+    fn new(_setup: &Setup) -> Result<ByEngine, Fault> {
+        Ok(ByEngine)
+    }
+
+    fn room(&self) -> usize {
+        0
+    }
+
+    fn take(&mut self, _from: BorrowedFd<'_>) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn give(&mut self, _to: BorrowedFd<'_>) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 ///
 /// It owns its state, and hands data to its partner when the driver, which has both, calls for it: no message takes a lock.
-/// The bytes stay in the engine's buffers, from where the partner sends them.
+/// The bytes stay in the engine's buffers, from where the partner sends them, or go over with their method.
 #[derive(Debug)]
-struct Half {
+struct Half<H> {
     number: u64,
     side: usize,
     joined: bool,
     held_max: usize,
+    /// The method of the bytes that it receives, unless its partner has it.
+    takes: Option<H>,
+    /// The partner's, while it holds bytes.
+    gives: Option<H>,
     /// Bytes held for it to send.
     held: usize,
     /// Bytes received since it last handed over.
@@ -88,13 +157,15 @@ struct Half {
     left: bool,
 }
 
-impl Half {
-    fn new(number: u64, side: usize, held_max: usize) -> Half {
+impl<H> Half<H> {
+    fn new(number: u64, side: usize, held_max: usize, method: H) -> Half<H> {
         Half {
             number,
             side,
             joined: side == 0,
             held_max,
+            takes: Some(method),
+            gives: None,
             held: 0,
             fresh: 0,
             partner_held: 0,
@@ -116,16 +187,22 @@ impl Half {
         self.partner_held + self.fresh >= self.held_max
     }
 
+    fn took(&mut self, bytes: usize) {
+        self.fresh += bytes;
+        self.taken += bytes as u64;
+        self.concerns_partner = true;
+    }
+
     /// The bytes received here and sent at the other side.
-    fn passage(&self, partner: &Half) -> Passage {
+    fn passage(&self, partner: &Half<H>) -> Passage {
         Passage { taken: self.taken, given: partner.given, in_order: partner.finished && !self.broken }
     }
 }
 
-impl Flow for Half {
+impl<H: CopyMethod> Flow for Half<H> {
     const PAIRED: bool = true;
 
-    const FORWARDS: bool = true;
+    const FORWARDS: bool = !H::CALLS;
 
     fn want(&mut self, _now_ns: u64) -> Want {
         if self.broken {
@@ -169,9 +246,7 @@ impl Flow for Half {
     }
 
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
-        self.fresh += bytes.len();
-        self.taken += bytes.len() as u64;
-        self.concerns_partner = true;
+        self.took(bytes.len());
         true
     }
 
@@ -195,8 +270,14 @@ impl Flow for Half {
         std::mem::take(&mut self.concerns_partner)
     }
 
-    fn hand_over(&mut self, partner: &mut Half) {
+    fn hand_over(&mut self, partner: &mut Half<H>) {
         let was_held_up = self.is_held_up();
+        if H::CALLS && self.fresh > 0 {
+            partner.gives = self.takes.take();
+        }
+        if H::CALLS && self.held == 0 && self.gives.is_some() {
+            partner.takes = self.gives.take();
+        }
         partner.held += std::mem::take(&mut self.fresh);
         self.partner_held = partner.held;
         partner.partner_held = self.held;
@@ -209,42 +290,91 @@ impl Flow for Half {
 }
 
 /// All connections of a relay.
-struct PairParty<'a> {
+struct PairParty<'a, H> {
     shared: &'a RelayShared,
+    setup: &'a Setup,
     held_max: usize,
+    /// The method of a connection's way back, until its second flow is made.
+    back: Option<H>,
     /// Sides that ended before their partners, with their connections.
-    left: BTreeMap<u64, (Half, Option<OwnedFd>)>,
+    left: BTreeMap<u64, (Half<H>, Option<OwnedFd>)>,
     number: u64,
 }
 
-impl Party for PairParty<'_> {
-    type Flow = Half;
+impl<H: CopyMethod> PairParty<'_, H> {
+    fn new<'a>(shared: &'a RelayShared, setup: &'a Setup, held_max: usize) -> PairParty<'a, H> {
+        PairParty { shared, setup, held_max, back: None, left: BTreeMap::new(), number: 0 }
+    }
 
-    fn first(&mut self) -> Option<(Half, Option<OwnedFd>)> {
+    /// The methods of both ways of an accepted connection.
+    fn welcomed(&self, connection: BorrowedFd<'_>) -> Result<[H; 2], Fault> {
+        self.shared.upstream.welcome(connection)?;
+        Ok([H::new(self.setup)?, H::new(self.setup)?])
+    }
+}
+
+impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
+    type Flow = Half<H>;
+
+    const CALLS: bool = H::CALLS;
+
+    fn first(&mut self) -> Option<(Half<H>, Option<OwnedFd>)> {
         None
     }
 
-    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half> {
+    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half<H>> {
         if !self.shared.admits(connection) {
             return None;
         }
-        if let Err(fault) = self.shared.upstream.welcome(connection) {
-            self.shared.unconnected(fault);
-            return None;
+        match self.welcomed(connection) {
+            Ok([up, down]) => {
+                self.back = Some(down);
+                self.number += 1;
+                Some(Half::new(self.number, 0, self.held_max, up))
+            }
+            Err(fault) => {
+                self.shared.unconnected(fault);
+                None
+            }
         }
-        self.number += 1;
-        Some(Half::new(self.number, 0, self.held_max))
     }
 
-    fn connect(&mut self, _flow: &mut Half) -> io::Result<OwnedFd> {
+    fn connect(&mut self, _flow: &mut Half<H>) -> io::Result<OwnedFd> {
         self.shared.upstream.begin()
     }
 
-    fn partner(&mut self, flow: &mut Half) -> Option<(Half, Option<OwnedFd>)> {
-        Some((Half::new(flow.number, 1, self.held_max), None))
+    fn partner(&mut self, flow: &mut Half<H>) -> Option<(Half<H>, Option<OwnedFd>)> {
+        Some((Half::new(flow.number, 1, self.held_max, self.back.take()?), None))
     }
 
-    fn left(&mut self, flow: Half, connection: Option<OwnedFd>) {
+    #[inline]
+    fn take(&mut self, half: &mut Half<H>, from: BorrowedFd<'_>, meter: &mut Meter) -> io::Result<CallResult> {
+        let Some(method) = &mut half.takes else { return Err(io::ErrorKind::Unsupported.into()) };
+        let n = method.take(from)?;
+        if n == 0 {
+            return Ok(CallResult::End);
+        }
+        meter.count(n, method.room());
+        let is_ready = method.may_leave_some(n);
+        half.took(n);
+        Ok(CallResult::Some { is_ready })
+    }
+
+    #[inline]
+    fn give(&mut self, half: &mut Half<H>, to: BorrowedFd<'_>, meter: &mut Meter) -> io::Result<CallResult> {
+        let Some(method) = &mut half.gives else { return Err(io::ErrorKind::Unsupported.into()) };
+        let held = method.held();
+        let n = method.give(to)?;
+        if n == 0 {
+            return Ok(CallResult::End);
+        }
+        meter.count(n, held);
+        half.sent(n, 0);
+        // A pipe gives in fragments: only the next call shows that the socket is full.
+        Ok(CallResult::Some { is_ready: true })
+    }
+
+    fn left(&mut self, flow: Half<H>, connection: Option<OwnedFd>) {
         let Some((other, other_connection)) = self.left.remove(&flow.number) else {
             self.left.insert(flow.number, (flow, connection));
             return;
@@ -283,7 +413,7 @@ mod tests {
 
     /// Both sides, the bytes that each has received and sent, and whether its engine waits for a request.
     struct FlowPair {
-        halves: [Half; 2],
+        halves: [Half<ByEngine>; 2],
         received: [Vec<u8>; 2],
         sent: [Vec<u8>; 2],
         /// The received bytes that the engine keeps of each.
@@ -293,7 +423,7 @@ mod tests {
 
     impl FlowPair {
         fn new() -> FlowPair {
-            let mut halves = [0, 1].map(|side| Half::new(1, side, MAX));
+            let mut halves = [0, 1].map(|side| Half::new(1, side, MAX, ByEngine));
             halves[1].connected(0);
             FlowPair {
                 halves,

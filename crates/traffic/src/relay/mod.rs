@@ -3,8 +3,8 @@
 //! For an accepted connection the relay opens one to the other side; from then on there are two directions, each with its own
 //! end. An orderly end is passed on as the end of a stream, a failure as a reset. A method defines how bytes are copied: a file
 //! in `methods` and a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
-//! (`threads`) as well as in one thread for all, or one per CPU (`one`); `epoll` is only the latter. `uring` and its other
-//! modes are paired flows on the engine of that name (`flow`).
+//! (`threads`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll` (`flow`), as
+//! `uring` and its other modes are on the engine of that name.
 //!
 //! External programs are looked up in `installed`, and run by an end of their own; those that run already, in `running`.
 //!
@@ -17,8 +17,6 @@ mod flow;
 mod follow;
 mod installed;
 mod methods;
-mod one;
-mod poller;
 mod running;
 mod shared;
 mod socket;
@@ -26,7 +24,7 @@ mod threads;
 
 use std::sync::Arc;
 
-use bytegauge_model::{EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
+use bytegauge_model::{EndRole, EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
 use bytegauge_sys::{affinity, uring};
 
 pub use copy_method::Cues;
@@ -42,10 +40,10 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::plant::Plant;
 use crate::relay::copy_method::{Carrying, CopyMethod};
+use crate::relay::flow::WokenBy;
 use crate::relay::methods::{
     bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, sockmap, splice, std_copy, tokio,
 };
-use crate::relay::poller::{EpollPoller, UringPoller};
 use crate::setup::Setup;
 
 /// Memory that a connection of the relay may take in addition to its sockets, bytes: the buffers and pipes of both directions,
@@ -55,6 +53,19 @@ pub(crate) fn memory(setup: &Setup) -> u64 {
     let direction = (setup.relay_buffer().max(RELAY_BUFFER) as u64).saturating_add(pipe);
     let stacks = setup.relay_method().map_or(0, |method| method.holds(setup.relay_threads()).threads);
     direction.saturating_mul(2).saturating_add(stacks * threads::STACK as u64)
+}
+
+/// Threads that relay by [`carry`], each the connections that it accepts: one, or one for each CPU that they may use.
+///
+/// # Errors
+/// [`Fault::Io`] if the kernel does not tell these CPUs.
+pub fn threads_of(setup: &Setup) -> Result<usize, Fault> {
+    let method = setup.relay_method().filter(|method| method.has_threads());
+    if method.is_none() || setup.relay_threads() != RelayThreads::Cpus || setup.cpu(EndRole::Relay, 0).is_some() {
+        return Ok(1);
+    }
+    let allowed = affinity::allowed_cpus().map_err(Fault::io("asking which CPUs the relay may use"))?;
+    Ok(allowed.len().max(1))
 }
 
 /// Relays connections until the relay is over (`RelayShared::is_over`).
@@ -85,9 +96,9 @@ pub fn carry(
         RelayMethod::Hybrid => by_hand::<hybrid::Hybrid>(carrying),
         RelayMethod::UringSplice => {
             look_ahead::<splice::Splice<false>>(&carrying)?;
-            one::carry::<splice::Splice<false>, UringPoller>(carrying, 1)
+            flow::carry_by::<splice::Splice<false>>(carrying, WokenBy::Ring)
         }
-        RelayMethod::Epoll => one::carry::<read_write::ReadWrite, EpollPoller>(carrying, 1),
+        RelayMethod::Epoll => flow::carry_by::<read_write::ReadWrite>(carrying, WokenBy::Epoll),
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
         }
@@ -118,14 +129,10 @@ fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn by_hand<H: CopyMethod>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     look_ahead::<H>(&carrying)?;
     match carrying.setup.relay_threads() {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
-        RelayThreads::One => one::carry::<H, EpollPoller>(carrying, 1),
-        RelayThreads::Cpus => {
-            let allowed = affinity::allowed_cpus().map_err(Fault::io("asking which CPUs the relay may use"))?;
-            one::carry::<H, EpollPoller>(carrying, allowed.len())
-        }
+        RelayThreads::One | RelayThreads::Cpus => flow::carry_by::<H>(carrying, WokenBy::Epoll),
     }
 }

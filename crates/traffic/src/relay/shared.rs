@@ -79,11 +79,6 @@ impl RelayShared {
         self.door.iter().for_each(|door| door.shuts(self.listener()));
     }
 
-    /// Ends it for all its threads, even if connections still arrive.
-    pub(super) fn gives_up(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
     /// The counts, and the fault if there was one.
     pub fn take_books(&self) -> (RelayReport, Option<Fault>) {
         let mut books = self.books();

@@ -77,12 +77,15 @@ fn for_all(check: impl Fn(&Spec)) {
     }
 }
 
+/// The reads of files by a thread of the relay, if they are counted, and the bytes that its engine copied.
+type RelayCounts = (Option<u64>, u64);
+
 /// A running relay.
 struct Running {
     shared: Arc<RelayShared>,
     stop_requested: Arc<AtomicBool>,
     /// The number of its read(2) calls, if the kernel reports it, and of the bytes that its engine copied.
-    thread: JoinHandle<Result<(Option<u64>, u64), Fault>>,
+    threads: Vec<JoinHandle<Result<RelayCounts, Fault>>>,
     address: Address,
 }
 
@@ -95,18 +98,19 @@ impl Running {
         let (listener, address) = relay::listen(&setup).unwrap();
         let shared = Arc::new(RelayShared::new(listener, Upstream::new(to, &setup).unwrap(), expected));
         let stop_requested = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
-            let (shared, stop_requested) = (Arc::clone(&shared), Arc::clone(&stop_requested));
-            move || {
+        let thread = || {
+            let (shared, stop_requested, setup) = (Arc::clone(&shared), Arc::clone(&stop_requested), setup.clone());
+            std::thread::spawn(move || {
                 let schedule = Schedule { warmup_ns: 0, window_ns: 1, until_stopped: true };
                 let (abort, mut meter) = (AtomicBool::new(false), Meter::start(&schedule, 0));
                 let before = file_reads();
                 let report =
                     relay::carry(&shared, &setup, Cues { abort: &abort, stop_requested: &stop_requested }, &mut meter)?;
                 Ok((file_reads().zip(before).map(|(after, before)| after - before), report.copied_bytes))
-            }
-        });
-        Running { shared, stop_requested, thread, address }
+            })
+        };
+        let threads = (0..relay::threads_of(&setup).unwrap()).map(|_| thread()).collect();
+        Running { shared, stop_requested, threads, address }
     }
 
     /// Over TCP, until it is stopped.
@@ -124,13 +128,15 @@ impl Running {
     /// The same, and how many bytes its engine copied.
     fn tell_all(self) -> ((RelayReport, Option<Fault>), u64) {
         self.stop_requested.store(true, Ordering::Relaxed);
-        let (_, copied) = self.thread.join().unwrap().unwrap();
+        let copied = self.threads.into_iter().map(|thread| thread.join().unwrap().unwrap().1).sum();
         (self.shared.take_books(), copied)
     }
 
     /// Its counts at the end.
     fn finish(self) -> (RelayReport, Option<Fault>) {
-        self.thread.join().unwrap().unwrap();
+        for thread in self.threads {
+            thread.join().unwrap().unwrap();
+        }
         self.shared.take_books()
     }
 }
@@ -167,7 +173,8 @@ fn methods_receive_by_the_call_of_sockets() {
         drop(stream);
         serving.join().unwrap();
         running.stop_requested.store(true, Ordering::Relaxed);
-        let (Some(reads), _) = running.thread.join().unwrap().unwrap() else {
+        let [thread] = <[_; 1]>::try_from(running.threads).unwrap();
+        let (Some(reads), _) = thread.join().unwrap().unwrap() else {
             println!("skipped: no account of calls in /proc/thread-self/io");
             return;
         };
@@ -372,7 +379,7 @@ fn unavailable_pipe_is_a_reason_to_skip() {
         let setup = relay_with(method, |spec| spec.relay_pipe = Some(OrAuto::Is(1 << 32)));
         let (_behind, to) = listener();
         let (running, _) = Running::start(&setup, to);
-        match running.thread.join().unwrap() {
+        match running.threads.into_iter().next().unwrap().join().unwrap() {
             Err(Fault::Missing(reason)) => assert!(reason.contains("less than 2 GiB"), "{reason}"),
             other => panic!("{other:?}"),
         }

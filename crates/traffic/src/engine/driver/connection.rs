@@ -1,8 +1,8 @@
 //! One connection and its flow: handled until it has to wait or its turn is over.
 //!
 //! Flows may come in pairs, as the two connections of a relay: an event at one may change what the other wants. A flow that
-//! reports such a change has its partner called at once, while the data is in the caches. A change in return waits for the
-//! next round, so that two flows never occupy a thread.
+//! reports such a change has its partner called at once, while the data is in the caches, and is called in return; after some
+//! such turns the next one waits for the next round, so that two flows never occupy a thread.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -222,25 +222,24 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         if P::Flow::PAIRED { self.wake_partner(index, now_ns) } else { Ok(()) }
     }
 
-    /// Has a flow's partner called again if the flow's last event concerns it.
+    /// Has a flow's partner called again if the flow's last event concerns it, and the flow itself if its partner's does.
     fn wake_partner(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
-        let slot = &mut self.slots[index as usize];
-        let partner = slot.partner;
-        if partner == NO_PARTNER || !slot.flow.as_mut().is_some_and(Flow::wakes) {
-            return Ok(());
-        }
-        self.tell_partner(index, partner);
-        if self.can_be_woken(partner) {
-            self.timers.clear(partner);
-            self.turn(partner, now_ns)?;
-        }
-        // A change in return waits, or the two could continue for ever.
-        if self.slots[partner as usize].flow.as_mut().is_some_and(Flow::wakes) {
-            self.tell_partner(partner, index);
-            if self.can_be_woken(index) {
-                self.timers.clear(index);
-                self.go_on_later(index);
+        let (mut from, mut to) = (index, self.slots[index as usize].partner);
+        for turn in 0..=TURN_STEPS {
+            if to == NO_PARTNER || !self.slots[from as usize].flow.as_mut().is_some_and(Flow::wakes) {
+                return Ok(());
             }
+            self.tell_partner(from, to);
+            if self.can_be_woken(to) {
+                self.timers.clear(to);
+                if turn == TURN_STEPS {
+                    // Others have their turn first, or the two could continue for ever.
+                    self.go_on_later(to);
+                    return Ok(());
+                }
+                self.turn(to, now_ns)?;
+            }
+            (from, to) = (to, from);
         }
         Ok(())
     }
@@ -318,7 +317,10 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 Want::Both => I::send_or_receive(self, index, &mut now_ns)?,
                 Want::Pause(at_ns) => {
                     self.slots[index as usize].waits = WaitingFor::Moment;
-                    self.timers.set(index, at_ns);
+                    // A flow that only its partner ends needs no timer.
+                    if at_ns < u64::MAX {
+                        self.timers.set(index, at_ns);
+                    }
                     Then::Rest
                 }
                 Want::Connect => self.connect(index, now_ns)?,

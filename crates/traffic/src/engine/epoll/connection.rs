@@ -14,14 +14,17 @@ use crate::engine::driver::{EngineLink, LISTENER, Then, WaitingFor, errno};
 use crate::engine::epoll::EpollLoop;
 use crate::engine::memory::{Kept, Room};
 use crate::engine::plain::Calls;
+use crate::engine::poller::{PollEvent, Poller};
 use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow};
-use crate::party::Party;
+use crate::party::{CallResult, Party};
 
 /// A connection's readiness.
-pub(super) struct Registration {
-    /// The events last requested of epoll; `None` while the descriptor is not registered.
+pub(super) struct Registration<R> {
+    /// The poller's handle; `None` while the descriptor is not registered.
+    pub(super) registration: Option<R>,
+    /// The events last requested of it.
     pub(super) asked: Option<Ready>,
     /// Whether a receive may return bytes.
     readable: bool,
@@ -35,9 +38,10 @@ pub(super) struct Registration {
     pub(super) kept: Kept,
 }
 
-impl Default for Registration {
-    fn default() -> Registration {
+impl<R> Default for Registration<R> {
+    fn default() -> Registration<R> {
         Registration {
+            registration: None,
             asked: None,
             readable: false,
             writable: true,
@@ -49,7 +53,7 @@ impl Default for Registration {
     }
 }
 
-impl EngineLink for Registration {
+impl<R> EngineLink for Registration<R> {
     fn renew(&mut self) {
         let (mut room, mut kept) = (std::mem::take(&mut self.room), std::mem::take(&mut self.kept));
         room.forget();
@@ -62,14 +66,18 @@ impl EngineLink for Registration {
     }
 }
 
-impl<P: Party> EpollLoop<'_, P> {
-    pub(super) fn on_event(&mut self, token: u64, ready: Ready) -> Result<(), Fault> {
+impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
+    pub(super) fn on_event(&mut self, PollEvent { token, ready, is_last }: PollEvent) -> Result<(), Fault> {
         let index = token as u32;
         // The event may be of a connection that was closed after the wait returned.
         if !self.is_current(token) {
             return Ok(());
         }
         let slot = &mut self.slots[index as usize];
+        if is_last {
+            // It is registered again when its flow waits.
+            (slot.link.registration, slot.link.asked) = (None, None);
+        }
         let gone = ready.any(Ready::HANG_UP | Ready::ERROR);
         let (readable, writable) = (gone || ready.any(Ready::READ | Ready::PEER_SHUT), gone || ready.any(Ready::WRITE));
         slot.link.readable |= readable;
@@ -100,18 +108,24 @@ impl<P: Party> EpollLoop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let (false, Some(fd)) = (self.port.mode.edge, &slot.fd) else { return Ok(()) };
         self.report.system_calls += 1;
-        if gone {
-            // Cannot be removed from a registration (epoll_ctl(2)).
-            slot.link.asked = None;
-            self.port.epoll.remove(fd.as_fd())
-        } else {
-            slot.link.asked = Some(Ready::NONE);
-            self.port.epoll.modify(fd.as_fd(), Ready::NONE, token)
+        match slot.link.registration.take_if(|_| gone) {
+            // An event that cannot be removed from a registration (epoll_ctl(2)).
+            Some(registration) => {
+                slot.link.asked = None;
+                self.port.poller.remove(fd.as_fd(), &registration)
+            }
+            None => {
+                slot.link.asked = Some(Ready::NONE);
+                self.port.poller.modify(fd.as_fd(), Ready::NONE, token)
+            }
         }
         .map_err(Fault::io("ignoring a connection"))
     }
 
     pub(super) fn try_to_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        if P::CALLS {
+            return self.give(index, now_ns);
+        }
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
@@ -161,6 +175,9 @@ impl<P: Party> EpollLoop<'_, P> {
     }
 
     pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        if P::CALLS {
+            return self.take(index, now_ns);
+        }
         if !self.port.fresh.is_empty() {
             self.keep_fresh_bytes();
         }
@@ -210,6 +227,74 @@ impl<P: Party> EpollLoop<'_, P> {
             Err(error) => {
                 *now_ns = self.tick();
                 self.fail(index, Doing::Receiving, errno(&error), *now_ns);
+                Ok(Then::Ask)
+            }
+        }
+    }
+
+    /// As [`try_to_send`](Self::try_to_send), by a call of the party.
+    fn give(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        let slot = &mut self.slots[index as usize];
+        let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
+        if !slot.link.writable {
+            self.rest(index, WaitingFor::Send)?;
+            return Ok(Then::Rest);
+        }
+        self.report.system_calls += 1;
+        match self.party.give(flow, fd.as_fd(), self.meter) {
+            Ok(CallResult::Some { is_ready }) => {
+                slot.link.writable = is_ready;
+                Ok(Then::Ask)
+            }
+            Ok(CallResult::End) => {
+                self.fail(index, Doing::Sending, 0, *now_ns);
+                Ok(Then::Ask)
+            }
+            Err(error) => self.not_moved(index, &error, Doing::Sending, now_ns),
+        }
+    }
+
+    /// As [`try_to_receive`](Self::try_to_receive), by a call of the party.
+    fn take(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+        let slot = &mut self.slots[index as usize];
+        let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
+        if !slot.link.readable {
+            self.rest(index, WaitingFor::Receive)?;
+            return Ok(Then::Rest);
+        }
+        self.report.system_calls += 1;
+        match self.party.take(flow, fd.as_fd(), self.meter) {
+            Ok(CallResult::Some { is_ready }) => {
+                slot.link.readable = is_ready || slot.link.ending;
+                Ok(Then::Ask)
+            }
+            Ok(CallResult::End) => {
+                slot.eof = true;
+                *now_ns = self.tick();
+                self.end(index, End::Eof, *now_ns);
+                Ok(Then::Ask)
+            }
+            Err(error) => self.not_moved(index, &error, Doing::Receiving, now_ns),
+        }
+    }
+
+    fn not_moved(&mut self, index: u32, error: &io::Error, doing: Doing, now_ns: &mut u64) -> Result<Then, Fault> {
+        let link = &mut self.slots[index as usize].link;
+        match (error.kind(), doing) {
+            (io::ErrorKind::Interrupted, _) => Ok(Then::Ask),
+            (io::ErrorKind::WouldBlock, Doing::Receiving) => {
+                link.readable = false;
+                self.rest(index, WaitingFor::Receive)?;
+                Ok(Then::Rest)
+            }
+            (io::ErrorKind::WouldBlock, _) => {
+                link.writable = false;
+                self.rest(index, WaitingFor::Send)?;
+                Ok(Then::Rest)
+            }
+            _ => {
+                *now_ns = self.tick();
+                self.fail(index, doing, errno(error), *now_ns);
                 Ok(Then::Ask)
             }
         }
@@ -273,11 +358,12 @@ impl<P: Party> EpollLoop<'_, P> {
         if slot.link.asked == Some(wanted) {
             return Ok(());
         }
-        self.report.system_calls += 1;
-        match slot.link.asked.replace(wanted) {
-            None => self.port.epoll.add(fd.as_fd(), wanted, token),
-            Some(_) => self.port.epoll.modify(fd.as_fd(), wanted, token),
-        }
-        .map_err(Fault::io("waiting for a connection"))
+        self.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
+        slot.link.asked = Some(wanted);
+        let asked = match slot.link.registration {
+            None => self.port.poller.add(fd.as_fd(), wanted, token).map(|made| slot.link.registration = Some(made)),
+            Some(_) => self.port.poller.modify(fd.as_fd(), wanted, token),
+        };
+        asked.map_err(Fault::io("waiting for a connection"))
     }
 }

@@ -1,5 +1,8 @@
 //! The epoll engine: one thread, many connections, system calls when the kernel reports that they will not block.
 //!
+//! A [`Poller`] reports it: epoll(7), or for a relay that asks for it an io_uring. The calls are the engine's, or those of a party
+//! that has calls of its own ([`Party::CALLS`]).
+//!
 //! The listener is level-triggered in every mode and shared with other threads by `EPOLLEXCLUSIVE`; a wake-up accepts one
 //! connection, or all that wait. Connections are level-triggered or edge-triggered ([`connection`]).
 
@@ -11,24 +14,26 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytegauge_model::{EngineReport, EpollMode};
 use bytegauge_sys::buffer::AlignedBuffer;
-use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::epoll::Ready;
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::epoll::connection::Registration;
+use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller};
 use crate::engine::{ACCEPTS_MAX, Station, Stop, is_passing};
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::party::Party;
 
-/// Events taken at one wake-up.
-const EVENTS_MAX: usize = 256;
+/// The mode of a party with calls of its own: those call until a socket is not ready, so one registration lasts.
+const OWN_CALLS: EpollMode = EpollMode { edge: true, batch: true };
 
 /// A set of descriptors, and memory for what is received.
-struct Readiness {
+struct Readiness<B: Poller> {
     mode: EpollMode,
-    epoll: Epoll,
-    events: Events,
+    poller: B,
+    /// That of the listener.
+    listening: Option<B::Registration>,
     /// The receive buffer of all connections.
     buffer: AlignedBuffer,
     /// The part of it that a flow sends back, and the token of its connection.
@@ -36,7 +41,7 @@ struct Readiness {
     fresh_of: u64,
 }
 
-type EpollLoop<'a, P> = Driver<'a, P, Readiness>;
+type EpollLoop<'a, P, B> = Driver<'a, P, Readiness<B>>;
 
 pub(super) fn drive<P: Party>(
     mode: EpollMode,
@@ -44,18 +49,49 @@ pub(super) fn drive<P: Party>(
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
-    let epoll_busy_poll_ns = station.epoll_busy_poll_ns.map(|ns| poll_devices(&epoll, ns)).transpose()?;
+    drive_by::<P, EpollPoller>(mode, party, station, meter)
+}
+
+/// Drives a party with calls of its own, woken by epoll(7).
+///
+/// # Errors
+/// As [`engine::drive`](crate::engine::drive).
+pub(crate) fn drive_calls<P: Party>(
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    drive_by::<P, EpollPoller>(OWN_CALLS, party, station, meter)
+}
+
+/// The same, woken by polls of an io_uring.
+///
+/// # Errors
+/// As [`engine::drive`](crate::engine::drive).
+pub(crate) fn drive_calls_by_ring<P: Party>(
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
+    drive_by::<P, UringPoller>(OWN_CALLS, party, station, meter)
+}
+
+fn drive_by<P: Party, B: Poller>(
+    mode: EpollMode,
+    party: &mut P,
+    station: Station<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), Fault> {
     let port = Readiness {
         mode,
-        epoll,
-        events: Events::with_room(EVENTS_MAX),
-        buffer: AlignedBuffer::new(station.buffer_size.max(1)),
+        poller: B::new(station.epoll_busy_poll_ns)?,
+        listening: None,
+        buffer: AlignedBuffer::new(if P::CALLS { 1 } else { station.buffer_size.max(1) }),
         fresh: 0..0,
         fresh_of: LISTENER,
     };
     let mut driver = Driver::new(port, party, station, meter)?;
-    driver.report.epoll_busy_poll_ns = epoll_busy_poll_ns;
+    driver.report.epoll_busy_poll_ns = driver.port.poller.busy_poll_ns();
     let stopped = driver.drive();
     driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
     let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.room.len()).sum();
@@ -63,55 +99,45 @@ pub(super) fn drive<P: Party>(
     stopped.map(|stop| (stop, driver.report))
 }
 
-/// Has waits poll the devices for a time, and returns the time that the kernel keeps.
-fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, Fault> {
-    let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
-    let in_force = epoll.set_busy_poll(micros).and_then(|()| epoll.busy_poll());
-    in_force.map(|micros| u64::from(micros) * 1000).map_err(|error| {
-        Fault::Missing(format!(
-            "EPIOCSPARAMS={micros}us: {error}: it needs Linux 6.9 or later and CONFIG_NET_RX_BUSY_POLL: leave out \
-             --epoll-busy-poll"
-        ))
-    })
-}
+impl<B: Poller> Port for Readiness<B> {
+    type Link = Registration<B::Registration>;
 
-impl Port for Readiness {
-    type Link = Registration;
-
-    fn adopt<P: Party>(_driver: &mut EpollLoop<'_, P>, fd: &OwnedFd) -> Result<(), Fault> {
+    fn adopt<P: Party>(_driver: &mut EpollLoop<'_, P, B>, fd: &OwnedFd) -> Result<(), Fault> {
         sys_io::set_nonblocking(fd.as_fd(), true).map_err(Fault::io("preparing a connection"))
     }
 
-    fn listen<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
+    fn listen<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), Fault> {
         let Some(listener) = driver.station.listener else { return Ok(()) };
-        driver.report.system_calls += 1;
-        driver
-            .port
-            .epoll
-            .add(listener, Ready::READ | Ready::EXCLUSIVE, LISTENER)
-            .map_err(Fault::io("waiting for connections"))?;
+        driver.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
+        let added = driver.port.poller.add(listener, Ready::READ | Ready::EXCLUSIVE, LISTENER);
+        driver.port.listening = Some(added.map_err(Fault::io("waiting for connections"))?);
         driver.accepting = Accepting::Now;
         Ok(())
     }
 
-    fn watch_alarm<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
-        driver.report.system_calls += 1;
-        let added = driver.port.epoll.add(driver.alarm.as_fd(), Ready::READ | Ready::EDGE, ALARM);
-        added.map_err(Fault::io("waiting for a timer"))
+    fn watch_alarm<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), Fault> {
+        driver.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
+        let added = driver.port.poller.add(driver.alarm.as_fd(), Ready::READ | Ready::EDGE, ALARM);
+        added.map(drop).map_err(Fault::io("waiting for a timer"))
     }
 
-    fn wait<P: Party>(driver: &mut EpollLoop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
+    fn wait<P: Party>(driver: &mut EpollLoop<'_, P, B>, timeout_ns: u64) -> Result<bool, Fault> {
         driver.report.system_calls += 1;
-        match driver.port.epoll.wait(&mut driver.port.events, timeout_ns) {
+        match driver.port.poller.wait(timeout_ns) {
             Ok(0) => {}
             Ok(count) => {
                 driver.report.wakeups += 1;
                 driver.tick();
                 for index in 0..count {
-                    match driver.port.events.at(index) {
-                        (LISTENER, _) => accept(driver)?,
-                        (ALARM, _) => driver.alarm_rang = true,
-                        (token, ready) => driver.on_event(token, ready)?,
+                    match driver.port.poller.at(index) {
+                        PollEvent { token: LISTENER, is_last, .. } => accept(driver, is_last)?,
+                        PollEvent { token: ALARM, is_last, .. } => {
+                            driver.alarm_rang = true;
+                            if is_last {
+                                Readiness::watch_alarm(driver)?;
+                            }
+                        }
+                        event => driver.on_event(event)?,
                     }
                     if !driver.looks_at_the_clock() {
                         return Ok(false);
@@ -120,48 +146,56 @@ impl Port for Readiness {
             }
             // A flag is to be checked.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Fault::Io { doing: "waiting in epoll".into(), source }),
+            Err(source) => return Err(Fault::Io { doing: "waiting for sockets".into(), source }),
         }
         Ok(true)
     }
 
-    fn send<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         driver.try_to_send(index, now_ns)
     }
 
-    fn receive<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn receive<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
         driver.try_to_receive(index, now_ns)
     }
 
-    fn send_or_receive<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send_or_receive<P: Party>(
+        driver: &mut EpollLoop<'_, P, B>,
+        index: u32,
+        now_ns: &mut u64,
+    ) -> Result<Then, Fault> {
         driver.try_both(index, now_ns)
     }
 
-    fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), Fault> {
+    fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), Fault> {
         driver.slots[index as usize].link.writable = false;
         Ok(())
     }
 
-    fn on_rest<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) -> Result<(), Fault> {
+    fn on_rest<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), Fault> {
         driver.request_awaited_events(index)
     }
 
-    fn close<P: Party>(driver: &mut EpollLoop<'_, P>, _index: u32, fd: OwnedFd) {
+    fn close<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, fd: OwnedFd) {
         driver.report.system_calls += 1;
+        if let Some(registration) = &driver.slots[index as usize].link.registration {
+            driver.port.poller.forget(registration);
+        }
         drop(fd);
     }
 
-    fn depart<P: Party>(driver: &mut EpollLoop<'_, P>, index: u32) {
+    fn depart<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) {
         let slot = &mut driver.slots[index as usize];
-        if let (Some(fd), Some(_)) = (&slot.fd, slot.link.asked.take()) {
+        if let (Some(fd), Some(registration)) = (&slot.fd, slot.link.registration.take()) {
             driver.report.system_calls += 1;
+            slot.link.asked = None;
             // A socket that leaves the engine stays open, so it must be removed from the set explicitly.
-            let _ = driver.port.epoll.remove(fd.as_fd());
+            let _ = driver.port.poller.remove(fd.as_fd(), &registration);
         }
         driver.give_up(index);
     }
 
-    fn finish<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
+    fn finish<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), Fault> {
         for index in 0..driver.slots.len() {
             driver.leave(index as u32);
         }
@@ -169,8 +203,12 @@ impl Port for Readiness {
     }
 }
 
-fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
+/// Accepts connections; if the listener's registration `is_over`, makes another one.
+fn accept<P: Party, B: Poller>(driver: &mut EpollLoop<'_, P, B>, is_over: bool) -> Result<(), Fault> {
     let Some(listener) = driver.station.listener else { return Ok(()) };
+    if is_over {
+        driver.port.listening = None;
+    }
     let most = if driver.port.mode.batch { ACCEPTS_MAX } else { 1 };
     let mut accepted = 0;
     while accepted < most {
@@ -182,8 +220,10 @@ fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
             }
             Err(error) if socket::is_exhausted(&error) => {
                 // A registered listener would be reported again at once, for ever.
-                driver.report.system_calls += 1;
-                driver.port.epoll.remove(listener).map_err(Fault::io("pausing to accept"))?;
+                if let Some(registration) = driver.port.listening.take() {
+                    driver.report.system_calls += 1;
+                    driver.port.poller.remove(listener, &registration).map_err(Fault::io("pausing to accept"))?;
+                }
                 driver.pause_accepting();
                 break;
             }
@@ -194,5 +234,5 @@ fn accept<P: Party>(driver: &mut EpollLoop<'_, P>) -> Result<(), Fault> {
     }
     driver.report.accepted += accepted;
     driver.report.accepted_at_once = driver.report.accepted_at_once.max(accepted);
-    Ok(())
+    if is_over && driver.accepting == Accepting::Now { Readiness::listen(driver) } else { Ok(()) }
 }

@@ -1,9 +1,11 @@
 //! Wakes a thread that carries many connections: by epoll(7), or by multishot polls of an io_uring.
+//!
+//! System calls move the bytes all the same: the engine whose operations are those of a ring is `uring`.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::epoll::{Epoll, Events, NO_TIMEOUT, Ready};
 use bytegauge_sys::uring::{self, Event, OpId, RingSetup, Wait};
 
 use crate::fault::Fault;
@@ -30,11 +32,16 @@ pub(super) trait Poller: Sized {
     /// Whether adding a descriptor is a system call of its own.
     const ADDING_IS_A_CALL: bool;
 
-    /// A poller without descriptors.
+    /// A poller without descriptors, whose waits poll the devices for a time (`EPIOCSPARAMS`), nanoseconds.
     ///
     /// # Errors
     /// [`Fault::Missing`] or [`Fault::Io`] if there can be none.
-    fn new() -> Result<Self, Fault>;
+    fn new(busy_poll_ns: Option<u64>) -> Result<Self, Fault>;
+
+    /// That time as the kernel keeps it.
+    fn busy_poll_ns(&self) -> Option<u64> {
+        None
+    }
 
     /// Reports a descriptor from now on.
     ///
@@ -42,10 +49,22 @@ pub(super) trait Poller: Sized {
     /// The kernel's.
     fn add(&mut self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<Self::Registration>;
 
-    /// Stops reporting a descriptor. To be called before it is closed.
-    fn remove(&mut self, registration: &Self::Registration);
+    /// Reports a descriptor for other events from now on.
+    ///
+    /// # Errors
+    /// The kernel's; a poller of edges only has no such call.
+    fn modify(&mut self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()>;
 
-    /// Waits at most `timeout_ns`: the number of events found.
+    /// Stops reporting a descriptor that stays open.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn remove(&mut self, fd: BorrowedFd<'_>, registration: &Self::Registration) -> io::Result<()>;
+
+    /// A descriptor is about to be closed.
+    fn forget(&mut self, registration: &Self::Registration);
+
+    /// Waits at most `timeout_ns`, at [`NO_TIMEOUT`] without limit: the number of events found.
     ///
     /// # Errors
     /// The kernel's, interruptions included.
@@ -59,6 +78,7 @@ pub(super) trait Poller: Sized {
 pub(super) struct EpollPoller {
     epoll: Epoll,
     events: Events,
+    busy_poll_ns: Option<u64>,
 }
 
 impl Poller for EpollPoller {
@@ -66,16 +86,29 @@ impl Poller for EpollPoller {
 
     const ADDING_IS_A_CALL: bool = true;
 
-    fn new() -> Result<EpollPoller, Fault> {
+    fn new(busy_poll_ns: Option<u64>) -> Result<EpollPoller, Fault> {
         let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
-        Ok(EpollPoller { epoll, events: Events::with_room(EVENTS_MAX) })
+        let busy_poll_ns = busy_poll_ns.map(|ns| poll_devices(&epoll, ns)).transpose()?;
+        Ok(EpollPoller { epoll, events: Events::with_room(EVENTS_MAX), busy_poll_ns })
+    }
+
+    fn busy_poll_ns(&self) -> Option<u64> {
+        self.busy_poll_ns
     }
 
     fn add(&mut self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
         self.epoll.add(fd, ready, token)
     }
 
-    fn remove(&mut self, (): &()) {
+    fn modify(&mut self, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
+        self.epoll.modify(fd, ready, token)
+    }
+
+    fn remove(&mut self, fd: BorrowedFd<'_>, (): &()) -> io::Result<()> {
+        self.epoll.remove(fd)
+    }
+
+    fn forget(&mut self, (): &()) {
         // A closed descriptor leaves the set by itself.
     }
 
@@ -90,6 +123,18 @@ impl Poller for EpollPoller {
     }
 }
 
+/// Has waits poll the devices for a time, and returns the time that the kernel keeps.
+fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, Fault> {
+    let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
+    let in_force = epoll.set_busy_poll(micros).and_then(|()| epoll.busy_poll());
+    in_force.map(|micros| u64::from(micros) * 1000).map_err(|error| {
+        Fault::Missing(format!(
+            "EPIOCSPARAMS={micros}us: {error}: it needs Linux 6.9 or later and CONFIG_NET_RX_BUSY_POLL: leave out \
+             --epoll-busy-poll"
+        ))
+    })
+}
+
 /// Polls of an io_uring: an added descriptor is submitted with the next wait, so that only waiting is a system call.
 pub(super) struct UringPoller {
     ring: uring::Ring,
@@ -101,7 +146,7 @@ impl Poller for UringPoller {
 
     const ADDING_IS_A_CALL: bool = false;
 
-    fn new() -> Result<UringPoller, Fault> {
+    fn new(_busy_poll_ns: Option<u64>) -> Result<UringPoller, Fault> {
         let setup = RingSetup { entries: 1024, completions: 8192, poll_idle_ms: None };
         let ring = uring::Ring::open(&setup)?;
         Ok(UringPoller { ring, found: Vec::new() })
@@ -111,14 +156,24 @@ impl Poller for UringPoller {
         Ok(self.ring.poll(token, fd, ready))
     }
 
-    fn remove(&mut self, registration: &OpId) {
+    fn modify(&mut self, _fd: BorrowedFd<'_>, _ready: Ready, _token: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove(&mut self, _fd: BorrowedFd<'_>, registration: &OpId) -> io::Result<()> {
+        self.ring.cancel(*registration);
+        Ok(())
+    }
+
+    fn forget(&mut self, registration: &OpId) {
         // A poll keeps the socket open.
         self.ring.cancel(*registration);
     }
 
     fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
         self.found.clear();
-        let waited = self.ring.wait(u32::from(timeout_ns > 0), Some(timeout_ns))?;
+        let limit_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
+        let waited = self.ring.wait(u32::from(timeout_ns > 0), limit_ns)?;
         while let Some(completion) = self.ring.reap() {
             let Event::Polled(ready) = completion.event else { continue };
             let is_last = !completion.more;
