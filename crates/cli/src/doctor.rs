@@ -1,6 +1,6 @@
-//! `doctor`: what of this machine disturbs measurements or slows sockets, each with the command that mends it.
+//! `doctor`: sources of noise and slow sockets on this machine, each with the command that fixes it.
 //!
-//! Judged by facts that were read; only looks, for a few seconds, and changes nothing.
+//! Observes the machine for a few seconds and changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,22 +21,22 @@ use serde::Serialize;
 use crate::exit::{DONE, Failure, INCONCLUSIVE};
 use crate::{args, print, stored, terminal};
 
-/// How long the machine is looked at unless the user says. What the host takes comes and goes: a session meets a minute of it.
+/// Default of `--time`. CPU steal varies: a session measures for longer.
 const LOOK: Nanos = Nanos(3_000_000_000);
 
-/// How long it is looked at where the screen is waited for.
+/// Observation time where the user waits for a screen.
 const GLANCE: Nanos = Nanos(500_000_000);
 
-/// A look that is shorter sees too few ticks of the kernel's counters, of 10 ms each.
+/// Shorter observations see too few ticks of the kernel's counters, of 10 ms each.
 const LOOK_MIN: Nanos = Nanos(100_000_000);
 
-/// A longer one is a session's business.
+/// The longest observation; a session covers more.
 const LOOK_MAX: Nanos = Nanos(600_000_000_000);
 
-/// From this share of the CPUs on it is told that the host takes them.
+/// CPU steal is reported from this share of the CPUs on.
 const STEAL: f64 = 0.01;
 
-/// From so many CPUs' worth on it is told that others use them.
+/// Other programs are reported from this CPU use on, in CPUs.
 const BUSY: f64 = 0.2;
 
 /// Programs that are named.
@@ -48,50 +48,49 @@ const BUSIEST_MIN: f64 = 0.05;
 /// Open files that a thousand connections with both ends in one process need, and some.
 const FILES: u64 = 4096;
 
-/// `SO_RCVBUF` that a program may well ask for, bytes.
+/// `SO_RCVBUF` that programs commonly request, bytes.
 const SOCKET_BUFFER: u64 = 4 << 20;
 
 /// Connections that come at once to a server that is loaded.
 const BACKLOG: u64 = 4096;
 
-/// What stands before the words of a finding: its mark and its name.
+/// Columns of the mark and the name of a finding.
 const INDENT: usize = 15;
 
 /// A finding needs this much room on any screen.
 const WORDS_MIN: usize = 30;
 
-/// What is found of one thing.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Symptom {
-    /// What was looked at.
+    /// The subject.
     name: &'static str,
-    /// `good`; `mend`, where the command mends it, or says what is to be asked of whom; or `told` where it does no harm or
-    /// nothing is known.
+    /// `good`; `fix`: the command fixes it, or the text names who can; `info`: harmless or unknown.
     state: &'static str,
-    /// What was found, and why it matters.
+    /// The fact, and why it matters.
     found: String,
-    /// What mends it from here.
+    /// The command that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
 
-/// What the judgement needs beside the environment.
+/// Observed facts that the environment does not contain.
 #[derive(Clone, Debug, Default)]
 struct Facts {
-    /// How long was looked at what the CPUs did.
+    /// Observation time.
     looked: Nanos,
     /// Share of the CPUs that the hypervisor took.
     steal: Option<f64>,
     /// The same since the machine was started.
     steal_since_boot: Option<f64>,
-    /// CPUs' worth of work of others.
+    /// CPU use of other programs, in CPUs.
     busy: Option<f64>,
-    /// Who of them did most of it: the name, the process and its CPUs' worth, the busiest first.
+    /// The busiest of them: name, process and CPU use, the busiest first.
     busiest: Vec<(String, u32, f64)>,
     files: Option<Limit>,
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
-    /// Whether a filter refuses io_uring, whatever the sysctl says.
+    /// Whether a filter refuses io_uring although the sysctl allows it.
     is_ring_filtered: bool,
 }
 
@@ -109,33 +108,33 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
         Some("json") => terminal::print_json(&serde_json::json!(symptoms)),
         _ => terminal::print(&shown(&environment, &symptoms, stored::columns().unwrap_or(usize::MAX))),
     }
-    let mends = symptoms.iter().any(|symptom| symptom.state == "mend");
-    Ok(if mends && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
+    let is_bad = symptoms.iter().any(|symptom| symptom.state == "fix");
+    Ok(if is_bad && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
 }
 
-/// What should be mended first, in a line each of at most so many characters.
+/// The first findings to fix, one in each line of at most `width` characters.
 pub fn worst(width: usize) -> Vec<String> {
     let symptoms = symptoms(&MachineEnvironment::read(), &facts(GLANCE));
-    let mend: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == "mend").collect();
+    let to_fix: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.state == "fix").collect();
     let mut lines = Vec::new();
-    for symptom in mend.iter().take(2) {
-        let line = format!("MEND   {}: {}", symptom.name, symptom.found);
+    for symptom in to_fix.iter().take(2) {
+        let line = format!("Fix    {}: {}", symptom.name, symptom.found);
         lines.push(print::whole_words(&line, width));
     }
-    if !mend.is_empty() {
-        lines.push(format!("       bytegauge doctor tells how ({} to mend)", mend.len()));
+    if !to_fix.is_empty() {
+        lines.push(format!("       bytegauge doctor shows the commands ({} to fix)", to_fix.len()));
     }
     lines
 }
 
-/// The findings in lines of at most so many characters; commands stand in one line, so that they can be copied.
+/// The findings in lines of at most `width` characters; commands are in one line, so that they can be copied.
 fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -> String {
     let kernel = environment.kernel_release.as_deref().unwrap_or("an unknown kernel");
     let mut out = format!("bytegauge doctor · Linux {kernel}\n\n");
     for symptom in symptoms {
         let mark = match symptom.state {
             "good" => "✓",
-            "mend" => "✗",
+            "fix" => "✗",
             _ => "·",
         };
         let lines = wrap(&symptom.found, width.saturating_sub(INDENT).max(WORDS_MIN));
@@ -145,10 +144,10 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
         }
         out.extend(symptom.command.iter().map(|command| format!("  {:<12} $ {command}\n", "")));
     }
-    let mends = symptoms.iter().filter(|symptom| symptom.state == "mend").count();
-    out.push_str(&match mends {
-        0 => "\nnothing to mend\n".to_owned(),
-        mends => format!("\n{mends} to mend (✗); commands with sysctl last until the next boot\n"),
+    let count = symptoms.iter().filter(|symptom| symptom.state == "fix").count();
+    out.push_str(&match count {
+        0 => "\nnothing to fix\n".to_owned(),
+        count => format!("\n{count} to fix (✗); commands with sysctl last until the next boot\n"),
     });
     out
 }
@@ -180,7 +179,7 @@ fn facts(length: Nanos) -> Facts {
     }
 }
 
-/// Who used most of the CPUs between two moments, this program apart. Whoever began or ended meanwhile is not seen.
+/// The busiest other processes between two moments, without those that began or ended in between.
 fn busiest(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, elapsed_ns: f64) -> Vec<(String, u32, f64)> {
     let others = after.iter().filter(|(pid, _)| **pid != std::process::id());
     let used = others.filter_map(|(pid, ns)| Some((*pid, ns.saturating_sub(*before.get(pid)?) as f64 / elapsed_ns)));
@@ -212,43 +211,43 @@ fn good(name: &'static str, found: impl Into<String>) -> Symptom {
     Symptom { name, state: "good", found: found.into(), command: None }
 }
 
-fn told(name: &'static str, found: impl Into<String>) -> Symptom {
-    Symptom { name, state: "told", found: found.into(), command: None }
+fn info(name: &'static str, found: impl Into<String>) -> Symptom {
+    Symptom { name, state: "info", found: found.into(), command: None }
 }
 
-fn mend(name: &'static str, found: impl Into<String>, command: impl Into<String>) -> Symptom {
-    Symptom { name, state: "mend", found: found.into(), command: Some(command.into()) }
+fn fix(name: &'static str, found: impl Into<String>, command: impl Into<String>) -> Symptom {
+    Symptom { name, state: "fix", found: found.into(), command: Some(command.into()) }
 }
 
 fn governor(environment: &MachineEnvironment) -> Option<Symptom> {
     const NAME: &str = "governor";
     Some(match environment.cpu.governor.as_deref() {
         Some("performance") => good(NAME, "performance"),
-        Some(other) => mend(
+        Some(other) => fix(
             NAME,
             format!("{other}: the clock changes while a trial runs"),
             "echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         ),
-        None => told(NAME, "not to be seen here, as in most virtual machines"),
+        None => info(NAME, "not visible here, as in most virtual machines"),
     })
 }
 
 fn steal(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "steal";
     let share = facts.steal?;
-    // A few seconds are soon over: a session, which looks all along, may well have met some.
+    // A few seconds can be without steal although a session had some.
     let since_boot = facts.steal_since_boot.map_or_else(String::new, |share| format!(", {} since boot", tenths(share)));
     let found = format!("the host took {} of the CPUs in these {}{since_boot}", tenths(share), facts.looked);
     Some(match share {
         share if share >= STEAL => {
-            let says = "nothing mends that from here: ask whoever runs the host for CPUs of your own, or measure at another hour";
-            Symptom { command: None, ..mend(NAME, format!("{found}; {says}"), "") }
+            let advice = "only the owner of the host can give you dedicated CPUs; or measure at another hour";
+            Symptom { command: None, ..fix(NAME, format!("{found}; {advice}"), "") }
         }
         _ => good(NAME, found),
     })
 }
 
-/// `0.3 %`; what is not nothing does not read so.
+/// `0.3 %`; a small share is not shown as 0.
 fn tenths(share: f64) -> String {
     match share {
         share if share > 0.0 && share < 0.0005 => "< 0.1 %".into(),
@@ -267,7 +266,7 @@ fn busy(facts: &Facts) -> Option<Symptom> {
                 few if few.is_empty() => "see which".to_owned(),
                 named => named,
             };
-            mend(NAME, format!("{found}: {which}; end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
+            fix(NAME, format!("{found}: {which}; end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
         }
         _ => good(NAME, found),
     })
@@ -275,9 +274,9 @@ fn busy(facts: &Facts) -> Option<Symptom> {
 
 fn quota(environment: &MachineEnvironment) -> Option<Symptom> {
     let limit = environment.cgroup_cpu.as_ref()?.limit_cpus?;
-    Some(told(
+    Some(info(
         "control group",
-        format!("at most {limit:.2} CPUs: who uses more is stopped for milliseconds; give the container more"),
+        format!("at most {limit:.2} CPUs: a program that uses more is stopped for milliseconds; give the container more"),
     ))
 }
 
@@ -289,20 +288,20 @@ fn mitigations(environment: &MachineEnvironment) -> Option<Symptom> {
         return None;
     }
     let off = "mitigations=off at boot only where all code is trusted";
-    Some(told("mitigations", format!("{active} on, {open} open ({off})")))
+    Some(info("mitigations", format!("{active} on, {open} open ({off})")))
 }
 
 fn files(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "open files";
     let Limit { soft, hard } = facts.files?;
     Some(match () {
-        () if hard < FILES => mend(
+        () if hard < FILES => fix(
             NAME,
             format!("{hard} at most: too few for a thousand connections"),
             format!("sudo prlimit --pid $$ --nofile={FILES}:{FILES}    # or LimitNOFILE= of the service"),
         ),
         () if soft < FILES => {
-            told(NAME, format!("{soft}, raised to {hard} while measuring; your program has to do so too"))
+            info(NAME, format!("{soft}, raised to {hard} for measurements; your program has to raise it too"))
         }
         () => good(NAME, format!("{soft}")),
     })
@@ -314,9 +313,9 @@ fn socket_buffers(environment: &MachineEnvironment) -> Option<Symptom> {
     let (read, write) = (network.rmem_max_bytes?, network.wmem_max_bytes?);
     let kib = |bytes: u64| bytes / 1024;
     Some(match read.min(write) {
-        least if least < SOCKET_BUFFER => mend(
+        least if least < SOCKET_BUFFER => fix(
             NAME,
-            format!("SO_RCVBUF is cut at {} KiB, SO_SNDBUF at {} KiB, whatever is asked for", kib(read), kib(write)),
+            format!("SO_RCVBUF is limited to {} KiB, SO_SNDBUF to {} KiB", kib(read), kib(write)),
             format!("sudo sysctl -w net.core.rmem_max={SOCKET_BUFFER} net.core.wmem_max={SOCKET_BUFFER}"),
         ),
         _ => good(NAME, format!("SO_RCVBUF up to {} KiB, SO_SNDBUF up to {} KiB", kib(read), kib(write))),
@@ -327,9 +326,9 @@ fn backlog(facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "backlog";
     let most = facts.backlog?;
     Some(match most {
-        most if most < BACKLOG => mend(
+        most if most < BACKLOG => fix(
             NAME,
-            format!("{most} connections may wait, whatever listen(2) is told"),
+            format!("listen(2) allows {most} waiting connections at most"),
             format!("sudo sysctl -w net.core.somaxconn={BACKLOG}"),
         ),
         most => good(NAME, format!("up to {most} connections may wait")),
@@ -339,14 +338,14 @@ fn backlog(facts: &Facts) -> Option<Symptom> {
 fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Symptom> {
     const NAME: &str = "io_uring";
     Some(match environment.io_uring_disabled? {
-        0 if facts.is_ring_filtered => told(
+        0 if facts.is_ring_filtered => info(
             NAME,
             "refused by a filter of this container or sandbox: allow io_uring_setup, io_uring_enter and io_uring_register \
              there (podman, docker: --security-opt seccomp=unconfined)",
         ),
         0 => good(NAME, "allowed"),
-        1 => mend(NAME, "allowed for one group alone", "sudo sysctl -w kernel.io_uring_disabled=0"),
-        _ => mend(NAME, "switched off", "sudo sysctl -w kernel.io_uring_disabled=0"),
+        1 => fix(NAME, "allowed for one group only", "sudo sysctl -w kernel.io_uring_disabled=0"),
+        _ => fix(NAME, "switched off", "sudo sysctl -w kernel.io_uring_disabled=0"),
     })
 }
 
@@ -360,7 +359,7 @@ fn options_over_loopback() -> Option<Symptom> {
     by_reason.remove("");
     let each = by_reason.into_iter().map(|(why, names)| format!("{} ({why})", names.join(", ")));
     let found = each.collect::<Vec<_>>().join("; ");
-    (!found.is_empty()).then(|| told("options", format!("without effect over loopback: {found}; use --host")))
+    (!found.is_empty()).then(|| info("options", format!("without effect over loopback: {found}; use --host")))
 }
 
 fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
@@ -368,9 +367,9 @@ fn clock(environment: &MachineEnvironment) -> Option<Symptom> {
     let source = environment.cpu.clock_source.as_deref()?;
     // Those that the vDSO reads without a system call (vdso(7)); acpi_pm and hpet take one.
     Some(match source {
-        "hpet" | "acpi_pm" | "jiffies" => told(
+        "hpet" | "acpi_pm" | "jiffies" => info(
             NAME,
-            format!("{source}: every reading is a system call; boot with clocksource=tsc if the CPU's is sound"),
+            format!("{source}: every reading is a system call; boot with clocksource=tsc if the CPU has a stable one"),
         ),
         source => good(NAME, source),
     })
@@ -385,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_mended_has_a_command() {
+    fn findings_to_fix_have_a_command() {
         let mut environment = MachineEnvironment::default();
         environment.cpu.governor = Some("powersave".into());
         environment.network.rmem_max_bytes = Some(212_992);
@@ -402,25 +401,25 @@ mod tests {
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
-        let mends: Vec<&str> = found.iter().filter(|one| one.state == "mend").map(|one| one.name).collect();
-        assert_eq!(mends, ["governor", "steal", "others", "open files", "sockets", "backlog", "io_uring"]);
-        let says = |one: &Symptom| one.command.is_some() || one.found.contains("ask whoever runs the host");
-        assert!(found.iter().all(|one| (one.state == "mend") == says(one)), "{found:?}");
+        let to_fix: Vec<&str> = found.iter().filter(|one| one.state == "fix").map(|one| one.name).collect();
+        assert_eq!(to_fix, ["governor", "steal", "others", "open files", "sockets", "backlog", "io_uring"]);
+        let has_advice = |one: &Symptom| one.command.is_some() || one.found.contains("the owner of the host");
+        assert!(found.iter().all(|one| (one.state == "fix") == has_advice(one)), "{found:?}");
         let text = shown(&environment, &found, usize::MAX);
-        assert!(text.contains("✗ governor     powersave") && text.contains("7 to mend"), "{text}");
+        assert!(text.contains("✗ governor     powersave") && text.contains("7 to fix"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
         assert!(text.contains("CPUs in these 3 s: cc1 (process 77) 0.9, rustc (process 78) 0.4; end"), "{text}");
         let narrow = shown(&environment, &found, 60);
         let wide: Vec<&str> =
             narrow.lines().filter(|line| line.chars().count() > 60 && !line.contains(" $ ")).collect();
-        assert!(wide.len() <= 1 && wide.iter().all(|line| line.contains("to mend")), "{narrow}");
+        assert!(wide.len() <= 1 && wide.iter().all(|line| line.contains("to fix")), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&narrow), words(&text));
     }
 
     #[test]
-    fn whoever_worked_between_two_moments_is_named() {
-        // Of the calling process and of those that are new nothing is said; so who is named lives: this test's parent.
+    fn busy_processes_are_named() {
+        // The calling process and new ones are omitted; the parent of this test is alive.
         let parent = std::os::unix::process::parent_id();
         let before = BTreeMap::from([(parent, 5_000_000), (std::process::id(), 0)]);
         let after = BTreeMap::from([(parent, 505_000_000), (std::process::id(), 900_000_000), (u32::MAX, 900_000_000)]);
@@ -432,14 +431,14 @@ mod tests {
     #[test]
     fn options_without_effect_are_listed_by_reason() {
         let found = options_over_loopback().unwrap();
-        assert_eq!(found.state, "told");
+        assert_eq!(found.state, "info");
         let polling = "SO_BUSY_POLL, SO_PREFER_BUSY_POLL, SO_BUSY_POLL_BUDGET, EPIOCSPARAMS (loopback has";
         assert!(found.found.contains(polling), "{}", found.found);
         assert!(!found.found.contains("SO_SNDBUF") && !found.found.contains("TCP_FASTOPEN"), "{}", found.found);
     }
 
     #[test]
-    fn what_is_well_is_left_alone() {
+    fn quiet_machine_has_nothing_to_fix() {
         let mut environment = MachineEnvironment::default();
         environment.cpu.governor = Some("performance".into());
         environment.network.rmem_max_bytes = Some(8 << 20);
@@ -459,17 +458,17 @@ mod tests {
         let of_machine = || found.iter().filter(|one| one.name != "options");
         assert!(of_machine().all(|one| one.state == "good"), "{found:?}");
         let text = shown(&environment, &found, usize::MAX);
-        assert!(text.ends_with("nothing to mend\n"), "{text}");
+        assert!(text.ends_with("nothing to fix\n"), "{text}");
         // A moment without steal does not contradict a session that met some.
         assert!(text.contains("the host took 0.0 % of the CPUs in these 3 s, < 0.1 % since boot"), "{text}");
         // As in a container, whose sysctl is the host's.
-        assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), "told");
+        assert_eq!(state(io_uring(&environment, &Facts { is_ring_filtered: true, ..facts })), "info");
     }
 
     #[test]
-    fn what_is_not_known_is_not_judged() {
+    fn unknown_facts_have_no_finding() {
         let found = symptoms(&MachineEnvironment::default(), &Facts::default());
         assert_eq!(found.iter().map(|one| one.name).collect::<Vec<_>>(), ["governor", "options"]);
-        assert_eq!(state(governor(&MachineEnvironment::default())), "told");
+        assert_eq!(state(governor(&MachineEnvironment::default())), "info");
     }
 }

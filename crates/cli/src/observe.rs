@@ -1,4 +1,4 @@
-//! `observe`: what a program of the user's does with its sockets, pipes and files, and the question that fits.
+//! `observe`: how a program of the user uses its sockets, pipes and files, and the test for it.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,28 +16,28 @@ use serde_json::json;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{args, check, interrupt, leftovers, terminal};
 
-/// Looks no longer than this unless the user says otherwise.
+/// Default of `--time`.
 const TIME_NS: u64 = 5_000_000_000;
 
 /// The length of a sample.
 const SAMPLE_NS: u64 = 100_000_000;
 
-/// A sample that is shorter sees nothing but its own beginning.
+/// A shorter sample contains only its own beginning.
 const SAMPLE_MIN_NS: u64 = 1_000_000;
 
-/// Ends that are told; a document has all.
+/// Ends on the screen; the document has all.
 const ENDS_MAX: usize = 4;
 
-/// Files beside each other, should the name be taken.
+/// Numbered files that are tried if a name is taken.
 const FILES_MAX: u32 = 1000;
 
 /// Room for the name of a section.
 const NAME: usize = 7;
 
-/// By which a line that goes on is set in.
+/// Indentation of continued lines.
 const FURTHER: usize = 2;
 
-/// Narrower terminals hold no sentence.
+/// The least width of a text.
 const COLUMNS_MIN: usize = 40;
 
 /// `bytegauge observe`.
@@ -69,7 +69,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let watch = ToObserve { pid, time, sample, is_stopped: started.is_some() };
     let mut observed = observe(&watch, &stop).map_err(|error| failure(&error))?;
     drop(started);
-    // What was typed, where it can be typed again; a shell's own line is no command of the user's.
+    // The typed command: the one of the shell is not the user's.
     if !words.is_empty() {
         observed.command = words;
     }
@@ -107,7 +107,7 @@ fn nothing_seen(observed: &Observed) -> u8 {
     if observed.interrupted { INTERRUPTED } else { FAILED }
 }
 
-/// Writes the plan beside those that are there: where to, and the question.
+/// Writes the plan without replacing another one; returns its path and the test.
 fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<String>, Asked), Failure> {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = format!("observed-{}", observed.program.chars().map(safe).collect::<String>());
@@ -136,7 +136,7 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
     Err(Failure::failed(format!("there are {FILES_MAX} files {name}-N.toml here: choose a place with --output")))
 }
 
-/// Lines no longer than a terminal is wide; a command stays on its line, so that it can be copied.
+/// Wraps lines at the width of the terminal, except commands, so that they can be copied.
 fn wrapped(text: &str) -> String {
     let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(COLUMNS_MIN);
     let of_line = |line: &str| {
@@ -144,8 +144,8 @@ fn wrapped(text: &str) -> String {
             return line.to_owned() + "\n";
         }
         let indent = line.chars().skip(NAME).take_while(|c| *c == ' ').count() + NAME;
-        let (name, told) = line.split_at(indent);
-        let lines = render::wrap(told, columns - indent - FURTHER);
+        let (name, text) = line.split_at(indent);
+        let lines = render::wrap(text, columns - indent - FURTHER);
         let line = |(at, line): (usize, &String)| match at {
             0 => format!("{name}{line}\n"),
             _ => format!("{:1$}{line}\n", "", indent + FURTHER),
@@ -171,40 +171,40 @@ fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
             ""
         }
     );
-    // What a program reads to come to life is in the document alone.
+    // Files that a program reads at its start are only in the document.
     let ends = || observed.ends.iter().filter(|end| !end.start_up);
     for (at, end) in ends().take(ENDS_MAX).enumerate() {
-        let head = if at == 0 { "SEES   " } else { "       " };
+        let head = if at == 0 { "Ends   " } else { "       " };
         out.push_str(&format!("{head}{}\n", heading(end)));
         let sides = [("reads ", &end.reads, "gets"), ("writes", &end.writes, "passes")];
         for (word, side, moves) in sides {
-            out.extend(side.iter().map(|side| format!("         {word} {}\n", told(side, moves))));
+            out.extend(side.iter().map(|side| format!("         {word} {}\n", calls(side, moves))));
         }
         if !end.options.is_empty() {
             let options: Vec<String> = end.options.iter().map(|(name, value)| format!("{name} {value}")).collect();
             out.push_str(&format!("         {}\n", options.join("  ")));
         }
-        out.extend(end.unasked.iter().map(|why| format!("         the socket could not be asked what it is: {why}\n")));
+        out.extend(end.unasked.iter().map(|why| format!("         the type of the socket is unknown: {why}\n")));
     }
     let (more, files) = (ends().count().saturating_sub(ENDS_MAX), observed.ends.len() - ends().count());
     if more > 0 {
-        out.push_str(&format!("       and {more} more with less (--format json)\n"));
+        out.push_str(&format!("       and {more} more (--format json)\n"));
     }
     if files > 0 {
-        let head = if ends().count() == 0 { "SEES   " } else { "       and " };
-        out.push_str(&format!("{head}{} that only bring it to life (--format json)\n", counted(files, "file")));
+        let head = if ends().count() == 0 { "Ends   " } else { "       and " };
+        out.push_str(&format!("{head}{} that it reads at its start (--format json)\n", counted(files, "file")));
     }
-    out.push_str(&format!("PACE   {}\n", pace(observed).join("\n       ")));
-    out.push_str(&format!("COST   {}\n\n", costs(observed)));
-    out.push_str(&format!("ASKS   {}\n", asked.summary));
+    out.push_str(&format!("Pace   {}\n", pace(observed).join("\n       ")));
+    out.push_str(&format!("Cost   {}\n\n", costs(observed)));
+    out.push_str(&format!("Test   {}\n", asked.summary));
     out.extend(asked.assumed.iter().map(|assumed| format!("       assumed: {assumed}\n")));
     let run = file.map(|file| {
         let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
         format!("bytegauge run {path}")
     });
     out.push_str(&match run {
-        Some(run) => format!("NEXT   {run}\n       {}\n", asked.check.command),
-        None => format!("NEXT   {}\n", asked.check.command),
+        Some(run) => format!("Next   {run}\n       {}\n", asked.check.command),
+        None => format!("Next   {}\n", asked.check.command),
     });
     out.extend(asked.check.lacks.iter().map(|lacks| format!("       {lacks}\n")));
     out
@@ -226,13 +226,13 @@ fn heading(end: &EndView) -> String {
     }
 }
 
-fn told(side: &SideView, moves: &str) -> String {
+fn calls(side: &SideView, moves: &str) -> String {
     let mut text = format!("{} × {}", side.calls, side.by.join(", "));
-    text.extend(side.asked.iter().map(|asked| format!(": asks for {}", sizes(asked))));
+    text.extend(side.asked.iter().map(|asked| format!(": requests {}", sizes(asked))));
     text.push_str(&format!(", {moves} {}", sizes(&side.moved)));
     let full = side.full as f64 / side.calls.max(1) as f64 * 100.0;
     if side.asked.is_some() && side.full < side.calls {
-        text.push_str(&format!(", all that it asked for {:.0} % of the time", full.floor()));
+        text.push_str(&format!(", all of it {:.0} % of the time", full.floor()));
     }
     if side.pieces_per_call > 1.05 {
         text.push_str(&format!(", {:.1} pieces a call", side.pieces_per_call));
@@ -241,7 +241,7 @@ fn told(side: &SideView, moves: &str) -> String {
         text.push_str(&format!(", {:.1} messages a call", side.messages_per_call));
     }
     if side.not_yet > 0 {
-        text.push_str(&format!("; {} times nothing yet", side.not_yet));
+        text.push_str(&format!("; {} times no data", side.not_yet));
     }
     text
 }
@@ -249,30 +249,30 @@ fn told(side: &SideView, moves: &str) -> String {
 fn sizes(sizes: &SizeSummary) -> String {
     match sizes.least == sizes.largest {
         true => Bytes(sizes.least).to_string(),
-        false if sizes.median == sizes.p90 => format!("{} (nine in ten of them up to that)", Bytes(sizes.p90)),
-        false => format!("{} (half of them up to that, nine in ten up to {})", Bytes(sizes.median), Bytes(sizes.p90)),
+        false if sizes.median == sizes.p90 => format!("{} (90 % up to that)", Bytes(sizes.p90)),
+        false => format!("{} (median; 90 % up to {})", Bytes(sizes.median), Bytes(sizes.p90)),
     }
 }
 
 fn pace(observed: &Observed) -> Vec<String> {
     let calls: u64 =
         observed.ends.iter().flat_map(|end| [&end.reads, &end.writes]).flatten().map(|side| side.calls).sum();
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     if observed.waits > 0 {
-        told.push(format!("{:.1} reads and writes for each wait (epoll, poll)", calls as f64 / observed.waits as f64));
+        lines.push(format!("{:.1} reads and writes for each wait (epoll, poll)", calls as f64 / observed.waits as f64));
     } else {
-        told.push("it waits in its reads and writes, never in epoll or poll".into());
+        lines.push("it waits in reads and writes, not in epoll or poll".into());
     }
     if let (Some(byte), Some(call)) = (observed.user_ns_per_byte, observed.user_ns_per_call) {
         let call = Nanos(call.round() as u64);
-        told.push(format!("{byte:.2} ns of CPU in its own code for a byte, {call} from one read or write to the next"));
+        lines.push(format!("{byte:.2} ns of CPU for a byte outside the kernel, {call} between two calls"));
     } else if let Some(byte) = observed.user_ns_per_byte {
-        told.push(format!("{byte:.2} ns of CPU in its own code for a byte"));
+        lines.push(format!("{byte:.2} ns of CPU for a byte outside the kernel"));
     }
     if let (operations @ 1.., calls) = observed.uring {
         let each = operations as f64 / calls.max(1) as f64;
-        told.push(format!(
-            "{operations} operations by io_uring, {each:.1} a call: their sizes are not to be seen this way"
+        lines.push(format!(
+            "{operations} operations by io_uring, {each:.1} a call; their sizes are not visible"
         ));
     }
     let mut cpus = Vec::new();
@@ -289,24 +289,24 @@ fn pace(observed: &Observed) -> Vec<String> {
     });
     cpus.push(match (observed.limit_cpus, observed.throttled) {
         (Some(limit), Some(struck @ 1..)) => {
-            format!("its control group allows {limit:.2}, and stopped it {struck} times")
+            format!("its control group allows {limit:.2} and stopped it {struck} times")
         }
         (Some(limit), _) => format!("its control group allows {limit:.2}"),
         (None, _) => "no limit by a control group".into(),
     });
-    told.push(cpus.join(", "));
-    told
+    lines.push(cpus.join(", "));
+    lines
 }
 
 fn costs(observed: &Observed) -> String {
     let cost = &observed.cost;
     let slower = match cost.slowed {
         Some(slowed) if slowed >= 1.05 => format!("{slowed:.1} × slower"),
-        Some(_) => "no slower".into(),
-        None => format!("slower by an amount that is not known ({})", cost.unknown.unwrap_or("too little to compare")),
+        Some(_) => "not slower".into(),
+        None => format!("slower by an unknown factor ({})", cost.unknown.unwrap_or("too little to compare")),
     };
     format!(
-        "while it was traced it was {slower}: {}, {} of {} in all, the longest {}",
+        "tracing made it {slower}: {}, {} of {} in total, the longest {}",
         counted(cost.samples as usize, "sample"),
         Nanos(cost.traced_ns),
         Nanos(cost.traced_ns + cost.alone_ns),

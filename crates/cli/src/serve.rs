@@ -1,6 +1,6 @@
-//! `bytegauge serve`: a server that stands alone, until it is interrupted.
+//! `bytegauge serve`: a server that runs until it is interrupted.
 //!
-//! Where it listens goes to standard output, for programs that started it; what it did goes to standard error.
+//! Its addresses go to standard output, for programs that start it; its counts go to standard error.
 
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use clap::{Arg, ArgMatches, Command};
 use crate::exit::{DONE, Failure};
 use crate::{args, interrupt, iperf3_server, terminal};
 
-/// What a place of datagrams begins with.
+/// The prefix of an address of datagrams.
 const UDP: &str = "udp:";
 
 /// How often the server is looked after.
@@ -23,7 +23,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// More threads than any machine has CPUs for.
 const THREADS_MAX: usize = 1024;
 
-/// The largest request or reply: as much as one of ours may be.
+/// The largest request or reply, as of a client of bytegauge.
 const MESSAGE_MAX: u64 = 1 << 30;
 
 /// The subcommand.
@@ -94,7 +94,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         None => Server::start(role, engine, threads, &place),
     };
     let server = server.map_err(|fault| Failure::failed(fault.to_string()))?;
-    // Whoever does not listen may still connect.
+    // The program that reads this line can connect.
     terminal::print(&format!("listening on {}\n", server.place()));
     while !stop.load(Ordering::Relaxed) && !server.is_failing() {
         std::thread::sleep(LOOK_AFTER);
@@ -107,7 +107,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     }
 }
 
-/// Where datagrams are echoed, if no other flag speaks of connections.
+/// The address of datagrams, if no other flag is about connections.
 fn datagram_place(matches: &ArgMatches, role: ServeRole, place: &str) -> Result<Place, Failure> {
     if role != ServeRole::Echo {
         return Err(Failure::usage("--listen: udp: is for serve echo without --request and --response"));

@@ -336,7 +336,7 @@ pub fn naming(message: &str, store: &Path) -> String {
     named
 }
 
-/// What to do next, the commands first, in one line.
+/// The next steps in one line, the commands first.
 pub fn next(view: &View, store: &Path) -> String {
     let called = format!("{} ", called(store));
     let steps = view.next.iter().map(|step| match &step.command {

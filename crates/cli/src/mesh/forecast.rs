@@ -1,4 +1,4 @@
-//! What a mesh is going to take: rounds, time, bytes and concurrent connections; and the limits on them.
+//! Forecast of a mesh: rounds, time, bytes and concurrent connections; and the limits on them.
 
 use std::collections::BTreeMap;
 

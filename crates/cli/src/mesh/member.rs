@@ -223,7 +223,7 @@ impl Member {
             .map(|is_complete| if is_complete { MemberEnd::Complete(file) } else { MemberEnd::Interrupted(file) })
     }
 
-    /// Carries out what rank 0 says until it finishes (`true`) or this rank is interrupted (`false`).
+    /// Carries out the orders of rank 0 until it finishes (`true`) or this rank is interrupted (`false`).
     fn obey(&self, receiver: &mut Receiver, visits: &mut Visits) -> Result<bool, Failure> {
         loop {
             let message = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)) {
@@ -231,7 +231,7 @@ impl Member {
                 Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(error) => {
                     return Err(Failure::failed(format!(
-                        "rank {}: rank 0 is lost ({error}): what was measured is in {}; --resume measures the rest",
+                        "rank {}: rank 0 is lost ({error}): the measured pairs are in {}; --resume measures the rest",
                         self.flags.rank(),
                         self.flags.out.display()
                     )));

@@ -103,7 +103,7 @@ pub struct RankZero {
 }
 
 impl RankZero {
-    /// Listens where the flags say.
+    /// Listens at the address of the flags.
     ///
     /// # Errors
     /// [`Failure`] with the next step.

@@ -41,7 +41,7 @@ impl Redraw {
     }
 }
 
-/// A line of at most so many columns; of a longer one the beginning and `mark`.
+/// A line cut to a number of columns; a longer one ends with `mark`.
 pub fn cut(line: &str, columns: usize, mark: &str) -> String {
     if line.width() <= columns {
         return line.to_owned();

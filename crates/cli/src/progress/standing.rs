@@ -1,4 +1,4 @@
-//! What is known while a session is measured, as lines of text. Pure: knows no clock and no terminal.
+//! The state of a running session as lines of text. Pure: has no clock and no terminal.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ const STEAL_MIN: f64 = 0.005;
 /// Fewer CPUs used by other programs are no disturbance.
 const OTHERS_MIN: f64 = 0.05;
 
-/// What is known of a session so far.
+/// The state of a session.
 #[derive(Debug, Default)]
 pub struct Standing {
     stage: Option<Stage>,
@@ -29,7 +29,7 @@ pub struct Standing {
     visits: u64,
 }
 
-/// What is known of a test in this stage.
+/// The state of a test in this stage.
 #[derive(Debug, Default)]
 struct TestStanding {
     /// When it was visited last, in visits of all tests.
@@ -37,7 +37,7 @@ struct TestStanding {
     options: HashMap<CellId, OptionStanding>,
 }
 
-/// What is known of an option in this stage.
+/// The state of an option in this stage.
 #[derive(Debug)]
 struct OptionStanding {
     measure: LeadMeasure,
@@ -85,7 +85,7 @@ impl LeadMeasure {
     }
 }
 
-/// What disturbed the blocks of this session, weighted by their lengths.
+/// The disturbance of the blocks of this session, weighted by their lengths.
 #[derive(Debug, Default)]
 struct Disturbances {
     wall_ns: f64,
@@ -138,7 +138,7 @@ impl Standing {
         self.blocks_done >= self.blocks
     }
 
-    /// `confirmation: 12 of 40 blocks, 35 s left, steal 2 %`, as much of it as so many columns hold.
+    /// `confirmation: 12 of 40 blocks, 35 s left, steal 2 %`, as far as the columns suffice.
     pub fn progress(&self, columns: usize) -> String {
         let (short, full) = (self.progress_of(false), self.progress_of(true));
         if full.chars().count() <= columns { full } else { short }
@@ -167,7 +167,7 @@ impl Standing {
         parts.join(", ")
     }
 
-    /// A test and its leader, for at most so many tests: those that were visited last, in the order of the plan.
+    /// Tests with their leaders: the last visited ones, in the order of the plan.
     pub fn leaders(&self, most: usize) -> Vec<Leader> {
         let mut visited: Vec<u64> = self.tests.values().map(|test| test.visited).collect();
         visited.sort_unstable_by(|a, b| b.cmp(a));
@@ -335,7 +335,7 @@ mod tests {
         // Fewer rows than tests: the test that was visited last.
         standing.add(&cells[2], &trial(&cells[2], 1.5));
         assert_eq!(standing.leaders(1), [leader("Read from a pipe", "4K", "1.5 GiB/s", "")]);
-        // Another stage compares anew.
+        // Another stage begins a new comparison.
         standing.begin(Stage::Audit, 3, names(&tests, &[]));
         assert_eq!(standing.leaders(9), []);
     }
