@@ -276,7 +276,9 @@ fn quota(environment: &MachineEnvironment) -> Option<Symptom> {
     let limit = environment.cgroup_cpu.as_ref()?.limit_cpus?;
     Some(info(
         "control group",
-        format!("at most {limit:.2} CPUs: a program that uses more is stopped for milliseconds; give the container more"),
+        format!(
+            "at most {limit:.2} CPUs: a program that uses more is stopped for milliseconds; give the container more"
+        ),
     ))
 }
 

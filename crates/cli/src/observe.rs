@@ -271,9 +271,7 @@ fn pace(observed: &Observed) -> Vec<String> {
     }
     if let (operations @ 1.., calls) = observed.uring {
         let each = operations as f64 / calls.max(1) as f64;
-        lines.push(format!(
-            "{operations} operations by io_uring, {each:.1} a call; their sizes are not visible"
-        ));
+        lines.push(format!("{operations} operations by io_uring, {each:.1} a call; their sizes are not visible"));
     }
     let mut cpus = Vec::new();
     cpus.extend(observed.cpus.map(|cpus| format!("{cpus:.2} CPUs used")));

@@ -65,7 +65,7 @@ fn worse_better_and_as_good_are_told_apart() {
 }
 
 #[test]
-fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
+fn inconclusive_comparison_continues_until_conclusive() {
     let bench = Bench::new();
     let few =
         bench.run_args(&["ab", "--blocks", "3", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true", "--strict"]);
@@ -85,7 +85,7 @@ fn what_is_not_decided_says_so_and_goes_on_until_it_is() {
 }
 
 #[test]
-fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
+fn flag_sets_are_compared_for_any_difference() {
     let bench = Bench::new();
     let flags =
         ["--a", "run:stream --transport unix --trial-time 50ms", "--b", "run:stream --read-size 4K --trial-time 50ms"];
@@ -113,7 +113,7 @@ fn two_sets_of_flags_are_compared_whatever_they_differ_in() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_before_anything_runs() {
+fn incomparable_sides_are_refused() {
     let bench = Bench::new();
     let wrong = |words: &[&str], message: &str| {
         ab(&bench, words).exits(2).complains(&[message]);
@@ -140,7 +140,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_side_that_fails_is_said_and_the_other_is_kept() {
+fn failed_side_is_reported_and_other_kept() {
     let bench = Bench::new();
     let ran = ab(&bench, &["--a", "cmd:true", "--b", "cmd:echo no room >&2; exit 7"]).exits(5);
     ran.prints(&["B was not measured (the command exited with 7: it printed “no room”)", "fix B, then measure again"]);
@@ -190,7 +190,7 @@ fn echo() -> String {
 }
 
 #[test]
-fn two_servers_that_run_already_are_compared_by_their_addresses() {
+fn running_servers_are_compared_by_address() {
     let bench = Bench::new();
     let (a, b) = (echo(), echo());
     let [with_a, with_b] = [&a, &b].map(|side| format!("{side} --flows 2 --request 100 --trial-time 100ms"));
@@ -210,7 +210,7 @@ fn two_servers_that_run_already_are_compared_by_their_addresses() {
 }
 
 #[test]
-fn the_words_of_both_can_be_left_out_of_an_export() {
+fn export_can_redact_both_commands() {
     let bench = Bench::new();
     ab(&bench, &["--a", "cmd:true hunter2", "--b", "cmd:true"]);
     assert!(bench.run("export").exits(0).stdout.contains("hunter2"));

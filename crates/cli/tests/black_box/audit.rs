@@ -15,7 +15,7 @@ fn of_stage<'a>(lines: &'a [Value], stage: &'a str) -> impl Iterator<Item = &'a 
 }
 
 #[test]
-fn a_look_ends_with_long_trials_of_the_choice_and_its_rivals() {
+fn analysis_ends_with_long_trials() {
     let bench = Bench::new();
     let document = bench.run(&format!("{HALF} --quiet --format json")).exits(0).json();
     check_document(&document);
@@ -40,7 +40,7 @@ fn a_look_ends_with_long_trials_of_the_choice_and_its_rivals() {
 }
 
 #[test]
-fn what_has_no_time_for_an_audit_says_so() {
+fn missing_long_trials_are_reported() {
     let bench = Bench::new();
     // A tenth of it holds no two trials of 250 ms, although a busy machine takes several times as long.
     let words =

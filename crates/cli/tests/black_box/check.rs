@@ -39,7 +39,7 @@ fn check_nobody_is_left(bench: &Bench) {
 }
 
 #[test]
-fn a_better_value_gains_over_what_is_there_now() {
+fn better_value_has_a_gain() {
     let bench = Bench::new();
     let flags = ["--values", "0.002,0.06", "--default", "0.06", "--metric", "time:took (.*)"];
     let ran = check(&bench, &flags, "echo took {value}").exits(0);
@@ -61,7 +61,7 @@ fn a_better_value_gains_over_what_is_there_now() {
 }
 
 #[test]
-fn sizes_are_passed_on_as_bytes_and_counts_come_out_even() {
+fn sizes_are_passed_as_bytes() {
     let bench = Bench::new();
     let written = bench.path("written");
     let script = format!("echo {{value}} {{count:1M}} >> {}", written.display());
@@ -74,7 +74,7 @@ fn sizes_are_passed_on_as_bytes_and_counts_come_out_even() {
 }
 
 #[test]
-fn what_a_program_prints_can_be_its_rate_or_its_time() {
+fn printed_number_is_a_rate_or_time() {
     let bench = Bench::new();
     let rate = ["--values", "100,200", "--default", "100", "--metric", r"regex:([0-9.]+) MB/s"];
     check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2")
@@ -96,7 +96,7 @@ for _ in range(int(sys.argv[1])): s.sendto(b'x', s.getsockname())
 ";
 
 #[test]
-fn what_the_kernel_counts_meanwhile_can_be_the_metric() {
+fn kernel_counters_can_be_the_metric() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let sender = bench.write("sender.py", SENDER);
@@ -124,7 +124,7 @@ fn what_the_kernel_counts_meanwhile_can_be_the_metric() {
 }
 
 #[test]
-fn events_of_a_program_are_those_of_all_that_it_starts() {
+fn events_include_those_of_children() {
     let bench = Bench::new();
     let script = "for i in $(seq {value}); do (exec true); done";
     let ran = check(&bench, &["--values", "1,30", "--metric", "counter:page-faults", "--format", "json"], script);
@@ -171,7 +171,7 @@ fn wrong_usage_is_said_before_anything_runs() {
 }
 
 #[test]
-fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
+fn failing_value_is_dropped_and_others_compared() {
     let bench = Bench::new();
     let script = "case {value} in 1) exit 7;; 2) echo no room >&2; kill -SEGV $$;; esac; sleep 0.00{value}";
     let ran = check(&bench, &["--values", "1,2,3,4", "--default", "1", "--format", "json"], script).exits(0);
@@ -189,7 +189,7 @@ fn a_value_that_fails_or_crashes_leaves_and_the_others_are_judged() {
 
 /// The first run takes half of the time that there is, as where nobody has read a file before.
 #[test]
-fn a_first_run_that_meets_cold_caches_plans_nothing() {
+fn cold_first_run_does_not_set_the_plan() {
     let bench = Bench::new();
     let script = "test -e warm || sleep 4; touch warm; : {value}";
     let words = ["check", "--time", "8s", "--analyses", "1", "--values", "1,2", "--quiet", "--", "sh", "-c", script];
@@ -198,7 +198,7 @@ fn a_first_run_that_meets_cold_caches_plans_nothing() {
 
 /// Nobody need know how long a program runs: where it runs longer than the budget has room for, what fits is measured.
 #[test]
-fn runs_that_outlast_the_budget_are_measured_as_far_as_it_goes() {
+fn long_runs_fill_the_budget() {
     let bench = Bench::new();
     let words =
         ["check", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
@@ -214,7 +214,7 @@ fn runs_that_outlast_the_budget_are_measured_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_hangs_is_ended_in_time_with_all_that_it_started() {
+fn hanging_program_and_children_are_ended() {
     let bench = Bench::new();
     // Neither heeds a signal; the one is the other's child, in a session of its own.
     let script = "test {value} = 1 || exit 0; trap '' TERM; setsid sleep 3600 & sleep 3600; wait";
@@ -242,7 +242,7 @@ fn a_flood_of_output_stops_nobody() {
 }
 
 #[test]
-fn what_asks_for_a_terminal_is_told_that_there_is_none() {
+fn program_gets_no_terminal() {
     let bench = Bench::new();
     let script = "read line < /dev/tty && test {value}";
     let document = check(&bench, &["--values", "1,2", "--format", "json"], script).exits(5).json();
@@ -285,7 +285,7 @@ fn serve(bench: &Bench, python: &str, port: u16, more: &str, ready: &str, flags:
 }
 
 #[test]
-fn a_server_is_started_and_stopped_for_every_run() {
+fn server_is_restarted_for_each_run() {
     let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
@@ -303,7 +303,7 @@ fn a_server_is_started_and_stopped_for_every_run() {
 }
 
 #[test]
-fn a_server_that_does_not_behave_is_said_and_ended() {
+fn misbehaving_server_is_reported_and_ended() {
     let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
@@ -353,7 +353,7 @@ signal.pause()
 ";
 
 #[test]
-fn a_port_that_stays_taken_is_said_with_who_has_it() {
+fn taken_port_is_reported_with_its_owner() {
     let Some(python) = python("the server is written in Python", "import socket; socket.recv_fds") else { return };
     let bench = Bench::new();
     let (giver, keeper) = (bench.write("giver.py", GIVER), bench.write("keeper.py", KEEPER));
@@ -381,7 +381,7 @@ fn a_port_that_stays_taken_is_said_with_who_has_it() {
 }
 
 #[test]
-fn a_server_that_ends_too_early_is_said_with_its_last_words() {
+fn early_exit_is_reported_with_last_output() {
     let bench = Bench::new();
     let check = |start: &str, command: &str| {
         let ready = "regex:ready";
@@ -403,7 +403,7 @@ fn a_server_that_ends_too_early_is_said_with_its_last_words() {
 }
 
 #[test]
-fn a_server_that_ignores_its_signal_is_killed_and_said() {
+fn server_that_ignores_its_signal_is_killed() {
     let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let port = free_address().port();
@@ -425,7 +425,7 @@ fn a_server_that_ignores_its_signal_is_killed_and_said() {
 }
 
 #[test]
-fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
+fn interrupt_ends_the_program_and_keeps_trials() {
     let bench = Bench::new();
     let script =
         bench.write("run.sh", "test $1 = 1 && test -e $0.hang && { setsid sleep 3600 & sleep 3600; }; echo took=$1\n");
@@ -457,7 +457,7 @@ fn an_interrupt_ends_the_program_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_session_without_the_fewest_blocks_is_gone_on_with_until_they_are_there() {
+fn resumed_session_reaches_the_minimum_of_blocks() {
     let bench = Bench::new();
     // One block takes longer than the budget and the half of it that is overrun for the fewest, until the file is gone.
     let script = bench.write("run.sh", "test -e $0.slow && sleep 1.6; echo took=$1\n");
@@ -482,7 +482,7 @@ fn a_session_without_the_fewest_blocks_is_gone_on_with_until_they_are_there() {
 }
 
 #[test]
-fn a_session_that_is_killed_leaves_no_program_behind() {
+fn killed_session_leaves_no_program() {
     let bench = Bench::new();
     let mut running = bench.start("check --blocks 6 --values 3600,3601 -q -- sleep {value}");
     running.until("the program runs", |running| {
@@ -516,7 +516,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
 }
 
 #[test]
-fn what_may_be_secret_can_be_left_out_of_an_export() {
+fn export_can_redact_secrets() {
     let bench = Bench::new();
     let script = "test {value} = 2 && exit 0; echo token-hunter2 >&2; exit 3";
     check(&bench, &["--values", "1,2", "--prepare", "true hunter2"], script).exits(5);

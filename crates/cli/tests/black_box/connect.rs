@@ -150,7 +150,7 @@ fn a_datagram_comes_back() {
 }
 
 #[test]
-fn of_a_reply_that_is_no_echo_only_the_length_is_checked() {
+fn other_reply_is_checked_by_length() {
     let server = answering(100, |answer| *answer = vec![1; 300]);
     let bench = Bench::new();
     calling(&bench, &server.address.to_string(), "--response 300").exits(0);
@@ -160,7 +160,7 @@ fn of_a_reply_that_is_no_echo_only_the_length_is_checked() {
 }
 
 #[test]
-fn a_server_that_returns_other_bytes_is_no_echo() {
+fn changed_bytes_are_no_echo() {
     let server = answering(100, |answer| answer.fill(1));
     check_failure(&server, "", &["replies were not the bytes sent", "give --response"]);
 }
@@ -177,13 +177,13 @@ fn garbage_is_told_from_a_reply() {
 }
 
 #[test]
-fn a_silent_server_costs_time_outs_and_no_more() {
+fn silent_server_costs_only_time_outs() {
     let server = Server::start(|mut stream| while stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
     check_failure(&server, SOON, &["no call was completed", "times timed-out in phase first-byte"]);
 }
 
 #[test]
-fn a_server_that_never_reads_or_accepts_costs_time_outs_too() {
+fn server_that_never_accepts_costs_time_outs() {
     // Connections wait in its backlog.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let bench = Bench::new();
@@ -304,7 +304,7 @@ fn an_echo_of_datagrams_is_measured_from_outside() {
 }
 
 #[test]
-fn a_server_that_never_answers_a_datagram_costs_time_outs_and_no_more() {
+fn silent_datagram_server_costs_only_time_outs() {
     let at = taking_datagrams(|_, _, _| {});
     let bench = Bench::new();
     calling_by_datagrams(&bench, at, SOON).exits(5);

@@ -256,7 +256,7 @@ fn options_are_told_as_asked_and_as_set() {
 }
 
 #[test]
-fn what_the_kernel_made_of_a_request_is_said() {
+fn options_in_force_are_reported() {
     let bench = Bench::new();
     let command = "stream --connection-age fresh --transport tcp --read-size 64K --write-size 64K --sndbuf 1G --trial-time 200ms --blocks 1 --analyses 1 --long-trials off \
          --time 4s --format json";
@@ -284,7 +284,7 @@ fn the_harness_is_measured_in_every_session() {
 }
 
 #[test]
-fn the_null_engine_is_a_choice_like_any_other() {
+fn null_engine_is_an_option() {
     let bench = Bench::new();
     let words = "stream --engine null --transport unix,tcp --profile drain --read-size 4K,64K --write-size 64K \
                  --trial-time 5ms --blocks 6 --time 1s --seed 3 --format json";
@@ -341,7 +341,7 @@ fn who_waits_for_delayed_acknowledgements_is_told_so() {
 }
 
 #[test]
-fn a_full_backlog_is_named_where_the_kernel_counted_it() {
+fn full_backlog_is_reported() {
     // A millisecond of work a call, and room for two of 32 connections.
     let words = "call --transport tcp --flows 32 --request 1K --response 100 --connect-per-call on --backlog 1 \
                  --work 1000ns --server-engine epoll --timeout 100ms --trial-time 500ms --blocks 1 --time 4s --quiet \

@@ -39,7 +39,7 @@ fn unix_datagrams_are_never_lost() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_the_limit() {
+fn oversized_datagram_is_refused_with_the_limit() {
     let check = |flags: &str, parts: &[&str]| {
         let bench = Bench::new();
         bench.run(&format!("stream {flags} {SHORT}")).exits(2).complains(parts);
@@ -68,7 +68,7 @@ fn a_short_buffer_is_said_to_cut_off() {
 }
 
 #[test]
-fn datagrams_over_the_mtu_are_said_to_be_cut_and_gso_is_skipped() {
+fn fragmented_datagrams_are_reported() {
     let up = "ip link set lo mtu 1500 up";
     if !possible("a loopback of its own", "unshare", &["-Urn", "sh", "-c", up]) {
         return;

@@ -161,7 +161,7 @@ fn lists_and_ranges() {
 }
 
 #[test]
-fn it_says_cells_blocks_time_and_what_was_collapsed() {
+fn dry_run_shows_cells_blocks_and_time() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --finalists 6 --dry-run";
     let ran = bench.run(words).exits(0).prints(&[
@@ -183,7 +183,7 @@ fn it_says_cells_blocks_time_and_what_was_collapsed() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
+fn missing_options_are_named_in_the_plan() {
     let bench = Bench::new();
     let missing = bench.path("missing").display().to_string();
     let words = format!(
@@ -194,7 +194,7 @@ fn what_cannot_be_measured_is_named_and_the_rest_is_planned() {
 }
 
 #[test]
-fn what_a_session_goes_on_with_is_shown_first() {
+fn resumed_plan_is_shown_first() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let before = bench.run("export").exits(0).stdout;

@@ -40,7 +40,7 @@ fn check_reasons(raw: &Raw) {
 }
 
 #[test]
-fn a_stream_goes_over_the_link_that_its_cell_names() {
+fn stream_crosses_the_link_of_its_cell() {
     let bench = Bench::new();
     if !links_are_possible() {
         return;
@@ -79,7 +79,7 @@ fn a_stream_goes_over_the_link_that_its_cell_names() {
 }
 
 #[test]
-fn trials_whose_link_was_late_are_left_out_and_the_session_goes_on() {
+fn trials_with_a_late_link_are_omitted() {
     let bench = Bench::new();
     if !links_are_possible() {
         return;
@@ -126,7 +126,7 @@ fn trials_whose_link_was_late_are_left_out_and_the_session_goes_on() {
 }
 
 #[test]
-fn calls_go_over_a_link_by_tcp_and_udp() {
+fn calls_cross_a_link_over_both_protocols() {
     let bench = Bench::new();
     if !links_are_possible() {
         return;
@@ -149,7 +149,7 @@ fn calls_go_over_a_link_by_tcp_and_udp() {
 }
 
 #[test]
-fn without_namespaces_a_link_is_refused_or_skipped_with_the_reason() {
+fn link_without_namespaces_is_skipped_with_reason() {
     let bench = Bench::new();
     // In a user namespace that may have none of its own.
     let closed = "echo 0 > /proc/sys/user/max_user_namespaces && ! unshare -U true";

@@ -87,7 +87,7 @@ fn our_own_lines_come_back_as_they_were() {
 }
 
 #[test]
-fn our_own_csv_comes_back_with_the_same_numbers() {
+fn own_csv_is_imported_unchanged() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     bench.run("export 1 --format csv -o out.csv").exits(0);

@@ -60,7 +60,7 @@ pub fn agent(bench: &Bench, flags: &str) -> (Running, String) {
 
 /// What follows from the unit's file alone: whether a service manager can read it, and how far it is shut in.
 #[test]
-fn the_service_of_an_agent_is_sound_and_shut_in() {
+fn agent_service_is_valid_and_sandboxed() {
     let bench = Bench::new();
     let unit = include_str!("../../../../packaging/bytegauge-agent.service");
     // Who reads it looks whether its program is there.
@@ -150,7 +150,7 @@ pub fn check_cells(ran: &Ran, place: &str, role: [&str; 2], bench: &Bench) {
 }
 
 #[test]
-fn streams_go_to_and_from_a_far_host_and_both_ends_report() {
+fn streams_cross_hosts_in_both_directions() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for flags in ["--verify", "--direction from --flows 3 --rcvbuf 64K", "--engine epoll --flows 3", "--ends processes"]
@@ -166,7 +166,7 @@ fn streams_go_to_and_from_a_far_host_and_both_ends_report() {
 }
 
 #[test]
-fn calls_are_made_to_and_from_a_far_host() {
+fn calls_cross_hosts_in_both_directions() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let call = "call --work none --trial-time 100ms --blocks 2 --analyses 1 --long-trials off --time 3s --seed 1 --quiet \
@@ -184,7 +184,7 @@ fn calls_are_made_to_and_from_a_far_host() {
 }
 
 #[test]
-fn one_measures_at_a_time_and_others_hear_until_when() {
+fn busy_agent_reports_when_it_is_free() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Over streams the agent has its port but for a moment of each trial; over calls the end has it, or the relay, and passes
@@ -210,7 +210,7 @@ fn one_measures_at_a_time_and_others_hear_until_when() {
 }
 
 #[test]
-fn an_agent_that_is_told_so_serves_several_at_once() {
+fn agent_can_serve_several_clients() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-sessions 3");
     let first = under_way(&bench, LONG, &place);
@@ -236,7 +236,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 "#;
 
 #[test]
-fn what_the_host_of_an_agent_lacks_is_skipped_before_anybody_calls_in_vain() {
+fn missing_features_of_a_host_are_skipped() {
     let uring = "uring:plain".parse().unwrap();
     let tried = ["-c", WITHOUT_RINGS, "/bin/true"];
     if engine::lacks(uring).is_some() || !possible("system calls can be forbidden", "python3", &tried) {
@@ -317,7 +317,7 @@ fn restart_of_an_agent_is_survived() {
 }
 
 #[test]
-fn host_that_stays_away_ends_the_session_as_interrupted() {
+fn lost_host_interrupts_the_session() {
     let bench = Bench::new();
     for words in LONG_ONES {
         let (agent, place) = agent(&bench, "");
@@ -402,7 +402,7 @@ fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> O
 }
 
 #[test]
-fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
+fn cut_control_connection_is_resumed() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Whoever asks, and asks again, has said less than 600 bytes by then.
@@ -421,7 +421,7 @@ fn a_control_connection_that_is_cut_is_taken_up_again_and_nothing_is_lost() {
 }
 
 #[test]
-fn who_leaves_while_the_control_connection_is_cut_leaves_the_place_free() {
+fn client_lost_during_a_cut_frees_the_agent() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let (through, cuts) = cutting(&place, &[AT_ITS_END, AT_ITS_END]);
@@ -435,7 +435,7 @@ fn who_leaves_while_the_control_connection_is_cut_leaves_the_place_free() {
 }
 
 #[test]
-fn the_ends_of_an_agent_tell_what_they_use() {
+fn far_ends_report_their_resources() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let key = Key::read(&bench.path("key")).unwrap();
@@ -455,7 +455,7 @@ fn the_ends_of_an_agent_tell_what_they_use() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_the_agent_free() {
+fn killed_client_frees_the_agent() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for words in LONG_ONES {
@@ -467,7 +467,7 @@ fn a_client_that_is_killed_leaves_the_agent_free() {
 }
 
 #[test]
-fn an_end_or_a_relay_that_is_killed_there_fails_its_trial_and_the_session_goes_on() {
+fn killed_far_end_fails_only_its_trial() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for words in LONG_ONES {
@@ -486,7 +486,7 @@ fn an_end_or_a_relay_that_is_killed_there_fails_its_trial_and_the_session_goes_o
 }
 
 #[test]
-fn what_exceeds_the_caps_is_skipped_with_the_flag_that_allows_it() {
+fn options_beyond_the_caps_name_the_flag() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "--max-flows 2 --max-memory 64M --max-duration 5m");
     let run = |flags: &str| bench.run(&format!("{STREAM} --host {place} --key-file key {flags}"));

@@ -116,7 +116,7 @@ fn datagrams(caller: &mut Caller) -> usize {
 }
 
 #[test]
-fn a_source_of_datagrams_that_nobody_stops_ends_with_the_bytes_that_are_allowed() {
+fn unstopped_datagram_source_ends_at_its_limit() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     for engine in ["plain", "mmsg", "gso"] {
@@ -129,7 +129,7 @@ fn a_source_of_datagrams_that_nobody_stops_ends_with_the_bytes_that_are_allowed(
 }
 
 #[test]
-fn a_source_that_nobody_stops_ends_soon_after_its_trial() {
+fn unstopped_source_ends_after_its_trial() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let mut levels = stream("udp", "plain");
@@ -142,7 +142,7 @@ fn a_source_that_nobody_stops_ends_soon_after_its_trial() {
 }
 
 #[test]
-fn a_source_of_bytes_that_nobody_stops_ends_with_those_that_are_allowed() {
+fn unstopped_source_ends_at_its_limit() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     for engine in ["blocking", "epoll", "tokio", "uring:plain"] {
@@ -172,7 +172,7 @@ fn a_source_of_bytes_that_nobody_stops_ends_with_those_that_are_allowed() {
 }
 
 #[test]
-fn a_server_answers_no_more_than_is_allowed_although_nothing_was_begun() {
+fn server_keeps_its_limit_before_a_trial() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     for engine in ["blocking", "epoll", "tokio"] {
@@ -211,7 +211,7 @@ fn calls(side: &'static str) -> Spec {
 }
 
 #[test]
-fn a_server_of_datagrams_answers_no_more_than_is_allowed_and_nobody_without_the_ticket() {
+fn datagram_server_requires_a_ticket_and_keeps_limits() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     let mut caller = Caller::of(&bench, &place, EndRole::Server, &calls("server_engine"));
@@ -256,7 +256,7 @@ fn a_server_of_datagrams_answers_no_more_than_is_allowed_and_nobody_without_the_
 }
 
 #[test]
-fn clients_of_datagrams_that_nobody_stops_end_with_the_bytes_that_are_allowed() {
+fn unstopped_datagram_clients_end_at_their_limit() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     let mut caller = Caller::of(&bench, &place, EndRole::Client, &calls("client_engine"));

@@ -53,7 +53,7 @@ fn between_two_hosts(bench: &Bench, script: &str) -> Option<Ran> {
 }
 
 #[test]
-fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
+fn hosts_measure_over_one_port_and_ipv6() {
     let bench = Bench::new();
     let script = format!(
         "$BYTEGAUGE {STREAM} --host 10.9.0.2:4711 --key-file key --direction to,from,both --flows 2 > one.json\n\
@@ -74,7 +74,7 @@ fn two_hosts_are_measured_over_one_data_port_and_over_ipv6() {
 }
 
 #[test]
-fn all_connections_to_an_agent_come_to_one_port() {
+fn agent_uses_one_port() {
     let bench = Bench::new();
     // State 0A: it listens; the port of the agent, 4711, is 1267 in hexadecimal.
     let script = format!(
@@ -93,7 +93,7 @@ fn all_connections_to_an_agent_come_to_one_port() {
 }
 
 #[test]
-fn datagrams_to_an_agent_come_to_its_port_of_the_same_number_and_those_it_sends_to_one_here() {
+fn datagrams_use_the_port_of_the_agent() {
     let bench = Bench::new();
     let script = format!(
         "$BYTEGAUGE {DATAGRAMS} --flows 3 --host 10.9.0.2:4711 --key-file key > to.json 2> to.err & session=$!\n\
@@ -131,7 +131,7 @@ agent free $far 10.9.0.2:4712 --relay-to 10.9.1.2:4711
 
 /// Relayed here means that its bytes crossed the cable to the relay's host, and from there another one.
 #[test]
-fn a_relay_stands_on_another_host_and_the_server_here_or_on_a_third() {
+fn relay_and_server_are_on_different_hosts() {
     let bench = Bench::new();
     let calls = "call --profile echo --flows 2 --server-engine epoll --trial-time 400ms --blocks 2 --analyses 1 --long-trials off \
                  --rate 1k --time 8s --quiet --format json";
@@ -166,7 +166,7 @@ fn a_relay_stands_on_another_host_and_the_server_here_or_on_a_third() {
 }
 
 #[test]
-fn hosts_whose_cables_take_packets_of_other_sizes_measure_all_the_same() {
+fn hosts_with_different_mtus_measure() {
     let bench = Bench::new();
     // Neither side learns what the other one's link takes but from the segment sizes in the handshake.
     let script = format!(
@@ -187,7 +187,7 @@ fn hosts_whose_cables_take_packets_of_other_sizes_measure_all_the_same() {
 }
 
 #[test]
-fn a_cable_that_is_cut_ends_both_sides_and_keeps_what_was_measured() {
+fn cut_cable_ends_both_sides_and_keeps_trials() {
     let bench = Bench::new();
     let long = LONG.replace("--json-stream", "--json-stream --host-wait 1s");
     let script = format!(
@@ -233,7 +233,7 @@ fn kept_and_free(bench: &Bench, ran: &impl std::fmt::Display) -> Raw {
 /// Cut is the cable of the relay and its control connection, of the reader's control connection alone, and of what the relay
 /// passes on: whatever it is, the session ends by itself, says so, and leaves both agents free.
 #[test]
-fn a_cable_that_is_cut_with_a_relay_in_the_path_frees_both_agents_and_keeps_what_was_measured() {
+fn cut_cable_with_relay_frees_both_agents() {
     let relayed = "--relay epoll --relay-host 10.9.0.2:4712 --key-file key --host 10.9.1.2:4711";
     let long = LONG.trim_end_matches(" --key-file key --host").replace("--json-stream", "--json-stream --host-wait 1s");
     for (cut, host) in [("near0", "$$"), ("near1", "$$"), ("far1", "$far")] {

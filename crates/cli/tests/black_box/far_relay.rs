@@ -70,7 +70,7 @@ fn check_relayed(document: &Value, bench: &Bench, place: &str, connects: bool) {
 }
 
 #[test]
-fn streams_go_through_a_relay_at_an_agent_beside_the_path_without_it() {
+fn streams_cross_a_far_relay() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for flags in [
@@ -88,7 +88,7 @@ fn streams_go_through_a_relay_at_an_agent_beside_the_path_without_it() {
 }
 
 #[test]
-fn calls_are_made_through_a_relay_at_an_agent() {
+fn calls_cross_a_far_relay() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for (flags, connects) in [
@@ -103,7 +103,7 @@ fn calls_are_made_through_a_relay_at_an_agent() {
 }
 
 #[test]
-fn what_no_agent_runs_is_skipped_and_the_rest_is_measured() {
+fn options_without_an_agent_are_skipped() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let words = format!("{RELAYED} --relay-host {place} --key-file key --relay");
@@ -170,7 +170,7 @@ fn opened(caller: &mut Caller, upstream: SocketAddr) -> Result<SocketAddr, Strin
 }
 
 #[test]
-fn a_relay_that_is_told_to_go_elsewhere_is_refused() {
+fn relay_to_another_target_is_refused() {
     let bench = Bench::new();
     // The whole of 127.0.0.0/8 is this host, and the agent's caller is 127.0.0.1.
     let elsewhere = TcpListener::bind("127.0.0.2:0").unwrap();
@@ -253,7 +253,7 @@ fn without_a_ticket_nothing_is_passed_on() {
 }
 
 #[test]
-fn a_relay_that_nobody_stops_ends_with_the_bytes_that_are_allowed() {
+fn unstopped_relay_ends_at_its_limit() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, ALLOWED);
     let mut most = 0;

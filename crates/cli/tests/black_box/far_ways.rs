@@ -43,7 +43,7 @@ fn check_both_ways(ran: &Ran, bench: &Bench) {
 }
 
 #[test]
-fn streams_go_both_ways_at_once_over_the_same_connections() {
+fn streams_go_both_ways_at_once() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Longer than a busy machine keeps a reader from running.
@@ -81,7 +81,7 @@ pub fn check_datagrams(document: &Value) {
 }
 
 #[test]
-fn datagrams_go_to_and_from_a_far_host_and_every_one_is_accounted_for() {
+fn far_datagrams_are_all_accounted_for() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for flags in ["--verify", "--direction from --flows 3", "--flows 3 --ends processes"] {
@@ -121,7 +121,7 @@ fn check_datagrams_both_ways(ran: &Ran, bench: &Bench) {
 }
 
 #[test]
-fn datagrams_go_both_ways_at_once_between_hosts_and_on_one() {
+fn datagrams_go_both_ways_at_once() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Longer than a busy machine keeps a reader from running; a cell that it keeps so all the same is left out.
@@ -158,7 +158,7 @@ fn check_calls(ran: &Ran, bench: &Bench) {
 }
 
 #[test]
-fn calls_over_datagrams_are_made_to_and_from_a_far_host() {
+fn datagram_calls_cross_hosts_in_both_directions() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     for flags in
@@ -180,7 +180,7 @@ fn calls_over_datagrams_are_made_to_and_from_a_far_host() {
 }
 
 #[test]
-fn strangers_who_send_to_the_port_of_datagrams_hear_nothing_and_disturb_nobody() {
+fn unauthenticated_datagrams_get_no_reply() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -146,7 +146,7 @@ fn an_end_that_is_frozen() {
 }
 
 #[test]
-fn a_transport_that_is_missing_beside_one_that_is_there() {
+fn missing_transport_is_skipped() {
     let bench = Bench::new();
     let missing = bench.path("missing").display().to_string();
     let words = format!(
@@ -184,7 +184,7 @@ fn a_file_is_read_again_and_again() {
 }
 
 #[test]
-fn a_server_that_reads_once_shows_why_connections_are_reset() {
+fn resets_of_a_server_are_explained() {
     // No buffer holds the request: whenever the server reads, the client has more to write.
     let words = "call --transport tcp --flows 4 --connect-per-call on --request 1M --request-chunk 64K --response 100 \
                  --read-once on --server-engine epoll --profile rpc --rcvbuf 16K,64K --sndbuf 64K --trial-time 100ms \

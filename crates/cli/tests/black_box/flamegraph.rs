@@ -59,7 +59,7 @@ fn drawn(bench: &Bench, ending: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_relay_that_was_measured_is_drawn_when_all_is_measured() {
+fn each_measured_relay_is_drawn() {
     let bench = Bench::new();
     let ran = run(&bench, Some(PERF), WORDS).exits(0);
     let (pictures, stacks) = (drawn(&bench, "svg"), drawn(&bench, "folded"));
@@ -96,7 +96,7 @@ fn where_perf_cannot_sample_the_session_goes_on() {
 }
 
 #[test]
-fn a_perf_that_goes_on_for_ever_is_ended_with_the_session_that_is_interrupted() {
+fn endless_perf_ends_with_the_session() {
     let bench = Bench::new();
     let slow =
         PERF.split("script)").next().unwrap().to_owned() + "script) touch \"$0.reads\"; exec sleep 600 ;;\nesac\n";

@@ -18,7 +18,7 @@ fn session(bench: &Bench, took: &str, more: &[&str]) -> Ran {
 const BEFORE: [&str; 5] = ["2.00", "2.01", "1.99", "2.02", "1.98"];
 
 #[test]
-fn a_history_tells_what_is_worse_and_what_is_as_good() {
+fn history_reports_worse_and_equal_results() {
     let bench = Bench::new();
     for took in &BEFORE[..4] {
         session(&bench, took, &["--save", "main"]).exits(0);

@@ -220,7 +220,7 @@ fn resuming_tells_which_plan_it_goes_on_with() {
 }
 
 #[test]
-fn a_session_that_goes_on_is_not_resumed_by_another() {
+fn running_session_is_not_resumed() {
     let bench = Bench::new();
     let mut running = bench.start(&format!("{LONGER} --json-stream"));
     running.until("some trials", |running| reported(&running.stdout()) >= 12);

@@ -27,7 +27,7 @@ fn number(value: &Value, path: &[&str]) -> f64 {
 }
 
 #[test]
-fn a_knee_is_found_and_kept_with_its_probes() {
+fn knee_is_stored_with_its_probes() {
     let bench = Bench::new();
     // So lenient that even a machine that does much else keeps it at some rate.
     let document = searching(&bench, "--work none --slo p50=50ms --arrivals poisson --format json").exits(0).json();
@@ -51,7 +51,7 @@ fn a_knee_is_found_and_kept_with_its_probes() {
 }
 
 #[test]
-fn a_limit_below_what_a_call_takes_is_told() {
+fn impossible_limit_is_reported() {
     let bench = Bench::new();
     searching(&bench, "--work 2000ns --slo p50=100us").exits(5);
     let reasons = bench.run("report --format csv").stdout;
@@ -61,7 +61,7 @@ fn a_limit_below_what_a_call_takes_is_told() {
 }
 
 #[test]
-fn a_percentile_that_would_take_too_long_is_told() {
+fn too_rare_percentile_is_reported() {
     let bench = Bench::new();
     // Ten milliseconds a call: a hundred a second, of which no 99.9th percentile is to be had.
     let flags = "--transport unix --server-engine epoll --placement unpinned --flows 1 --request 100 --work 100000ns \
@@ -97,7 +97,7 @@ fn one_at_a_time(pause: Duration) -> SocketAddr {
 }
 
 #[test]
-fn a_known_service_time_bounds_the_knee_and_servers_are_compared_by_theirs() {
+fn knee_agrees_with_the_service_time() {
     let (quick, slow) = (one_at_a_time(Duration::from_micros(200)), one_at_a_time(Duration::from_millis(2)));
     let flags = "--flows 2 --request 100 --trial-time 100ms --blocks 1 --time 60s --slo p50=100ms --long-trials off --format json";
     let document = Bench::new().run(&format!("call --connect {quick},{slow} {flags}")).exits(0).json();

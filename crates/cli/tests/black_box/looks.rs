@@ -28,7 +28,7 @@ fn check_blocks(bench: &Bench, blocks: u64, look: u64) -> Raw {
 }
 
 #[test]
-fn a_complete_session_is_resumed_for_its_next_look() {
+fn complete_session_resumes_for_its_next_analysis() {
     let bench = Bench::new();
     let first = bench.run(&format!("{ALIKE} --blocks 6 --quiet --format json")).exits(0).json();
     assert_eq!(first["groups"][0]["look"]["done"], 1);
@@ -92,7 +92,7 @@ fn an_interrupted_look_leaves_the_one_before_it() {
 }
 
 #[test]
-fn a_cap_leaves_an_interrupted_look_as_it_was() {
+fn cap_keeps_an_interrupted_analysis() {
     let bench = Bench::new();
     let running = in_the_second_look(&bench);
     running.signal("INT");
@@ -122,7 +122,7 @@ fn reported(ran: &crate::bench::Ran) -> Vec<Value> {
 }
 
 #[test]
-fn until_proven_looks_until_nothing_is_left_to_settle() {
+fn until_conclusive_continues_to_the_end() {
     let bench = Bench::new();
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --json-stream")).exits(0);
     let looks = reported(&ran);

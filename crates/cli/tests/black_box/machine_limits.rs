@@ -33,7 +33,7 @@ fn some_flows_fit_and_some_do_not() {
 
 /// The table of what a connection holds is neither too small, so that a relay runs out, nor refuses one that fits.
 #[test]
-fn a_relay_has_as_many_files_as_its_method_needs() {
+fn relay_opens_the_files_of_its_method() {
     let words = "call --transport tcp --profile echo --flows 100 --request 1K --server-engine epoll --client-engine epoll \
                  --relay epoll,hybrid,std-copy,splice --rate 5k --trial-time 100ms --blocks 1 --analyses 1 --time 2s --quiet --format json";
     for (files, is_short) in [(264, true), (664, false)] {
@@ -194,7 +194,7 @@ const CALLS: &str =
     "call --transport tcp --profile echo --server-engine epoll --client-engine epoll --blocks 1 --time 3s";
 
 #[test]
-fn a_thousand_connections_and_more_than_there_can_be() {
+fn thousand_connections_and_too_many() {
     let bench = Bench::new();
     let run = |duration: &str| {
         let words = format!("{CALLS} --flows 1000 --trial-time {duration} --quiet --format json");

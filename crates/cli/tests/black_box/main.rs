@@ -29,7 +29,7 @@ mod far;
 mod far_bounds;
 mod far_hosts;
 mod far_relay;
-mod far_strangers;
+mod far_unauthenticated;
 mod far_ways;
 mod faults;
 mod feed;

@@ -129,7 +129,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 ";
 
 #[test]
-fn a_clock_that_is_an_hour_ahead_dates_no_row() {
+fn wrong_clock_dates_no_row() {
     let bench = bench();
     let source = bench.write("ahead.c", AHEAD);
     let library = bench.path("ahead.so").display().to_string();
@@ -151,7 +151,7 @@ fn a_clock_that_is_an_hour_ahead_dates_no_row() {
 }
 
 #[test]
-fn a_full_disk_at_one_rank_leaves_the_others() {
+fn full_disk_stops_one_rank_only() {
     let bench = bench();
     let tried = "mkdir full && mount -t tmpfs -o size=8k tmpfs full";
     if !possible(
@@ -211,7 +211,7 @@ fn two_meshes_share_a_host() {
 }
 
 #[test]
-fn a_second_mesh_leaves_the_directory_of_the_first() {
+fn second_mesh_keeps_the_first_directory() {
     let bench = bench();
     let (mut zero, one) = (rank(&bench, 0, SHORT), rank(&bench, 1, SHORT));
     assert!(zero.comes_to("its file", |_| bench.path("out/rank-00000.jsonl.part").exists()));

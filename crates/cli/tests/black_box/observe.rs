@@ -72,7 +72,7 @@ impl Parrot {
 }
 
 #[test]
-fn every_call_of_a_known_size_is_seen_and_the_plan_runs() {
+fn calls_are_counted_and_the_plan_runs() {
     let bench = Bench::new();
     let ran = observe(&bench, &["dd", "if=/dev/zero", "of=/dev/null", "bs=12345", "count=40"]).exits(0);
     let document = ran.json();
@@ -91,11 +91,11 @@ fn every_call_of_a_known_size_is_seen_and_the_plan_runs() {
     // What there is is not written over.
     let again = ["observe", "--time", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
     let again = bench.run_args(&[&again[..], &["count=40"]].concat());
-    again.exits(0).prints(&["SEES", "COST", "while it was traced", "bytegauge run ./observed-dd-2.toml", check]);
+    again.exits(0).prints(&["Ends ", "Cost ", "tracing made it", "bytegauge run ./observed-dd-2.toml", check]);
 }
 
 #[test]
-fn a_pipe_between_children_is_seen_from_both_sides() {
+fn pipe_between_children_has_both_sides() {
     let bench = Bench::new();
     // Blocks that a pipe takes whole.
     let script = "dd if=/dev/zero bs=2048 count=30 2>/dev/null | dd of=/dev/null bs=4096 2>/dev/null";
@@ -194,7 +194,7 @@ fn upload(port: &str) {
 }
 
 #[test]
-fn uploads_one_after_another_are_a_stream_over_one_connection_at_a_time() {
+fn consecutive_uploads_are_one_stream() {
     let Some(python) = python("a server that is not ours", "pass") else { return };
     let bench = Bench::new();
     let (script, port) = (bench.write("taker.py", TAKER), bench.path("port"));
@@ -232,7 +232,7 @@ while connection.recv(5000):
 ";
 
 #[test]
-fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
+fn running_server_is_observed_without_harm() {
     let Some(python) = python("a server that is not ours", "pass") else { return };
     let bench = Bench::new();
     let mut server = Command::new(python).args(["-S", "-c", SERVER]).stdout(Stdio::piped()).spawn().expect("python3");
@@ -276,7 +276,7 @@ fn a_server_that_runs_is_looked_at_and_its_client_notices_nothing() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_leaves_the_program_unharmed() {
+fn interrupt_leaves_the_program_unharmed() {
     let bench = Bench::new();
     let mut parrot = Parrot::new();
     parrot.says_again("before");
@@ -288,7 +288,7 @@ fn ctrl_c_in_the_middle_leaves_the_program_unharmed() {
 }
 
 #[test]
-fn a_look_that_is_killed_leaves_the_program_unharmed() {
+fn killed_observer_leaves_the_program_unharmed() {
     let bench = Bench::new();
     let mut parrot = Parrot::new();
     let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
@@ -299,7 +299,7 @@ fn a_look_that_is_killed_leaves_the_program_unharmed() {
 }
 
 #[test]
-fn only_one_can_look_and_a_program_may_end_meanwhile() {
+fn only_one_observer_is_allowed() {
     let bench = Bench::new();
     let parrot = Parrot::new();
     let words = format!("observe --pid {} --time 100s --sample 90s", parrot.pid());
@@ -313,7 +313,7 @@ fn only_one_can_look_and_a_program_may_end_meanwhile() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_said_with_the_next_step() {
+fn unobservable_program_gets_advice() {
     let bench = Bench::new();
     let mut gone = Command::new("true").spawn().expect("true");
     gone.wait().expect("a child");
@@ -333,7 +333,7 @@ fn what_cannot_be_looked_at_is_said_with_the_next_step() {
 }
 
 #[test]
-fn what_was_started_to_be_looked_at_is_ended_with_its_children() {
+fn started_program_ends_with_its_children() {
     let bench = Bench::new();
     let script = "sleep 3600 & dd if=/dev/zero of=/dev/null bs=1K count=5 2>/dev/null; sleep 3600";
     let words = ["observe", "--time", "1s", "--format", "json", "--", "sh", "-c", script];

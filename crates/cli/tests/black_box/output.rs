@@ -259,7 +259,7 @@ fn progress_never_touches_standard_output() {
 }
 
 #[test]
-fn the_last_line_of_a_run_names_its_page() {
+fn last_line_of_run_names_its_page() {
     let bench = Bench::new();
     let pages = bench.store().with_extension("pages");
     let kept = || -> std::collections::BTreeSet<String> {
@@ -289,7 +289,7 @@ fn the_last_line_of_a_run_names_its_page() {
 }
 
 #[test]
-fn a_page_that_cannot_be_kept_costs_nothing_else() {
+fn unwritable_page_costs_nothing_else() {
     let bench = Bench::new();
     bench.write("r.pages", "a file where the folder would be");
     let ran = bench.run(&format!("{QUICK} --store r.db --format json")).exits(0);

@@ -77,7 +77,7 @@ fn groups(plan: &Value, names: [&str; 3]) -> Vec<String> {
 }
 
 #[test]
-fn the_plans_for_calls_cover_the_grids_that_they_reproduce() {
+fn call_plans_cover_their_grids() {
     let bench = Bench::new();
     let levels = |plan: &Value, name: &str| -> BTreeSet<String> {
         plan["cells"].as_array().expect("cells").iter().map(|cell| cell["factors"][name].to_string()).collect()
@@ -130,7 +130,7 @@ working-set = \"4K\"
 ";
 
 #[test]
-fn a_plan_with_parts_screening_and_a_profile_of_its_own() {
+fn plan_with_parts_and_own_profile() {
     let bench = Bench::new();
     let file = bench.write("any.toml", SCREENED);
     bench.run(&format!("run {file} --dry-run")).exits(0).prints(&[

@@ -35,7 +35,7 @@ fn a_first_case_that_pays_the_warm_up() {
 
 #[test]
 #[ignore = "needs a quiet machine: cargo lab quiet"]
-fn a_server_that_works_has_its_knee_near_what_it_can_do() {
+fn knee_is_near_the_capacity() {
     // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
     let words = "call --transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 2 \
                  --time 60s --work 2000ns --slo p90=50ms --trial-time 100ms --format json";

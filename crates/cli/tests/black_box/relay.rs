@@ -54,7 +54,7 @@ fn wrong_words_name_the_next_step() {
 }
 
 #[test]
-fn what_a_plan_holds_is_said_before_it_runs() {
+fn plan_is_shown_before_it_runs() {
     let bench = Bench::new();
     let words = format!("{STREAM} --transport tcp --relay direct,splice,read-write --relay-buffer 16K,64K --dry-run");
     // Splicing has no buffer, and the path without a relay stands beside.
@@ -84,7 +84,7 @@ fn relayed(bench: &Bench) -> Vec<Value> {
 }
 
 #[test]
-fn what_goes_into_a_relay_comes_out_of_it() {
+fn relay_passes_all_bytes() {
     let bench = Bench::new();
     let short = SHORT.replace("100ms", "40ms");
     let words = format!("{STREAM} --transport tcp,unix --verify --relay direct,{METHODS} {short}");
@@ -125,7 +125,7 @@ fn what_goes_into_a_relay_comes_out_of_it() {
 }
 
 #[test]
-fn a_relay_of_ours_competes_for_cpus_as_a_program_of_others_does() {
+fn own_relay_competes_like_a_program() {
     let bench = Bench::new();
     let words =
         format!("{STREAM} --transport tcp --relay read-write --trial-time 300ms --blocks 200 --analyses 1 --quiet");
@@ -149,7 +149,7 @@ fn a_relay_of_ours_competes_for_cpus_as_a_program_of_others_does() {
 }
 
 #[test]
-fn somebody_elses_server_and_a_search_stand_behind_a_relay_too() {
+fn relay_works_with_external_servers() {
     let bench = Bench::new();
     let mut server = bench.start("serve echo --listen 127.0.0.1:0");
     let place = server.place();
@@ -211,7 +211,7 @@ fn calls_go_through_relays() {
 }
 
 #[test]
-fn one_thread_carries_many_connections_and_places_are_kept() {
+fn one_thread_carries_many_connections() {
     let bench = Bench::new();
     let words = format!(
         "{CALL} --transport tcp --relay read-write,readv-writev,splice,sendfile,hybrid --relay-threads direction,one \
@@ -242,7 +242,7 @@ fn a_broken_relay_is_caught() {
 }
 
 #[test]
-fn an_end_behind_a_relay_that_goes_or_stalls_is_a_failed_trial_and_no_hang() {
+fn lost_end_behind_relay_fails_the_trial() {
     for (plant, expected) in [("die:100000", "the sink died"), ("stall:100000", "stalled")] {
         for relay in ["splice", "read-write --relay-threads one", "uring", "tokio"] {
             let bench = Bench::new();

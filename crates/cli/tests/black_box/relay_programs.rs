@@ -111,7 +111,7 @@ fn check_nobody_is_left(bench: &Bench) {
 }
 
 #[test]
-fn a_program_relays_a_stream_and_all_that_it_started_is_counted() {
+fn relay_program_is_counted_with_children() {
     let bench = Bench::new();
     let list = format!("direct,read-write,{}", relay("honest"));
     run(&bench, &STREAM, &list, &["--verify", "--grace", "20s"]).exits(0);
@@ -134,7 +134,7 @@ fn a_program_relays_a_stream_and_all_that_it_started_is_counted() {
 
 /// What it costs to start a program is none of what bytes cost: the machine is watched while they go through.
 #[test]
-fn the_machine_is_not_watched_while_a_program_starts() {
+fn start_of_a_program_is_not_observed() {
     const STARTS_MS: u64 = 300;
     let bench = Bench::new();
     let late = relay("honest").replacen("cmd:", &format!("cmd:sleep 0.{STARTS_MS}; "), 1);
@@ -203,13 +203,13 @@ fn a_program_that_cannot_relay_says_why() {
 }
 
 #[test]
-fn a_program_that_loses_or_changes_bytes_is_caught() {
+fn lossy_relay_program_is_detected() {
     check_fails(&relay("loses"), &[], &["the path loses or invents data"]);
     check_fails(&relay("corrupts"), &["--verify"], &["the path corrupts data"]);
 }
 
 #[test]
-fn what_a_program_leaves_behind_is_ended_and_told() {
+fn left_processes_are_ended_and_reported() {
     let bench = Bench::new();
     run(&bench, &STREAM, &relay("leaves"), &["--grace", "20s"]).exits(0);
     let left: Vec<u64> =

@@ -41,7 +41,7 @@ fn wrong_words_name_the_next_step() {
 }
 
 #[test]
-fn what_the_kernel_does_not_know_together_is_a_skip() {
+fn unsupported_combination_is_skipped() {
     let bench = Bench::new();
     // No release permits them together: work cannot be both deferred to us and done by a thread.
     let words = "ring --entries 8 --implementation raw --mode ceiling --setup default,single-issuer+sqpoll --dry-run";

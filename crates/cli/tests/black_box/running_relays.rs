@@ -116,7 +116,7 @@ fn one_that_forwards_elsewhere_is_told() {
 }
 
 #[test]
-fn one_whose_other_side_is_taken_is_told_by_whom() {
+fn taken_side_is_reported_with_its_owner() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let upstream = taken.local_addr().unwrap();
     let relay = Running::before(upstream, "honest");
@@ -134,7 +134,7 @@ fn one_that_ends_meanwhile_is_told() {
 }
 
 #[test]
-fn one_that_is_not_there_is_said_before_anything_is_measured() {
+fn missing_relay_is_reported_first() {
     let bench = Bench::new();
     let level = format!("addr:{}={}", free_address(), free_address());
     let ran = run(&bench, &STREAM, &level, &["--dry-run"]).exits(2);

@@ -10,7 +10,7 @@ use crate::raw::{name, number};
 const ROWS: [&str; 3] = ["A/A on this machine", "best set keeps the best, 48 blocks", "fixed standard error, 8 blocks"];
 
 #[test]
-fn the_table_says_what_was_asked_for_and_what_came_out() {
+fn table_has_requests_and_results() {
     let bench = Bench::new();
     let ran = bench.run("selftest --scale test --format json");
     let document = ran.json();

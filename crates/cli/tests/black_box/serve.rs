@@ -75,7 +75,7 @@ fn exchanged(mut stream: TcpStream, sent: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_echo_returns_a_mebibyte_to_each_of_two_clients_that_half_close() {
+fn echo_serves_two_half_closing_clients() {
     for engine in ENGINES {
         let bench = Bench::new();
         let Some((running, place)) = serving(&bench, &format!("echo --engine {engine} --threads 2")) else { continue };
@@ -112,7 +112,7 @@ fn an_echo_returns_a_byte_at_once() {
 }
 
 #[test]
-fn a_reply_goes_by_lengths_where_they_are_given() {
+fn reply_follows_given_lengths() {
     let bench = Bench::new();
     let (running, place) = serving(&bench, "echo --request 10 --response 100K").unwrap();
     let returned = exchanged(connect(&place), &[7; 35]);
@@ -131,7 +131,7 @@ fn a_sink_takes_everything_and_says_nothing() {
 }
 
 #[test]
-fn a_source_fills_whoever_reads_and_survives_those_who_leave() {
+fn source_survives_leaving_readers() {
     for engine in ENGINES {
         let bench = Bench::new();
         let Some((running, place)) = serving(&bench, &format!("source --engine {engine}")) else { continue };
@@ -178,7 +178,7 @@ fn a_unix_socket_is_removed_in_the_end() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_the_way_out() {
+fn taken_port_gets_advice() {
     let bench = Bench::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = taken.local_addr().unwrap();

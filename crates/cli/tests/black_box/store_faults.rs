@@ -59,7 +59,7 @@ fn meanwhile(bench: &Bench, running: &mut Running, script: &str) {
 }
 
 #[test]
-fn a_store_that_goes_away_while_it_is_written() {
+fn lost_store_is_reported() {
     // At one stroke, so that nobody looks while there is none.
     let replace = "ln results.db other.db && touch new.db && mv -f new.db results.db";
     for (script, how) in [("rm results.db", "deleted"), (replace, "replaced")] {

@@ -23,7 +23,7 @@ fn a_report_is_what_the_run_printed() {
 }
 
 #[test]
-fn a_page_holds_its_sessions_and_asks_nobody_for_more() {
+fn page_contains_its_sessions() {
     let bench = Bench::new();
     for _ in 0..2 {
         bench.run(&format!("{QUICK} --quiet")).exits(0);
@@ -42,7 +42,7 @@ fn a_page_holds_its_sessions_and_asks_nobody_for_more() {
 }
 
 #[test]
-fn a_page_that_nothing_can_show_is_written_and_named() {
+fn page_without_browser_is_named() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let nothing = bench.shell("PATH=/nowhere exec \"$BYTEGAUGE\" report --html page.html --open").exits(5);
@@ -105,7 +105,7 @@ fn an_export_holds_every_trial() {
 }
 
 #[test]
-fn the_past_can_be_looked_at_where_nothing_may_be_written() {
+fn read_only_store_can_be_reported() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let before = bench.run("report").exits(0).stdout;
@@ -172,7 +172,7 @@ fn several_sessions_of_a_plan_are_judged_together() {
 }
 
 #[test]
-fn report_of_a_session_without_trials_says_why_it_fails() {
+fn empty_session_report_has_a_reason() {
     let bench = Bench::new();
     // It is killed while it prepares its first run.
     let words = [

@@ -6,7 +6,7 @@ use crate::bench::Bench;
 use crate::raw::Raw;
 
 #[test]
-fn a_survey_is_of_ready_plans_each_a_session_of_its_own() {
+fn survey_runs_built_in_plans() {
     let bench = Bench::new();
     let forecast = bench.run("survey --dry-run").exits(0);
     forecast.prints(&[
@@ -46,15 +46,15 @@ fn a_survey_of_nothing_has_failed() {
 }
 
 #[test]
-fn the_doctor_tells_what_mends_it() {
+fn doctor_shows_fixes() {
     let bench = Bench::new();
     let text = bench.run("doctor").exits(0).prints(&["bytegauge doctor · Linux", "governor", "open files"]).stdout;
     assert!(text.lines().count() <= 35, "{text}");
     let found = bench.run("doctor --time 200ms --format json").exits(0).json();
     for symptom in found.as_array().expect("symptoms") {
-        let mends = symptom["state"] == "mend";
-        let says = symptom["found"].as_str().is_some_and(|found| found.contains("ask whoever runs the host"));
-        assert_eq!(symptom.get("command").is_some_and(Value::is_string) || says, mends, "{symptom}");
+        let is_bad = symptom["state"] == "fix";
+        let has_advice = symptom["found"].as_str().is_some_and(|found| found.contains("the owner of the host"));
+        assert_eq!(symptom.get("command").is_some_and(Value::is_string) || has_advice, is_bad, "{symptom}");
     }
     assert!(found.to_string().contains("in these 200 ms"), "{found}");
     bench.run("doctor --time 1ms").exits(2).complains(&["--time: 1 ms is out of range", "such as 10s"]);

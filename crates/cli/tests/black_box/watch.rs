@@ -56,7 +56,7 @@ fn get(address: &str, path: &str, header: &str) -> String {
 }
 
 #[test]
-fn who_knows_the_address_sees_the_session_and_nobody_else() {
+fn only_the_secret_address_shows_the_session() {
     let bench = Bench::new();
     let (session, watch, address) = watched(&bench);
     let (_, token) = parts(&address);
@@ -110,7 +110,7 @@ fn a_browser_that_never_reads_keeps_nobody_waiting() {
 }
 
 #[test]
-fn the_end_of_the_session_is_the_end_of_its_page() {
+fn page_ends_with_its_session() {
     let bench = Bench::new();
     let (session, watch, _) = watched(&bench);
     // As if the power had gone: nobody writes that it ended.
@@ -122,7 +122,7 @@ fn the_end_of_the_session_is_the_end_of_its_page() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said_with_the_next_step() {
+fn unwatchable_session_gets_advice() {
     let bench = Bench::new();
     bench.run("watch").exits(2).complains(&["bytegauge run buffer-size"]);
     let mut session = bench.start(ENDLESS);

@@ -159,7 +159,7 @@ fn late_first_bytes_get_in_among_silent_connections() {
 }
 
 #[test]
-fn strangers_at_a_call_server_lock_no_client_out() {
+fn unauthenticated_connections_lock_no_client_out() {
     // More than the agent and the server have place for, of whom each says nothing, or the begin of a ticket and no more.
     const STRANGERS: usize = 200;
     let bench = Bench::new();
