@@ -5,7 +5,7 @@ import { interval, scale } from "./bound";
 import { cellOf, type OptionResult, type Test, type View } from "./data";
 import { h, table } from "./dom";
 import { folded } from "./folded";
-import { axisUnit, digits, duration, percent } from "./format";
+import { axisUnit, digits, duration, percent, sentence } from "./format";
 import { following, section } from "./lines";
 import { hinted, type Explained, words } from "./words";
 
@@ -93,7 +93,7 @@ function one(view: View, test: Test, open: (test: string) => void, explained: Ex
     ...others
       .slice(0, OPTIONS_MAX)
       .map(({ label, status, reason }) => h("p", {}, `${label} ${status}${reason ? `: ${reason}` : ""}`)),
-    h("p", {}, ...hinted(`${test.result}.`, explained)),
+    h("p", {}, ...hinted(sentence(`${test.result}.`), explained)),
     test.code.length > 0 && h("p", { class: "code" }, "In the program: ", h("code", {}, test.code.join(", "))),
     test.bottleneck && h("p", { class: "reading" }, `Bottleneck: ${test.bottleneck.text}`),
   );

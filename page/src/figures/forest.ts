@@ -96,7 +96,7 @@ function captionOf(ranking: Ranking): string {
       ? `The square is ${lone.trials === 1 ? "one trial" : "the median of its trials"}.`
       : "Squares are medians of a few trials: their order can be chance.";
   const use = recommendedOf(view, group) ? "; ▸ is recommended" : "";
-  return `A bar is the ${percent(view.plan.level)} interval of ${comparison(ranking)}; the shade is the margin of ${percent(margin)}${use}.`;
+  return `Bars are ${percent(view.plan.level)} intervals; the shade is the margin of ${percent(margin)}${use}.`;
 }
 
 function notesOf({ view, group, all, cells, cost, compared, rooted, relayless, several }: Ranking): Note[] {

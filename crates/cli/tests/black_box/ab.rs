@@ -1,6 +1,6 @@
-//! Two against each other: the three verdicts with their exit codes, what may be compared with what, and what goes wrong.
+//! Comparisons of two: the three results with their exit codes, comparable sides, and failures.
 //!
-//! What decides is what programs print, which no machine turns round; of workloads counts and states are looked at.
+//! Results depend on what programs print, which is the same on every machine; of workloads only counts and states are checked.
 
 use std::net::TcpListener;
 
@@ -11,7 +11,7 @@ use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
 
-/// Six blocks of both and a twin.
+/// Six blocks of both and an A/A control.
 const QUICK: [&str; 7] = ["ab", "--blocks", "6", "--analyses", "1", "--seed", "1"];
 
 fn ab(bench: &Bench, words: &[&str]) -> Ran {
@@ -32,7 +32,7 @@ fn versus(ran: &Ran) -> Value {
 }
 
 #[test]
-fn worse_better_and_as_good_are_told_apart() {
+fn worse_better_and_equal_sides_differ() {
     let bench = Bench::new();
     took(&bench, "2", "3", &[]).exits(1).prints(&[
         "B is 50 % slower than A",
@@ -54,7 +54,7 @@ fn worse_better_and_as_good_are_told_apart() {
     );
     assert!((reported["longer"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{reported}");
     assert!(reported["lower"].as_f64() <= reported["longer"].as_f64(), "{reported}");
-    // Stored as any session is, and told again from there.
+    // Stored like any session, and reported again from the store.
     bench.run("report 1").exits(1).prints(&["a regression of more than"]);
     bench.run("report 2 --full").exits(0).prints(&["B is better"]);
     bench.run("report 1 --format markdown").exits(1).prints(&["a regression of more than"]);
@@ -147,7 +147,7 @@ fn failed_side_is_reported_and_other_kept() {
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
 
-/// A server that says its name to whoever comes.
+/// A server that sends its name to each client.
 const SERVER: &str = "import socket, sys
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -177,7 +177,7 @@ fn two_servers_are_compared_by_one_client() {
     ab(&bench, &words).exits(1).prints(&["B is 25 % slower than A"]);
 }
 
-/// A server of the test that says everything again, for as long as the tests run.
+/// An echo server of the test, for the duration of the tests.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

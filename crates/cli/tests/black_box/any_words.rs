@@ -1,4 +1,4 @@
-//! Words that nobody thought of: whatever is typed, it is answered, never with a panic.
+//! Arbitrary words: any command line has a reply, never a panic.
 
 use bytegauge_model::FACTORS;
 use proptest::prelude::*;
@@ -13,11 +13,11 @@ fn few() -> ProptestConfig {
 fn check_answered(ran: &Ran) {
     assert!(matches!(ran.status.code(), Some(0 | 2)), "{ran}");
     assert!(!ran.stderr.contains("panicked"), "{ran}");
-    assert_eq!(ran.stderr.is_empty(), ran.status.success(), "an error says why: {ran}");
+    assert_eq!(ran.stderr.is_empty(), ran.status.success(), "an error has a reason: {ran}");
 }
 
 /// Text of an argument: no NUL, which ends one.
-fn words() -> impl Strategy<Value = String> {
+fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         "[0-9.,KMGib]{0,12}",
         "[a-z0-9,./:=%-]{0,16}",
@@ -39,14 +39,14 @@ proptest! {
     #![proptest_config(few())]
 
     #[test]
-    fn in_flags(flag in flags(), value in words()) {
+    fn any_value_of_a_flag(flag in flags(), value in texts()) {
         let bench = Bench::new();
         check_answered(&bench.run_args(&["stream", "--dry-run", "--transport", "unix", &format!("--{flag}={value}")]));
         check_answered(&bench.run_args(&["stream", "--dry-run", &format!("--{flag}={value}")]));
     }
 
     #[test]
-    fn in_plans(key in flags(), value in words(), quoted: bool) {
+    fn any_value_of_a_plan(key in flags(), value in texts(), quoted: bool) {
         let bench = Bench::new();
         let value = if quoted { format!("{value:?}") } else { value };
         let file = bench.write("plan.toml", &format!("{key} = {value}\n"));
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn in_tables(rows in proptest::collection::vec(proptest::collection::vec(words(), 3), 1..4)) {
+    fn in_tables(rows in proptest::collection::vec(proptest::collection::vec(texts(), 3), 1..4)) {
         let bench = Bench::new();
         let mut table = "connection_type,read_buffer_bytes,duration_sec\n".to_owned();
         for row in rows {

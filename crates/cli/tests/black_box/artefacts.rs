@@ -1,7 +1,7 @@
-//! The misleading things of published benchmarks, planted: the product must name each of them.
+//! Misleading effects of published benchmarks, planted: the product must name each of them.
 //!
 //! Those that a simulation plants (serial order, pooled samples, the best of noise) are negative controls of
-//! the verification table; faults of a path stand in `faults`.
+//! the verification table; faults of a path are in `faults`.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ const TWO: &str =
     "stream --transport /dev/zero --profile drain --read-size 64K,128K --trial-time 5ms --seed 1 --time 5s";
 
 #[test]
-fn a_twin_that_differs() {
+fn differing_control_is_reported() {
     let bench = Bench::new();
     // A millisecond a read: more than a hundred times as slow as the cell that it repeats, whatever else runs.
     let ran = bench.run(&format!("{TWO} --blocks 12 --plant c2t@spin:1000000 --format json")).exits(0);
@@ -24,8 +24,8 @@ fn a_twin_that_differs() {
     assert!(matches!(strict.status.code(), Some(3 | 4)), "{strict}");
 }
 
-/// Runs the binary in a control group that gets 2 ms of every 10 ms: less than it gets beside two busy loops on every
-/// CPU, so that the limit is always met. Removes the group whatever comes.
+/// Runs the binary in a control group that gets 2 ms of every 10 ms: less than it gets next to two busy loops on every
+/// CPU, so that the limit always applies. Removes the group in any case.
 const THROTTLED: &str = r#"
 root=/sys/fs/cgroup
 if [ -f $root/cgroup.controllers ]; then
@@ -61,7 +61,7 @@ fn confirmed(bench: &Bench) -> Vec<Value> {
     trials.filter(|trial| trial["stage"] == "confirm").collect()
 }
 
-/// What the report makes of such trials is tested where they can be planted: `report/tests/all/view.rs`.
+/// The report of such trials is tested with planted ones: `report/tests/all/view.rs`.
 #[test]
 fn a_placement_with_two_modes() {
     const READ_NS: u64 = 1_000_000;
@@ -70,7 +70,7 @@ fn a_placement_with_two_modes() {
     let words = "stream --transport /dev/zero --profile drain --read-size 64K --trial-time 20ms --blocks 12 --time 5s";
     bench.run(&format!("{words} --seed 1 --plant c1@modes:{READ_NS} --quiet")).exits(0);
     let trials = confirmed(&bench);
-    // No machine is too busy for this law: so many reads of that length fit the window, and one on either side.
+    // This holds on any busy machine: the window has this number of reads, one more or less.
     let slow = |trial: &Value| number(&trial["ends"]["sink"]["calls"]) <= number(&trial["wall_ns"]) / READ_NS + 2;
     let all_slow = |parity: u64| {
         let of_block = |trial: &&Value| number(&trial["block"]) % 2 == parity && trial["cell"] == "c1";

@@ -32,7 +32,7 @@ fn analysis_ends_with_long_trials() {
         assert!(trials.iter().all(|trial| number(&trial["wall_ns"]) > 100_000_000), "{trials:?}");
     }
     assert_eq!(name(&document["groups"][0]["audit"]["choice"]), choice);
-    assert_eq!(number(&document["cells"][0]["trials"]), 6, "its estimate stands on confirmation alone");
+    assert_eq!(number(&document["cells"][0]["trials"]), 6, "its estimate uses confirmation only");
     // The next look has an audit of its own, and those before it count as well.
     let before = of_stage(&raw.blocks, "audit").count();
     bench.run(&format!("{HALF} --resume --quiet")).exits(0);

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::bench::{Bench, QUICK};
 
-/// Wrong words, and what standard error must say.
+/// Invalid words, and the expected text of standard error.
 #[track_caller]
 fn check(words: &str, expected: &[&str]) {
     let bench = Bench::new();
@@ -98,7 +98,7 @@ fn a_factor_that_fits_no_transport() {
         &["--write-size fits none", "applies to unix, tcp, tcp6, mptcp, unix-seqpacket"],
     );
     check("stream --connection-age fresh --transport unix --congestion cubic", &["--congestion fits none"]);
-    // For some only: said, and collapsed there.
+    // Applies to some only: reported, and collapsed there.
     let ran = Bench::new()
         .run("stream --connection-age fresh --transport unix,pipe --pipe-size 64K,1M --read-size 4K --dry-run")
         .exits(0);

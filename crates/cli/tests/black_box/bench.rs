@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_bytegauge");
 
-/// No run of a test is longer, however busy the machine: what is not over by then hangs.
+/// The longest run of a test on a busy machine: a run beyond it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often a running process is looked at.
@@ -35,7 +35,7 @@ pub struct Bench {
 /// A run that ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// What was run.
+    /// A finished run.
     pub words: String,
     /// How it ended.
     pub status: ExitStatus,
@@ -132,7 +132,7 @@ impl Bench {
         self.processes().into_iter().filter(is_end).collect()
     }
 
-    /// Runs a command of ours on this bench.
+    /// Runs a bytegauge command on this bench.
     pub fn spawn(&self, mut command: Command, words: String) -> Running {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         // Files, not pipes: an end that outlives its parent must not keep a test waiting.
@@ -208,7 +208,7 @@ impl std::fmt::Display for Ran {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Ran { words, status, stdout, stderr } = self;
         writeln!(f, "`{words}` ({status})\n--- standard error\n{stderr}")?;
-        // Documents are long: what became of the cells comes first.
+        // Documents are long: the outcomes of the cells come first.
         let document: Value = serde_json::from_str(stdout).unwrap_or_default();
         for cell in document["cells"].as_array().into_iter().flatten() {
             writeln!(f, "{} {}: {}", cell["id"], cell["outcome"], cell["reason"])?;
@@ -230,7 +230,7 @@ impl Running {
 
     /// Ends it with SIGKILL and waits.
     pub fn kill(mut self) -> Ran {
-        self.child.kill().expect("a process of ours");
+        self.child.kill().expect("a child process");
         self.wait()
     }
 
@@ -255,7 +255,7 @@ impl Running {
     pub fn comes_to(&mut self, what: &str, mut is: impl FnMut(&Running) -> bool) -> bool {
         let deadline = Instant::now() + PATIENCE;
         while !is(self) {
-            if self.child.try_wait().expect("a child of ours").is_some() {
+            if self.child.try_wait().expect("a child process").is_some() {
                 return false;
             }
             assert!(Instant::now() < deadline, "{}: no {what}: {}", self.words, self.stderr());
@@ -264,7 +264,7 @@ impl Running {
         true
     }
 
-    /// Waits until a server says where it listens: the place.
+    /// Waits until a server prints its address.
     #[track_caller]
     pub fn place(&mut self) -> String {
         self.until("a place", |server| server.stdout().ends_with('\n'));
@@ -277,7 +277,7 @@ impl Running {
         self.wait_with(|_| {})
     }
 
-    /// Sends a signal again and again until the process has ended: of those close to each other it heeds one.
+    /// Sends a signal until the process has ended: of several close ones it handles one.
     #[track_caller]
     pub fn insist(self, name: &str) -> Ran {
         self.wait_with(|running| running.signal(name))
@@ -287,7 +287,7 @@ impl Running {
     fn wait_with(mut self, meanwhile: impl Fn(&Running)) -> Ran {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+            if let Some(status) = self.child.try_wait().expect("a child process") {
                 break status;
             }
             if Instant::now() > deadline {
@@ -310,13 +310,13 @@ impl Drop for Running {
     }
 }
 
-/// A text without its line breaks: where a sentence is wrapped is no part of what it says.
+/// A text without its line breaks, so that wrapping does not matter.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Sends a signal to a process by its number; false if it is gone. By a system call: what is to be met in the middle may be over
-/// before a program that sends it has begun.
+/// Sends a signal to a process by its number; false if it is gone. Uses a system call: a program that sends it could start too
+/// late.
 pub fn signal(id: u32, name: &str) -> bool {
     let number = match name {
         "STOP" => sys::STOP,
@@ -326,8 +326,8 @@ pub fn signal(id: u32, name: &str) -> bool {
     sys::signal(id, number)
 }
 
-/// An address at which nobody listens, for as long as this is held: whoever is given a port by chance does not get it.
-pub fn nobody() -> (socket2::Socket, String) {
+/// An address without a listener while this is held: its port is not given to another socket.
+pub fn unused_address() -> (socket2::Socket, String) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
     let at = socket.local_addr().ok().and_then(|at| at.as_socket()).expect("its number").to_string();
@@ -353,15 +353,15 @@ pub fn session_of(id: u32) -> Option<u32> {
     stat_field(id, 3)
 }
 
-/// One of the numbers of a process that follow its name, which stands in brackets and may hold anything: from 0, its state,
-/// parent, group, session (proc_pid_stat(5)).
+/// A number of a process after its name in brackets, which can contain any character: from 0, its state, parent, group,
+/// session (proc_pid_stat(5)).
 fn stat_field(id: u32, index: usize) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(index)?.parse().ok()
 }
 
-/// Whether a program can be run that way here; says so where it cannot, so that a skip is seen.
+/// Whether a program can run that way here; prints the reason if not, so that a skip is visible.
 pub fn possible(why: &str, program: &str, arguments: &[&str]) -> bool {
     let tried = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let possible = tried.is_ok_and(|status| status.success());
@@ -371,8 +371,8 @@ pub fn possible(why: &str, program: &str, arguments: &[&str]) -> bool {
     possible
 }
 
-/// The interpreter of Python that has what a script needs; says so where there is none. Itself, and not a script that looks for
-/// it: such a one takes longer than all that the tests' programs do.
+/// The Python interpreter with the modules of a script; prints the reason if there is none. The interpreter itself, since a
+/// script that searches for it takes longer than the programs of the tests.
 pub fn python(why: &str, needs: &str) -> Option<String> {
     if !possible(why, "python3", &["-c", needs]) {
         return None;
@@ -396,7 +396,7 @@ pub fn clock_seed() -> u64 {
 
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).expect("what was printed");
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).expect("the output");
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

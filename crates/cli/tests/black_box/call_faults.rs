@@ -1,14 +1,14 @@
-//! Calls whose server or client is killed in the middle: nobody waits for the dead, and what was counted is kept.
+//! Calls whose server or client is killed: no end waits for the lost one, and the counts are kept.
 
 use serde_json::Value;
 
 use crate::bench::{Bench, children, signal};
 use crate::raw::{Raw, number};
 
-/// Two that differ; the harness's own test (`call_processes`) walks all. Those that this machine lacks say so.
+/// Two different engines; the test of the harness (`call_processes`) uses all. Missing ones are reported.
 const SERVERS: [&str; 2] = ["blocking", "uring:plain"];
 
-/// Trials of an hour: whoever waited for one would be found out by the bench, which waits for two minutes.
+/// Trials of an hour: an end that waited for one would exceed the two minutes of the bench.
 const LONG: &str =
     "call --transport tcp --profile echo --flows 3 --trial-time 3600s --blocks 1 --time 2s --ends processes";
 
@@ -38,9 +38,9 @@ fn check_killed(server: &str, dead: &str, left: &str) {
     });
     let ran = running.wait().exits(5);
     assert!(!ran.stderr.contains("panicked"), "{ran}");
-    assert_eq!(bench.processes(), [0; 0], "nobody is left");
+    assert_eq!(bench.processes(), [0; 0], "no process is left");
     let raw = Raw::of(&bench, 1);
-    // The harness's floor stands beside.
+    // The floor of the harness has its own cell.
     let long = |trial: &&Value| trial["stage"] == "confirm" && trial["cell"] == "c1";
     let failed: Vec<&Value> = raw.trials.iter().filter(long).collect();
     assert_eq!(failed.len(), 2, "{server}: {failed:?}");
@@ -51,7 +51,7 @@ fn check_killed(server: &str, dead: &str, left: &str) {
         assert!(reason.contains("signal: 9") && trial["ends"][dead].is_null(), "{server}: {trial}");
         assert!(
             number(&trial["ends"][left]["call"]["completed"]) > 0,
-            "{server}: what the {left} counted is kept: {trial}"
+            "{server}: the counts of the {left} are kept: {trial}"
         );
     }
     bench.run("report --full").exits(5).prints(&["failed", "died in the middle of a trial"]);
@@ -60,7 +60,7 @@ fn check_killed(server: &str, dead: &str, left: &str) {
 /// CPU time after which an end has surely begun: starting takes a few milliseconds.
 const BUSY_TICKS: u64 = 10;
 
-/// What an end does: the last word of its command line (proc_pid_cmdline(5)).
+/// The task of an end: the last word of its command line (proc_pid_cmdline(5)).
 pub fn role(id: u32) -> String {
     let words = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
     words.trim_end_matches('\0').rsplit('\0').next().unwrap_or_default().to_owned()

@@ -1,7 +1,7 @@
-//! The user's own program: values told apart, gains over what is there now, servers, and every way in which a program can
-//! misbehave: said, cleaned up, and nothing lost.
+//! The user's own program: values that differ, gains over the present value, servers, and each way in which a program can
+//! misbehave: reported, cleaned up, and nothing lost.
 //!
-//! What is compared is what programs print, which no machine turns round: what a clock says of them is compared nowhere.
+//! Comparisons use what programs print, which is the same on every machine, and never their times.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
 
-/// Six blocks of two values and a twin.
+/// Six blocks of two values and an A/A control.
 const QUICK: [&str; 7] = ["check", "--blocks", "6", "--analyses", "1", "--seed", "1"];
 
 /// Checks a script of `sh` over values.
@@ -30,7 +30,7 @@ fn reason(document: &Value, value: &str) -> String {
 }
 
 /// No process of the bench is left; those that end are given time.
-fn check_nobody_is_left(bench: &Bench) {
+fn check_no_process_is_left(bench: &Bench) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !bench.processes().is_empty() {
         assert!(std::time::Instant::now() < deadline, "left behind: {:?}", bench.processes());
@@ -57,7 +57,7 @@ fn better_value_has_a_gain() {
     bench.run("report --format csv").exits(0).prints(&["ns_per_run", "0.06"]);
     bench.run("report --format markdown").exits(0);
     bench.run("export --format csv").exits(0).prints(&["rate_per_second", "run_timeout"]);
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn sizes_are_passed_as_bytes() {
     let written = bench.path("written");
     let script = format!("echo {{value}} {{count:1M}} >> {}", written.display());
     check(&bench, &["--values", "4K,64K", "--metric", "bytes:1M"], &script).exits(0).prints(&["value", "iB/s"]);
-    let lines = std::fs::read_to_string(written).expect("what the runs wrote");
+    let lines = std::fs::read_to_string(written).expect("the output of the runs");
     assert!(lines.lines().all(|line| line == "4096 256" || line == "65536 16"), "{lines}");
-    // Three to learn how long a run takes with either value, six blocks of two values and a twin.
+    // Three to measure the length of a run with either value, six blocks of two values and an A/A control.
     let values: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!((&values[..3], values.len()), (&["65536", "4096", "65536"][..], 3 + 6 * 3));
 }
@@ -88,7 +88,7 @@ fn printed_number_is_a_rate_or_time() {
     assert!(reason(&document, "1").starts_with("the command printed no number: nothing matches"), "{document}");
 }
 
-/// Sends so many datagrams to itself.
+/// Sends a number of datagrams to itself.
 const SENDER: &str = "import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(('127.0.0.1', 0))
@@ -129,7 +129,7 @@ fn events_include_those_of_children() {
     let script = "for i in $(seq {value}); do (exec true); done";
     let ran = check(&bench, &["--values", "1,30", "--metric", "counter:page-faults", "--format", "json"], script);
     if ran.status.code() == Some(2) {
-        // Who may not count is told what to do.
+        // A user who may not count gets advice.
         ran.complains(&["may not be counted by this user: run as root, set kernel.perf_event_paranoid"]);
         return;
     }
@@ -139,12 +139,12 @@ fn events_include_those_of_children() {
         let cell = cells.iter().find(|cell| cell["factors"]["value"] == value && cell["kind"] == "candidate");
         cell.expect("a cell")["more"]["events_per_run"]["median"].as_f64().expect("a count")
     };
-    // Each of thirty programs is mapped and touched anew.
+    // Each of thirty programs is mapped and touched again.
     assert!(events("1") > 0.0 && events("30") > events("1") + 30.0, "{document}");
 }
 
 #[test]
-fn wrong_usage_is_said_before_anything_runs() {
+fn wrong_usage_is_reported_first() {
     let bench = Bench::new();
     let mark = bench.path("ran");
     let touch = format!("touch {}", mark.display());
@@ -187,7 +187,7 @@ fn failing_value_is_dropped_and_others_compared() {
     check(&bench, &["--values", "1,2,3"], script).exits(5).prints(&["2 failed: the command exited with 7"]);
 }
 
-/// The first run takes half of the time that there is, as where nobody has read a file before.
+/// The first run takes half of the time, as with cold caches.
 #[test]
 fn cold_first_run_does_not_set_the_plan() {
     let bench = Bench::new();
@@ -196,7 +196,7 @@ fn cold_first_run_does_not_set_the_plan() {
     bench.run_args(&words).exits(0);
 }
 
-/// Nobody need know how long a program runs: where it runs longer than the budget has room for, what fits is measured.
+/// The length of a run is unknown at first: if it exceeds the budget, the runs that fit are measured.
 #[test]
 fn long_runs_fill_the_budget() {
     let bench = Bench::new();
@@ -204,7 +204,7 @@ fn long_runs_fill_the_budget() {
         ["check", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
     ran.complains(&["the minimum of 6 blocks", "may give no significant result; for one give --time"]);
-    // One value proves nothing, however long it is measured: nobody asks for more time.
+    // One value decides nothing, however long it is measured: the next step asks for no more time.
     let words = ["check", "--time", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
     assert!(!ran.stderr.contains("give --time"), "{ran}");
@@ -216,25 +216,25 @@ fn long_runs_fill_the_budget() {
 #[test]
 fn hanging_program_and_children_are_ended() {
     let bench = Bench::new();
-    // Neither heeds a signal; the one is the other's child, in a session of its own.
+    // Both ignore signals; one is the child of the other, in its own session.
     let script = "test {value} = 1 || exit 0; trap '' TERM; setsid sleep 3600 & sleep 3600; wait";
     let flags = ["--values", "1,2", "--timeout", "300ms", "--format", "json"];
-    // Of two one is left: nothing was compared.
+    // One of two is left: nothing was compared.
     let document = check(&bench, &flags, script).exits(5).json();
     assert!(reason(&document, "1").starts_with("the command took longer than 300 ms and was ended"), "{document}");
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
-fn what_forks_and_leaves_is_ended_and_said() {
+fn forked_processes_are_ended_and_reported() {
     let bench = Bench::new();
     let ran = check(&bench, &["--values", "1,2"], "setsid sleep 360{value} & :").exits(0);
     ran.prints(&["Processes were left behind, and ended, after"]);
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
-fn a_flood_of_output_stops_nobody() {
+fn flood_of_output_does_not_block() {
     let bench = Bench::new();
     let script = "head -c {value} /dev/zero | tr '\\0' x >&2; head -c {value} /dev/zero; echo 5 MB/s >&2";
     let flags = ["--values", "4M,8M", "--metric", "regex:([0-9]+) MB/s"];
@@ -298,7 +298,7 @@ fn server_is_restarted_for_each_run() {
     );
     assert_eq!(document["check"]["stopped_by_force"], 0);
     serve(&bench, &python, port, "", "regex:listening", &["--placement", "same-cpu"]).exits(0);
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
 }
 
@@ -323,10 +323,10 @@ fn misbehaving_server_is_reported_and_ended() {
     let broken =
         serve(&bench, &python, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
     assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it printed “listening”"), "{broken}");
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
-/// Hands its listening socket to whoever waits at a path, as systemd does, and serves.
+/// Passes its listening socket to the process that waits at a path, as systemd does, and serves.
 const GIVER: &str = "import socket, sys
 s = socket.socket()
 s.bind(('127.0.0.1', int(sys.argv[1])))
@@ -377,7 +377,7 @@ fn taken_port_is_reported_with_its_owner() {
     assert!(reasons.iter().all(|reason| reason.starts_with(&stays) || reason.starts_with(&taken)), "{reasons:?}");
     let first = Raw::of(&bench, 1).reasons().first().cloned().unwrap_or_default();
     assert!(first.starts_with(&stays) && first.contains(&keeper.id().to_string()), "{first}");
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn early_exit_is_reported_with_last_output() {
     assert!(meanwhile.starts_with("the server ended while the command ran: it exited with 4"), "{meanwhile}");
     let missing = check("exec no-such-server-at-all {value}", "true");
     assert!(missing.contains("exited with 127, as a shell does if it does not find a command"), "{missing}");
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
@@ -419,9 +419,9 @@ fn server_that_ignores_its_signal_is_killed() {
         bench.run_args(&words).exits(0)
     };
     script("TERM").prints(&["The server ignored its stop signal and was killed after"]);
-    let heeded = script("INT");
-    assert!(!heeded.stdout.contains("did not heed"), "{heeded}");
-    check_nobody_is_left(&bench);
+    let obedient = script("INT");
+    assert!(!obedient.stdout.contains("ignored"), "{obedient}");
+    check_no_process_is_left(&bench);
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn interrupt_ends_the_program_and_keeps_trials() {
     });
     running.signal("INT");
     running.wait().exits(130).complains(&["interrupted", "--resume 1"]);
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
     let before = Raw::of(&bench, 1);
     before.check_sound();
     assert!(before.trials.len() >= 4 && before.status() == "incomplete");
@@ -478,7 +478,7 @@ fn resumed_session_reaches_the_minimum_of_blocks() {
     let calibrated = |raw: &Raw| raw.trials.iter().filter(|trial| trial["stage"] == "calibrate").count();
     assert_eq!(calibrated(&after), calibrated(&before), "calibrated once");
     let notes = after.session["notes"].to_string();
-    assert!(!notes.contains("stopped after"), "what was missing is there: {notes}");
+    assert!(!notes.contains("stopped after"), "the missing blocks are there: {notes}");
 }
 
 #[test]
@@ -492,7 +492,7 @@ fn killed_session_leaves_no_program() {
         })
     });
     running.kill();
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::bench::{Bench, Ran, nobody};
+use crate::bench::{Bench, Ran, unused_address};
 
 /// A server of the test: each connection has a thread, until the test is over.
 struct Server {
@@ -35,7 +35,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Its listener waits for somebody.
+        // Its listener waits for a client.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -57,16 +57,16 @@ fn answering(request: usize, reply: impl Fn(&mut Vec<u8>) + Clone + Send + 'stat
 
 const FLAGS: &str = "--flows 3 --trial-time 100ms --blocks 2 --long-trials off --time 4s --request 100";
 
-/// For those who wait in vain.
+/// For clients that wait without a reply.
 const SOON: &str = "--timeout 100ms";
 
-/// A call waits longer for its reply than any machine is busy, unless it waits in vain.
+/// A call waits longer for its reply than a busy machine delays it.
 fn calling(bench: &Bench, at: &str, flags: &str) -> Ran {
     let patience = if flags.contains("--timeout") { "" } else { "--timeout 5s" };
     bench.run(&format!("call --connect {at} {FLAGS} {patience} {flags}"))
 }
 
-/// A run against a server that fails every call says why.
+/// A run against a server that fails every call reports why.
 fn check_failure(server: &Server, flags: &str, parts: &[&str]) {
     let bench = Bench::new();
     let ran = calling(&bench, &server.address.to_string(), flags);
@@ -108,7 +108,7 @@ fn two_servers_are_compared() {
     let bench = Bench::new();
     let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--full").exits(0);
     ran.prints(&[&quick.address.to_string(), &slow.address.to_string()]);
-    // What would be compared cannot be seen.
+    // The compared bytes are not visible.
     let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--rate 300 --format json").exits(0);
     let document = ran.json();
     let text = document["tests"][0]["result"].as_str().unwrap_or_default();
@@ -116,7 +116,7 @@ fn two_servers_are_compared() {
 }
 
 #[test]
-fn our_own_servers_are_strangers_too() {
+fn own_servers_work_as_external_ones() {
     let bench = Bench::new();
     let path = bench.path("socket").display().to_string();
     let mut server = bench.start(&format!("serve echo --listen unix:{path}"));
@@ -166,7 +166,7 @@ fn changed_bytes_are_no_echo() {
 }
 
 #[test]
-fn garbage_is_told_from_a_reply() {
+fn garbage_differs_from_a_reply() {
     let server = Server::start(|mut stream| {
         let _ = stream.write_all(b"220 who are you?\r\n");
         let _ = stream.read(&mut [0; 1]);
@@ -205,9 +205,9 @@ fn a_server_that_closes_early_gives_short_replies() {
 }
 
 #[test]
-fn nobody_there_is_said_before_anything_is_measured() {
+fn missing_server_is_reported_first() {
     let bench = Bench::new();
-    let (_nobody, at) = nobody();
+    let (_unused, at) = unused_address();
     calling(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
     assert!(!bench.path("data").exists());
     calling(&bench, "unix:/no/such/socket", "").exits(5).complains(&["cannot connect to unix:/no/such/socket"]);
@@ -258,7 +258,7 @@ fn what_is_of_our_server_is_refused() {
 }
 
 #[test]
-fn a_dry_run_connects_to_nobody() {
+fn dry_run_connects_to_no_server() {
     let bench = Bench::new();
     let ran = calling(&bench, "localhost:9", "--transport tcp --dry-run");
     if ran.status.code() == Some(2) {
@@ -316,11 +316,11 @@ fn silent_datagram_server_costs_only_time_outs() {
 }
 
 #[test]
-fn datagrams_that_nobody_takes_are_refused() {
-    // It has the port, and takes what it says itself and nothing else.
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let at = nobody.local_addr().unwrap();
-    nobody.connect(at).unwrap();
+fn refused_datagrams_are_reported() {
+    // It has the port and receives only from itself.
+    let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = deaf.local_addr().unwrap();
+    deaf.connect(at).unwrap();
     let bench = Bench::new();
     calling_by_datagrams(&bench, at, "").exits(5);
     let reasons = bench.run("report --format csv").stdout;

@@ -18,13 +18,13 @@ const GROUP: &[&str] = &["id", "factors", "twin_reach", "best_set", "undecided",
 const RECOMMENDATION: &[&str] = &["cell", "proven", "margin", "bound", "text"];
 const LINEAR: &[&str] = &["per_call_ns", "per_byte_ns"];
 
-/// A document is what the published schema says, whatever its workload.
+/// Documents of all workloads match the published schema.
 #[track_caller]
 pub fn check_schema(document: &Value) {
     check_against(SCHEMA, document);
 }
 
-/// What `compare` says is what its schema says.
+/// The document of `compare` matches its schema.
 #[track_caller]
 pub fn check_compare_schema(document: &Value) {
     check_against(include_str!("../../../report/schema/compare.schema.json"), document);
@@ -39,7 +39,7 @@ fn check_against(schema: &str, document: &Value) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// What must hold of every document, whatever was measured.
+/// Checks that hold for every document.
 #[track_caller]
 pub fn check_document(document: &Value) {
     check_schema(document);
@@ -77,7 +77,7 @@ fn check_cell(cell: &Value) {
     }
 }
 
-/// What a session of our own knows of every cell. A table of others may say less.
+/// The facts that a measured session has of every cell; an imported table can have fewer.
 #[track_caller]
 fn check_measured_here(cell: &Value) {
     let two_ended = !name(&cell["factors"]["transport"]).starts_with(['/', '.']);
@@ -212,7 +212,7 @@ fn verified_means_every_byte() {
 }
 
 #[test]
-fn flows_are_told_apart() {
+fn flows_are_reported_separately() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --flows 3 --trial-time 100ms \
                  --blocks 3 --time 4s --format json";
@@ -241,7 +241,7 @@ fn long_trials_keep_their_series() {
 }
 
 #[test]
-fn options_are_told_as_asked_and_as_set() {
+fn options_are_reported_as_requested_and_set() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport tcp --profile drain --read-size 64K --write-size 64K --sndbuf 100K --rcvbuf 50K \
                  --nodelay on --trial-time 20ms --blocks 1 --time 2s --format json";
@@ -293,7 +293,7 @@ fn null_engine_is_an_option() {
     for cell in list(&document["cells"]) {
         assert_eq!(cell["factors"]["engine"], "null", "{cell}");
     }
-    // What moves nothing recommends nothing.
+    // An engine that moves nothing is not recommended.
     for group in list(&document["groups"]) {
         assert_eq!(group["recommendation"]["proven"], false, "{group}");
     }
@@ -315,7 +315,7 @@ fn calls_that_take_long_get_long_trials() {
 }
 
 #[test]
-fn who_waits_for_delayed_acknowledgements_is_told_so() {
+fn delayed_acknowledgements_are_reported() {
     // The second piece waits by Nagle's algorithm for an acknowledgement that the server delays by 40 ms.
     let limit = |nodelay: &str| {
         let words = format!(
@@ -332,7 +332,7 @@ fn who_waits_for_delayed_acknowledgements_is_told_so() {
     let waits = &cell["call"]["delayed_acks"];
     assert!(number(&waits["acks"]) >= 1 && number(&waits["slow_calls"]) >= 1, "{cell}");
     // Ends that got no CPU for long wait less for acknowledgements: the kernel sends them at once after such a pause; and a
-    // harness that got none is told before all else.
+    // harness without CPU is reported first.
     if waits["slow_time_share"].as_f64().is_some_and(|share| share >= 0.5) {
         assert!(["delayed acknowledgements", "the harness"].contains(&name.as_str()), "{cell}");
     }

@@ -1,4 +1,4 @@
-//! `stream` over datagrams: what the defaults do, what is refused before anything runs, and what is said of losses.
+//! `stream` over datagrams: the defaults, the refused combinations, and the report of losses.
 
 use crate::bench::{Bench, possible};
 use crate::raw::Raw;
@@ -18,11 +18,11 @@ fn the_defaults_fit_datagrams() {
         let datagrams = &cell["datagrams"];
         assert!(datagrams["arrived"].as_u64().is_some_and(|count| count > 0), "{cell}");
         let number = |name: &str| datagrams[name].as_u64().unwrap();
-        // Every number is accounted for, what nobody can tell of included.
+        // Every number is accounted for, unknown ones included.
         assert_eq!(number("sent"), number("arrived") - number("duplicated") + number("lost"));
         assert_eq!(number("lost"), number("lost_at_socket") + number("lost_unknown"));
         assert!(datagrams["namespace"]["sent"].as_u64().is_some_and(|count| count > 0), "{cell}");
-        // What was asked for is not what the kernel gives: both are there.
+        // The requested value and the one of the kernel: the document has both.
         assert!(cell["counters"]["options"]["rcvbuf"]["sink"].as_u64().is_some_and(|bytes| bytes > 0), "{cell}");
     }
     assert!(cells.iter().any(|cell| cell["datagrams"]["datagrams_per_packet"].as_f64().is_some_and(|n| n > 60.0)));
@@ -60,7 +60,7 @@ fn oversized_datagram_is_refused_with_the_limit() {
 }
 
 #[test]
-fn a_short_buffer_is_said_to_cut_off() {
+fn short_buffer_is_reported() {
     let bench = Bench::new();
     let ran =
         bench.run(&format!("stream --transport udp --engine plain --write-size 8K --read-size 4K {SHORT} --full"));

@@ -1,4 +1,4 @@
-//! `--dry-run`: what will be measured, for how long, what was collapsed; flags and TOML keys say the same.
+//! `--dry-run`: the measured cells, the time, the collapsed levels; flags and TOML keys are equivalent.
 
 use bytegauge_model::WORKLOADS;
 use bytegauge_model::Workload;
@@ -53,7 +53,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "relay") => ["direct", "read-write"],
         (_, "relay_placement") => ["unpinned", "client"],
         (_, "relay_threads") => ["direction", "one"],
-        (_, name) => panic!("{name}: say here which two levels to try"),
+        (_, name) => panic!("{name}: add here two levels to try"),
     }
 }
 
@@ -97,7 +97,7 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
 #[test]
 fn every_flag_is_a_toml_key() {
     let bench = Bench::new();
-    // Which program is run is said on the command line alone, so that no file starts one.
+    // A program is given on the command line only, so that no file starts one.
     let rows = WORKLOADS.iter().map(|row| row.value).filter(|workload| *workload != Workload::Check);
     let all = rows.flat_map(|workload| factor::of(workload).map(move |factor| (workload, factor)));
     for (number, (workload, factor)) in all.enumerate() {
@@ -246,7 +246,7 @@ fn the_seed_decides_the_order_of_measurement() {
         orders.push(raw.trials.iter().map(|trial| trial["cell"].clone()).collect());
     }
     assert_eq!(orders[0].len(), orders[2].len());
-    // The twin is that of the first finalist, which no measurement chooses here.
+    // The A/A control repeats the first finalist, which no measurement selects here.
     assert_eq!(orders[0], orders[1]);
     assert_ne!(orders[0], orders[2]);
 }

@@ -1,5 +1,5 @@
-//! A link that is emulated between two networks of a user of our own: every trial goes over the one that its cell names, and what
-//! it did is stored. How well it does on a busy machine is nobody's claim: a trial whose link was late fails and says so.
+//! An emulated link between two networks of a user namespace: each trial uses the link of its cell, and the facts of the link
+//! are stored. Its accuracy on a busy machine is not tested: a trial whose link was late fails with that reason.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn links_are_possible() -> bool {
     possible("a link is emulated between a network namespace", "unshare", &["-Urn", "sh", "-c", tried])
 }
 
-/// What a trial says that its link did, both directions together.
+/// The facts of a trial's link, both directions together.
 fn of_link(trial: &Value, count: &str) -> u64 {
     ["there", "back"].iter().filter_map(|way| trial["machine"]["link"][way][count].as_u64()).sum()
 }
@@ -112,7 +112,7 @@ fn trials_with_a_late_link_are_omitted() {
     let raw = Raw::of(&bench, 1);
     check_reasons(&raw);
     assert!(raw.reasons().iter().any(|reason| reason.contains("the emulated link took")), "{:?}", raw.reasons());
-    // What was late counts for nothing, and what was in time counts.
+    // Late trials are not counted, the others are.
     let cell = &bench.run("report --format json").json()["cells"][0];
     let of_stage = |trial: &&Value| trial["cell"] == cell["id"] && trial["stage"] == "confirm";
     let count =

@@ -49,10 +49,9 @@ fn reported(bench: &Bench, session: i64) -> Value {
     document
 }
 
-/// Without how to go on, which is said of the original alone.
+/// Without the next steps, which only the original has.
 fn without_advice(value: &mut Value) {
-    const ADVICE: [&str; 3] =
-        ["; the judgements that are left", "; no judgement of this", "; nobody can go on with it here"];
+    const ADVICE: [&str; 2] = ["; the judgements that are left", "; no judgement of this"];
     match value {
         Value::String(text) => {
             text.truncate(ADVICE.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len()));
@@ -82,7 +81,7 @@ fn our_own_lines_come_back_as_they_were() {
     };
     assert_eq!(without_header(2), without_header(1));
     bench.run("sessions").exits(0).prints(&["complete, imported"]);
-    // What was measured elsewhere is not gone on with.
+    // An imported session cannot be resumed.
     bench.run("stream --resume 2").exits(2).complains(&["session 2 was measured elsewhere"]);
 }
 
@@ -110,7 +109,7 @@ fn own_csv_is_imported_unchanged() {
 }
 
 #[test]
-fn a_table_of_strangers_is_mapped() {
+fn imported_table_is_mapped() {
     let bench = Bench::new();
     // Without a trend: blocks that resemble their neighbours would be merged, and rightly.
     let noise = [3, 0, 5, 1, 6, 2, 4, 7, 1, 5, 0, 6];

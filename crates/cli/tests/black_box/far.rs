@@ -1,4 +1,4 @@
-//! The far host: an agent and whoever measures with it, over loopback, with what goes wrong between them.
+//! The far host: an agent and its client over loopback, with the faults between them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,8 +20,8 @@ use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
 use crate::far_ways::DATAGRAMS;
 use crate::raw::{Raw, number};
 
-/// A stream of one cell, in a second or so. At a pace, as what follows: what is asked of most of them is that bytes come at all,
-/// and at full speed they take both CPUs from the tests beside them.
+/// A stream of one cell in about a second. At a limited rate: most tests need only some bytes, and at full speed they would take
+/// both CPUs from other tests.
 pub const STREAM: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --trial-time 100ms --blocks 2 \
                       --rate 50M --analyses 1 --long-trials off --time 3s --seed 1 --quiet --format json";
 
@@ -30,11 +30,11 @@ fn full_speed() -> String {
     STREAM.replace("--rate 50M ", "")
 }
 
-/// The same that goes on until somebody stops it. An agent's place follows.
+/// The same without an end. The address of an agent follows.
 pub const LONG: &str = "stream --connection-age fresh --profile drain --read-size 64K --write-size 64K --trial-time 100ms --blocks 3000 \
                     --rate 50M --analyses 1 --long-trials off --seed 1 --json-stream --key-file key --host";
 
-/// Calls that go on until somebody stops them, served by every engine in turn: each accepts on the agent's port.
+/// Calls without an end, served by every engine in turn: each accepts on the agent's port.
 pub const LONG_CALLS: &str = "call --profile echo --flows 2 --server-engine epoll,blocking,tokio --trial-time 100ms --blocks 3000 \
                           --rate 1k --analyses 1 --long-trials off --seed 1 --json-stream --key-file key --host";
 
@@ -45,7 +45,7 @@ const LONG_RELAYED: &str = "call --profile echo --flows 2 --server-engine epoll 
 /// With an end at the agent, and with a relay.
 const LONG_ONES: [&str; 2] = [LONG, LONG_RELAYED];
 
-/// What is over by then hangs.
+/// A longer wait means that the test hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bench with a key, and an agent that has it.
@@ -58,12 +58,12 @@ pub fn agent(bench: &Bench, flags: &str) -> (Running, String) {
     (agent, place)
 }
 
-/// What follows from the unit's file alone: whether a service manager can read it, and how far it is shut in.
+/// Checks of the unit file alone: whether a service manager can read it, and its sandbox.
 #[test]
 fn agent_service_is_valid_and_sandboxed() {
     let bench = Bench::new();
     let unit = include_str!("../../../../packaging/bytegauge-agent.service");
-    // Who reads it looks whether its program is there.
+    // The checker needs the program of the unit.
     let unit = bench.write("bytegauge-agent.service", &unit.replace("/usr/bin/bytegauge", BINARY));
     let tool = "systemd-analyze";
     if !possible("systemd is here", tool, &["security", "--offline=true", "--threshold=100", &unit]) {
@@ -89,7 +89,7 @@ pub fn under_way(bench: &Bench, words: &str, place: &str) -> Running {
         if session.comes_to("trials", |session| trials(session) >= 3) {
             return session;
         }
-        // Of whoever was there before, and left in haste, an agent on a busy machine hears a moment later.
+        // An agent on a busy machine notices a lost client a moment later.
         let ran = session.wait();
         assert!(ran.stderr.contains("busy until") && Instant::now() < deadline, "{ran}");
     }
@@ -100,7 +100,7 @@ pub fn measured_once_free(bench: &Bench, place: &str) -> Ran {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ran = bench.run(&format!("{STREAM} --host {place} --key-file key"));
-        // Or so many others are being heard that it hangs up.
+        // Or it has too many pending connections and closes this one.
         let comes_too_early =
             ["busy until", "no bytegauge agent", "the connection broke"].iter().any(|text| ran.stderr.contains(text));
         if ran.status.success() || !comes_too_early {
@@ -128,7 +128,7 @@ pub fn until_no_end(bench: &Bench) {
 #[track_caller]
 pub fn check_cells(ran: &Ran, place: &str, role: [&str; 2], bench: &Bench) {
     let document = ran.json();
-    // Beside the null engine, which stays here.
+    // Next to the null engine, which stays on this host.
     let cells: Vec<&Value> =
         document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] != "floor").collect();
     assert!(!cells.is_empty());
@@ -187,8 +187,8 @@ fn calls_cross_hosts_in_both_directions() {
 fn busy_agent_reports_when_it_is_free() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    // Over streams the agent has its port but for a moment of each trial; over calls the end has it, or the relay, and passes
-    // them on.
+    // For streams the agent gives up its port for a moment of each trial; for calls the end or the relay has it, and passes
+    // connections on.
     for words in [LONG, LONG_CALLS, LONG_RELAYED] {
         let first = under_way(&bench, words, &place);
         let others: Vec<Running> =
@@ -346,12 +346,12 @@ fn lost_host_interrupts_the_session() {
     }
 }
 
-/// What cuts a connection when either side ends it.
+/// A connection to cut when either side ends it.
 const AT_ITS_END: usize = usize::MAX;
 
-/// Passes bytes on between callers and an agent; the first connections are cut, so that both sides see them reset, once their
-/// callers have said so many bytes: in a word of the caller's, or in the next one of the agent's, in turn. Where it listens, and how
-/// many were cut.
+/// Passes bytes between callers and an agent; cuts the first connections, so that both sides see a reset, after a number of bytes:
+/// in a word of the caller or in the next one of the agent, in turn. Returns its address and the number of cut
+/// connections.
 fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (here, agent) = (listener.local_addr().unwrap(), agent.to_owned());
@@ -376,7 +376,7 @@ fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
     (here.to_string(), cuts)
 }
 
-/// `Some` if the connection is to be cut; what came last is lost then.
+/// `Some` if the connection is to be cut; the last bytes are lost then.
 fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
     let (mut bytes, mut message) = ([0; 4096], 0);
     for stream in [caller, callee] {
@@ -405,7 +405,7 @@ fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> O
 fn cut_control_connection_is_resumed() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    // Whoever asks, and asks again, has said less than 600 bytes by then.
+    // A client that repeats its request has sent less than 600 bytes by then.
     let (through, cuts) = cutting(&place, &[600, 600, 700, 3000, 800, 5000]);
     for flags in ["--direction to", "--direction from --flows 3"] {
         let ran = bench.run(&format!("{STREAM} --host {through} --key-file key {flags}")).exits(0);
@@ -447,7 +447,7 @@ fn far_ends_report_their_resources() {
     cast.end(EndRole::Sink).unwrap();
     let used_ns = link.used_ns().unwrap();
     assert!(used_ns > 0);
-    // What has left has used it all the same.
+    // A client that left has used it as well.
     drop(cast);
     assert!(link.used_ns() >= Some(used_ns));
     drop(link);
@@ -507,7 +507,7 @@ fn options_beyond_the_caps_name_the_flag() {
     ] {
         let bench = Bench::new();
         let (agent, place) = self::agent(&bench, cap);
-        // Whether any cell is left is not said: of bytes the first trial has more than it may.
+        // The remaining cells are not listed: the first trial already exceeds the allowed bytes.
         bench.run(&format!("{stream} --host {place} --key-file key {flags}"));
         let reasons = Raw::of(&bench, 1).reasons();
         let flag = cap.split(' ').next().unwrap();
@@ -517,7 +517,7 @@ fn options_beyond_the_caps_name_the_flag() {
 }
 
 #[test]
-fn wrong_usage_says_what_is_missing() {
+fn wrong_usage_names_the_missing_part() {
     let bench = Bench::new();
     let check = |words: &str, texts: &[&str]| drop(bench.run(words).exits(2).complains(texts));
     check("agent", &["--init", "--listen"]);
@@ -531,8 +531,8 @@ fn wrong_usage_says_what_is_missing() {
     check(&format!("{STREAM} --transport tcp --key-file key"), &["--host"]);
     check(&format!("{STREAM} --transport tcp --direction from"), &["--host"]);
     check("call --transport udp --direction both", &["--direction both has no effect without", "TCP or UDP"]);
-    let nobody = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
-    nobody.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
-    // What is only printed asks nobody.
+    let absent = bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key")).exits(5);
+    absent.complains(&["no agent answers at 127.0.0.1:1", "agent --listen"]);
+    // A dry run contacts no host.
     bench.run(&format!("{STREAM} --host 127.0.0.1:1 --key-file key --dry-run")).exits(0);
 }

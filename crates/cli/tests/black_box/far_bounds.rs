@@ -1,4 +1,4 @@
-//! An agent whose caller has the key and means it harm: what its ends move is bounded, whatever the caller says or leaves unsaid.
+//! An agent whose caller has the key and is hostile: its ends move a bounded number of bytes, whatever the caller sends or omits.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -17,15 +17,15 @@ use bytegauge_wire::Key;
 use crate::bench::{BINARY, Bench, signal};
 use crate::far::{agent, stopped, until_no_end};
 
-/// What is over by then hangs.
+/// A longer wait means that the test hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an end may move by the agent's word, and what nobody takes for that any more: a lap, or what is moved until somebody looks,
-/// is far less.
+/// The bytes that an end may move, far more than a lap or the bytes until the next
+/// check.
 pub const ALLOWED: &str = "--max-bytes 1M";
 pub const TOO_MUCH: usize = 1 << 30;
 
-/// Somebody who has an agent's key, and its end of one trial.
+/// A caller with an agent's key, and its end of one trial.
 pub struct Caller {
     link: Arc<Link>,
     cast: Cast,
@@ -69,7 +69,7 @@ impl Caller {
         self.hear()
     }
 
-    /// What an agent says of an end that has moved as much as it may, and to the next trial.
+    /// The agent's messages about an end that has moved its allowed bytes, and about the next trial.
     pub fn refused_more(mut self) {
         self.tell(Command::Stop);
         let hears_why = |reply: Reply| match reply {
@@ -90,7 +90,7 @@ fn stream(transport: &str, engine: &str) -> Spec {
     ])
 }
 
-/// Bytes of datagrams from a source at an agent until it says that there is no more.
+/// Bytes of datagrams from a source at an agent until it ends.
 fn datagrams(caller: &mut Caller) -> usize {
     let here = UdpSocket::bind("127.0.0.1:0").unwrap();
     here.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -225,31 +225,31 @@ fn datagram_server_requires_a_ticket_and_keeps_limits() {
     };
     let (request, mut heard) = (vec![7; 16_384], vec![0; 65_536]);
     // Without a ticket, with another one, and with what was overheard, from elsewhere.
-    let strangers = ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.2:0"].map(connected);
-    strangers[1].send(&Ticket::fresh().unwrap().shown_by(0)).unwrap();
-    strangers[2].send(&caller.ticket.shown_by(0)).unwrap();
-    for stranger in &strangers {
-        stranger.send(&request).unwrap();
+    let outsiders = ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.2:0"].map(connected);
+    outsiders[1].send(&Ticket::fresh().unwrap().shown_by(0)).unwrap();
+    outsiders[2].send(&caller.ticket.shown_by(0)).unwrap();
+    for outsider in &outsiders {
+        outsider.send(&request).unwrap();
     }
-    let (guest, deadline) = (connected("127.0.0.1:0"), Instant::now() + PATIENCE);
-    while guest.recv(&mut heard).is_err() {
-        assert!(Instant::now() < deadline, "it lets nobody in");
-        guest.send(&caller.ticket.shown_by(0)).unwrap();
+    let (admitted, deadline) = (connected("127.0.0.1:0"), Instant::now() + PATIENCE);
+    while admitted.recv(&mut heard).is_err() {
+        assert!(Instant::now() < deadline, "it admits no client");
+        admitted.send(&caller.ticket.shown_by(0)).unwrap();
     }
     let (mut came, mut silent) = (0, 0);
-    // A server that is over says nothing, once both what it heard and what it said make up what is allowed.
+    // A server at its limit sends nothing: requests and replies count together.
     while silent < 20 || 2 * came < 1 << 20 {
-        let Ok(_) = guest.send(&request) else { break };
+        let Ok(_) = admitted.send(&request) else { break };
         silent += 1;
-        if let Ok(len @ 16_384..) = guest.recv(&mut heard) {
+        if let Ok(len @ 16_384..) = admitted.recv(&mut heard) {
             (came, silent) = (came + len, 0);
         }
         assert!(came < TOO_MUCH && Instant::now() < deadline, "it goes on");
     }
     assert!(came > 0);
-    for stranger in &strangers {
-        stranger.set_nonblocking(true).unwrap();
-        assert!(stranger.recv(&mut heard).is_err(), "a stranger was answered");
+    for outsider in &outsiders {
+        outsider.set_nonblocking(true).unwrap();
+        assert!(outsider.recv(&mut heard).is_err(), "a reply without a ticket");
     }
     caller.refused_more();
     stopped(agent);

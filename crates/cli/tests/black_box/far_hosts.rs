@@ -155,12 +155,12 @@ fn relay_and_server_are_on_different_hosts() {
         assert_eq!(raw.session["machine"]["far_hosts"].as_object().unwrap().len(), hosts, "{file}");
         assert!(raw.trials.iter().any(|trial| !trial["ends"]["relay"]["relay"].is_null()), "{file}");
     }
-    // The other host has passed bytes on to the third one, whose agent nobody but it could have reached that way.
+    // The other host passed bytes to the third one, whose agent only it can reach.
     let dev = std::fs::read_to_string(bench.path("dev")).unwrap();
     let row = dev.lines().find_map(|row| row.trim().strip_prefix("far1:")).unwrap();
     let sent: u64 = row.split_whitespace().nth(8).unwrap().parse().unwrap();
     assert!(sent > 1 << 20, "{dev}");
-    // An agent whose owner did not say so goes to nobody but its caller.
+    // An agent without permission of its owner connects only to its caller.
     let refused = std::fs::read_to_string(bench.path("no.jsonl")).unwrap();
     assert!(refused.contains("--relay-to 10.9.1.2:4711"), "{refused} {ran}");
 }
@@ -220,7 +220,7 @@ fn again(words: &str) -> String {
     )
 }
 
-/// What was measured before a cable was cut was kept, and once more was measured after it.
+/// The trials before the cut are kept, and one more is measured after it.
 fn kept_and_free(bench: &Bench, ran: &impl std::fmt::Display) -> Raw {
     let raw = Raw::of(bench, 1);
     let measured = raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured").count();
@@ -230,8 +230,8 @@ fn kept_and_free(bench: &Bench, ran: &impl std::fmt::Display) -> Raw {
     raw
 }
 
-/// Cut is the cable of the relay and its control connection, of the reader's control connection alone, and of what the relay
-/// passes on: whatever it is, the session ends by itself, says so, and leaves both agents free.
+/// Cuts the cable of the relay and its control connection, of the reader's control connection only, and of the relay's
+/// output: in each case the session ends by itself with the reason and frees both agents.
 #[test]
 fn cut_cable_with_relay_frees_both_agents() {
     let relayed = "--relay epoll --relay-host 10.9.0.2:4712 --key-file key --host 10.9.1.2:4711";

@@ -1,4 +1,4 @@
-//! A relay on another host, over loopback: what goes through it, whom it lets in, where it goes, and how it ends.
+//! A relay on another host, over loopback: its bytes, its admission, its targets, and its end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ const RELAYED: &str = "stream --connection-age fresh --profile drain --read-size
 const CALL: &str = "call --work none --flows 4 --server-engine epoll --trial-time 100ms --blocks 2 --analyses 1 --long-trials off \
                     --rate 2k --time 8s --seed 1 --quiet --format json";
 
-/// Of every way in which a relay may take its connections one.
+/// One of each way in which a relay can accept connections.
 const WAYS: [&str; 7] = ["read-write", "pipe", "splice", "epoll", "tokio", "uring", "uring-multishot"];
 
 /// Those that this machine has.
@@ -126,7 +126,7 @@ fn options_without_an_agent_are_skipped() {
     stopped(agent);
 }
 
-/// Somebody whose relay at an agent goes on until it is told, or has moved what it may, however busy the machine is.
+/// A caller whose relay at an agent runs until it is stopped or has moved its allowed bytes.
 fn patient(bench: &Bench, place: &str, relay: &str) -> Caller {
     let levels = Spec::from([
         ("transport", "tcp".into()),
@@ -151,7 +151,7 @@ fn accepted(listener: &TcpListener) -> TcpStream {
                 connection.set_read_timeout(Some(PATIENCE)).unwrap();
                 return connection;
             }
-            Err(_) => assert!(Instant::now() < deadline, "nobody came"),
+            Err(_) => assert!(Instant::now() < deadline, "no connection arrived"),
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -194,16 +194,16 @@ fn relay_to_another_target_is_refused() {
         drop(caller);
         stopped(agent);
     }
-    assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody was connected to");
+    assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "no connection was made");
     bench.run("agent --listen 127.0.0.1:0 --key-file key --relay-to example.com").exits(2).complains(&["--relay-to"]);
 }
 
-/// What a connection hears until it ends.
+/// The bytes of a connection until it ends.
 fn heard(mut connection: TcpStream) -> Vec<u8> {
     connection.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();
     match connection.read_to_end(&mut bytes) {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("a stranger was let in"),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("admitted without a ticket"),
         _ => bytes,
     }
 }
@@ -220,19 +220,19 @@ fn without_a_ticket_nothing_is_passed_on() {
         let shown = caller.ticket.shown_by(0);
         let mut other = shown;
         other[7] ^= 1;
-        for says in
+        for opening in
             [&b"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n"[..], &other, &shown[..SHOWN - 1], b"x"]
         {
-            let mut stranger = TcpStream::connect(at).unwrap();
-            stranger.write_all(says).unwrap();
-            assert_eq!(heard(stranger), b"", "{relay}");
+            let mut outsider = TcpStream::connect(at).unwrap();
+            outsider.write_all(opening).unwrap();
+            assert_eq!(heard(outsider), b"", "{relay}");
         }
-        // Who says nothing is not even seen.
+        // A silent connection is not counted.
         let silent = TcpStream::connect(at).unwrap();
         let mut flow = TcpStream::connect(at).unwrap();
         flow.write_all(&[&shown[..], b"hello"].concat()).unwrap();
         flow.shutdown(Shutdown::Write).unwrap();
-        // Had any of them been passed on, it would stand before this one.
+        // A passed connection would have arrived before this one.
         let mut behind = accepted(&upstream);
         let mut came = Vec::new();
         behind.read_to_end(&mut came).unwrap();
@@ -268,7 +268,7 @@ fn unstopped_relay_ends_at_its_limit() {
         let mut behind = accepted(&upstream);
         let over = AtomicBool::new(false);
         let came = std::thread::scope(|scope| {
-            // Nobody says that it is enough.
+            // No end stops it.
             scope.spawn(|| {
                 let bytes = [7; 16_384];
                 while flow.write_all(&bytes).is_ok() {

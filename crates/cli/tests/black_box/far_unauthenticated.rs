@@ -1,4 +1,4 @@
-//! The far host: who comes to an agent without its key, or has it and keeps to no rule, over loopback.
+//! The far host: clients of an agent without its key, or with it and against its protocol, over loopback.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -60,7 +60,7 @@ fn silent_connections_lock_no_caller_out() {
     stopped(agent);
 }
 
-/// The first bytes of a caller, as somebody on the path records them. They do not depend on the agent.
+/// The first bytes of a caller, as recorded on the path. They do not depend on the agent.
 fn recorded(key: &Key) -> [u8; wire::FIRST_WORDS] {
     let tap = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = tap.local_addr().unwrap();
@@ -160,8 +160,8 @@ fn late_first_bytes_get_in_among_silent_connections() {
 
 #[test]
 fn unauthenticated_connections_lock_no_client_out() {
-    // More than the agent and the server have place for, of whom each says nothing, or the begin of a ticket and no more.
-    const STRANGERS: usize = 200;
+    // More than the agent and the server can hold; each sends nothing, or only the start of a ticket.
+    const OUTSIDERS: usize = 200;
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     // Clients come all the time. Each engine serves in its own way.
@@ -178,7 +178,7 @@ fn unauthenticated_connections_lock_no_client_out() {
             matches!(stream.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
         });
         // Few at a time: it is their silence that is in the way, and not their number.
-        for begin in [&b""[..], &[7; 9]].into_iter().take(STRANGERS - silent.len()) {
+        for begin in [&b""[..], &[7; 9]].into_iter().take(OUTSIDERS - silent.len()) {
             let Ok(mut stream) = TcpStream::connect(&place) else { break };
             let _ = stream.write_all(begin);
             silent.push(stream);
@@ -191,40 +191,40 @@ fn unauthenticated_connections_lock_no_client_out() {
     assert_eq!(raw.troubles(), Vec::<String>::new());
     let calls: Vec<&Value> = raw.trials.iter().map(|trial| &trial["ends"]["client"]["call"]).collect();
     let failed = calls.iter().flat_map(|call| call["errors"].as_array()).flatten().map(|error| number(&error["count"]));
-    // A call of which a busy machine let nobody see the beginning in time may be among them.
+    // On a busy machine it can include a call whose start was not noticed in time.
     assert!(failed.sum::<u64>() * 10 < calls.iter().map(|call| number(&call["completed"])).sum::<u64>(), "{calls:?}");
     stopped(agent);
 }
 
 #[test]
 fn refused_connections_do_not_flood_the_log() {
-    const STRANGERS: u64 = 400;
+    const OUTSIDERS: u64 = 400;
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    // An agent that has heard a stranger out, hangs up.
+    // An agent closes an unauthenticated connection.
     let turned_away = |_| {
         let mut stream = TcpStream::connect(&place).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let _ = stream.read(&mut [0]);
     };
-    (0..STRANGERS).for_each(turned_away);
+    (0..OUTSIDERS).for_each(turned_away);
     let ran = bench.run(&format!("{STREAM} --host {place} --key-file key")).exits(0);
     check_cells(&ran, &place, ["source", "sink"], &bench);
     let reported = stopped(agent).stderr;
     let rows = |words: &str| reported.lines().filter(|row| row.contains(words)).count() as u64;
-    // Who has the key stands there, however many had not.
+    // A client with the key is admitted, whatever the number of others.
     assert_eq!((rows("measures (bytegauge"), rows("trials with")), (1, 1), "{reported}");
-    // The first of them in full, and of the others how many there were, whenever that was told: none is lost.
+    // The first of them in full, and the number of the others: none is lost.
     let in_full = rows("was refused: its first bytes are");
     let more = reported.lines().filter_map(|row| {
         let (count, rest) = row.strip_prefix("agent: ")?.split_once(" more caller")?;
         assert!(rest.contains("without the key") && rest.contains("the last from 127.0.0.1:"), "{row}");
         count.parse::<u64>().ok()
     });
-    assert_eq!(in_full + more.sum::<u64>(), STRANGERS, "{reported}");
-    // In full at most so many a minute, however long it took: one in four would be too many of them.
-    assert!(in_full > 0 && in_full < STRANGERS / 4, "{reported}");
+    assert_eq!(in_full + more.sum::<u64>(), OUTSIDERS, "{reported}");
+    // Only a limited number a minute is in full: one in four would be too many.
+    assert!(in_full > 0 && in_full < OUTSIDERS / 4, "{reported}");
 }
 
 #[test]
@@ -240,14 +240,14 @@ fn program_name_cannot_write_to_the_terminal() {
     assert!(row.len() < 200 && !reported.contains('\u{1b}') && !reported.contains("agent: 192.0.2.1"), "{reported}");
 }
 
-/// What an agent answers to words of somebody who has its key and keeps to no rule, until it has nothing more to say.
-fn answers(place: &str, key: &Key, words: &[Value]) -> Vec<Value> {
+/// An agent's replies to a client with its key and against its protocol, until the last reply.
+fn answers(place: &str, key: &Key, messages: &[Value]) -> Vec<Value> {
     let deadline = Instant::now() + PATIENCE;
     let stream = TcpStream::connect(place).unwrap();
     let (mut sender, mut receiver) = wire::connect(stream, key, far::VERSION, deadline).unwrap();
-    for word in words {
+    for message in messages {
         // An agent that has heard enough hangs up.
-        let _ = sender.send(word);
+        let _ = sender.send(message);
     }
     sender.end();
     std::iter::from_fn(|| receiver.receive(wire::MESSAGE_MAX, Some(deadline)).ok()).collect()
@@ -264,11 +264,11 @@ fn nonsense_with_the_key_ends_the_session() {
     for first in [json!(7), json!([0, 0, {"start": 1}]), json!([0, 0, "used"]), json!({"ask": "x".repeat(60_000)})] {
         assert_eq!(answers(&[first]), Vec::<Value>::new());
     }
-    // A session that nobody began.
+    // A session that was never started.
     let other = json!([0, 0, {"ask": {"program": "x", "duration_ns": 0, "session": vec![7; 32]}}]);
     let refused = answers(&[other]);
     assert!(refused.len() == 1 && refused[0][2]["refused"].is_string(), "{refused:?}");
-    // Words that do not follow each other, or were heard before they were said; ends that nobody started.
+    // Messages out of order, early replies, and ends that were never started.
     for word in [
         json!([2, 0, "used"]),
         json!([1, 9, "used"]),
@@ -284,7 +284,7 @@ fn nonsense_with_the_key_ends_the_session() {
     // One that comes twice is heard once.
     let used = answers(&[ask(), json!([1, 0, "used"]), json!([1, 0, "used"])]);
     assert!(used.len() == 2 && used[1][2] == json!({"used": 0}), "{used:?}");
-    // Whoever asks and asks, and never says that it has heard anything, is not answered for ever.
+    // A client that only sends requests gets no endless replies.
     let asking: Vec<Value> = std::iter::once(ask()).chain((1..200).map(|n| json!([n, 0, "used"]))).collect();
     assert!(answers(&asking).len() < 50);
     check_cells(&measured_once_free(&bench, &place), &place, ["source", "sink"], &bench);
@@ -339,7 +339,7 @@ fn agent_memory_stays_bounded() {
         scope.spawn(|| first_word(wire::MESSAGE_MAX - 2));
         (0..24).for_each(|_| drop(scope.spawn(|| first_word(wire::MESSAGE_MAX / 4))));
     });
-    // Callers who say a byte now and then, more of them than are heard, for as long as they are.
+    // Callers that send a byte now and then, more than the agent admits at a time.
     let mut slow: Vec<TcpStream> = (0..150).filter_map(|_| TcpStream::connect(&place).ok()).collect();
     for byte in b"bgfar\0\0\x03xxxx" {
         slow.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());

@@ -1,4 +1,4 @@
-//! What goes to and from a far host beside a stream of bytes one way: datagrams, and bytes both ways at once.
+//! Other traffic of a far host than a stream one way: datagrams, and bytes both ways at once.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ pub const DATAGRAMS: &str = "stream --transport udp --profile drain --read-size 
                       --engine plain,mmsg,gso --trial-time 100ms --blocks 2 --analyses 1 --long-trials off --time 6s --seed 1 --quiet \
                       --format json";
 
-/// Of every trial that was measured both ways each has its bytes, and the rate of a cell is that of both.
+/// Each trial of both ways has the bytes of each way, and the rate of a cell is their sum.
 #[track_caller]
 fn check_both_ways(ran: &Ran, bench: &Bench) {
     let document = ran.json();
@@ -66,7 +66,7 @@ fn streams_go_both_ways_at_once() {
     check_both_ways(&ran, &bench);
 }
 
-/// Of every cell of datagrams each number is accounted for, by what both ends counted.
+/// Every datagram of each cell is accounted for by the counts of both ends.
 #[track_caller]
 pub fn check_datagrams(document: &Value) {
     let cells = document["cells"].as_array().unwrap().iter().filter(|cell| cell["kind"] == "candidate");
@@ -91,7 +91,7 @@ fn far_datagrams_are_all_accounted_for() {
     }
     assert_eq!(ends_of(&bench), 0);
     stopped(agent);
-    // Of several sessions none has the agent's port.
+    // No session keeps the agent's port.
     let (agent, place) = crate::far::agent(&bench, "--max-sessions 2");
     let ran = bench.run(&format!("{DATAGRAMS} --host {place} --key-file key")).exits(0);
     check_datagrams(&ran.json());
@@ -147,8 +147,8 @@ fn check_calls(ran: &Ran, bench: &Bench) {
     let raw = Raw::of(bench, ran.json()["session"].as_i64().unwrap());
     // On a machine that is busy enough a server finds every datagram alone, and few calls come through a window.
     let starved = ["no call moved more than one datagram", "are mostly their first ones"];
-    let of_ours = |trouble: &String| !starved.iter().any(|reason| trouble.contains(reason));
-    assert_eq!(raw.troubles().into_iter().filter(of_ours).collect::<Vec<_>>(), Vec::<String>::new());
+    let unexpected = |trouble: &String| !starved.iter().any(|reason| trouble.contains(reason));
+    assert_eq!(raw.troubles().into_iter().filter(unexpected).collect::<Vec<_>>(), Vec::<String>::new());
     for trial in raw.trials.iter().filter(|trial| trial["cell"] == "c1" && trial["outcome"]["kind"] == "measured") {
         let of = |role: &str, count: &str| number(&trial["ends"][role]["call"]["datagrams"][count]);
         assert!(of("server", "received") <= of("client", "sent"), "{trial}");
@@ -172,7 +172,7 @@ fn datagram_calls_cross_hosts_in_both_directions() {
     assert!(format!("{short}").contains("--read-size of 36 or more"), "{short}");
     assert_eq!(ends_of(&bench), 0);
     stopped(agent);
-    // Of several sessions none has the agent's port.
+    // No session keeps the agent's port.
     let (agent, place) = crate::far::agent(&bench, "--max-sessions 2");
     let ran = bench.run(&format!("{CALLS} --host {place} --key-file key --flows 4")).exits(0);
     check_calls(&ran, &bench);
@@ -183,22 +183,22 @@ fn datagram_calls_cross_hosts_in_both_directions() {
 fn unauthenticated_datagrams_get_no_reply() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let outsider = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (over, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Nothing, garbage, as much as is shown, one byte more, and more than any of them.
-            let words: [&[u8]; 5] = [&[], b"GET / HTTP/1.1\r\n\r\n", &[7; 36], &[7; 37], &[0; 9000]];
+            let messages: [&[u8]; 5] = [&[], b"GET / HTTP/1.1\r\n\r\n", &[7; 36], &[7; 37], &[0; 9000]];
             while !over.load(Ordering::SeqCst) {
-                for word in words {
-                    let taken = stranger.send_to(word, &place).is_ok();
+                for message in messages {
+                    let taken = outsider.send_to(message, &place).is_ok();
                     sent.fetch_add(usize::from(taken), Ordering::SeqCst);
                 }
                 std::thread::sleep(Duration::from_micros(200));
             }
         });
         let streams = bench.run(&format!("{DATAGRAMS} --flows 2 --verify --host {place} --key-file key"));
-        // Their server hears the strangers all the time.
+        // Their server receives unauthenticated datagrams all the time.
         let calls = bench.run(&format!("{CALLS} --flows 2 --verify --host {place} --key-file key"));
         over.store(true, Ordering::SeqCst);
         let (streams, calls) = (streams.exits(0), calls.exits(0));
@@ -208,7 +208,7 @@ fn unauthenticated_datagrams_get_no_reply() {
         check_calls(&calls, &bench);
     });
     assert!(sent.load(Ordering::SeqCst) > 0);
-    stranger.set_nonblocking(true).unwrap();
-    assert_eq!(stranger.recv(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    outsider.set_nonblocking(true).unwrap();
+    assert_eq!(outsider.recv(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     stopped(agent);
 }

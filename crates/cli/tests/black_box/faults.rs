@@ -1,4 +1,4 @@
-//! Trials that go wrong: the reason stands in the cell, the rest is measured, nothing hangs.
+//! Failed trials: the reason is in the cell, the rest is measured, nothing hangs.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn a_path_that_corrupts() {
     check_all_fail("--plant corrupt:100000 --verify", "byte 100000 arrived as");
     check_all_fail("--plant corrupt:0 --verify --ends processes", "the path corrupts data");
     check_one_fails("--verify", "corrupt:12345", "flow 0: byte 12345");
-    // Nobody looks: nobody sees. That is what the flag is for.
+    // Without the check the fault is not detected, which is the purpose of the flag.
     let bench = Bench::new();
     bench.run(&format!("{ONE} --plant corrupt:100000")).exits(0);
 }
@@ -125,7 +125,7 @@ fn check_signal(name: &str, reason: &str) {
     // Those of the block before may still be there, or leave between looking and sending.
     running.until("two ends", |_| bench.ends().len() == 2);
     std::thread::sleep(Duration::from_millis(300));
-    // Who has not begun to be an end yet would keep the one that starts it from all else.
+    // An end that has not started yet would block its starter.
     running.until("a victim", |_| bench.ends().first().is_some_and(|end| signal(*end, name)));
     running.wait().exits(0);
     let raw = Raw::of(&bench, 1);

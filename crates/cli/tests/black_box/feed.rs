@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, json_lines, nobody};
+use crate::bench::{Bench, Ran, json_lines, unused_address};
 
 const FLAGS: &str = "--write-size 64K --trial-time 100ms --blocks 2 --time 4s --grace 300ms";
 
@@ -35,7 +35,7 @@ fn read_all(mut stream: TcpStream, pause: Duration) {
     }
 }
 
-/// A run into a server that takes nothing says why.
+/// A run into a server that takes nothing reports why.
 fn check_failure(at: SocketAddr, flags: &str, parts: &[&str]) {
     let bench = Bench::new();
     let ran = feeding(&bench, &at.to_string(), flags).exits(5);
@@ -90,7 +90,7 @@ fn two_sinks_are_compared() {
     let bench = Bench::new();
     let ran = feeding(&bench, &format!("{quick},{slow}"), "--full").exits(0);
     ran.prints(&[&quick.to_string(), &slow.to_string()]);
-    // What would be compared cannot be seen.
+    // The compared bytes are not visible.
     let document = feeding(&bench, &format!("{quick},{slow}"), "--rate 50M --format json");
     let text = document.exits(0).json()["tests"][0]["result"].as_str().unwrap_or_default().to_owned();
     assert!(text.contains("leave out --rate"), "{text}");
@@ -104,12 +104,12 @@ fn server_that_never_reads_costs_little_time() {
         drop(stream);
     });
     check_failure(silent, "", &["takes nothing more", "does it read?"]);
-    // A writer that gets no CPU before its window begins fills the queues within it: those bytes count, and that run says no more.
-    let says_so = |_| {
+    // A writer without CPU before its window fills the queues within it: those bytes count, so this run decides nothing.
+    let has_reason = |_| {
         let ran = feeding(&Bench::new(), &silent.to_string(), "--engine epoll");
         format!("{ran}").contains("read no byte within the window")
     };
-    assert!((0..5).any(says_so));
+    assert!((0..5).any(has_reason));
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn a_server_that_never_accepts_is_no_different() {
 }
 
 #[test]
-fn a_full_backlog_is_said_alike_by_all() {
-    // A Unix listener's queue is full after the first that nobody accepts; connect(2) then waits.
+fn full_backlog_has_one_text() {
+    // The queue of a Unix listener is full after the first connection that is not accepted; connect(2) then waits.
     let bench = Bench::new();
     let path = bench.path("socket");
     let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
@@ -180,9 +180,9 @@ fn a_server_that_leaves_fails_the_cell() {
 }
 
 #[test]
-fn nobody_there_is_said_before_anything_is_measured() {
+fn missing_server_is_reported_first() {
     let bench = Bench::new();
-    let (_nobody, at) = nobody();
+    let (_unused, at) = unused_address();
     feeding(&bench, &at, "").exits(5).complains(&[&format!("cannot connect to {at}"), "start the server"]);
     assert!(!bench.path("data").exists());
 }

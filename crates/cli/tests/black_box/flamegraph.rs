@@ -1,4 +1,4 @@
-//! Flame graphs of relays: drawn of trials of their own with a perf that is a script here, and what is said where none can be.
+//! Flame graphs of relays: from their own trials with a script instead of perf, and the reasons without a graph.
 
 use std::env;
 use std::fs;
@@ -103,13 +103,13 @@ fn endless_perf_ends_with_the_session() {
     let mut running = start(&bench, Some(&slow), WORDS);
     running.until("perf reads", |_| bench.path("programs/perf.reads").exists());
     running.signal("INT");
-    // Long before its own patience is over; what was measured is told.
+    // Long before its own time limit; the measured trials are reported.
     running.wait().exits(0).complains(&["it was interrupted"]);
     assert_eq!(fs::read_dir(bench.path("flames")).unwrap().count(), 0);
 }
 
 #[test]
-fn one_relay_that_cannot_be_drawn_is_told() {
+fn relay_without_a_graph_is_reported() {
     let bench = Bench::new();
     let silent = PERF.split("script)").next().unwrap().to_owned() + "script) ;;\nesac\n";
     run(&bench, Some(&silent), WORDS).exits(0).complains(&["no flame graph of", "it has no samples"]);

@@ -1,13 +1,13 @@
-//! Sessions before and after: what is claimed, and what is not before there is a history.
+//! Sessions before and after a change: the claims with a history, and their absence without one.
 //!
-//! What decides is what a program prints, so that sessions differ by what the test writes into a file.
+//! Results depend on what a program prints, so sessions differ by a number that the test writes into a file.
 
 use serde_json::Value;
 
 use crate::bench::{Bench, Ran};
 use crate::contract::check_compare_schema;
 
-/// One session of a program that takes as long as the bench's file says.
+/// One session of a program that takes as long as the file of the bench states.
 fn session(bench: &Bench, took: &str, more: &[&str]) -> Ran {
     let file = bench.write("took", took);
     let script = format!("test {{value}} = 1 && echo took $(cat {file}) || echo took 9");
@@ -51,7 +51,7 @@ fn history_reports_worse_and_equal_results() {
 }
 
 #[test]
-fn wrong_names_are_said_before_anything_runs() {
+fn wrong_names_are_reported_first() {
     let bench = Bench::new();
     session(&bench, "1", &["--save", "7"]).exits(2).complains(&["--save: `7` is not a name"]);
     session(&bench, "1", &["--against", "main"]).exits(2).complains(&["no session is saved as `main`", "--save main"]);
@@ -74,7 +74,7 @@ fn what_has_nothing_in_common_is_not_compared() {
     bench.run("check --blocks 1 --analyses 1 --values 3,4 -q -- true {value}").exits(0);
     bench.run("compare 3 4").exits(5).prints(&["not decided: the sessions confirmed nothing in common"]);
     check_compare_schema(&bench.run("compare 1 2 --format json").exits(5).json());
-    // Measured as well, and however alike they run: what is not comparable passes no gate.
+    // Also measured, but not comparable, so it passes no gate.
     let check = |words: &str| bench.run(&format!("check --blocks 1 --analyses 1 --values 1,2 -q {words} {{value}}"));
     check("--save main -- true").exits(0);
     check("--against main -- true").exits(0);

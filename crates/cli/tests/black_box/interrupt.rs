@@ -1,4 +1,4 @@
-//! Ctrl-C: what was measured is kept and told, and `--resume` goes on from there.
+//! Ctrl-C: the measured trials are kept and reported, and `--resume` continues.
 
 use std::fs;
 use std::time::Duration;
@@ -16,12 +16,12 @@ const LONGER: &str = "stream --connection-age fresh --transport unix --profile d
 /// Its blocks.
 const BLOCKS: u64 = 24;
 
-/// Trials told so far on a stream of JSON lines.
+/// Trials so far on a stream of JSON lines.
 fn reported(text: &str) -> usize {
     text.lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
-/// Interrupts a session after some trials and returns what it told.
+/// Interrupts a session after some trials and returns its report.
 fn interrupted(bench: &Bench, signal: &str, flags: &str, trials: usize) -> usize {
     let mut running = bench.start(&format!("{LONGER} --json-stream {flags}"));
     running.until("some trials", |running| reported(&running.stdout()) >= trials);
@@ -39,7 +39,7 @@ fn check_resumed(bench: &Bench, before: &Raw) {
     let after = Raw::of(bench, 1);
     after.check_sound();
     assert_eq!(after.status(), "complete");
-    assert_eq!(after.trials[..before.trials.len()], before.trials, "what was measured before stays as it is");
+    assert_eq!(after.trials[..before.trials.len()], before.trials, "earlier trials stay as they are");
     assert_eq!(after.confirmed()["g1"], BLOCKS);
     let cells = after.cells.iter().filter(|line| line["cell"]["kind"] == "candidate").count();
     assert_eq!(cells, 2);
@@ -82,7 +82,7 @@ fn signals_that_come_together_are_one_wish() {
 }
 
 #[test]
-fn nohup_is_heeded() {
+fn nohup_is_respected() {
     let bench = Bench::new();
     let script = format!("trap '' HUP; exec \"$BYTEGAUGE\" {LONGER} --json-stream");
     let mut command = std::process::Command::new("sh");
@@ -165,7 +165,7 @@ fn before_the_first_trial_too() {
     assert_eq!(raw.confirmed()["g1"], BLOCKS);
 }
 
-/// Who waits for a trial or a grace of an hour is found out by the bench, which waits for two minutes.
+/// A wait for a trial or a grace of an hour would exceed the two minutes of the bench.
 const LONG: &str = "stream --profile drain --read-size 64K --write-size 64K --trial-time 3600s --time 2s";
 
 #[test]

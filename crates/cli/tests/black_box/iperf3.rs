@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, nobody, possible};
+use crate::bench::{Bench, Running, possible, unused_address};
 use crate::raw::Raw;
 
 const SHORT: &str = "--profile drain --trial-time 100ms --blocks 2 --long-trials off --time 6s --seed 1";
@@ -78,8 +78,8 @@ fn iperf3_server_reads() {
         assert!(0 < read && read <= written, "{read} of {written}");
         assert!(report["duration_ns"].as_u64() > Some(0) && report["datagrams"].is_null(), "{report}");
     }
-    let said = server.stop();
-    assert!(said.contains("[SUM]") && !said.contains("error"), "{said}");
+    let printed = server.stop();
+    assert!(printed.contains("[SUM]") && !printed.contains("error"), "{printed}");
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn iperf3_server_writes() {
             assert!(0 < written && written <= came, "{came} of {written}");
         }
     }
-    let said = server.stop();
-    assert!(!said.contains("error"), "{said}");
+    let printed = server.stop();
+    assert!(!printed.contains("error"), "{printed}");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn datagrams_are_counted_by_both() {
 #[test]
 fn absent_server_is_reported_before_anything_is_measured() {
     let bench = Bench::new();
-    let (_nobody, at) = nobody();
+    let (_unused, at) = unused_address();
     let (_, port) = at.rsplit_once(':').unwrap();
     let ran = bench.run(&format!("stream --connect iperf3://{at} {WRITES}")).exits(5);
     ran.complains(&["cannot connect to the iperf3 server", &format!("iperf3 -s -p {port}")]);

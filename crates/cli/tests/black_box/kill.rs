@@ -1,4 +1,4 @@
-//! kill -9 at random moments: the store opens, what was told is there, at most the trial in flight is lost.
+//! kill -9 at random moments: the store opens, reported trials are there, at most the trial in flight is lost.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::bench::{Bench, clock_seed, killed_by};
 use crate::raw::{Raw, number};
 
-/// Real sockets, in small: begun, calibrated and confirmed within a second or so.
+/// Real sockets at a small scale: begun, calibrated and confirmed within about a second.
 const SMALL: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K --trial-time 2ms \
                      --blocks 40 --time 1s --json-stream";
 
@@ -44,7 +44,7 @@ fn check_kills(rounds: u64, flags: &str) {
         let moment_us = moments.next_us();
         let at = format!("{SEED}={seed}, round {round}, killed after {moment_us} µs");
         let mut running = bench.start(&format!("{SMALL} --seed {round} {flags}"));
-        // Of every other one the moment is in its midst: a busy machine may not have begun all the others by theirs.
+        // Every other moment is in the middle: a busy machine may begin the others later.
         let is_counted_from_within = round % 2 == 1;
         if is_counted_from_within {
             running.until("a trial", |running| running.stdout().contains("\"event\":\"trial\""));
@@ -60,7 +60,7 @@ fn check_kills(rounds: u64, flags: &str) {
         let reported: Vec<&Value> = lines.iter().filter(|line| line["event"] == "trial").collect();
         let raw = Raw::of(&bench, session);
         raw.check_sound();
-        // A trial is told once it is in the store: the one after it may be there without having been told.
+        // A trial is reported once it is stored: the next one can be stored without a report.
         let (kept, known) = (raw.trials.len(), reported.len());
         assert!((known..=known + 1).contains(&kept), "{at}: {known} trials were reported, {kept} are kept");
         for (stored, reported) in raw.trials.iter().zip(reported) {

@@ -1,7 +1,7 @@
-//! `call --slo`: the highest rate that keeps a latency, with real servers, planted slow ones, and others'.
+//! `call --slo`: the highest rate that keeps a latency, with real servers, planted slow ones, and external ones.
 //!
-//! What is checked of a rate are laws: a server that works for so long a call answers no more than that allows, on any
-//! machine. How near the knee comes to it is asked of a quiet machine (`quiet`).
+//! Rates are checked by laws: a server with a known service time answers no more calls than that allows, on any
+//! machine. The distance of the result from it is tested on a quiet machine (`quiet`).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -42,7 +42,7 @@ fn knee_is_stored_with_its_probes() {
     bench.run("report --full").exits(0).prints(&["p50 ≤ 50ms", "from the intended send", "every trial is a search"]);
     let raw = bench.run("export 1").exits(0).stdout;
     assert!(raw.contains("\"search\"") && raw.contains("\"offered\""), "no probes in {raw}");
-    // A rate is said to keep the objective only where its own probe did.
+    // A rate keeps the objective only if its own probe did.
     let trials = Raw::of(&bench, 1).trials;
     let probes = trials.iter().filter_map(|trial| trial["ends"]["client"]["call"]["search"].as_array()).flatten();
     let kept: Vec<&Value> = probes.filter(|probe| probe["kept"] == true).collect();
@@ -71,7 +71,7 @@ fn too_rare_percentile_is_reported() {
     assert!(reasons.contains("p99.9 needs 10000 calls") && reasons.contains("use a lower percentile"), "{reasons}");
 }
 
-/// A server whose calls wait for each other, `pause` long each. It ends with the test: nobody connects any more then.
+/// A server whose calls wait for each other, `pause` each. It ends with the test, after the last connection.
 fn one_at_a_time(pause: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();

@@ -38,7 +38,7 @@ fn complete_session_resumes_for_its_next_analysis() {
         check_document(&document);
         assert_eq!((&document["groups"][0]["look"]["done"], &document["session"]), (&json!(look), &json!(1)));
         let after = check_blocks(&bench, blocks, look);
-        assert_eq!(after.trials[..before.trials.len()], before.trials, "what was measured before stays as it is");
+        assert_eq!(after.trials[..before.trials.len()], before.trials, "earlier trials stay as they are");
         before = after;
     }
     let over = ["session 1 is over", "judgements: 3 of 3", "without --resume"];
@@ -116,7 +116,7 @@ fn a_killed_look_is_taken_to_its_end() {
     assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 40, 2));
 }
 
-/// What a run told of its looks.
+/// The analyses in the output of a run.
 fn reported(ran: &crate::bench::Ran) -> Vec<Value> {
     ran.json_lines().into_iter().filter(|line| line["event"] == "look").collect()
 }
@@ -127,13 +127,13 @@ fn until_conclusive_continues_to_the_end() {
     let ran = bench.run(&format!("{ALIKE} --blocks 6 --until conclusive --json-stream")).exits(0);
     let looks = reported(&ran);
     let settled = looks.last().is_some_and(|look| look["settled"] == look["groups"]);
-    // Nobody knows what two such cells show; but it went on exactly as long as something was open.
+    // The result of two such cells is unknown; but the run continued exactly as long as it was inconclusive.
     let last = if settled { looks.len() as u64 } else { 3 };
     assert!(looks.iter().rev().skip(1).all(|look| look["settled"] == 0 && look["groups"] == 1), "{looks:?}");
     let raw = check_blocks(&bench, 6 << (last - 1), last);
     let saved = raw.session["notes"].to_string().contains("settled all that can be");
     assert_eq!(saved, settled, "{}", raw.session["notes"]);
-    // The time of the looks that may follow is told from the first on, not only that of the present one.
+    // The time of later analyses is shown from the first on.
     let lines = ran.json_lines();
     let trials = || lines.iter().filter(|line| line["event"] == "trial" && line["stage"] == "confirm");
     let further = |line: Option<&Value>| line.and_then(|line| line["further_ns"].as_u64());
@@ -163,7 +163,7 @@ fn until_proven_keeps_to_its_cap() {
     assert!(raw.session["notes"].to_string().contains("ended after analysis 1 of 3"), "{}", raw.session["notes"]);
     let looks = reported(&ran);
     assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
-    // What was measured before counts: nothing more fits.
+    // Earlier trials count: nothing more fits.
     let within = bench.run("stream --resume 1 --until conclusive --max-time 1ms --no-page").exits(0);
     within.complains(&["nothing more is measured: judgement 2 of 3 would take about", "give --max-time"]);
     check_blocks(&bench, 6, 1);
@@ -174,7 +174,7 @@ fn until_proven_keeps_to_its_cap() {
 }
 
 #[test]
-fn no_look_mends_a_twin_that_disagrees() {
+fn analysis_keeps_a_differing_control() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix --profile sum --read-size 4K,64K --write-size 64K --trial-time 10ms --blocks 12 \
                  --time 2s --seed 1 --plant c2t@spin:1000000 --until conclusive --json-stream";

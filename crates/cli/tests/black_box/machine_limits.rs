@@ -1,4 +1,4 @@
-//! What the machine does not allow: files, CPUs, rights. Said before anything is measured.
+//! Limits of the machine: files, CPUs, rights. Reported before the measurement.
 
 use crate::bench::{Bench, possible};
 use crate::raw::{Raw, name};
@@ -180,7 +180,7 @@ fn too_little_locked_memory_for_a_ring() {
         let [epoll, uring] = [&document["cells"][0], &document["cells"][1]];
         assert_eq!(epoll["outcome"], "measured", "{document}");
         if uring["outcome"] == "measured" {
-            eprintln!("SKIPPED: rings of this kernel are made whatever `ulimit -l` says");
+            eprintln!("SKIPPED: rings of this kernel do not depend on `ulimit -l`");
             return;
         }
         assert_eq!(uring["outcome"], "skipped", "{document}");
@@ -201,7 +201,7 @@ fn thousand_connections_and_too_many() {
         bench.shell(&format!("ulimit -n 4096 && exec \"$BYTEGAUGE\" {words}"))
     };
     let ran = run("200ms");
-    // A machine that is busy with other things may complete none of so many in so short a time.
+    // A busy machine may complete none of them in this time.
     let ran = if ran.stdout.contains("use a longer --trial-time") { run("6s") } else { ran };
     let document = ran.exits(0).json();
     assert_eq!(document["cells"][0]["outcome"], "measured", "{document}");

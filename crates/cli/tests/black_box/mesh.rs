@@ -76,7 +76,7 @@ fn an_interrupted_mesh_is_resumed() {
 }
 
 /// Takes part as rank 2 and reports rates of other pairs of hosts, of ranks that do not exist, and again and again.
-fn lies(bench: &Bench) {
+fn report_false_rates(bench: &Bench) {
     let text = fs::read(bench.path("out/coordinator.json")).unwrap();
     let published: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let zero = ("127.0.0.1", published["port"].as_u64().unwrap() as u16);
@@ -116,7 +116,7 @@ fn a_lying_rank_stops_no_other() {
     let mut zero = rank(&bench, 0, flags);
     let one = rank(&bench, 1, flags);
     assert!(zero.comes_to("its address", |_| bench.path("out/coordinator.json").exists()));
-    lies(&bench);
+    report_false_rates(&bench);
     zero.wait().exits(0).prints(&["Mesh of 3 ranks"]);
     one.wait().exits(0);
 }

@@ -25,7 +25,7 @@ fn observe(bench: &Bench, command: &[&str]) -> Ran {
     bench.run_args(&[&flags[..], command].concat())
 }
 
-/// A program that says again what it is told.
+/// A program that repeats its input.
 struct Parrot {
     child: Child,
     input: ChildStdin,
@@ -44,28 +44,28 @@ impl Parrot {
         self.child.id()
     }
 
-    /// Who traces it; 0 for nobody.
+    /// The process that traces it; 0 without one.
     fn tracer(&self) -> u32 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it lives");
         status.lines().find_map(|line| line.strip_prefix("TracerPid:")?.trim().parse().ok()).expect("a number")
     }
 
     #[track_caller]
-    fn says_again(&mut self, line: &str) {
+    fn repeats(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("it reads");
         let mut heard = String::new();
         self.output.read_line(&mut heard).expect("it writes");
         assert_eq!(heard.trim(), line);
     }
 
-    /// It lives, is traced by nobody, and ends as it should.
+    /// It runs, is not traced, and ends normally.
     #[track_caller]
     fn ends_unharmed(mut self) {
-        // Whoever was killed lets it go a moment later.
+        // A killed tracer releases it a moment later.
         while self.tracer() != 0 {
             std::thread::yield_now();
         }
-        self.says_again("once more");
+        self.repeats("once more");
         drop(self.input);
         assert!(self.child.wait().expect("a child").success());
     }
@@ -88,7 +88,7 @@ fn calls_are_counted_and_the_plan_runs() {
     assert_eq!(document["asked"]["check"], check);
     assert_eq!(document["plan_file"], "observed-dd.toml");
     bench.run("run ./observed-dd.toml --dry-run").exits(0).prints(&["/dev/zero"]);
-    // What there is is not written over.
+    // Existing files are not overwritten.
     let again = ["observe", "--time", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
     let again = bench.run_args(&[&again[..], &["count=40"]].concat());
     again.exits(0).prints(&["Ends ", "Cost ", "tracing made it", "bytegauge run ./observed-dd-2.toml", check]);
@@ -158,7 +158,7 @@ fn a_shim_is_looked_through() {
     assert_eq!((&ends[0]["label"], &ends[0]["start_up"]), (&"/dev/zero".into(), &false.into()));
 }
 
-/// Takes four uploads on a port that it writes down, each in a thread of its own, and says at the end how long it was.
+/// Takes four uploads on a port that it writes to a file, each in its own thread, and prints its duration at the end.
 const TAKER: &str = "
 import os, socket, sys, threading
 listener = socket.socket()
@@ -181,7 +181,7 @@ for _ in range(4):
 for thread in threads: thread.join()
 ";
 
-/// Uploads so much, one after another, and hears that it came.
+/// Uploads a number of bytes, one upload after another, each with a confirmation.
 fn upload(port: &str) {
     for _ in 0..4 {
         let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
@@ -279,10 +279,10 @@ fn running_server_is_observed_without_harm() {
 fn interrupt_leaves_the_program_unharmed() {
     let bench = Bench::new();
     let mut parrot = Parrot::new();
-    parrot.says_again("before");
+    parrot.repeats("before");
     let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
     looking.until("tracing", |_| parrot.tracer() != 0);
-    parrot.says_again("meanwhile");
+    parrot.repeats("meanwhile");
     looking.insist("INT").exits(130);
     parrot.ends_unharmed();
 }
@@ -293,7 +293,7 @@ fn killed_observer_leaves_the_program_unharmed() {
     let mut parrot = Parrot::new();
     let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
     looking.until("tracing", |_| parrot.tracer() != 0);
-    parrot.says_again("meanwhile");
+    parrot.repeats("meanwhile");
     looking.kill();
     parrot.ends_unharmed();
 }
@@ -337,7 +337,7 @@ fn started_program_ends_with_its_children() {
     let bench = Bench::new();
     let script = "sleep 3600 & dd if=/dev/zero of=/dev/null bs=1K count=5 2>/dev/null; sleep 3600";
     let words = ["observe", "--time", "1s", "--format", "json", "--", "sh", "-c", script];
-    // Whether a second is enough to see something is the machine's business; nobody is left either way.
+    // A second may be too short to see a call; in both cases no process is left.
     let ran = bench.run_args(&words);
     assert!(matches!(ran.status.code(), Some(0 | 5)), "{ran}");
     assert_eq!(bench.processes(), Vec::<u32>::new());

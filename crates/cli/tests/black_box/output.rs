@@ -1,4 +1,4 @@
-//! What is printed where: formats, help, live lines, and no escape codes where nobody asked for them.
+//! The output of each stream: formats, help, live lines, and no unrequested escape codes.
 
 use std::num::NonZero;
 
@@ -60,7 +60,7 @@ fn completions_and_the_manual() {
     let man =
         bench.run("man").exits(0).prints(&[".TH bytegauge 1", "SUBCOMMANDS", "BYTEGAUGE IMPORT", "BYTEGAUGE SERVE"]);
     assert_eq!(man.stdout.matches(".TH ").count(), 1);
-    // A session is judged, as its screens say: what statisticians call a look is met as a flag's name alone.
+    // Screens use the word analysis.
     let reported = man.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for word in ["first look", "further look", "from look", "its look", "next look"] {
         assert!(!reported.contains(word), "{word}");
@@ -266,7 +266,7 @@ fn last_line_of_run_names_its_page() {
         let entries = std::fs::read_dir(&pages).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().into_string().expect("a name")).collect()
     };
-    // Whoever wants none, and what only programs read, has none.
+    // Without request, and for programs, there is none.
     bench.run(&format!("{QUICK} --no-page")).exits(0);
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     bench.run(&format!("{QUICK} --json-stream")).exits(0);
@@ -274,7 +274,7 @@ fn last_line_of_run_names_its_page() {
 
     std::fs::create_dir_all(&pages).expect("a folder");
     let write = |name: &str| std::fs::write(pages.join(name), "old").expect("a file");
-    // Pages of a store that was put away, and a file of somebody's.
+    // Pages of a removed store, and a file of the user.
     (100..130).for_each(|session| write(&format!("{session}.html")));
     write("notes.txt");
     write("4.html");

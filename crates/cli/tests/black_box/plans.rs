@@ -70,7 +70,7 @@ fn the_grid_asks_for_every_reader_and_place() {
     );
 }
 
-/// What the groups of a plan say of three factors.
+/// The levels of three factors in the groups of a plan.
 fn groups(plan: &Value, names: [&str; 3]) -> Vec<String> {
     let groups = plan["groups"].as_array().expect("groups").iter();
     groups.map(|group| names.map(|name| group["factors"][name].to_string()).join(" ")).collect()
@@ -95,7 +95,7 @@ fn call_plans_cover_their_grids() {
 }
 
 #[test]
-fn a_ready_plan_runs_in_small() {
+fn built_in_plan_runs_briefly() {
     let bench = Bench::new();
     let words = "run socket-buffers --transport unix --profile drain --sndbuf auto,64K --rcvbuf auto --rcvlowat auto \
                  --trial-time 20ms --blocks 6 --time 2s --seed 2 --format json";

@@ -1,8 +1,8 @@
-//! What a statistic sees through a real machine's noise, and what switches something off for the whole machine: only
-//! a machine that does nothing else lets it, so `cargo lab quiet` runs these one by one, and no other command does.
+//! Statistics under the noise of a real machine, and tests that switch features of the whole machine off: only an idle
+//! machine allows them, so `cargo lab quiet` runs them one by one, and no other command does.
 //!
-//! The same statistics are tested on generated numbers in `stats` and `report`, the same plants by what they count in
-//! `artefacts`: what is added here is that both meet.
+//! The same statistics are tested on generated numbers in `stats` and `report`, the same planted effects by their counts in
+//! `artefacts`; these tests combine both.
 
 use crate::bench::Bench;
 

@@ -1,4 +1,4 @@
-//! A session's raw data, read back through `export`: what the store really holds.
+//! The raw data of a session, read back through `export`: the contents of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ impl Raw {
         raw
     }
 
-    /// How the session stands.
+    /// The state of the session.
     pub fn status(&self) -> &str {
         self.session["status"].as_str().unwrap_or_default()
     }
@@ -65,14 +65,14 @@ impl Raw {
         outcomes.filter(|outcome| outcome["kind"] != "measured").map(|outcome| name(&outcome["reason"])).collect()
     }
 
-    /// The same without those that say that a busy machine kept an end from running in so short a trial.
+    /// The same without those of a busy machine that kept an end from running in a short trial.
     pub fn troubles(&self) -> Vec<String> {
         self.reasons().into_iter().filter(|reason| !reason.contains("use a longer --trial-time")).collect()
     }
 
-    /// What every session must satisfy, finished or cut off: blocks are numbered without a hole; within a
-    /// block positions begin at 0 without a hole; a complete block has every trial measured that is compared; each trial's
-    /// counts agree with each other.
+    /// Conditions of every session, complete or interrupted: blocks have consecutive numbers; within a
+    /// block positions are consecutive from 0; a complete block has a measured trial of each compared cell; the counts of
+    /// each trial agree.
     #[track_caller]
     pub fn check_sound(&self) {
         let mut by_block: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Raw {
 #[track_caller]
 fn check_trial(trial: &Value) {
     if trial["workload"] == "check" {
-        // A program may move no byte that we know of.
+        // The bytes of an external program can be unknown.
         let end = &trial["ends"]["command"];
         assert!(end["task"]["rate"].as_f64() > Some(0.0) && number(&end["window_ns"]) > 0, "{trial}");
         return assert_eq!(trial["wall_ns"], end["window_ns"], "{trial}");

@@ -1,4 +1,4 @@
-//! What is written for others' programs, read by those programs themselves, where they are installed.
+//! Output for other programs, read by these programs where they are installed.
 
 use crate::bench::{Bench, possible};
 

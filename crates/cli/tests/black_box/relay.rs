@@ -57,7 +57,7 @@ fn wrong_words_name_the_next_step() {
 fn plan_is_shown_before_it_runs() {
     let bench = Bench::new();
     let words = format!("{STREAM} --transport tcp --relay direct,splice,read-write --relay-buffer 16K,64K --dry-run");
-    // Splicing has no buffer, and the path without a relay stands beside.
+    // Splicing has no buffer; the path without a relay is a cell too.
     bench.run(&words).exits(0).prints(&["3 cells in 1 group"]);
     bench.run("run relay-copy --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
     bench.run("run relay-copy --relay all --dry-run").exits(0).prints(&[
@@ -180,7 +180,7 @@ fn relay_works_with_external_servers() {
 
 #[test]
 fn calls_go_through_relays() {
-    // A connection a call is one of each kind's: that every method takes one after another, the relays' own tests say.
+    // One connection per call with one relay of each kind: the relays' own tests cover the rest.
     let sockmap = "sockmap,read-write";
     let kinds = [("off", METHODS), ("on", "read-write,splice,epoll,uring,tokio"), ("off", sockmap), ("on", sockmap)];
     for (per_call, methods) in kinds {
@@ -198,7 +198,7 @@ fn calls_go_through_relays() {
         }
         let trials = relayed(&bench);
         assert!(trials.len() >= methods.split(',').count());
-        // What a first look at a path skipped was measured once more.
+        // Options that the first check skipped are measured again.
         for trial in trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured") {
             let (client, relay) = (&trial["ends"]["client"]["call"], &trial["ends"]["relay"]["relay"]);
             let completed = number(&client["completed"]);
@@ -220,8 +220,8 @@ fn one_thread_carries_many_connections() {
     bench.run(&words).exits(0);
     for trial in relayed(&bench) {
         let cpus = &trial["cpus"];
-        let beside = ["client", "server"].into_iter().find(|end| cpus[end] == cpus["relay"]);
-        assert!(beside.is_some() && !cpus["relay"].is_null(), "{trial}");
+        let shared = ["client", "server"].into_iter().find(|end| cpus[end] == cpus["relay"]);
+        assert!(shared.is_some() && !cpus["relay"].is_null(), "{trial}");
     }
 }
 
@@ -252,7 +252,7 @@ fn lost_end_behind_relay_fails_the_trial() {
             let raw = Raw::of(&bench, 1);
             let message = |trial: &Value| trial["outcome"]["reason"].as_str().is_some_and(|why| why.contains(expected));
             assert!(raw.trials.iter().any(message), "{words}: {:?}", raw.trials);
-            assert_eq!(bench.processes(), [0; 0], "nobody is left");
+            assert_eq!(bench.processes(), [0; 0], "no process is left");
         }
     }
 }

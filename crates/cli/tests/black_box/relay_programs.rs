@@ -1,8 +1,8 @@
-//! Relays that are programs of somebody else's: started, waited for, charged, stopped, and every way in which they can
-//! misbehave: said, cleaned up.
+//! External relay programs: started, awaited, charged, stopped, and each way in which they can misbehave: reported and
+//! cleaned up.
 //!
-//! The program is this test binary, run as the relay [`a_relay`], so that none need be installed; those that are ready
-//! are tried where they are.
+//! The program is this test binary, run as the relay [`a_relay`], so that none has to be installed; the built-in ones
+//! are tried where they are installed.
 
 use std::env;
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ const GO: &str = "go-pipe,go-copy,go-copy-buffer,go-syscall,go-direct,go-unix,go
 pub const CALL: [&str; 11] =
     ["call", "--transport", "tcp", "--profile", "echo", "--flows", "4", "--request", "10K", "--server-engine", "epoll"];
 
-/// A relay that is in no table: it says where it listens, and what it does beside relaying, its mode says.
+/// A relay that is in no table: it prints its address; its mode states its faults.
 #[test]
 #[ignore = "the program that the other tests run"]
 fn a_relay() {
@@ -102,7 +102,7 @@ pub fn relayed(bench: &Bench) -> Vec<Value> {
     raw.trials.into_iter().filter(measured).collect()
 }
 
-fn check_nobody_is_left(bench: &Bench) {
+fn check_no_process_is_left(bench: &Bench) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !bench.processes().is_empty() {
         assert!(Instant::now() < deadline, "left behind: {:?}", bench.processes());
@@ -129,10 +129,10 @@ fn relay_program_is_counted_with_children() {
     }
     let reported = findings(&document, "relay").join(" ");
     assert!(reported.contains("programs: cmd:RELAY_LISTEN="), "{reported}");
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
-/// What it costs to start a program is none of what bytes cost: the machine is watched while they go through.
+/// The start of a program is not part of the cost of bytes: the machine is observed only while they flow.
 #[test]
 fn start_of_a_program_is_not_observed() {
     const STARTS_MS: u64 = 300;
@@ -170,11 +170,11 @@ fn calls_go_through_a_program() {
             assert!(number(&trial["ends"]["client"]["call"]["completed"]) > 0, "{trial}");
             assert!(!trial["ends"]["relay"]["relay_program"].is_null(), "{trial}");
         }
-        check_nobody_is_left(&bench);
+        check_no_process_is_left(&bench);
     }
 }
 
-/// A program that fails every trial, and what is said of it.
+/// A program that fails every trial, and its reason.
 fn check_fails(relay: &str, more: &[&str], expected: &[&str]) {
     let bench = Bench::new();
     let ran = run(&bench, &STREAM, relay, more).exits(5);
@@ -183,11 +183,11 @@ fn check_fails(relay: &str, more: &[&str], expected: &[&str]) {
     let reasons: Vec<&str> = raw.trials.iter().filter_map(|trial| trial["outcome"]["reason"].as_str()).collect();
     let message = |reason: &&str| expected.iter().all(|part| reason.contains(part));
     assert!(reasons.iter().any(message), "{relay}: {reasons:?}");
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
-fn a_program_that_cannot_relay_says_why() {
+fn program_that_cannot_relay_has_a_reason() {
     check_fails("cmd:no-such-relay {listen} {upstream}", &[], &["before it listened", "127", "no-such-relay"]);
     check_fails(
         "cmd:echo no licence >&2; exit 3 # {listen} {upstream}",
@@ -217,7 +217,7 @@ fn left_processes_are_ended_and_reported() {
     // On a busy machine the relay itself may take its time to go, too.
     assert!(!left.is_empty() && left.iter().all(|left| *left >= 1), "{left:?}");
     bench.run("report --full").exits(0).prints(&["processes behind, which were ended"]);
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }
 
 #[test]
@@ -265,5 +265,5 @@ fn ready_programs_relay_where_they_are_installed() {
         assert!(known["version"].as_str().is_some_and(|version| version.contains("version")), "{trial}");
     }
     assert!(!relayed(&bench).is_empty());
-    check_nobody_is_left(&bench);
+    check_no_process_is_left(&bench);
 }

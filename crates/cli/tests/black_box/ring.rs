@@ -144,7 +144,7 @@ fn the_published_loop_is_shown_and_never_compared() {
 }
 
 #[test]
-fn real_work_of_the_same_machine_stands_beside() {
+fn ring_shows_real_work_of_this_machine() {
     let bench = Bench::new();
     let ring = "ring --entries 8 --implementation raw,io-uring --setup default --mode ceiling --trial-time 5ms --blocks 6 \
                 --time 4s --grace 1m --seed 1 --quiet --full";

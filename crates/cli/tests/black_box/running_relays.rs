@@ -1,4 +1,4 @@
-//! Relays that run already: measured, charged, left alone, and every way in which they are not what was said.
+//! Running relays: measured, charged, never stopped, and each way in which they differ from the flags.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -47,21 +47,21 @@ impl Drop for Running {
     }
 }
 
-/// An address of this host at which nobody listens, and which no socket is given by chance (`ip_local_port_range`).
+/// An address of this host without a listener, outside the ports that sockets get automatically (`ip_local_port_range`).
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Far from those of a process that was started just before or after.
     let first = (std::process::id() % 7000 * 97 % 7000) as u16;
     let mut ports = (0..7000).map(|_| 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 7000);
     let address = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()?.local_addr().ok());
-    address.expect("a port that nobody has")
+    address.expect("an unused port")
 }
 
 #[test]
 fn one_is_measured_and_charged_and_goes_on() {
     let upstream = free_address();
     let mut relay = Running::before(upstream, "honest");
-    // Found by its port, and as it was said.
+    // Found by its port, as stated.
     for (workload, owner) in [(&STREAM[..], String::new()), (&CALL[..], format!("@{}", relay.child.id()))] {
         let bench = Bench::new();
         let list = format!("direct,read-write,{}{owner}", relay.level(upstream));
@@ -81,11 +81,11 @@ fn one_is_measured_and_charged_and_goes_on() {
         }
         let reported = findings(&document, "relay").join(" ");
         assert!(reported.contains("which ran already"), "{reported}");
-        assert!(relay.child.try_wait().unwrap().is_none(), "nobody ends it");
+        assert!(relay.child.try_wait().unwrap().is_none(), "it still runs");
     }
 }
 
-/// A relay that fails every trial, and what is said of it.
+/// A relay that fails every trial, and the reason.
 fn check_fails(workload: &[&str], level: &str, expected: &[&str]) {
     let bench = Bench::new();
     let ran = run(&bench, workload, level, &["--grace", "20s"]).exits(5);
@@ -97,8 +97,8 @@ fn check_fails(workload: &[&str], level: &str, expected: &[&str]) {
 }
 
 #[test]
-fn one_that_forwards_elsewhere_is_told() {
-    // Who is there takes all and says nothing.
+fn relay_to_another_server_is_reported() {
+    // The other server takes all bytes and sends none.
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     let relay = Running::before(elsewhere.local_addr().unwrap(), "honest");
     let taker = elsewhere.try_clone().unwrap();
@@ -127,7 +127,7 @@ fn taken_side_is_reported_with_its_owner() {
 }
 
 #[test]
-fn one_that_ends_meanwhile_is_told() {
+fn relay_that_ends_is_reported() {
     let upstream = free_address();
     let relay = Running::before(upstream, "dies");
     check_fails(&STREAM, &relay.level(upstream), &["nothing listens at", "start it"]);

@@ -1,7 +1,7 @@
-//! `bytegauge selftest`, in small, with an exit code that agrees with it.
+//! `bytegauge selftest` at a small scale, with an exit code that agrees with it.
 //!
-//! What a row says is the machine's and chance's: so few repetitions may miss a target. Only that it is said, and
-//! counted, is checked here.
+//! The result of a row depends on the machine and on chance: few repetitions may miss a target. Only the report and
+//! the counts are checked here.
 
 use crate::bench::Bench;
 use crate::raw::{name, number};

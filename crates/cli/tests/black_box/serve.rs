@@ -1,4 +1,4 @@
-//! `serve`: foreign clients, here the sockets of the standard library, get what they came for.
+//! `serve`: external clients, here the sockets of the standard library, get their replies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::bench::{Bench, Ran, Running};
 
-/// The engines that serve: those that this machine lacks say so and are passed over.
+/// The serving engines; missing ones are reported and skipped.
 const ENGINES: [&str; 9] = [
     "blocking",
     "epoll",
@@ -20,10 +20,10 @@ const ENGINES: [&str; 9] = [
     "uring:zc",
 ];
 
-/// No read or write of a test waits longer; what takes longer hangs.
+/// The longest wait of a read or write; a longer one hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a server and waits until it says where it listens. `None`: this machine lacks the engine.
+/// Starts a server and waits for its address. `None`: this machine lacks the engine.
 fn serving(bench: &Bench, words: &str) -> Option<(Running, String)> {
     let mut running = bench.start(&format!("serve {words}"));
     let deadline = Instant::now() + PATIENCE;
@@ -37,7 +37,7 @@ fn serving(bench: &Bench, words: &str) -> Option<(Running, String)> {
             eprintln!("SKIPPED: {}", ran.stderr);
             return None;
         }
-        assert!(Instant::now() < deadline, "serve {words} says nothing");
+        assert!(Instant::now() < deadline, "serve {words} prints nothing");
         running.until("a moment", |_| true);
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -79,7 +79,7 @@ fn echo_serves_two_half_closing_clients() {
     for engine in ENGINES {
         let bench = Bench::new();
         let Some((running, place)) = serving(&bench, &format!("echo --engine {engine} --threads 2")) else { continue };
-        // Both are open before either says a word.
+        // Both connections are open before the first byte.
         let clients = [connect(&place), connect(&place)];
         std::thread::scope(|scope| {
             for (seed, client) in clients.into_iter().enumerate() {
@@ -121,7 +121,7 @@ fn reply_follows_given_lengths() {
 }
 
 #[test]
-fn a_sink_takes_everything_and_says_nothing() {
+fn sink_takes_everything_and_sends_nothing() {
     for engine in ENGINES {
         let bench = Bench::new();
         let Some((running, place)) = serving(&bench, &format!("sink --engine {engine}")) else { continue };
@@ -146,7 +146,7 @@ fn source_survives_leaving_readers() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_nobody_up() {
+fn client_that_never_reads_blocks_no_other() {
     for engine in ENGINES {
         let bench = Bench::new();
         let Some((running, place)) = serving(&bench, &format!("source --engine {engine}")) else { continue };

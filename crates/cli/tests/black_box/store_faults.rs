@@ -49,7 +49,7 @@ fn a_name_that_is_too_long() {
     check_refused(bench.run(&format!("{NULL} --store {name}")), &["too long for its file system"]);
 }
 
-/// Runs a script after some trials, while the session stands still: it is short, and would be over before a slow one.
+/// Runs a script after some trials, while the session is stopped: a short session would end before a slow script.
 #[track_caller]
 fn meanwhile(bench: &Bench, running: &mut Running, script: &str) {
     running.until("some trials", |running| running.stdout().matches("\"trial\"").count() >= 2);
@@ -60,7 +60,7 @@ fn meanwhile(bench: &Bench, running: &mut Running, script: &str) {
 
 #[test]
 fn lost_store_is_reported() {
-    // At one stroke, so that nobody looks while there is none.
+    // Atomically, so that the store exists at each moment.
     let replace = "ln results.db other.db && touch new.db && mv -f new.db results.db";
     for (script, how) in [("rm results.db", "deleted"), (replace, "replaced")] {
         let bench = Bench::new();
@@ -90,7 +90,7 @@ fn a_folder_that_is_a_file() {
 #[test]
 fn another_kind_of_file() {
     let bench = Bench::new();
-    let text = "not a database, whatever its name says\n".repeat(40);
+    let text = "not a database, despite its name\n".repeat(40);
     bench.write("results.db", &text);
     for words in [&format!("{NULL} --store results.db"), "sessions --store results.db", "report --store results.db"] {
         check_refused(bench.run(words), &["results.db is not a result store of bytegauge"]);
@@ -211,7 +211,7 @@ fn a_disk_that_is_full() {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert!(reported > 20, "{reported} trials before the disk was full");
-    assert_eq!(raw.trials.len(), reported, "what was reported is kept");
+    assert_eq!(raw.trials.len(), reported, "reported trials are kept");
     assert_ne!(raw.status(), "complete");
     // With room again it goes on where it was.
     bench.run("stream --resume 1 --quiet").exits(0);

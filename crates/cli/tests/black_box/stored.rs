@@ -1,4 +1,4 @@
-//! What was stored is told again, from the store alone and always the same.
+//! Stored sessions are reported again, from the store alone and always the same.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -50,12 +50,12 @@ fn page_without_browser_is_named() {
     assert!(bench.path("page.html").is_file());
     bench.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > shown\n");
     bench.shell("chmod +x xdg-open && PATH=$PWD:$PATH exec \"$BYTEGAUGE\" report --html page.html --open").exits(0);
-    let shown = fs::read_to_string(bench.path("shown")).expect("what the opener was given");
+    let shown = fs::read_to_string(bench.path("shown")).expect("the argument of the opener");
     assert!(shown.starts_with('/') && shown.ends_with("/page.html"), "{shown}");
 }
 
 #[test]
-fn sessions_are_listed_and_told_apart() {
+fn sessions_are_listed_separately() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let null = "stream --engine null --connection-age fresh --transport pipe --read-size 8K --write-size 8K --trial-time 1ms --blocks 1 --time 1s";
@@ -68,7 +68,7 @@ fn sessions_are_listed_and_told_apart() {
 }
 
 #[test]
-fn results_may_lie_anywhere() {
+fn store_can_be_anywhere() {
     let bench = Bench::new();
     let store = bench.path("new folder/my results.db").display().to_string();
     let mut words: Vec<&str> = QUICK.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! What a new user runs first: the survey in the small, and what is to be mended.
+//! The first commands of a new user: a brief survey, and the findings of doctor.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn survey_runs_built_in_plans() {
         "as `bytegauge run NAME` measures it",
     ]);
     assert!(!bench.store().exists());
-    // What has no time is said, and the rest goes on.
+    // A part without time is reported, and the rest continues.
     let ran = bench.run("survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
     let ran = ran.prints(&["1/2 buffer-size", "its part of the time is too short", "2/2 udp-echo: ", "(session 1)"]);
     // Whether so short a look names a server is the machine's business.

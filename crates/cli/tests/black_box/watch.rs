@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::bench::{Bench, Running};
 
-/// A session that goes on until it is told to stop.
+/// A session that runs until it is stopped.
 const ENDLESS: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
                        --trial-time 20ms --blocks 100000 --analyses 1 --time 180m --seed 1 --quiet";
 
-/// What waits for an answer waits no longer.
+/// The longest wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A session that has begun, and who watches it, with what it said of where.
+/// A running session and its watcher, with the printed address.
 fn watched(bench: &Bench) -> (Running, Running, String) {
     let mut session = bench.start(ENDLESS);
     session.until("a lock", |_| lock(bench).exists());
@@ -68,7 +68,7 @@ fn only_the_secret_address_shows_the_session() {
     let documents: serde_json::Value = serde_json::from_str(body).expect("JSON");
     assert_eq!((&documents[0]["session"], &documents[0]["status"]), (&1.into(), &"running".into()));
     let tag = head.lines().find_map(|line| line.strip_prefix("ETag: ")).expect("a tag");
-    // Somebody has asked, so that newer documents may have taken their place meanwhile.
+    // A request was made, so newer documents may have replaced it.
     let again = get(&address, &format!("{token}data"), &format!("If-None-Match: {tag}\r\n"));
     assert!(["HTTP/1.1 304 ", "HTTP/1.1 200 "].iter().any(|status| again.starts_with(status)), "{again:.200}");
     for path in ["/", "/data", "/0123456789abcdef0123456789abcdef/", &token[..token.len() - 2]] {
@@ -89,7 +89,7 @@ fn only_the_secret_address_shows_the_session() {
 }
 
 #[test]
-fn a_browser_that_never_reads_keeps_nobody_waiting() {
+fn browser_that_never_reads_blocks_no_other() {
     let bench = Bench::new();
     let (session, watch, address) = watched(&bench);
     let (_, token) = parts(&address);
@@ -113,7 +113,7 @@ fn a_browser_that_never_reads_keeps_nobody_waiting() {
 fn page_ends_with_its_session() {
     let bench = Bench::new();
     let (session, watch, _) = watched(&bench);
-    // As if the power had gone: nobody writes that it ended.
+    // As after a power failure: the end is not recorded.
     session.kill();
     watch.wait().exits(0).prints(&["session 1 was cut off: continue with --resume 1"]);
     bench.run("watch").exits(2).complains(&["no session of this store is running", "report --html"]);
