@@ -15,8 +15,8 @@ struct Fact {
     transports: &'static [&'static str],
 }
 
-const TCP: &[&str] = &["tcp", "tcp6"];
-const IP: &[&str] = &["tcp", "tcp6", "udp", "udp6"];
+const TCP: &[&str] = &["tcp", "tcp6", "mptcp"];
+const IP: &[&str] = &["tcp", "tcp6", "mptcp", "udp", "udp6"];
 
 const fn of_all(pointer: &'static str, name: &'static str) -> Fact {
     Fact { pointer, name, transports: &[] }
@@ -61,6 +61,30 @@ const KERNEL_CHANGES: &[KernelChange] = &[
         transports: TCP,
     },
     KernelChange {
+        since: (6, 15),
+        what: "connect(2) finds a free port without a lock, which speeds up a connection per call",
+        source: "series \"tcp: scale connect() under pressure\"",
+        transports: TCP,
+    },
+    KernelChange {
+        since: (6, 15),
+        what: "MPTCP receives with fewer locks",
+        source: "series \"mptcp: rx path refactor\"",
+        transports: &["mptcp"],
+    },
+    KernelChange {
+        since: (6, 14),
+        what: "a read wakes the writer of a pipe only if it made room",
+        source: "commit aaec5a95d596, \"pipe_read: don't wake up the writer if the pipe is still full\"",
+        transports: &["pipe"],
+    },
+    KernelChange {
+        since: (6, 10),
+        what: "io_uring joins the notifications of zero-copy sends, which speeds up small ones",
+        source: "io_uring_prep_send_zc(3); series \"implement io_uring notification (ubuf_info) stacking\"",
+        transports: IP,
+    },
+    KernelChange {
         since: (6, 6),
         what: "TCP derives its window from the memory that data really takes",
         source: "commit dfa2f0483360, \"tcp: get rid of sysctl_tcp_adv_win_scale\"",
@@ -71,6 +95,12 @@ const KERNEL_CHANGES: &[KernelChange] = &[
         what: "the scheduler is EEVDF, which wakes threads in another order",
         source: "Documentation/scheduler/sched-eevdf.rst",
         transports: &[],
+    },
+    KernelChange {
+        since: (6, 5),
+        what: "splice(2) and sendfile(2) hand pages to sockets by another path",
+        source: "series \"splice, net: Use sendmsg(MSG_SPLICE_PAGES) rather than ->sendpage()\"",
+        transports: &["tcp", "tcp6", "mptcp", "unix"],
     },
 ];
 
@@ -162,6 +192,16 @@ mod tests {
     fn same_machine_has_no_changes() {
         let now = machine("6.12.3", "bbr");
         assert_eq!(sentences(&now, &now, "tcp"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn known_changes_are_in_order_and_have_sources() {
+        assert!(KERNEL_CHANGES.is_sorted_by(|one, next| one.since >= next.since));
+        assert!(KERNEL_CHANGES.iter().all(|change| !change.what.is_empty() && !change.source.is_empty()));
+        let of =
+            |transport| sentences(&machine("6.12.1", "bbr"), &machine("6.18.1", "bbr"), transport).unwrap().concat();
+        assert!(of("pipe").contains("aaec5a95d596") && !of("pipe").contains("connect(2)"));
+        assert!(of("mptcp").contains("fewer locks") && !of("tcp").contains("fewer locks"));
     }
 
     #[test]
