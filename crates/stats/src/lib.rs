@@ -28,6 +28,7 @@ pub mod dip;
 pub mod finalists;
 pub mod grade;
 pub mod group;
+pub mod histogram;
 pub mod interval;
 pub mod knee;
 pub mod lifetimes;

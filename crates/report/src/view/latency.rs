@@ -10,13 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::{CallReport, EncodedHistogram};
+use bytegauge_stats::histogram;
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::lifetimes::{Durations, Lifetimes};
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
 
 use super::document::Estimate;
 use super::settled::Settled;
@@ -77,9 +74,7 @@ pub struct Times {
 
 /// Reads a histogram; `None` where it is damaged.
 fn durations(encoded: &EncodedHistogram) -> Option<Durations> {
-    let bytes = BASE64.decode(&encoded.0).ok()?;
-    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
-    Some(histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+    histogram::durations(&encoded.0)
 }
 
 impl Times {
@@ -240,6 +235,9 @@ fn pools(share: f64, trials: &[Times]) -> Option<Vec<Times>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
+    use hdrhistogram::Histogram;
     use hdrhistogram::serialization::{Serializer, V2Serializer};
     use proptest::prelude::*;
 
