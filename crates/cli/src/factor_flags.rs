@@ -38,6 +38,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "timeout",
             "idle_flows",
             "competing_flows",
+            "load_flows",
         ],
     ),
     ("Work of the program", &["work", "working_set", "writer_work", "call_work"]),

@@ -1,5 +1,6 @@
 //! `--host`, `--relay-host` and `--key-file`: opens a session at every agent before anything is measured.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ pub fn lasts_ns(plan: &Plan, options: &RunOptions) -> u64 {
     }
 }
 
-/// A session at every agent of the plan.
+/// A session at every agent of the plan, and then another one at each whose path is loaded during calls.
 pub fn links(plan: &Plan, key: &Key, lasts_ns: u64) -> Result<Vec<Arc<Link>>, Failure> {
     let mut links: Vec<Arc<Link>> = Vec::new();
     let hosts = plan.cells.iter().filter_map(|cell| cell.factors.far()).map(|(place, _)| ("host", place));
@@ -75,6 +76,17 @@ pub fn links(plan: &Plan, key: &Key, lasts_ns: u64) -> Result<Vec<Arc<Link>>, Fa
             let link =
                 Link::open(agent, key, lasts_ns).map_err(|error| Failure::failed(format!("--{flag}: {error}")))?;
             links.push(Arc::new(link));
+        }
+    }
+    let mut loaded: Vec<SocketAddr> = Vec::new();
+    for cell in plan.cells.iter().filter(|cell| cell.factors.load_flows().is_some_and(|flows| flows > 0)) {
+        let Some((Place::Ip(agent), _)) = cell.factors.far() else { continue };
+        if !loaded.contains(agent) {
+            let link = Link::open(*agent, key, lasts_ns).map_err(|error| {
+                Failure::failed(format!("--load-flows needs a second session at the agent (--max-sessions 2): {error}"))
+            })?;
+            links.push(Arc::new(link));
+            loaded.push(*agent);
         }
     }
     Ok(links)

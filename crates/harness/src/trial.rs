@@ -7,6 +7,7 @@ mod call;
 mod datagram;
 mod fast_open;
 mod link;
+mod load;
 mod relay;
 mod ring;
 mod stream;
@@ -24,6 +25,7 @@ use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
 
 use crate::surroundings::Watch;
+use load::PathLoad;
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
@@ -94,13 +96,17 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
     if let Err(fault) = cast.joined(setup.far, link, setup.seed) {
         return Some(TrialResult::nothing(fault.outcome()));
     }
-    if let Err(outcome) = script.open(setup, cast, patience) {
-        // The other end may still wait for a connection that never comes.
-        return Some(TrialResult::nothing(outcome));
-    }
+    // Where a connection never comes, the other end may still wait for it.
+    let opened =
+        PathLoad::open(setup, cast, patience).and_then(|load| script.open(setup, cast, patience).map(|()| load));
+    let load = match opened {
+        Ok(load) => load,
+        Err(outcome) => return Some(TrialResult::nothing(outcome)),
+    };
     // The cost of starting a program is not part of the trial.
     let before = watch.sample();
-    let started = script.roles().try_for_each(|role| cast.end(role)?.send(Command::Go));
+    let roles: Vec<EndRole> = load.iter().flat_map(PathLoad::roles).chain(script.roles()).collect();
+    let started = roles.into_iter().try_for_each(|role| cast.end(role)?.send(Command::Go));
     if let Err(error) = started {
         return Some(TrialResult::nothing(error.into()));
     }
@@ -115,7 +121,11 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
         true => relay::forwards_elsewhere(setup, outcome),
         false => outcome,
     };
-    let ends_are_sound = answers.by_role.values().all(|answer| answer.sound);
+    let (outcome, load_is_sound) = match load {
+        Some(load) => load.end(cast, patience, &mut answers, outcome),
+        None => (outcome, true),
+    };
+    let ends_are_sound = load_is_sound && answers.by_role.values().all(|answer| answer.sound);
     let ends = answers.by_role.into_iter().filter_map(|(role, answer)| Some((role, answer.report?))).collect();
     Some(TrialResult { outcome, ends, ends_are_sound, machine })
 }

@@ -37,12 +37,14 @@ fn main() {
     }
     two_groups_of_clients_are_both_reported(Ends::Threads);
     two_groups_of_clients_are_both_reported(Ends::Processes);
+    streams_load_the_path_of_calls(Ends::Threads);
+    streams_load_the_path_of_calls(Ends::Processes);
     a_server_that_dies_of_itself_is_noticed();
     for engine in servers() {
         a_server_that_is_killed_is_noticed(engine);
         a_client_that_is_killed_is_noticed(engine);
     }
-    println!("test result: ok. 5 passed");
+    println!("test result: ok. 6 passed");
 }
 
 /// Every kind of server that this kernel has; a submission thread changes nothing about dying.
@@ -93,6 +95,32 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
     }
     let expected = if ends == Ends::Threads { 1 } else { 3 };
     assert_eq!(cast.channels().filter_map(Channel::process_id).count(), expected);
+}
+
+fn streams_load_the_path_of_calls(ends: Ends) {
+    let mut setup = setup();
+    setup.spec.load_flows = Some(2);
+    // Flows that share a window need time on a busy machine.
+    setup.window_ns = 200_000_000;
+    let mut cast = cast(ends);
+    for _ in 0..2 {
+        let measured = loop {
+            let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            if !measured.outcome.moved_nothing() || setup.window_ns > 5_000_000_000 {
+                break measured;
+            }
+            setup.window_ns *= 4;
+        };
+        assert_eq!(measured.outcome, Outcome::Measured);
+        assert!(measured.ends_are_sound && calls(&measured, EndRole::Client).calls > 0);
+        let sink = measured.end(EndRole::Sink).unwrap();
+        let ways =
+            [false, true].map(|back| sink.flows.iter().filter(|flow| flow.back == back && flow.bytes > 0).count());
+        assert_eq!(ways, [2, 2], "{:?}", sink.flows);
+        // The trial is one of calls all the same.
+        let client = measured.end(EndRole::Client).unwrap();
+        assert_eq!(measured.throughput().0, client.bytes);
+    }
 }
 
 /// Measures, and panics if it takes as long as without a death.

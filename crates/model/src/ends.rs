@@ -23,14 +23,14 @@ impl EndReports {
         self.0.get_mut(&role).map(Box::as_mut)
     }
 
-    /// The end that connects: a source, or a client.
+    /// The end that connects: a client, or a source. In a trial of calls a source only loads the path.
     pub fn source_side(&self) -> Option<&EndReport> {
-        self.get(EndRole::Source).or_else(|| self.get(EndRole::Client))
+        self.get(EndRole::Client).or_else(|| self.get(EndRole::Source))
     }
 
     /// The end that accepts, a sink or a server; or a ring, or a command.
     pub fn sink_side(&self) -> Option<&EndReport> {
-        [EndRole::Sink, EndRole::Server, EndRole::Ring, EndRole::Command].into_iter().find_map(|role| self.get(role))
+        [EndRole::Server, EndRole::Sink, EndRole::Ring, EndRole::Command].into_iter().find_map(|role| self.get(role))
     }
 
     /// The end whose window is the trial's: the client of calls, the sink of a stream, its source where the sink is

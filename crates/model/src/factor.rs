@@ -161,6 +161,9 @@ pub const SIZE_MAX: u64 = 16 << 20;
 
 /// No end can have more flows than this: local ports and descriptors have 16 bits.
 const FLOWS_MAX: u64 = 65_536;
+
+// Each has a thread for either direction at both ends.
+const LOAD_FLOWS_MAX: u64 = 1_024;
 const THREADS: Kind = Kind::Count { min: 1, max: 1024, auto: false };
 
 const EVERYWHERE: fn(&Transport) -> bool = |_| true;
@@ -538,6 +541,18 @@ const BEFORE_OPTIONS: &[Factor] = &[
         summary: "Connections of a second client process",
         details: "to the same server",
         fits: SOCKETS,
+    },
+    Factor {
+        name: "load_flows",
+        lens: lens!(load_flows),
+        flag: None,
+        role: Role::Condition,
+        kind: Kind::Count { min: 0, max: LOAD_FLOWS_MAX, auto: false },
+        defaults: call("0"),
+        heading: "load",
+        summary: "Streams each way on the path of the calls",
+        details: "0: the path is idle; 0,8 measures calls on both, the idle and the loaded path",
+        fits: TCP,
     },
     // The client measures the server, and a server cannot choose its clients, so the client's engine is a condition.
     // Two engines make two groups; their difference shows what the client adds.

@@ -189,6 +189,8 @@ with_options! { spec {
     timeout: u64,
     /// Flows of a second group of clients against the same server.
     competing_flows: u64,
+    /// Streams in each direction that load the path of the calls.
+    load_flows: u64,
     /// The engine of the client.
     client_engine: Engine,
     /// Threads of the client.

@@ -104,7 +104,16 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "server",
         idle_worker: "a server without work per request",
         working_profiles: "rpc,many-idle",
-        of_our_server: &["profile", "work", "working_set", "read_once", "server_engine", "server_threads", "backlog"],
+        of_our_server: &[
+            "profile",
+            "work",
+            "working_set",
+            "read_once",
+            "load_flows",
+            "server_engine",
+            "server_threads",
+            "backlog",
+        ],
     },
     WorkloadRow {
         value: Workload::Ring,

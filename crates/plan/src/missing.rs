@@ -99,6 +99,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if let Some(reason) = unfit.or_else(|| datagram::unbatchable(&cell.factors)) {
         return Some(reason);
     }
+    if cell.factors.load_flows().is_some_and(|flows| flows > 0) && cell.factors.relay().is_some() {
+        return Some("--load-flows loads the path without a relay: leave out --relay or --load-flows".into());
+    }
     let competing = cell.factors.competing_flows().unwrap_or(0);
     let flows = connections(&cell.factors);
     let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
@@ -157,9 +160,10 @@ fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
     })
 }
 
-/// Connections of a cell at its server, idle and competing ones included.
+/// Connections of a cell at its server, idle and competing ones included, and those that load its path.
 pub(crate) fn connections(levels: &Spec) -> u64 {
-    levels.flows().unwrap_or(0).max(1) + levels.idle_flows().unwrap_or(0) + levels.competing_flows().unwrap_or(0)
+    let besides = [levels.idle_flows(), levels.competing_flows(), levels.load_flows()];
+    levels.flows().unwrap_or(0).max(1) + besides.into_iter().flatten().sum::<u64>()
 }
 
 /// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.

@@ -29,8 +29,17 @@ use crate::{emulated, external, far};
 const CELLS_MAX: u64 = 100_000;
 
 /// Conditions that vary within a family: one recommendation may serve all of them.
-const WITHIN_FAMILY: &[&str] =
-    &["placement", "profile", "work", "working_set", "writer_work", "call_work", "idle_flows", "competing_flows"];
+const WITHIN_FAMILY: &[&str] = &[
+    "placement",
+    "profile",
+    "work",
+    "working_set",
+    "writer_work",
+    "call_work",
+    "idle_flows",
+    "competing_flows",
+    "load_flows",
+];
 
 /// Resolves a spec on the machine that the catalog describes.
 ///

@@ -74,6 +74,7 @@ pub fn group_label(conditions: &Spec) -> String {
                 "flows" => format!("{text} flows"),
                 "idle_flows" => format!("{text} idle"),
                 "competing_flows" => format!("{text} competing"),
+                "load_flows" => format!("{text} load streams"),
                 "role" => format!("your program is the {text}"),
                 "connection_age" => format!("{text} connections"),
                 "write_size" => format!("its peer writes {text}"),

@@ -253,6 +253,11 @@ impl Setup {
         self.spec.competing_flows().unwrap_or(0) as usize
     }
 
+    /// Streams in each direction that load the path of the calls. The harness's own loop has no path.
+    pub fn load_flows(&self) -> usize {
+        if self.has_two_ends() { self.spec.load_flows().unwrap_or(0) as usize } else { 0 }
+    }
+
     /// How an offered load is spaced.
     pub fn arrivals(&self) -> Arrivals {
         self.spec.arrivals().unwrap_or_default()

@@ -5,17 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{EndRole, Fill, ProgramTask, Spec, Work, Workload};
+use bytegauge_model::{Direction, EndRole, Engine, Fill, ProgramTask, Spec, Work, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::path::FarPath;
 use crate::plant::Plant;
+use crate::ticket::Ticket;
 use crate::transfer_limit::Bound;
 
 /// How long an end may be late before it counts as stalled.
 pub const GRACE_NS: u64 = 5_000_000_000;
+
+/// Bytes of a read and of a write of the streams that load a path.
+const LOAD_BYTES: u64 = 128 << 10;
 
 /// All settings that the ends need for one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,6 +133,35 @@ impl Setup {
             Workload::Stream if self.transport().two_ended() && spec.write_size().is_none() => missing("write_size"),
             Workload::Stream | Workload::Call => Ok(()),
         }
+    }
+
+    /// The streams that load the path of this trial of calls, in both directions at once; `None` without a load.
+    ///
+    /// # Errors
+    /// [`Fault::Missing`] without random numbers for the ticket of a path to another host.
+    pub fn load(&self) -> Result<Option<Setup>, Fault> {
+        if self.workload() != Workload::Call || self.load_flows() == 0 {
+            return Ok(None);
+        }
+        let path =
+            |name: &str| ["transport", "host", "link_delay", "link_loss", "link_rate", "congestion"].contains(&name);
+        let mut spec = self.spec.clone().with_workload(Workload::Stream);
+        spec.retain(path);
+        (spec.flows, spec.direction) = (self.spec.load_flows, Some(Direction::Both));
+        (spec.read_size, spec.write_size, spec.engine) = (Some(LOAD_BYTES), Some(LOAD_BYTES), Some(Engine::Blocking));
+        let far = match self.far {
+            Some(far) => Some(FarPath { ticket: Ticket::fresh()?, ..far }),
+            None => None,
+        };
+        let load = Setup { far, seed: !self.seed, bound: self.bound, ..Setup::unchecked(spec) };
+        load.check()?;
+        Ok(Some(Setup {
+            warmup_ns: self.warmup_ns,
+            window_ns: self.window_ns,
+            grace_ns: self.grace_ns,
+            host: self.host,
+            ..load
+        }))
     }
 
     /// Whether an end spins as simulated work, whose step is to be measured first.

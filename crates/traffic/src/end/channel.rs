@@ -132,7 +132,8 @@ impl Cast {
         }
     }
 
-    /// The same with ends on other hosts, over these links.
+    /// The same with ends on other hosts, over these links. Two links to one agent: the second one is for the streams that load
+    /// the path of calls.
     pub fn with_links(self, links: Vec<Arc<Link>>) -> Cast {
         Cast { links, ..self }
     }
@@ -180,7 +181,9 @@ impl Cast {
         let at_link = network.map(|network| Host::at(network.address(role.side())));
         let place = (role, agent.or(at_link.map(|host| (host.v4, 0).into())));
         let link = |agent| {
-            let link = self.links.iter().find(|link| Some(link.agent()) == agent);
+            let mut links = self.links.iter().filter(|link| Some(link.agent()) == agent);
+            // A session has one end: the streams that load a path of calls have a session of their own, the later one.
+            let link = if matches!(role, EndRole::Source | EndRole::Sink) { links.next_back() } else { links.next() };
             link.ok_or(ChannelError::Far { end: role, why: FarError::NoLink })
         };
         let mut channel = match self.channels.remove(&place) {
