@@ -1,4 +1,5 @@
-//! One visit to another host: every option is measured once, in random order, over one session at its agent.
+//! One visit to another host: every option is measured once, in random order, over one session at its agent; streams that
+//! load the path of calls have another session.
 //!
 //! A mesh measures each pair of hosts with it. It has no stages and no store: which pairs are measured, how often and
 //! what the numbers mean is decided by the caller, over many visits.
@@ -40,10 +41,16 @@ pub struct PairVisit {
 }
 
 impl PairVisit {
-    /// Measures every cell once at the agent of a link. Stops early when `stop` is set: then the trial that it
+    /// Whether a visit needs a second link to the agent: a cell loads the path of its calls.
+    pub fn needs_second_link(cells: &[Cell]) -> bool {
+        cells.iter().any(|cell| cell.factors.load_flows().is_some_and(|flows| flows > 0))
+    }
+
+    /// Measures every cell once at the agent of the links, one or two. Stops early when `stop` is set: then the trial that it
     /// interrupted is missing, and so are those after it.
-    pub fn measure(&self, cells: &[Cell], link: &Arc<Link>, stop: &AtomicBool) -> Vec<Trial> {
-        let mut cast = self.cast(link);
+    pub fn measure(&self, cells: &[Cell], links: &[Arc<Link>], stop: &AtomicBool) -> Vec<Trial> {
+        let Some(link) = links.first() else { return Vec::new() };
+        let mut cast = self.cast(links);
         let mut watch = Watch::open();
         let mut trials = Vec::with_capacity(cells.len());
         for (position, cell) in order::order(cells.len(), self.seed, self.number).into_iter().enumerate() {
@@ -61,7 +68,7 @@ impl PairVisit {
             };
             let Some(measured) = trial::measure(&mut cast, &setup, stop, &mut watch) else { break };
             if !measured.ends_are_sound {
-                cast = self.cast(link);
+                cast = self.cast(links);
             }
             let (bytes, wall_ns) = measured.throughput();
             trials.push(Trial {
@@ -79,8 +86,8 @@ impl PairVisit {
         trials
     }
 
-    fn cast(&self, link: &Arc<Link>) -> Cast {
-        Cast::new(self.ends, &self.program).with_links(vec![Arc::clone(link)])
+    fn cast(&self, links: &[Arc<Link>]) -> Cast {
+        Cast::new(self.ends, &self.program).with_links(links.to_vec())
     }
 
     fn setup(&self, cell: &Cell, link: &Link) -> Result<Setup, Fault> {

@@ -5,6 +5,7 @@
 //! no thread, so that tests step 1,000 ranks through a whole run. [`files`] alone reads and writes files.
 #![forbid(unsafe_code)]
 
+pub mod call_times;
 pub mod coordinator;
 pub mod files;
 pub mod fit;
@@ -23,6 +24,7 @@ pub mod settings;
 pub mod summary;
 
 pub use coordinator::{Action, Coordinator, CoordinatorLimits, SlotEnd};
+pub use call_times::CallTimes;
 pub use fit::{MeshFit, RateSample};
 pub use message::{RankHello, ToRank, ToRankZero};
 pub use pattern::{MeshPattern, MeshPatternError};

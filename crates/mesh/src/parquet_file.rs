@@ -92,7 +92,10 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
         integer("min_rtt_us", |row: &MeshRow| row.min_rtt_us),
         integer("rwnd_limited_us", |row: &MeshRow| row.rwnd_limited_us),
         integer("sndbuf_limited_us", |row: &MeshRow| row.sndbuf_limited_us),
+        ParquetColumn { name: "load_rate".into(), value: ParquetValue::Real(Box::new(|row: &MeshRow| row.load_rate)) },
         text("latency_histogram", |row: &MeshRow| row.latency.clone()),
+        text("entered_histogram", |row: &MeshRow| row.entered.clone()),
+        text("left_histogram", |row: &MeshRow| row.left.clone()),
     ];
     columns.extend(level_columns(data));
     columns

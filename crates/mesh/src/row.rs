@@ -1,6 +1,8 @@
 //! The rows of a mesh: one for each trial, and one for each part of a slot that was not measured.
 
-use bytegauge_model::{EndReport, EndRole, Outcome, Trial};
+use bytegauge_model::{CallReport, EncodedHistogram, EndReport, EndRole, Outcome, Trial};
+use bytegauge_stats::histogram;
+use bytegauge_stats::lifetimes::Lifetimes;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
@@ -53,9 +55,18 @@ pub struct MeshRow {
     /// Time in which the send buffer was the limit, all flows, microseconds (`TCP_INFO`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_us: Option<u64>,
-    /// Times of the calls (HdrHistogram V2, base64, nanoseconds).
+    /// Bytes per second that streams moved in both directions together while the calls were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_rate: Option<f64>,
+    /// Times of the calls that ended within the window (HdrHistogram V2, base64, nanoseconds).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
+    /// Ages of calls when the window began, of those that had begun before (as `latency`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entered: Option<String>,
+    /// Ages of calls when the window ended, of those that had not ended (as `latency`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 /// The part of one client in one slot.
@@ -107,14 +118,22 @@ impl MeshRow {
             min_rtt_us: None,
             rwnd_limited_us: None,
             sndbuf_limited_us: None,
+            load_rate: None,
             latency: None,
+            entered: None,
+            left: None,
         }
     }
 
     /// The row of a trial of an option, in which `sender` sent or called.
     pub fn of(place: SlotPlace, option: u32, sender: Rank, trial: &Trial) -> MeshRow {
         let end = |roles: [EndRole; 2]| roles.into_iter().find_map(|role| trial.end(role));
-        let (sending, receiving) = (end([EndRole::Source, EndRole::Client]), end([EndRole::Sink, EndRole::Server]));
+        // In a trial of calls, a source and a sink only load the path.
+        let (sending, receiving) = (end([EndRole::Client, EndRole::Source]), end([EndRole::Server, EndRole::Sink]));
+        let load = trial.end(EndRole::Sink).filter(|sink| trial.client().is_some() && sink.window_ns > 0);
+        let histogram = |of: fn(&CallReport) -> &Option<EncodedHistogram>| {
+            of(trial.client()?).as_ref().map(|histogram| histogram.0.clone())
+        };
         let tcp = || sending.into_iter().flat_map(|end| &end.flows).filter_map(|flow| flow.tcp.as_ref());
         let row = MeshRow::without_numbers(place, trial.outcome.clone(), trial.started_unix_ns);
         MeshRow {
@@ -130,7 +149,10 @@ impl MeshRow {
             min_rtt_us: tcp().filter_map(|tcp| tcp.min_rtt_us).min(),
             rwnd_limited_us: total(tcp().map(|tcp| tcp.rwnd_limited_us)),
             sndbuf_limited_us: total(tcp().map(|tcp| tcp.sndbuf_limited_us)),
-            latency: trial.client().and_then(|call| call.total.as_ref()).map(|histogram| histogram.0.clone()),
+            load_rate: load.map(|sink| sink.bytes as f64 * 1e9 / sink.window_ns as f64),
+            latency: histogram(|calls| &calls.total),
+            entered: histogram(|calls| &calls.entered),
+            left: histogram(|calls| &calls.left),
             ..row
         }
     }
@@ -160,6 +182,13 @@ impl MeshRow {
     pub fn receiver(&self) -> Option<Rank> {
         let sender = self.sender?;
         Some(if sender == self.place.client { self.place.hub } else { self.place.client })
+    }
+
+    /// Times of its calls; `None` if there are none.
+    pub fn times(&self) -> Option<Lifetimes> {
+        let durations = |encoded: &Option<String>| encoded.as_deref().and_then(histogram::durations);
+        let [entered, left] = [&self.entered, &self.left].map(|encoded| durations(encoded).unwrap_or_default());
+        Some(Lifetimes { ended: durations(&self.latency)?, entered, left })
     }
 
     /// The rate as a sample of its option; `None` if it was not measured.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytegauge_model::Outcome;
 
 use crate::Rank;
+use crate::call_times::CallTimes;
 use crate::files::MeshData;
 use crate::fit::RateSample;
 use crate::result::MeshResult;
@@ -29,6 +30,8 @@ pub struct MeshSummary {
     pub racks: Vec<String>,
     /// By hub, the rates of its clients at the same time: the mean of their sums, by option. Empty for pairs.
     pub hub_rates: Vec<BTreeMap<Rank, f64>>,
+    /// Times of the calls, by option.
+    pub call_times: Vec<CallTimes>,
     /// From the first trial to the end of the last one, nanoseconds, by the clock of rank 0.
     pub span_ns: u64,
 }
@@ -62,6 +65,7 @@ impl MeshSummary {
             absent,
             racks,
             hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
+            call_times: call_times(data),
             span_ns: span_ns(data),
         }
     }
@@ -127,6 +131,12 @@ fn hub_rates(data: &MeshData) -> Vec<BTreeMap<Rank, f64>> {
         }
     }
     hubs.into_iter().map(|hubs| hubs.into_iter().map(|(hub, (sum, count))| (hub, sum / count)).collect()).collect()
+}
+
+fn call_times(data: &MeshData) -> Vec<CallTimes> {
+    let measured = || data.rows.iter().filter(|row| row.outcome == Outcome::Measured);
+    let options = 0..data.settings.options.len() as u32;
+    options.map(|option| CallTimes::of(measured().filter(|row| row.option == Some(option)))).collect()
 }
 
 fn span_ns(data: &MeshData) -> u64 {

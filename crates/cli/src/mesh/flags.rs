@@ -153,6 +153,8 @@ pub struct MeshFlags {
     pub resume: bool,
     /// The kind of traffic.
     pub workload: Workload,
+    /// Whether streams load the path of calls.
+    pub has_load: bool,
     /// The pattern.
     pub pattern: MeshPattern,
     /// Its repetitions.
@@ -211,6 +213,7 @@ impl MeshFlags {
             out,
             resume: matches.get_flag("resume"),
             workload: needed(matches, "workload")?,
+            has_load: args::text(matches, "load-flows").is_some_and(|levels| levels != "0"),
             pattern,
             replicates,
             concurrent: concurrent(matches)?,

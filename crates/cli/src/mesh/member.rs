@@ -17,7 +17,7 @@ use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshPattern, MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::{Cell, Direction, Outcome, Place, Trial};
 use bytegauge_sys::clock::unix_ns;
-use bytegauge_traffic::far::{Agent, AgentSetup, Limits, Link};
+use bytegauge_traffic::far::{Agent, AgentSetup, FarError, Limits, Link};
 use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 
 use super::flags::MeshFlags;
@@ -162,7 +162,9 @@ impl Member {
             MeshPattern::OneToAll => self.flags.place.size as usize - 1,
             _ => 1,
         };
-        let limits = Limits { sessions, ..Limits::default() };
+        // Streams that load the path of calls have a session of their own.
+        let limits =
+            Limits { sessions: if self.flags.has_load { 2 * sessions } else { sessions }, ..Limits::default() };
         let setup =
             AgentSetup { key: self.key.clone(), limits, program: program()?, machine: this_machine, log: |_| {} };
         Agent::listen(&place, setup).map_err(|fault| Failure::failed(fault.to_string()))
@@ -369,8 +371,16 @@ fn measure(
     if agent.port() < PRIVILEGED {
         return vec![failed_row(place, format!("the agent of its partner would be at the privileged port {agent}"))];
     }
-    let link = match Link::open(agent, key, settings.slot_ns().saturating_mul(4)) {
-        Ok(link) => Arc::new(link),
+    let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
+    let sessions = if PairVisit::needs_second_link(&cells) { 2 } else { 1 };
+    let links: Result<Vec<Arc<Link>>, FarError> =
+        (0..sessions).map(|_| Link::open(agent, key, settings.slot_ns().saturating_mul(4)).map(Arc::new)).collect();
+    let links = match links {
+        Ok(links) => links,
+        // An agent of a mesh is not started by hand.
+        Err(FarError::Silent(agent, error)) => {
+            return vec![failed_row(place, format!("rank {} does not answer at {agent}: {error}", place.hub))];
+        }
         Err(error) => return vec![failed_row(place, error.to_string())],
     };
     let visit = PairVisit {
@@ -382,8 +392,7 @@ fn measure(
         limits: Limits::default(),
         number: u64::from(place.slot),
     };
-    let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
-    let trials = visit.measure(&cells, &link, stop);
+    let trials = visit.measure(&cells, &links, stop);
     let rows: Vec<MeshRow> = trials.iter().filter_map(|trial| row(settings, place, trial)).collect();
     if rows.is_empty() { vec![failed_row(place, "the test was cancelled".into())] } else { rows }
 }

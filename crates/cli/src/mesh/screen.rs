@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use bytegauge_mesh::call_times::{CallTimes, percentile};
 use bytegauge_mesh::files::MeshData;
 use bytegauge_mesh::summary::MeshSummary;
 use bytegauge_mesh::{MeshResult, Rank, RateShift};
 use bytegauge_model::unit::{byte_rate, call_rate, counted};
 use bytegauge_model::{Nanos, Workload};
+use bytegauge_stats::lifetimes::Lifetimes;
 
 /// Slow hosts, links and rack pairs that are listed of one option; the files have all of them.
 const LISTED: usize = 6;
@@ -16,6 +18,12 @@ const OPTIONS_LISTED: usize = 4;
 
 /// Reasons of missing tests that are listed.
 const REASONS_LISTED: usize = 3;
+
+/// Percentiles of calls that are listed.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The share of calls by which hosts are compared: their p99.
+const SLOWEST_BY: f64 = 0.99;
 
 /// The most lines of a screen.
 const LINES_MAX: usize = 24;
@@ -43,10 +51,12 @@ pub fn render(data: &MeshData, summary: &MeshSummary, dir: &Path) -> String {
     let named = settings.options.iter().enumerate().take(OPTIONS_LISTED);
     for (at, name) in named {
         let each = (room / settings.options.len().min(OPTIONS_LISTED)).max(3);
-        let found = match summary.results.get(at) {
+        let mut found = match summary.results.get(at) {
             Some(result) => pairs(data, summary, name, result),
             None => hubs(data, summary, name, at),
         };
+        let heading = found.len().min(1);
+        found.splice(heading..heading, calls(data, summary, at));
         lines.push(String::new());
         lines.extend(shortened(found, each - 1));
     }
@@ -80,7 +90,7 @@ fn pairs(data: &MeshData, summary: &MeshSummary, name: &str, result: &MeshResult
         option(name),
         rate(data, result.typical_rate())
     )];
-    if !result.is_judged {
+    if !result.is_judged() {
         lines.push("Too few tests to name slow hosts or links: use more --replicates.".into());
     } else if result.is_sound() {
         lines.push("No host and no link is slow.".into());
@@ -112,6 +122,28 @@ fn pairs(data: &MeshData, summary: &MeshSummary, name: &str, result: &MeshResult
     lines
 }
 
+/// Percentiles of the calls of an option; nothing for streams.
+fn calls(data: &MeshData, summary: &MeshSummary, at: usize) -> Vec<String> {
+    let Some(times) = summary.call_times.get(at).filter(|times| !times.servers.is_empty()) else { return Vec::new() };
+    let mut lines = vec![format!("Time of all calls: {}", percentiles(&times.together))];
+    let hosts = [("server", &times.servers), ("client", &times.clients)];
+    lines.extend(hosts.into_iter().filter_map(|(role, hosts)| {
+        let (host, _) = CallTimes::slowest(hosts, SLOWEST_BY)?;
+        Some(format!("Slowest {role}: {}: {}", rank(data, host), percentiles(hosts.get(&host)?)))
+    }));
+    lines
+}
+
+/// `p50 45.1 µs, p99 120 µs`: those percentiles that enough calls exceed.
+fn percentiles(times: &Lifetimes) -> String {
+    let stated = PERCENTILES.iter().filter_map(|(name, share)| {
+        let ns = percentile(times, *share)?;
+        Some(if ns.is_finite() { format!("{name} {}", Nanos(ns as u64)) } else { format!("{name} beyond the trial") })
+    });
+    let all: Vec<String> = stated.collect();
+    if all.is_empty() { "too few calls".into() } else { all.join(", ") }
+}
+
 /// The result of an option with several clients of one host.
 fn hubs(data: &MeshData, summary: &MeshSummary, name: &str, at: usize) -> Vec<String> {
     let mut hubs: Vec<(Rank, f64)> =
@@ -128,7 +160,13 @@ fn hubs(data: &MeshData, summary: &MeshSummary, name: &str, at: usize) -> Vec<St
         rate(data, slowest.1),
         rate(data, fastest.1)
     )];
-    lines.extend(hubs.iter().take(LISTED).map(|(hub, sum)| format!("  {:<24} {}", rank(data, *hub), rate(data, *sum))));
+    let times = |hub: Rank| summary.call_times.get(at).and_then(|times| times.servers.get(&hub));
+    let calls = |hub: Rank| times(hub).map_or_else(String::new, |times| format!("  {}", percentiles(times)));
+    lines.extend(
+        hubs.iter()
+            .take(LISTED)
+            .map(|(hub, sum)| format!("  {:<24} {}{}", rank(data, *hub), rate(data, *sum), calls(*hub))),
+    );
     lines
 }
 

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytegauge_mesh::coordinator::SlotEnd;
-use bytegauge_mesh::{RankHello, RateSample, ToRank, ToRankZero, message};
+use bytegauge_mesh::{MeshRow, RankHello, RateSample, ToRank, ToRankZero, message};
 use bytegauge_wire::{Key, connect};
 
-use crate::bench::{Bench, Running};
+use crate::bench::{Bench, Running, python};
 
 /// Short tests at a pace: most of these tests need that bytes arrive, not how fast.
 pub const SHORT: &str = "--trial-time 50ms --warmup 10ms --rate 20M --replicates 1 --no-follow-up --seed 1";
@@ -35,6 +36,12 @@ pub fn rows(bench: &Bench, rank: u32) -> usize {
     text.map_or(0, |text| text.lines().count().saturating_sub(1))
 }
 
+/// The rows in a finished file.
+pub fn rows_of(path: &Path) -> Vec<MeshRow> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn three_ranks_measure_every_pair() {
     let bench = bench();
@@ -55,6 +62,22 @@ fn calls_of_several_clients_meet_at_one_server() {
     let others = [1, 2].map(|number| rank(&bench, number, flags));
     rank(&bench, 0, flags).wait().exits(0).prints(&["incast:2", "6 of 6 tests measured", "All clients together"]);
     others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+}
+
+#[test]
+fn calls_run_on_idle_and_loaded_paths() {
+    let bench = bench();
+    let flags = "--workload call --load-flows 0,2 --trial-time 300ms --warmup 50ms --rate 500 --replicates 1 --no-follow-up --seed 1";
+    let others = [1, 2].map(|number| rank(&bench, number, flags));
+    let zero = rank(&bench, 0, flags).wait().exits(0);
+    zero.prints(&["3 of 3 tests measured", "load 0", "load 2", "Time of all calls: p50"]);
+    others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+    let all: Vec<MeshRow> =
+        (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl")))).collect();
+    // Two directions of three pairs, on both paths.
+    let loaded = all.iter().filter(|row| row.load_rate.is_some_and(|rate| rate > 0.0)).count();
+    assert_eq!((all.len(), loaded), (12, 6), "{all:?}");
+    assert!(all.iter().all(|row| row.times().is_some()), "{all:?}");
 }
 
 #[test]
@@ -136,4 +159,24 @@ fn bad_words_are_refused() {
     check("--rank 0 --size 3 --key-file key --out out --concurrent 0", &["--concurrent"]);
     check("--rank 0 --size 3 --key-file key --out out --margin 95%", &["--margin"]);
     bench.run("mesh gather nowhere").exits(5).complains(&["nowhere"]);
+}
+
+/// Validates each document of standard input against the schemas of Kubernetes, unknown fields included.
+const VALIDATE: &str = "import sys, yaml, kubernetes_validate\n\
+                        for document in yaml.safe_load_all(sys.stdin):\n    \
+                            kubernetes_validate.validate(document, sys.argv[1], strict=True)\n    \
+                            print(document['kind'])";
+
+#[test]
+fn the_manifest_fits_the_schemas_of_kubernetes() {
+    let Some(python) = python("the manifest is validated", "import yaml, kubernetes_validate") else { return };
+    let bench = bench();
+    let script = bench.write("validate.py", VALIDATE);
+    for version in ["1.29", "1.33"] {
+        let validate = |manifest: &str| bench.shell(&format!("{manifest} | {python} {script} {version}"));
+        let printed = "$BYTEGAUGE mesh print kubernetes --size 8 -- --pattern matchings:5 --rack 'a b'";
+        assert_eq!(validate(printed).exits(0).stdout, "Service\nJob\n");
+        // The schemas do refuse what does not fit.
+        validate(&format!("{printed} | sed s/backoffLimitPerIndex/backoffLimitPerIndexes/")).exits(1);
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use bytegauge_wire::{Key, connect};
 use serde_json::Value;
 
 use crate::bench::{BINARY, Bench, Ran, Running, possible};
-use crate::mesh::{LONG, SHORT, bench, rank, rows};
+use crate::mesh::{LONG, SHORT, bench, rank, rows, rows_of};
 
 /// How long rank 0 waits for a rank that never comes. The others have to come earlier, on a busy machine as well.
 const JOIN: &str = "--join-timeout 10s";
@@ -34,12 +33,6 @@ fn apart(bench: &Bench, number: u32, port: u16, flags: &str) -> Running {
 /// A port that nothing listens on.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// The rows in a file of a directory.
-fn rows_of(path: &PathBuf) -> Vec<MeshRow> {
-    let text = fs::read_to_string(path).unwrap();
-    text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
