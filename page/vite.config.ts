@@ -17,17 +17,37 @@ const PLOT_STYLE = `:where(.plot) {
   white-space: pre;
 }`;
 
-/** The texts that the program replaces by the documents. */
-const SLOTS = [
-  '<script type="application/json" id="sessions">[]</script>',
-  '<script type="application/json" id="between">null</script>',
-  '<script type="application/json" id="live">null</script>',
-];
+/** A page: its source, the built file, and the texts that the program replaces by the documents. */
+interface BuiltPage {
+  source: string;
+  file: string;
+  slots: string[];
+}
+
+const REPORT: BuiltPage = {
+  source: "index.html",
+  file: "page.html",
+  slots: [
+    '<script type="application/json" id="sessions">[]</script>',
+    '<script type="application/json" id="between">null</script>',
+    '<script type="application/json" id="live">null</script>',
+  ],
+};
+
+/** `vite build --mode mesh`. */
+const MESH: BuiltPage = {
+  source: "mesh.html",
+  file: "mesh.html",
+  slots: ['<script type="application/json" id="mesh">null</script>'],
+};
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
+const comment = (others: string): string =>
+  `<!--\nThe script of this page contains third-party code:\n\n${others.replaceAll("--", "- -")}\n-->\n`;
+
 /** Puts script and style into the page, and the policy before them. The program adds the data. */
-function oneFile(): Plugin {
+function oneFile(built: BuiltPage): Plugin {
   return {
     name: "one-file",
     enforce: "post",
@@ -55,6 +75,7 @@ function oneFile(): Plugin {
         "base-uri 'none'",
         "form-action 'none'",
       ].join("; ");
+      const others = notices(modules);
       const html = String(page.source)
         .replace(/\s*<script type="module"[^>]*><\/script>/, "")
         .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
@@ -65,27 +86,27 @@ function oneFile(): Plugin {
         .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
         .replace("</body>", () => `  <script>${script}</script>\n  </body>`)
         // Two dashes would end the comment in old parsers.
-        .replace(
-          "</html>",
-          () =>
-            `<!--\nThe script of this page contains third-party code:\n\n${notices(modules).replaceAll("--", "- -")}\n-->\n</html>`,
-        );
-      for (const slot of SLOTS)
+        .replace("</html>", () => `${others && comment(others)}</html>`);
+      for (const slot of built.slots)
         if (!html.includes(slot)) throw new Error(`the page has no ${slot} for the program to fill`);
       page.source = html;
-      page.fileName = "page.html";
+      page.fileName = built.file;
     },
   };
 }
 
-export default defineConfig({
-  build: {
-    target: "es2022",
-    modulePreload: false,
-    cssCodeSplit: false,
-    assetsInlineLimit: 0,
-    outDir: "dist",
-    rolldownOptions: { output: { format: "iife" } },
-  },
-  plugins: [oneFile()],
+export default defineConfig(({ mode }) => {
+  const page = mode === "mesh" ? MESH : REPORT;
+  return {
+    build: {
+      target: "es2022",
+      modulePreload: false,
+      cssCodeSplit: false,
+      assetsInlineLimit: 0,
+      outDir: "dist",
+      emptyOutDir: page === REPORT,
+      rolldownOptions: { input: page.source, output: { format: "iife" } },
+    },
+    plugins: [oneFile(page)],
+  };
 });

@@ -1,6 +1,6 @@
-//! `cargo xtask page`: builds the report page, tests it, and puts it where the program takes it from.
+//! `cargo xtask page`: builds the report page and that of a mesh, tests them, and puts them where the program takes them from.
 //!
-//! The built page is committed, so building the program needs no npm. `--check` builds the page again, compares the two, and
+//! The built pages are committed, so building the program needs no npm. `--check` builds the pages again, compares them, and
 //! runs the page in a real browser. Without npm the check is skipped with a reason.
 
 use std::fs;
@@ -13,8 +13,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use xtask::steps::{self, StepDone};
 use xtask::{cargo, setup};
 
-/// The page that the program embeds.
-const COMMITTED: &str = "crates/report/page/page.html";
+/// The pages as npm builds them, and where the program embeds them from.
+const PAGES: [(&str, &str); 2] =
+    [("dist/page.html", "crates/report/page/page.html"), ("dist/mesh.html", "crates/mesh/page/mesh.html")];
 
 /// Browsers that the tests may drive, and the Debian package of the first.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -63,14 +64,15 @@ fn work(check: bool) -> Result<StepDone> {
         return Ok(StepDone::Skipped("npm's registry cannot be reached, so the page cannot be built again".into()));
     }
     npm(&folder, &["run", "build"])?;
-    let built = folder.join("dist/page.html");
-    let committed = cargo::root().join(COMMITTED);
-    if check {
-        let same = fs::read(&built).context("the page that was built")? == fs::read(&committed).unwrap_or_default();
-        ensure!(same, "stale: {COMMITTED}: run `cargo xtask page`");
-    } else {
-        fs::copy(&built, &committed).with_context(|| format!("writing {COMMITTED}"))?;
-        println!("wrote {COMMITTED}");
+    for (built, embedded) in PAGES {
+        let (built, committed) = (folder.join(built), cargo::root().join(embedded));
+        if check {
+            let same = fs::read(&built).context("the page that was built")? == fs::read(&committed).unwrap_or_default();
+            ensure!(same, "stale: {embedded}: run `cargo xtask page`");
+        } else {
+            fs::copy(&built, &committed).with_context(|| format!("writing {embedded}"))?;
+            println!("wrote {embedded}");
+        }
     }
     let browser = browser();
     let mut tests = Process::new("npm");

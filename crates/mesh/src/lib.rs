@@ -14,6 +14,7 @@ pub mod follow_up;
 pub mod fuzzing;
 pub mod launcher;
 pub mod message;
+pub mod page;
 #[cfg(feature = "parquet")]
 pub mod parquet_file;
 pub mod pattern;
@@ -23,8 +24,8 @@ pub mod schedule;
 pub mod settings;
 pub mod summary;
 
-pub use coordinator::{Action, Coordinator, CoordinatorLimits, SlotEnd};
 pub use call_times::CallTimes;
+pub use coordinator::{Action, Coordinator, CoordinatorLimits, SlotEnd};
 pub use fit::{MeshFit, RateSample};
 pub use message::{RankHello, ToRank, ToRankZero};
 pub use pattern::{MeshPattern, MeshPatternError};

@@ -7,6 +7,8 @@
 //!
 //! Pure: takes numbers, returns numbers.
 
+use std::collections::BTreeMap;
+
 use bytegauge_stats::compare::benjamini_hochberg;
 use bytegauge_stats::quantile::median;
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,15 @@ pub struct RateShift {
     pub low: f64,
     /// The upper end of the 95 % interval.
     pub high: f64,
+}
+
+/// How a host differs from the typical one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostShifts {
+    /// How it sends.
+    pub sends: Option<RateShift>,
+    /// How it receives.
+    pub receives: Option<RateShift>,
 }
 
 /// A host that is slow with most of its partners.
@@ -76,8 +87,10 @@ pub struct SlowRacks {
 pub struct MeshResult {
     /// The effects behind it.
     pub fit: MeshFit,
-    /// Whether there are enough tests to call anything slow.
-    pub is_judged: bool,
+    /// How far rates scatter; `None` if there are too few tests to call anything slow.
+    pub noise: Option<MeshNoise>,
+    /// How every host sends and receives.
+    pub hosts: BTreeMap<Rank, HostShifts>,
     /// Slow hosts, the slowest first.
     pub slow_hosts: Vec<SlowHost>,
     /// Slow links, the slowest first.
@@ -100,9 +113,9 @@ impl MeshResult {
             result.find_suspects(margin);
             return result;
         };
-        result.is_judged = true;
+        result.noise = Some(noise);
         let judge = Rules { margin_ln: (1.0 - margin).ln(), noise };
-        result.slow_hosts = judge.hosts(&result.fit);
+        (result.hosts, result.slow_hosts) = judge.hosts(&result.fit);
         result.slow_links = judge.links(&result.fit);
         result.slow_racks = judge.racks(&result.fit, racks);
         result.find_suspects(margin);
@@ -112,6 +125,11 @@ impl MeshResult {
     /// The typical rate, in the units of the samples.
     pub fn typical_rate(&self) -> f64 {
         self.fit.mean.exp()
+    }
+
+    /// Whether there are enough tests to call anything slow.
+    pub fn is_judged(&self) -> bool {
+        self.noise.is_some()
     }
 
     /// Whether nothing is called slow.
@@ -148,14 +166,16 @@ impl MeshResult {
 }
 
 /// How far rates scatter, on the log scale.
-#[derive(Clone, Copy, Debug)]
-struct MeshNoise {
-    /// Standard deviation of repetitions of one pair.
-    within: f64,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeshNoise {
+    /// Standard deviation of repetitions of one pair; 0 without repetitions.
+    pub within: f64,
     /// Standard deviation of the medians of sound pairs.
-    between: f64,
+    pub between: f64,
     /// Degrees of freedom of both together.
-    freedom: f64,
+    pub freedom: f64,
+    /// Standard errors from an estimate to the end of its 95 % interval (Student's t).
+    pub reach: f64,
 }
 
 impl MeshNoise {
@@ -185,8 +205,19 @@ impl MeshNoise {
         let spent = if between_freedom > 0.0 { (pairs / between_freedom).sqrt() } else { 1.0 };
         let repetitions = pairs.max(1.0) / (pairs + within_freedom);
         let between = (scale(&medians) * spent).max(within * repetitions.sqrt());
-        Some(MeshNoise { within, between, freedom })
+        Some(MeshNoise { within, between, freedom, reach: student(freedom).inverse_cdf(0.975) })
     }
+
+    /// The distance from the median rate of a pair to the end of its 95 % interval, on the log scale.
+    pub fn reach_of(&self, pair: &DirectedPair) -> f64 {
+        let each = if self.within > 0.0 { self.within } else { self.between };
+        self.reach * each / (pair.residuals.len().max(1) as f64).sqrt()
+    }
+}
+
+/// Student's distribution; noise has at least one degree of freedom.
+fn student(freedom: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom).expect("at least one degree of freedom")
 }
 
 /// A robust standard deviation around 0.
@@ -213,14 +244,14 @@ impl Rules {
     fn test(&self, effect: f64, error: f64) -> Tested {
         // No estimate from finite samples is exact.
         let error = error.max(1e-9);
-        let student = StudentsT::new(0.0, 1.0, self.noise.freedom).expect("at least one degree of freedom");
-        let reach = student.inverse_cdf(0.975) * error;
+        let reach = self.noise.reach * error;
         let share = |ln: f64| ln.exp() - 1.0;
         let shift = RateShift { shift: share(effect), low: share(effect - reach), high: share(effect + reach) };
-        Tested { shift, p: student.cdf((effect - self.margin_ln) / error) }
+        Tested { shift, p: student(self.noise.freedom).cdf((effect - self.margin_ln) / error) }
     }
 
-    fn hosts(&self, fit: &MeshFit) -> Vec<SlowHost> {
+    /// Every host, and those that are slow.
+    fn hosts(&self, fit: &MeshFit) -> (BTreeMap<Rank, HostShifts>, Vec<SlowHost>) {
         let ranks: Vec<Rank> = fit.senders.keys().chain(fit.receivers.keys()).copied().collect();
         let last = ranks.iter().copied().max().unwrap_or(0);
         let mut tests: Vec<(Rank, bool, Tested)> = Vec::new();
@@ -239,6 +270,11 @@ impl Rules {
         }
         let p_values: Vec<f64> = tests.iter().map(|(_, _, test)| test.p).collect();
         let found = benjamini_hochberg(&p_values, FALSE_SHARE);
+        let mut all: BTreeMap<Rank, HostShifts> = BTreeMap::new();
+        for (rank, sends, test) in &tests {
+            let host = all.entry(*rank).or_default();
+            *(if *sends { &mut host.sends } else { &mut host.receives }) = Some(test.shift);
+        }
         let mut hosts: Vec<SlowHost> = Vec::new();
         for ((rank, sends, test), _) in tests.into_iter().zip(found).filter(|(_, is_slow)| *is_slow) {
             let at = hosts.iter().position(|host| host.rank == rank).unwrap_or_else(|| {
@@ -249,7 +285,7 @@ impl Rules {
             *side = Some(test.shift);
         }
         hosts.sort_by(|one, other| one.slowest().total_cmp(&other.slowest()));
-        hosts
+        (all, hosts)
     }
 
     /// Tests the effect of a host by its residuals with each partner.

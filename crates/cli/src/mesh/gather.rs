@@ -1,9 +1,10 @@
 //! `bytegauge mesh gather DIR`: merges the files of all ranks and shows the result.
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use bytegauge_mesh::files;
 use bytegauge_mesh::summary::MeshSummary;
+use bytegauge_mesh::{files, page};
 use clap::ArgMatches;
 
 use super::screen;
@@ -18,10 +19,21 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Shows the result of a directory.
+/// Writes the page, under another name until it is whole.
+fn write_page(html: &str, dir: &Path) -> io::Result<()> {
+    let fresh = dir.join("mesh.html.new");
+    fs::write(&fresh, html)?;
+    fs::rename(fresh, dir.join("mesh.html"))
+}
+
+/// Shows the result of a directory, and writes its page and Parquet files there.
 pub fn show(dir: &Path) -> Result<(), Failure> {
     let data = files::read(dir).map_err(|error| Failure::failed(error.to_string()))?;
-    terminal::print(&screen::render(&data, &MeshSummary::of(&data), dir));
+    let summary = MeshSummary::of(&data);
+    terminal::print(&screen::render(&data, &summary, dir));
+    if let Err(error) = write_page(&page::render(&data, &summary), dir) {
+        terminal::note(&format!("{}: no page was written: {error}: check permissions and free space", dir.display()));
+    }
     #[cfg(feature = "parquet")]
     if let Err(error) = bytegauge_mesh::parquet_file::write(&data, dir) {
         // The rows are in the files of the ranks all the same.

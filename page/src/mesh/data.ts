@@ -1,0 +1,116 @@
+// The numbers of a mesh as they are in the page, and the rates of its pairs. A pair is a position: sender × hosts + receiver.
+
+export interface Shift {
+  shift: number;
+  low: number;
+  high: number;
+}
+
+export interface HostShifts {
+  sends: Shift | null;
+  receives: Shift | null;
+}
+
+export interface MeshOption {
+  name: string;
+  typical: number;
+  scale: [number, number];
+  rates: string;
+  reaches: string;
+  shifts: (HostShifts | null)[];
+  slow_hosts: number[];
+  slow_links: { sender: number; receiver: number; shift: Shift }[];
+}
+
+export interface Round {
+  replicate: number;
+  round: number;
+  begin_ns: number;
+  end_ns: number;
+  measured: number;
+  missing: number;
+}
+
+export interface Mesh {
+  pattern: string;
+  workload: string;
+  margin: number;
+  span_ns: number;
+  parts: number;
+  measured: number;
+  hosts: { rank: number; name: string; rack: string }[];
+  options: MeshOption[];
+  options_left: number;
+  rounds: Round[];
+  missing: [string, number][];
+}
+
+/** The rates of all pairs of one option. */
+export interface Cells {
+  size: number;
+  /** The rate; NaN if it was not measured. */
+  rate(sender: number, receiver: number): number;
+  /** The 95 % interval of the rate; null if it is unknown. */
+  interval(sender: number, receiver: number): [number, number] | null;
+}
+
+const RATE_CODES = 65_534;
+
+const binary = (text: string): Uint8Array => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+/** Reads the cells of an option. */
+export function cells(mesh: Mesh, option: MeshOption): Cells {
+  const size = mesh.hosts.length;
+  const [rates, reaches] = [binary(option.rates), binary(option.reaches)];
+  const [low, high] = option.scale;
+  function rate(sender: number, receiver: number): number {
+    const at = 2 * (sender * size + receiver);
+    const code = (rates[at] ?? 0) + 256 * (rates[at + 1] ?? 0);
+    return code === 0 ? NaN : Math.exp(low + ((code - 1) / RATE_CODES) * (high - low));
+  }
+  function interval(sender: number, receiver: number): [number, number] | null {
+    const code = reaches[sender * size + receiver] ?? 0;
+    const middle = rate(sender, receiver);
+    if (code === 0 || Number.isNaN(middle)) return null;
+    const factor = Math.exp(0.001 * 2 ** ((code - 1) / 16));
+    return [middle / factor, middle * factor];
+  }
+  return { size, rate, interval };
+}
+
+/** A part of the map: consecutive hosts, drawn as one row or column. */
+export interface Band {
+  name: string;
+  first: number;
+  count: number;
+}
+
+/** Each host of a range on its own. */
+export const single = (mesh: Mesh, first: number, count: number): Band[] =>
+  mesh.hosts.slice(first, first + count).map((host, at) => ({ name: host.name, first: first + at, count: 1 }));
+
+/** Hosts by rack, or by tens where there are no racks: at most about a hundred bands. */
+export function grouped(mesh: Mesh): Band[] {
+  const bands: Band[] = [];
+  const step = Math.max(10, Math.ceil(mesh.hosts.length / 100));
+  const racks = new Set(mesh.hosts.map((host) => host.rack)).size > 1;
+  mesh.hosts.forEach((host, at) => {
+    const last = bands.at(-1);
+    const joins = last && (racks ? host.rack === mesh.hosts[last.first]?.rack : last.count < step);
+    if (joins) last.count += 1;
+    else bands.push({ name: racks ? host.rack || "no rack" : host.name, first: at, count: 1 });
+  });
+  return bands;
+}
+
+/** The median rate between two bands; NaN without a rate. */
+export function between(cells: Cells, sender: Band, receiver: Band): number {
+  const rates: number[] = [];
+  for (let from = sender.first; from < sender.first + sender.count; from += 1)
+    for (let to = receiver.first; to < receiver.first + receiver.count; to += 1) {
+      const rate = cells.rate(from, to);
+      if (!Number.isNaN(rate)) rates.push(rate);
+    }
+  rates.sort((one, other) => one - other);
+  return rates[rates.length >> 1] ?? NaN;
+}
