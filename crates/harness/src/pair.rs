@@ -101,6 +101,9 @@ impl PairVisit {
         let setup = Setup { warmup_ns: self.warmup_ns, window_ns, seed, grace_ns: GRACE_NS, ..setup };
         // The cells may come from another host: a key holder must not run programs here or reach other hosts.
         self.limits.allow_visit(&setup).map_err(Fault::Missing)?;
+        if let Some(load) = setup.load()? {
+            self.limits.allow_visit(&load).map_err(Fault::Missing)?;
+        }
         Ok(setup)
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_mesh::coordinator::SlotEnd;
 use bytegauge_mesh::{MeshRow, RankHello, RateSample, ToRank, ToRankZero, message};
+use bytegauge_model::Outcome;
 use bytegauge_wire::{Key, connect};
 
 use crate::bench::{Bench, Running, python};
@@ -76,8 +77,23 @@ fn calls_run_on_idle_and_loaded_paths() {
         (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl")))).collect();
     // Two directions of three pairs, on both paths.
     let loaded = all.iter().filter(|row| row.load_rate.is_some_and(|rate| rate > 0.0)).count();
-    assert_eq!((all.len(), loaded), (12, 6), "{all:?}");
-    assert!(all.iter().all(|row| row.times().is_some()), "{all:?}");
+    let outcomes: Vec<_> = all.iter().map(|row| (row.option, row.sender, &row.outcome)).collect();
+    assert_eq!((all.len(), loaded), (12, 6), "{outcomes:?}");
+    assert!(all.iter().all(|row| row.times().is_some()), "{outcomes:?}");
+}
+
+#[test]
+fn options_and_directions_alternate_within_a_test() {
+    let bench = bench();
+    let flags = format!("{SHORT} --flows 1,2,3");
+    let others = [1, 2].map(|number| rank(&bench, number, &flags));
+    rank(&bench, 0, &flags).wait().exits(0).prints(&["3 of 3 tests measured", "3 flows"]);
+    others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+    let all = (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl"))));
+    let outcomes: Vec<_> = all.map(|row| (row.option, row.sender, row.outcome)).collect();
+    // Two directions of three options of three pairs.
+    assert_eq!(outcomes.len(), 18);
+    assert!(outcomes.iter().all(|(_, _, outcome)| *outcome == Outcome::Measured), "{outcomes:?}");
 }
 
 #[test]

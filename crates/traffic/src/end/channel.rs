@@ -188,7 +188,12 @@ impl Cast {
         };
         let mut channel = match self.channels.remove(&place) {
             Some(channel) => channel,
-            None if agent.is_some() => Channel::far(role, link(agent)?)?.greeted()?,
+            None if agent.is_some() => {
+                let link = link(agent)?;
+                // The session's earlier end, of the other direction, leaves: its channel would lead nowhere.
+                self.channels.retain(|_, channel| !channel.is_over(link));
+                Channel::far(role, link)?.greeted()?
+            }
             // A process is in one network with all its threads.
             None if self.ends == Ends::Threads
                 && network.is_none()
@@ -297,6 +302,11 @@ impl Channel {
     fn far(role: EndRole, link: &Arc<Link>) -> Result<Channel, ChannelError> {
         let (end, replies) = link.start().map_err(|why| ChannelError::Far { end: role, why })?;
         Ok(Channel { role, line: Line::Far { link: Arc::clone(link), end }, replies, host: Host::default() })
+    }
+
+    /// Whether it leads to an end of a session.
+    fn is_over(&self, session: &Arc<Link>) -> bool {
+        matches!(&self.line, Line::Far { link, .. } if Arc::ptr_eq(link, session))
     }
 
     /// Waits for its first reply.
