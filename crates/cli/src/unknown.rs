@@ -116,7 +116,7 @@ mod tests {
         assert!(of_option.contains("a similar option exists: --read-size"), "{of_option}");
         let of_command = error_of("bytegauge strem");
         assert!(of_command.contains("a similar command exists: stream"), "{of_command}");
-        let unlike = error_of("bytegauge stream --colour red");
+        let unlike = error_of("bytegauge stream --xyzzy red");
         assert!(!unlike.contains("tip:"), "{unlike}");
     }
 }

@@ -79,6 +79,9 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Stream, "outstanding") => {
             vec![("engine", "uring:plain"), ("read_size", "4K"), ("write_size", "1000")]
         }
+        (Workload::Stream, "epoll_busy_poll") => vec![("engine", "epoll"), ("read_size", "4K"), ("write_size", "64K")],
+        (Workload::Call, "incoming_cpu") => vec![("reuseport", "on")],
+        (Workload::Call, "epoll_busy_poll") => vec![("server_engine", "epoll")],
         (Workload::Stream, "every") => vec![("burst", "3"), ("read_size", "4K"), ("write_size", "64K")],
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "arrivals") => vec![("rate", "10k")],

@@ -116,7 +116,9 @@ fn stopping_when_it_looks_good_proves_nothing() {
         assert_eq!(state, "unconfirmed", "{result}");
         assert!(result.starts_with("no result: interrupted before the first analysis"), "{result}");
     }
-    assert!(name(&stopped["next"][0]["command"]).contains("--resume"), "{}", stopped["next"]);
+    // On a busy machine other advice comes first.
+    let mut commands = stopped["next"].as_array().expect("a list").iter().map(|next| name(&next["command"]));
+    assert!(commands.any(|command| command.contains("--resume")), "{}", stopped["next"]);
     let document = bench.run("stream --resume 1 --format json").exits(0).json();
     for (_, result) in results(&document) {
         assert!(!result.contains("interrupted"), "{result}");
