@@ -58,6 +58,9 @@ pub struct CallReport {
     /// Counts of datagrams, where calls are carried by them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<CallDatagrams>,
+    /// Connections over TCP for which the queues of the listeners had no room, by the listeners' own counts: only servers have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen_drops: Option<u64>,
 }
 
 /// Counts of datagrams at one end of calls, over its whole life.

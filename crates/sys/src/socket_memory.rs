@@ -32,7 +32,8 @@ pub struct SocketMemory {
     pub optmem: u32,
     /// Memory of packets that arrived while a system call held the socket.
     pub backlog: u32,
-    /// Packets dropped for lack of room; of UDP, datagrams lost at this socket.
+    /// Packets dropped for lack of room; of UDP, datagrams lost at this socket; of a TCP listener, connections that it did not
+    /// take, most of them since its queue was full (`tcp_listendrop`, include/net/tcp.h).
     pub drops: u32,
 }
 
@@ -92,7 +93,7 @@ pub fn queued_out(fd: BorrowedFd<'_>) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -135,6 +136,23 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(queued_out(listener.as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_listener_counts_connections_without_room() {
+        let drops = |listener: &TcpListener| socket_memory(listener.as_fd()).unwrap().drops;
+        let [full, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        // SAFETY: listen(2) takes an open socket and a number; on a socket that listens it changes the backlog.
+        assert_eq!(unsafe { libc::listen(full.as_raw_fd(), 0) }, 0);
+        let address = full.local_addr().unwrap();
+        let mut callers = Vec::new();
+        for _ in 0..1000 {
+            callers.push(TcpStream::connect_timeout(&address, std::time::Duration::from_millis(5)));
+            if drops(&full) > 2 {
+                break;
+            }
+        }
+        assert!(drops(&full) > 2 && drops(&other) == 0, "{} of {}", drops(&full), callers.len());
     }
 
     #[test]

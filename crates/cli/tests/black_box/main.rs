@@ -34,6 +34,7 @@ mod far_ways;
 mod faults;
 mod feed;
 mod flamegraph;
+mod harm;
 mod history;
 mod hostile_text;
 mod interrupt;

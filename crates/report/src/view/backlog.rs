@@ -3,20 +3,22 @@
 //! Of a Unix socket connect(2) says it. A TCP client meets silence, as it does at a filter or a dead host, so only what
 //! the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
 
-use bytegauge_model::{ErrorClass, ErrorPhase, Place, Spec};
+use bytegauge_model::{EndRole, ErrorClass, ErrorPhase, Place, Spec, Trial};
 
 use super::document::ErrorView;
 use super::settled::Settled;
 use crate::errors;
 
-/// Times that a listener's queue was full during the trials of a cell. `None` where that was not counted, or the server
-/// is on a machine that counts for itself.
+/// Times that a listener's queue was full during the trials of a cell: by the counts of the server's own listeners, or for
+/// another server on this machine by that of the whole network namespace. `None` where neither was counted.
 pub fn listen_overflows(settled: &Settled) -> Option<u64> {
-    if !listens_here(&settled.cell.factors) {
-        return None;
-    }
-    let counts = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.listen_overflows);
+    let counts = settled.trials.iter().filter_map(|trial| overflows(&settled.cell.factors, trial));
     counts.reduce(u64::saturating_add)
+}
+
+fn overflows(levels: &Spec, trial: &Trial) -> Option<u64> {
+    let own = trial.end(EndRole::Server).and_then(|server| server.call.as_ref()?.listen_drops);
+    own.or_else(|| trial.machine.as_ref()?.listen_overflows.filter(|_| listens_here(levels)))
 }
 
 fn listens_here(levels: &Spec) -> bool {

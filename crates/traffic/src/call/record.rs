@@ -231,6 +231,7 @@ impl Record {
             errors: self.errors.values().cloned().collect(),
             search: Vec::new(),
             datagrams: (datagrams != CallDatagrams::default()).then_some(datagrams),
+            listen_drops: None,
         }
     }
 }

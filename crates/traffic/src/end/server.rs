@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine, FdTable};
+use bytegauge_sys::socket_memory::socket_memory;
 use bytegauge_sys::{descriptor_table, limit};
 
 use crate::call::datagram::{self, Admissions};
@@ -124,6 +125,7 @@ impl Duty for ServerEnd {
 
     fn report(self, left: Left<ServerPart>) -> EndResult {
         let Left { parts, in_time, fault, given } = left;
+        let listen_drops = parts.iter().filter_map(|served| served.listen_drops).reduce(u64::saturating_add);
         let (parts, seen): (Vec<Part>, Vec<Option<CallDatagrams>>) =
             parts.into_iter().map(|served| (served.part, served.seen)).unzip();
         let (mut report, fault) = summed(Left { parts, in_time, fault, given });
@@ -143,6 +145,7 @@ impl Duty for ServerEnd {
             completed: self.shared.iter().map(|shared| shared.served()).sum(),
             window_ns: report.window_ns,
             datagrams: seen.into_iter().flatten().reduce(|ours, theirs| ours.plus(&theirs)),
+            listen_drops,
             ..CallReport::default()
         }));
         EndResult { report, fault, ..EndResult::default() }
@@ -164,6 +167,8 @@ pub(super) struct ServerPart {
     part: Part,
     /// Over datagrams.
     seen: Option<CallDatagrams>,
+    /// Over TCP, connections for which its listener had no room.
+    listen_drops: Option<u64>,
 }
 
 impl Hand for ServerHand {
@@ -182,6 +187,7 @@ impl Hand for ServerHand {
         meter.hold(post.opened_ns(), &schedule);
         post.ready();
         let Flags { abort, stop_requested, .. } = &post.flags;
+        let mut listen_drops = None;
         let (driven, refused, samples, seen) = if setup.transport().is_datagram() {
             let flags = (&**stop_requested, &**abort);
             let (served, mut seen) =
@@ -204,6 +210,9 @@ impl Hand for ServerHand {
             };
             let driven = engine::drive(setup.server_engine(), &mut party, station, &mut meter);
             meter.close_early();
+            if tells_of_it && setup.transport().is_tcp() {
+                listen_drops = socket_memory(listener.as_fd()).ok().map(|memory| memory.drops.into());
+            }
             if setup.shares_port() {
                 unclaimed::pass_on_rest(listener.as_fd());
             }
@@ -214,7 +223,7 @@ impl Hand for ServerHand {
             Ok((_, engine)) => (engine, refused),
             Err(fault) => (Default::default(), Some(fault)),
         };
-        ServerPart { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen }
+        ServerPart { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen, listen_drops }
     }
 }
 

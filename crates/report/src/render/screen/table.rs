@@ -7,7 +7,7 @@ use crate::outward::percent;
 use crate::phrase::rate_unit;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
-use crate::view::document::{Because, Compares, OptionResult, OptionStatus, Test, TestState};
+use crate::view::document::{Because, Compares, FindingKind, OptionResult, OptionStatus, Test, TestState};
 use crate::view::results::summary::reason;
 
 /// Tests with more options show those with an interval.
@@ -192,6 +192,12 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
     }
     if any(|row| row.failed_share.is_some()) {
         columns.push(Column::of("failed", true, rows, |row| percent(row.failed_share.unwrap_or(0.0))));
+    }
+    // A rate hides both: other clients have the calls of those that wait.
+    if any(|row| row.harm.contains(&FindingKind::StarvedClients)) {
+        columns
+            .push(Column::of("starved", true, rows, |row| row.starved_share.map_or_else(|| UNKNOWN.into(), percent)));
+        columns.push(Column::of("longest", true, rows, |row| time(row.longest_ns.map(|ns| ns as f64))));
     }
     columns
 }
