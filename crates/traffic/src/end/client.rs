@@ -1,6 +1,6 @@
 //! The end that makes calls: it opens its connections, waits for `Go`, and measures.
 
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,18 +9,18 @@ use bytegauge_sys::descriptor_table;
 
 use crate::address::Address;
 use crate::call::{Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
-use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, meter, summed};
-use crate::end::peer::Body;
+use crate::end::crew::{EndThread, Flags, ThreadResults, ThreadStart};
+use crate::end::peer::{Body, Peer};
+use crate::end::plan::EndPlan;
+use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
 use crate::end::server::{can_have_own_table, enough_files, threads};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::setup::Setup;
-use crate::transfer_limit::Bound;
 
 /// Connected clients, if their connections persist.
-pub(super) struct ClientEnd {
+struct ClientEnd {
     role: EndRole,
     setup: Arc<Setup>,
     /// Absent without a network.
@@ -34,7 +34,7 @@ pub(super) struct ClientEnd {
 
 impl ClientEnd {
     /// Connects.
-    pub(super) fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, Fault> {
+    fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, Fault> {
         can_have_own_table(setup, setup.client_engine())?;
         let flows = setup.flows();
         // A task of Tokio that waits for a time has a timer.
@@ -61,58 +61,58 @@ impl ClientEnd {
     }
 }
 
-impl Duty for ClientEnd {
-    type Hand = ClientHand;
+/// Runs a trial. `Ok(None)` if it was called off.
+pub(super) fn run(
+    peer: &mut impl Peer,
+    role: EndRole,
+    setup: &Arc<Setup>,
+    address: &Address,
+    body: Body,
+) -> Result<Option<EndResult>, Fault> {
+    let mut end = ClientEnd::open(role, setup, address, body)?;
+    let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
+    Ok(results.map(|results| end.report(results)))
+}
 
-    fn roster(&self) -> Roster {
-        Roster {
-            what: format!("calling over {}", self.setup.transport()),
-            name: self.role.name(),
-            cpus: (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect(),
-            fewer: "--client-threads",
-            stack: LARGE_STACK,
+impl ClientEnd {
+    fn plan(&self) -> EndPlan {
+        let Setup { warmup_ns, window_ns, grace_ns, until_stopped, .. } = *self.setup;
+        let scheduled_ns = if until_stopped { 0 } else { warmup_ns + window_ns };
+        let what = format!("calling over {}", self.setup.transport());
+        let cpus = (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect();
+        EndPlan {
             own_tables: self.setup.fd_table() == FdTable::Private,
             waits: self.setup.waits(),
+            until_stopped,
+            patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
+            bound: self.setup.bound,
+            ..EndPlan::of(what, self.role.name(), cpus, "--client-threads")
         }
     }
 
-    fn hand(&mut self, thread: usize, _flags: &Flags) -> ClientHand {
+    fn thread(&mut self, thread: usize) -> EndThread<ClientReport> {
         let (setup, count) = (&self.setup, self.threads);
         let share = (setup.flows() + count - 1 - thread) / count;
         let joined = self.joined.drain(..share.min(self.joined.len())).collect();
-        ClientHand {
+        let clients = ClientThread {
             setup: Arc::clone(setup),
             gave_up: Arc::clone(&self.gave_up),
             waiting: Waiting::new(setup, self.connector.clone(), (count, thread), joined),
             thread,
-        }
+        };
+        let descriptors = clients.waiting.joined_fds().map(descriptor_table::number).collect();
+        EndThread::new(descriptors, move |start| clients.carry(start))
     }
 
-    fn lasting(&self) -> Lasting {
-        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let until_stopped = self.setup.until_stopped;
-        let scheduled_ns = if until_stopped { 0 } else { warmup_ns + window_ns };
-        Lasting {
-            until_stopped,
-            patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
-            windowed: None,
+    fn report(self, mut results: ThreadResults<ClientReport>) -> EndResult {
+        let (mut kept, mut records) = (self.idle, Vec::new());
+        kept.append(&mut results.given);
+        let (results, calls) = results.split(|called| (called.report, (called.kept, called.record)));
+        for (connections, record) in calls {
+            kept.extend(connections);
+            records.extend(record);
         }
-    }
-
-    fn bound(&self) -> Option<Bound> {
-        self.setup.bound
-    }
-
-    fn report(self, left: Left<ClientPart>) -> EndResult {
-        let Left { parts, in_time, fault, given } = left;
-        let (mut kept, mut records, mut counted) = (self.idle, Vec::new(), Vec::with_capacity(parts.len()));
-        kept.extend(given);
-        for called in parts {
-            kept.extend(called.kept);
-            records.extend(called.record);
-            counted.push(called.part);
-        }
-        let (mut report, fault) = summed(Left { parts: counted, in_time, fault, given: Vec::new() });
+        let (mut report, fault) = summed(results);
         report.call = added(records).map(|record| Box::new(record.report()));
         if let (true, Some(call)) = (self.setup.verify, &report.call) {
             report.verified_bytes = call.completed * self.setup.response() as u64;
@@ -136,7 +136,7 @@ fn added(records: Vec<Record>) -> Option<Record> {
 }
 
 /// One thread of clients.
-pub(super) struct ClientHand {
+struct ClientThread {
     setup: Arc<Setup>,
     gave_up: Arc<AtomicU64>,
     waiting: Waiting,
@@ -145,24 +145,18 @@ pub(super) struct ClientHand {
 
 /// The result of one thread of clients.
 #[derive(Default)]
-pub(super) struct ClientPart {
-    part: Part,
+struct ClientReport {
+    report: ThreadReport,
     record: Option<Record>,
     /// Open connections: samples of the server's sockets are still to be read, and a server closes only after its client.
     kept: Vec<OwnedFd>,
 }
 
-impl Hand for ClientHand {
-    type Part = ClientPart;
-
-    fn descriptors(&self) -> Vec<RawFd> {
-        self.waiting.joined_fds().map(descriptor_table::number).collect()
-    }
-
-    fn carry(self, mut post: Post<ClientPart>) -> ClientPart {
-        let ClientHand { setup, gave_up, waiting, thread } = self;
-        let Some(began_ns) = post.begin() else { return ClientPart::default() };
-        let flags = &post.flags;
+impl ClientThread {
+    fn carry(self, mut start: ThreadStart<ClientReport>) -> ClientReport {
+        let ClientThread { setup, gave_up, waiting, thread } = self;
+        let Some(began_ns) = start.begin() else { return ClientReport::default() };
+        let flags = &start.flags;
         let mut meter = meter(&setup, setup.flows(), true, (began_ns, flags));
         let start_ns = meter.start_ns();
         let client = Arc::new(Client {
@@ -203,13 +197,13 @@ impl Hand for ClientHand {
         };
         meter.close_early();
         let (record, samples, kept) = party.into_parts();
-        let kept = post.hand_over(kept);
+        let kept = start.hand_over(kept);
         let (engine, fault) = match driven {
             Ok((_, engine)) => (engine, None),
             Err(fault) => (EngineReport::default(), Some(fault)),
         };
-        ClientPart {
-            part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) },
+        ClientReport {
+            report: ThreadReport { fault, ..ThreadReport::of_calls(thread, meter, samples, engine) },
             record: Some(record),
             kept,
         }

@@ -3,15 +3,15 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::end::duty::EndResult;
 use crate::end::peer::{Body, Peer};
+use crate::end::runner::EndResult;
 use crate::fault::Fault;
 use crate::message::{Command, Reply};
 use crate::setup::Setup;
 use crate::task;
 
 /// Runs the program after `Go`. `Ok(None)` if the trial was called off.
-pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, Fault> {
+pub(super) fn run(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, Fault> {
     if body != Body::Process {
         return Err(Fault::Impossible("a program is run by a process of its own".into()));
     }

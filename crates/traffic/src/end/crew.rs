@@ -18,6 +18,7 @@ use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{affinity, descriptor_table, shared_port, timer};
 
 use crate::end::gate::Gate;
+use crate::end::plan::EndPlan;
 use crate::fault::Fault;
 use crate::transfer_limit::TransferLimit;
 
@@ -26,12 +27,6 @@ const ABORT: Duration = Duration::from_secs(1);
 
 /// Interval between signals to a thread that should leave.
 const NUDGE: Duration = Duration::from_millis(5);
-
-/// Stack of a thread with one flow: there may be thousands of them.
-pub(crate) const SMALL_STACK: usize = 256 << 10;
-
-/// Stack of a thread with an engine of its own.
-pub(crate) const LARGE_STACK: usize = 2 << 20;
 
 /// Flags that the threads of a crew check.
 #[derive(Clone, Debug, Default)]
@@ -44,23 +39,22 @@ pub(crate) struct Flags {
     pub(crate) limit: Option<Arc<TransferLimit>>,
 }
 
-/// The threads to start.
-#[derive(Debug)]
-pub(crate) struct Roster {
-    /// Their task, for the watchdog's message.
-    pub(crate) what: String,
-    /// The threads' name, followed by a number.
-    pub(crate) name: &'static str,
-    /// The CPU of each; `None`: not pinned.
-    pub(crate) cpus: Vec<Option<usize>>,
-    /// The flag that reduces their number.
-    pub(crate) fewer: &'static str,
-    /// Stack size of each, bytes.
-    pub(crate) stack: usize,
-    /// Whether each has a descriptor table of its own.
-    pub(crate) own_tables: bool,
-    /// Whether they, or threads that they start, wait for given times: they are then woken as exactly as the kernel can.
-    pub(crate) waits: bool,
+/// One thread's share of an end.
+pub(crate) struct EndThread<T> {
+    /// The descriptors that it owns, and those that it shares with other threads. It uses no others that were opened before.
+    pub(crate) descriptors: Vec<RawFd>,
+    /// Prepares memory, waits at the gate unless it works before, runs, and drains.
+    pub(crate) work: Box<dyn FnOnce(ThreadStart<T>) -> T + Send>,
+}
+
+impl<T> EndThread<T> {
+    /// A thread with this work.
+    pub(crate) fn new(
+        descriptors: Vec<RawFd>,
+        work: impl FnOnce(ThreadStart<T>) -> T + Send + 'static,
+    ) -> EndThread<T> {
+        EndThread { descriptors, work: Box::new(work) }
+    }
 }
 
 /// Running threads, each with a result of type `T`.
@@ -121,7 +115,7 @@ impl<T> Drop for Dies<T> {
 }
 
 /// A thread's connection to the crew: the flags that it checks and the channels of its messages.
-pub(crate) struct Post<T> {
+pub(crate) struct ThreadStart<T> {
     pub(crate) flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
@@ -132,7 +126,7 @@ pub(crate) struct Post<T> {
 }
 
 /// The results of a crew.
-pub(crate) struct Left<T> {
+pub(crate) struct ThreadResults<T> {
     /// Results of the threads that reported, in the order of their reports.
     pub(crate) parts: Vec<T>,
     /// The number of those that reported before the watchdog's time-out.
@@ -141,9 +135,20 @@ pub(crate) struct Left<T> {
     pub(crate) fault: Option<Fault>,
     /// Descriptors that threads with tables of their own handed over.
     pub(crate) given: Vec<OwnedFd>,
+    /// Whether the limits of the end were used up: other faults follow from it.
+    pub(crate) is_used_up: bool,
 }
 
-impl<T> Post<T> {
+impl<T> ThreadResults<T> {
+    /// The same with a part of each thread's result, and the other parts.
+    pub(crate) fn split<A, B>(self, split: impl Fn(T) -> (A, B)) -> (ThreadResults<A>, Vec<B>) {
+        let ThreadResults { parts, in_time, fault, given, is_used_up } = self;
+        let (parts, others) = parts.into_iter().map(split).unzip();
+        (ThreadResults { parts, in_time, fault, given, is_used_up }, others)
+    }
+}
+
+impl<T> ThreadStart<T> {
     /// Reports that everything is prepared, for a thread that works before the gate is open.
     pub(crate) fn ready(&mut self) {
         if let Some((tell, handle)) = self.ready.take() {
@@ -198,20 +203,17 @@ impl<T> Post<T> {
 impl<T: Send + 'static> Crew<T> {
     /// Starts the threads and waits until all of them are prepared.
     ///
-    /// Each job comes with the descriptors that it owns. With private tables, a thread keeps only these, and they are closed
-    /// here, so that a connection ends when its thread closes it. Threads leave the shared table once all of them have been
-    /// started, and begin their jobs once all have left. The job of a thread that cannot begin is dropped here, so that its
-    /// descriptors are closed in the shared table; copies in another table are closed when its thread ends.
-    pub(crate) fn start<J>(
-        roster: Roster,
+    /// With private tables, a thread keeps only its own descriptors, and they are closed here, so that a connection ends when
+    /// its thread closes it. Threads leave the shared table once all of them have been started, and begin their work once all
+    /// have left. The work of a thread that cannot begin is dropped here, so that its descriptors are closed in the shared table;
+    /// copies in another table are closed when its thread ends.
+    pub(crate) fn start(
+        plan: &EndPlan,
         flags: Flags,
-        mut job: impl FnMut(usize) -> (Vec<RawFd>, J),
-    ) -> Result<Crew<T>, Fault>
-    where
-        J: FnOnce(Post<T>) -> T + Send + 'static,
-    {
-        let Roster { what, name, cpus, fewer, stack, own_tables, waits } = roster;
-        let count = cpus.len();
+        mut thread_of: impl FnMut(usize) -> EndThread<T>,
+    ) -> Result<Crew<T>, Fault> {
+        let EndPlan { name, fewer, stack, own_tables, waits, .. } = *plan;
+        let (what, count) = (plan.what.clone(), plan.cpus.len());
         let (tell, news) = mpsc::channel();
         let (report, reports) = mpsc::channel();
         // Dropped last.
@@ -223,11 +225,11 @@ impl<T: Send + 'static> Crew<T> {
         .map_err(Fault::io("preparing descriptor tables"))?;
         let mut crew = Crew::of(count, what, flags, given, news);
         let mut owned: Vec<RawFd> = give.iter().map(|give| descriptor_table::number(give.as_fd())).collect();
-        for (thread, cpu) in cpus.into_iter().enumerate() {
-            let (mut kept, job) = job(thread);
+        for (thread, cpu) in plan.cpus.iter().copied().enumerate() {
+            let EndThread { descriptors: mut kept, work } = thread_of(thread);
             owned.extend(&kept);
             kept.extend(give.iter().map(|give| descriptor_table::number(give.as_fd())));
-            let post = Starting {
+            let preparation = Starting {
                 kept,
                 waits,
                 cpu,
@@ -239,13 +241,14 @@ impl<T: Send + 'static> Crew<T> {
             let (give, tell, give_back) = (give.clone(), tell.clone(), give_back.clone());
             let run = move || {
                 let _dies = Dies { tell: tell.clone(), thread };
-                match post.prepare(give.is_some()) {
+                match preparation.prepare(give.is_some()) {
                     Some(ready) => {
-                        let part = job(Post { flags, gate, thread, ready: Some(ready), give, tell: tell.clone() });
+                        let start = ThreadStart { flags, gate, thread, ready: Some(ready), give, tell: tell.clone() };
+                        let part = work(start);
                         let _ = tell.send(News::Finished { thread, part });
                     }
                     // The channel is closed if the crew has given up waiting for this thread.
-                    None => drop(give_back.send((job, give))),
+                    None => drop(give_back.send((work, give))),
                 }
             };
             let started = std::thread::Builder::new().name(format!("{name}-{thread}")).stack_size(stack).spawn(run);
@@ -353,7 +356,7 @@ impl<T: Send + 'static> Crew<T> {
         patience: Duration,
         windowed: Option<Range<usize>>,
         closed: impl FnMut(),
-    ) -> Left<T> {
+    ) -> ThreadResults<T> {
         let (mut parts, mut missing) = (Vec::with_capacity(self.threads.len()), self.threads.len());
         let windowed = windowed.unwrap_or(0..missing);
         let mut fault = self.collect(&mut parts, &mut missing, patience, (&windowed, closed));
@@ -370,7 +373,7 @@ impl<T: Send + 'static> Crew<T> {
             }
         }
         self.take_given();
-        Left { parts, in_time, fault, given: self.taken }
+        ThreadResults { parts, in_time, fault, given: self.taken, is_used_up: false }
     }
 
     /// Whether a thread has ended.

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::{FlowReport, Side};
 
 use crate::datagram::{KNOCKS_EVERY, Run, Sink, Source};
-use crate::end::crew::{Flags, Post};
-use crate::end::duty::{Part, meter};
-use crate::end::stream::{StreamHand, refused};
+use crate::end::crew::{Flags, ThreadStart};
+use crate::end::runner::{ThreadReport, meter};
+use crate::end::stream::{StreamThread, refused};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::End;
@@ -16,18 +16,18 @@ use crate::stream::Effort;
 use crate::transport::kernel;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
-pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, Fault> {
-    let (index, number, fd) = flow(&mut hand)?;
-    let (setup, fd) = (&*hand.setup, fd.as_fd());
+pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, Fault> {
+    let (index, number, fd) = flow(&mut stream)?;
+    let (setup, fd) = (&*stream.setup, fd.as_fd());
     let prepared = Source::prepare(setup, number);
-    let flags = post.flags.clone();
+    let flags = start.flags.clone();
     let run = run(fd, &flags);
     let begun = match &prepared {
         // Until the sink has admitted it, which the source learns only this way.
-        Ok(source) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || source.knock(run)),
-        _ => post.begin(),
+        Ok(source) if knocks(&stream) => start.begin_doing(KNOCKS_EVERY, || source.knock(run)),
+        _ => start.begin(),
     };
-    let Some(began_ns) = begun else { return Ok(Part::default()) };
+    let Some(began_ns) = begun else { return Ok(ThreadReport::default()) };
     let mut source = prepared?;
     // The control connection has the begin and the end of a test with an iperf3 server.
     let agrees = !setup.is_with_iperf3();
@@ -50,21 +50,25 @@ pub(super) fn write(mut hand: StreamHand, mut post: Post<Part>) -> Result<Part, 
         Ok(Stop::Ended(_)) => Some(Fault::PeerGone("the sink's socket is closed".into())),
         Err(fault) => Some(fault),
     };
-    Ok(Part { fault, ..Part::of(meter, vec![(index, row)], source.engine()) })
+    Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], source.engine()) })
 }
 
 /// The same for a flow that is read.
-pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort: E) -> Result<Part, Fault> {
-    let (index, number, fd) = flow(&mut hand)?;
-    let (setup, fd) = (&*hand.setup, fd.as_fd());
+pub(super) fn read<E: Effort>(
+    mut stream: StreamThread,
+    mut start: ThreadStart<ThreadReport>,
+    effort: E,
+) -> Result<ThreadReport, Fault> {
+    let (index, number, fd) = flow(&mut stream)?;
+    let (setup, fd) = (&*stream.setup, fd.as_fd());
     let prepared = Sink::prepare(setup, number, effort);
-    let flags = post.flags.clone();
+    let flags = start.flags.clone();
     let run = run(fd, &flags);
     let begun = match &prepared {
-        Ok(sink) if knocks(&hand) => post.begin_doing(KNOCKS_EVERY, || sink.knock(run)),
-        _ => post.begin(),
+        Ok(sink) if knocks(&stream) => start.begin_doing(KNOCKS_EVERY, || sink.knock(run)),
+        _ => start.begin(),
     };
-    let Some(began_ns) = begun else { return Ok(Part::default()) };
+    let Some(began_ns) = begun else { return Ok(ThreadReport::default()) };
     let mut sink = prepared?;
     let agrees = !setup.is_with_iperf3();
     if agrees {
@@ -75,7 +79,7 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
     meter.close_early();
     let fault = match stopped {
         Ok(Stop::Time) => {
-            post.closed();
+            start.closed();
             if agrees { sink.drain(run).err() } else { None }
         }
         Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
@@ -85,27 +89,27 @@ pub(super) fn read<E: Effort>(mut hand: StreamHand, mut post: Post<Part>, effort
         Ok(Stop::Ended(End::Failed { errno, .. })) => {
             Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
         }
-        Ok(Stop::Refused) => refused(sink.planted_end(), hand.body, &flags.abort),
+        Ok(Stop::Refused) => refused(sink.planted_end(), stream.body, &flags.abort),
         Err(fault) => Some(fault),
     };
     let fault = fault.or_else(|| sink.fault());
     let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
     let datagrams = Some(Box::new(sink.report(&meter, run)));
     let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, setup) };
-    Ok(Part { fault, ..Part::of(meter, vec![(index, row)], sink.engine()) })
+    Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], sink.engine()) })
 }
 
 /// The thread's flow by its number among those of its direction, and among all, with its socket.
-fn flow(hand: &mut StreamHand) -> Result<(usize, usize, OwnedFd), Fault> {
-    let Some((index, Some(fd))) = hand.flows.pop() else {
+fn flow(stream: &mut StreamThread) -> Result<(usize, usize, OwnedFd), Fault> {
+    let Some((index, Some(fd))) = stream.flows.pop() else {
         return Err(Fault::Impossible("datagrams need a socket".into()));
     };
-    Ok((index, if hand.back { hand.setup.flows() + index } else { index }, fd))
+    Ok((index, if stream.back { stream.setup.flows() + index } else { index }, fd))
 }
 
 /// Whether this end must be admitted by another host: the end that connected must.
-fn knocks(hand: &StreamHand) -> bool {
-    hand.setup.far.is_some() && (hand.side == Side::Source) != hand.back
+fn knocks(stream: &StreamThread) -> bool {
+    stream.setup.far.is_some() && (stream.side == Side::Source) != stream.back
 }
 
 fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {

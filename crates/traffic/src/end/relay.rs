@@ -7,19 +7,19 @@ use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
-use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, summed};
+use crate::end::crew::{EndThread, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
+use crate::end::plan::EndPlan;
+use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::server::enough_files;
 use crate::fault::Fault;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::relay::{self, RelayShared, Upstream};
 use crate::setup::Setup;
-use crate::transfer_limit::Bound;
 
 /// A listening relay.
-pub(super) struct RelayEnd {
+struct RelayEnd {
     setup: Arc<Setup>,
     method: RelayMethod,
     threads: usize,
@@ -48,7 +48,7 @@ impl HostProbe {
 
 impl RelayEnd {
     /// Listens. `Ok(None)` if the channel was closed before its first reply.
-    pub(super) fn open(
+    fn open(
         peer: &mut impl Peer,
         setup: &Arc<Setup>,
         upstream: Option<&Address>,
@@ -74,40 +74,41 @@ impl RelayEnd {
     }
 }
 
-impl Duty for RelayEnd {
-    type Hand = RelayHand;
+/// Runs a trial. `Ok(None)` if the channel was closed before the relay listened.
+pub(super) fn run(
+    peer: &mut impl Peer,
+    setup: &Arc<Setup>,
+    upstream: Option<&Address>,
+    body: Body,
+) -> Result<Option<EndResult>, Fault> {
+    let Some(end) = RelayEnd::open(peer, setup, upstream, body)? else { return Ok(None) };
+    let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
+    Ok(results.map(|results| end.report(results)))
+}
 
-    const WORKS_BEFORE: bool = true;
-
-    fn roster(&self) -> Roster {
-        Roster {
-            what: format!("passing bytes on by {} over {}", self.method, self.setup.transport()),
-            name: EndRole::Relay.name(),
-            // Threads that one of them starts inherit its CPU.
-            cpus: vec![self.setup.cpu(EndRole::Relay, 0); self.threads],
-            fewer: "--flows",
-            stack: LARGE_STACK,
-            own_tables: false,
-            waits: false,
+impl RelayEnd {
+    fn plan(&self) -> EndPlan {
+        let what = format!("passing bytes on by {} over {}", self.method, self.setup.transport());
+        // Threads that one of them starts inherit its CPU.
+        let cpus = vec![self.setup.cpu(EndRole::Relay, 0); self.threads];
+        EndPlan {
+            works_before: true,
+            until_stopped: true,
+            patience_ns: self.setup.grace_ns,
+            bound: self.setup.bound,
+            ..EndPlan::of(what, EndRole::Relay.name(), cpus, "--flows")
         }
     }
 
-    fn hand(&mut self, thread: usize, _flags: &Flags) -> RelayHand {
-        let others = self.threads > 1;
-        RelayHand { setup: Arc::clone(&self.setup), shared: Arc::clone(&self.shared), thread, others }
+    /// A thread that accepts, or that does everything.
+    fn thread(&self, thread: usize) -> EndThread<ThreadReport> {
+        let (setup, shared, others) = (Arc::clone(&self.setup), Arc::clone(&self.shared), self.threads > 1);
+        EndThread::new(Vec::new(), move |start| carry(&setup, &shared, (thread, others), start))
     }
 
-    fn lasting(&self) -> Lasting {
-        Lasting { until_stopped: true, patience_ns: self.setup.grace_ns, windowed: None }
-    }
-
-    fn bound(&self) -> Option<Bound> {
-        self.setup.bound
-    }
-
-    fn report(self, left: Left<Part>) -> EndResult {
+    fn report(self, results: ThreadResults<ThreadReport>) -> EndResult {
         self.shared.shuts();
-        let (mut report, fault) = summed(left);
+        let (mut report, fault) = summed(results);
         let (mut books, wrong) = self.shared.take_books();
         books.host_busy_ns = self.host.and_then(HostProbe::busy_ns);
         report.total_bytes = books.taken_up + books.given_up + books.taken_down + books.given_down;
@@ -116,36 +117,28 @@ impl Duty for RelayEnd {
     }
 }
 
-/// A thread that accepts, or that does everything.
-pub(super) struct RelayHand {
-    setup: Arc<Setup>,
-    shared: Arc<RelayShared>,
-    thread: usize,
-    /// Whether other threads do the same.
-    others: bool,
-}
-
-impl Hand for RelayHand {
-    type Part = Part;
-
-    fn carry(self, mut post: Post<Part>) -> Part {
-        let RelayHand { setup, shared, thread, others } = self;
-        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
-        let mut meter = Meter::start(&schedule, 0);
-        if !others {
-            // With all threads that the method starts.
-            meter.charge_process();
-        }
-        meter.tie(post.flags.limit.clone());
-        meter.hold(post.opened_ns(), &schedule);
-        post.ready();
-        let cues = relay::Cues { abort: &post.flags.abort, stop_requested: &post.flags.stop_requested };
-        let carried = relay::carry(&shared, &setup, cues, &mut meter);
-        meter.close_early();
-        let (engine, fault) = match carried {
-            Ok(engine) => (Some(engine), None),
-            Err(fault) => (None, Some(fault)),
-        };
-        Part { fault, ..Part::of(meter, vec![(thread, FlowReport::default())], engine) }
+/// The work of thread number `thread`; with `others` that do the same, it is charged for its own use only.
+fn carry(
+    setup: &Setup,
+    shared: &Arc<RelayShared>,
+    (thread, others): (usize, bool),
+    mut start: ThreadStart<ThreadReport>,
+) -> ThreadReport {
+    let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
+    let mut meter = Meter::start(&schedule, 0);
+    if !others {
+        // With all threads that the method starts.
+        meter.charge_process();
     }
+    meter.tie(start.flags.limit.clone());
+    meter.hold(start.opened_ns(), &schedule);
+    start.ready();
+    let cues = relay::Cues { abort: &start.flags.abort, stop_requested: &start.flags.stop_requested };
+    let carried = relay::carry(shared, setup, cues, &mut meter);
+    meter.close_early();
+    let (engine, fault) = match carried {
+        Ok(engine) => (Some(engine), None),
+        Err(fault) => (None, Some(fault)),
+    };
+    ThreadReport { fault, ..ThreadReport::of(meter, vec![(thread, FlowReport::default())], engine) }
 }

@@ -19,9 +19,9 @@ use bytegauge_sys::supervisor::Supervisor;
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
-use crate::end::duty::EndResult;
 use crate::end::peer::{Body, Peer};
 use crate::end::relay_charge::{Used, charged, reading};
+use crate::end::runner::EndResult;
 use crate::fault::Fault;
 use crate::leftovers;
 use crate::message::{Command, Reply};
@@ -35,7 +35,7 @@ use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
-pub(super) fn carry(
+pub(super) fn run(
     peer: &mut impl Peer,
     setup: &Setup,
     program: &RelayProgram,
@@ -51,10 +51,10 @@ pub(super) fn carry(
     // Declared before the supervisor, so that the group is empty when it is removed.
     let group = ControlGroup::make().ok();
     let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
-    run(peer, setup, program, (listen(setup)?, *upstream), (&supervisor, group.as_ref()))
+    relayed(peer, setup, program, (listen(setup)?, *upstream), (&supervisor, group.as_ref()))
 }
 
-fn run(
+fn relayed(
     peer: &mut impl Peer,
     setup: &Setup,
     program: &RelayProgram,

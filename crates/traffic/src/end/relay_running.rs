@@ -8,16 +8,16 @@ use std::os::fd::AsFd;
 use bytegauge_model::{RelayProgramReport, RunningRelay};
 
 use crate::address::Address;
-use crate::end::duty::EndResult;
 use crate::end::peer::Peer;
 use crate::end::relay_program::{came_to, through};
+use crate::end::runner::EndResult;
 use crate::fault::Fault;
 use crate::message::Reply;
 use crate::relay::{charged, lacks_running};
 use crate::setup::Setup;
 
 /// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
-pub(super) fn carry(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<EndResult>, Fault> {
+pub(super) fn run(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<EndResult>, Fault> {
     if let Some(reason) = lacks_running(relay) {
         return Err(Fault::Program(reason));
     }

@@ -4,18 +4,12 @@
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-use bytegauge_model::{EndReport, EndRole, RelayChoice, Side, Workload};
+use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 
 use crate::address::Address;
-use crate::end::client::ClientEnd;
-use crate::end::command;
-use crate::end::duty::{self, EndResult};
 use crate::end::peer::{Body, Peer};
-use crate::end::relay::RelayEnd;
-use crate::end::ring::RingEnd;
-use crate::end::server::ServerEnd;
-use crate::end::stream::StreamEnd;
-use crate::end::{relay_program, relay_running};
+use crate::end::runner::EndResult;
+use crate::end::{client, command, relay, relay_program, relay_running, ring, server, stream};
 use crate::engine;
 use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
@@ -92,54 +86,37 @@ fn open(
 ) -> Result<Option<EndResult>, Fault> {
     setup.check()?;
     let setup = Arc::new(setup);
-    if role == EndRole::Relay {
-        return relay(peer, &setup, address, body);
-    }
     // The plan was made for this machine's features or another's. If a server listened first, its clients would connect
     // without being served.
-    let engine = setup.engine_of(role).filter(|_| setup.far.is_some());
+    let engine = setup.engine_of(role).filter(|_| setup.far.is_some() && role != EndRole::Relay);
     if let Some(reason) = engine.and_then(engine::lacks) {
         return Err(Fault::Missing(reason));
     }
-    if setup.spins() {
+    if setup.spins() && role != EndRole::Relay {
         // Before anything counts.
         spin::prepare();
     }
-    match (setup.workload(), role.side(), address) {
-        (Workload::Stream, ..) => {
-            let opened = StreamEnd::open(peer, role, &setup, address, body)?;
-            opened.map_or(Ok(None), |end| duty::carry(peer, end))
+    // A role belongs to its workload: an agent allows what the workload needs.
+    match (setup.workload(), role, address) {
+        (Workload::Stream, EndRole::Source | EndRole::Sink, _) => stream::run(peer, role, &setup, address, body),
+        (Workload::Call, EndRole::Client | EndRole::Competitor, Some(address)) => {
+            client::run(peer, role, &setup, address, body)
         }
-        (Workload::Call, Side::Sink, _) => {
-            let opened = ServerEnd::open(peer, &setup, body)?;
-            opened.map_or(Ok(None), |end| duty::carry(peer, end))
-        }
-        (Workload::Call, Side::Source, Some(address)) => {
-            duty::carry(peer, ClientEnd::open(role, &setup, address, body)?)
-        }
-        (Workload::Call, Side::Source, None) => Err(Fault::Impossible("a client was opened without an address".into())),
-        (Workload::Ring, ..) => duty::carry(peer, RingEnd(setup)),
-        (Workload::Check, ..) => command::carry(peer, &setup, body),
-    }
-}
-
-fn relay(
-    peer: &mut impl Peer,
-    setup: &Arc<Setup>,
-    address: Option<&Address>,
-    body: Body,
-) -> Result<Option<EndResult>, Fault> {
-    match setup.relay() {
-        Some(RelayChoice::Method(_)) => {
-            let opened = RelayEnd::open(peer, setup, address, body)?;
-            opened.map_or(Ok(None), |end| duty::carry(peer, end))
-        }
-        Some(RelayChoice::Running(running)) => relay_running::carry(peer, setup, running),
-        Some(choice @ RelayChoice::Program(name)) => match choice.program() {
-            Some(program) => relay_program::carry(peer, setup, &program, address, body),
-            None => Err(Fault::Impossible(format!("no relay program has the name {name}"))),
+        (Workload::Call, EndRole::Server, _) => server::run(peer, &setup, body),
+        (Workload::Stream | Workload::Call, EndRole::Relay, _) => match setup.relay() {
+            Some(RelayChoice::Method(_)) => relay::run(peer, &setup, address, body),
+            Some(RelayChoice::Running(running)) => relay_running::run(peer, &setup, running),
+            Some(choice @ RelayChoice::Program(name)) => match choice.program() {
+                Some(program) => relay_program::run(peer, &setup, &program, address, body),
+                None => Err(Fault::Impossible(format!("no relay program has the name {name}"))),
+            },
+            None => Err(Fault::Impossible("a relay was opened without a method".into())),
         },
-        None => Err(Fault::Impossible("a relay was opened without a method".into())),
+        (Workload::Ring, EndRole::Ring, _) => ring::run(peer, &setup),
+        (Workload::Check, EndRole::Command, _) => command::run(peer, &setup, body),
+        (workload, role, _) => {
+            Err(Fault::Impossible(format!("a {role} of a {workload} was opened, or one without an address")))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The end that serves calls: from the moment it listens until it is stopped.
 
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,16 +10,16 @@ use bytegauge_sys::{descriptor_table, limit};
 
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
-use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster};
-use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, summed};
+use crate::end::crew::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
+use crate::end::plan::EndPlan;
+use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
 use crate::ticket::SHOWN;
-use crate::transfer_limit::Bound;
 use crate::transport::options;
 use crate::unclaimed;
 
@@ -27,7 +27,7 @@ use crate::unclaimed;
 const OTHER_FILES: u64 = 64;
 
 /// A listening server.
-pub(super) struct ServerEnd {
+struct ServerEnd {
     setup: Arc<Setup>,
     body: Body,
     /// Held only by the threads once they run: a server that dies stops listening.
@@ -43,7 +43,7 @@ pub(super) struct ServerEnd {
 
 impl ServerEnd {
     /// Listens. `Ok(None)` if the channel was closed before its first reply.
-    pub(super) fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, Fault> {
+    fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, Fault> {
         can_have_own_table(setup, setup.server_engine())?;
         let mut admitted = None;
         let (listeners, address) = if setup.transport().is_datagram() {
@@ -78,29 +78,34 @@ impl ServerEnd {
     }
 }
 
-impl Duty for ServerEnd {
-    type Hand = ServerHand;
+/// Runs a trial. `Ok(None)` if the channel was closed before the server listened.
+pub(super) fn run(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<EndResult>, Fault> {
+    let Some(mut end) = ServerEnd::open(peer, setup, body)? else { return Ok(None) };
+    let plan = end.plan();
+    let results = runner::run(peer, &plan, |thread, flags| end.thread(thread, flags))?;
+    Ok(results.map(|results| end.report(results)))
+}
 
-    const WORKS_BEFORE: bool = true;
-
-    fn roster(&self) -> Roster {
+impl ServerEnd {
+    fn plan(&self) -> EndPlan {
         let threads = threads(self.setup.server_engine(), self.setup.server_threads());
-        Roster {
-            what: format!("serving calls over {}", self.setup.transport()),
-            name: EndRole::Server.name(),
-            cpus: (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect(),
-            fewer: "--server-threads",
-            stack: LARGE_STACK,
+        let what = format!("serving calls over {}", self.setup.transport());
+        let cpus = (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect();
+        EndPlan {
             own_tables: self.setup.fd_table() == FdTable::Private,
-            waits: false,
+            works_before: true,
+            until_stopped: true,
+            patience_ns: self.setup.grace_ns,
+            bound: self.setup.bound,
+            ..EndPlan::of(what, EndRole::Server.name(), cpus, "--server-threads")
         }
     }
 
-    fn hand(&mut self, thread: usize, flags: &Flags) -> ServerHand {
+    fn thread(&mut self, thread: usize, flags: &Flags) -> EndThread<ServerReport> {
         self.abort = Arc::clone(&flags.abort);
         let shared = Arc::new(ServerShared::new(&self.setup, self.body, Arc::clone(&flags.abort)));
         self.shared.push(Arc::clone(&shared));
-        let hand = ServerHand {
+        let server = ServerThread {
             setup: Arc::clone(&self.setup),
             shared,
             admitted: self.admitted.clone(),
@@ -112,23 +117,14 @@ impl Duty for ServerEnd {
         if thread + 1 == threads(self.setup.server_engine(), self.setup.server_threads()) {
             self.listeners.clear();
         }
-        hand
+        let descriptors = vec![descriptor_table::number(server.listener.as_fd())];
+        EndThread::new(descriptors, move |start| server.carry(start))
     }
 
-    fn lasting(&self) -> Lasting {
-        Lasting { until_stopped: true, patience_ns: self.setup.grace_ns, windowed: None }
-    }
-
-    fn bound(&self) -> Option<Bound> {
-        self.setup.bound
-    }
-
-    fn report(self, left: Left<ServerPart>) -> EndResult {
-        let Left { parts, in_time, fault, given } = left;
-        let listen_drops = parts.iter().filter_map(|served| served.listen_drops).reduce(u64::saturating_add);
-        let (parts, seen): (Vec<Part>, Vec<Option<CallDatagrams>>) =
-            parts.into_iter().map(|served| (served.part, served.seen)).unzip();
-        let (mut report, fault) = summed(Left { parts, in_time, fault, given });
+    fn report(self, results: ThreadResults<ServerReport>) -> EndResult {
+        let listen_drops = results.parts.iter().filter_map(|served| served.listen_drops).reduce(u64::saturating_add);
+        let (results, seen) = results.split(|served| (served.report, served.seen));
+        let (mut report, fault) = summed(results);
         // A planted death that the engine survived, because tasks die alone.
         let died = || {
             let died = self.abort.load(Ordering::Relaxed);
@@ -153,7 +149,7 @@ impl Duty for ServerEnd {
 }
 
 /// One thread of a server.
-pub(super) struct ServerHand {
+struct ServerThread {
     setup: Arc<Setup>,
     shared: Arc<ServerShared>,
     admitted: Option<Arc<Admissions>>,
@@ -163,30 +159,24 @@ pub(super) struct ServerHand {
 }
 
 /// The results of one thread.
-pub(super) struct ServerPart {
-    part: Part,
+struct ServerReport {
+    report: ThreadReport,
     /// Over datagrams.
     seen: Option<CallDatagrams>,
     /// Over TCP, connections for which its listener had no room.
     listen_drops: Option<u64>,
 }
 
-impl Hand for ServerHand {
-    type Part = ServerPart;
-
-    fn descriptors(&self) -> Vec<RawFd> {
-        vec![descriptor_table::number(self.listener.as_fd())]
-    }
-
-    fn carry(self, mut post: Post<ServerPart>) -> ServerPart {
-        let ServerHand { setup, shared, admitted, listener, tells_of_it, thread } = self;
+impl ServerThread {
+    fn carry(self, mut start: ThreadStart<ServerReport>) -> ServerReport {
+        let ServerThread { setup, shared, admitted, listener, tells_of_it, thread } = self;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
-        meter.tie(post.flags.limit.clone());
+        meter.tie(start.flags.limit.clone());
         meter.watch(shared.watched());
-        meter.hold(post.opened_ns(), &schedule);
-        post.ready();
-        let Flags { abort, stop_requested, .. } = &post.flags;
+        meter.hold(start.opened_ns(), &schedule);
+        start.ready();
+        let Flags { abort, stop_requested, .. } = &start.flags;
         let mut listen_drops = None;
         let (driven, refused, samples, seen) = if setup.transport().is_datagram() {
             let flags = (&**stop_requested, &**abort);
@@ -223,7 +213,11 @@ impl Hand for ServerHand {
             Ok((_, engine)) => (engine, refused),
             Err(fault) => (Default::default(), Some(fault)),
         };
-        ServerPart { part: Part { fault, ..Part::of_calls(thread, meter, samples, engine) }, seen, listen_drops }
+        ServerReport {
+            report: ThreadReport { fault, ..ThreadReport::of_calls(thread, meter, samples, engine) },
+            seen,
+            listen_drops,
+        }
     }
 }
 

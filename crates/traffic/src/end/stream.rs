@@ -4,7 +4,7 @@
 //! it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,9 +18,10 @@ use bytegauge_sys::{descriptor_table, file, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
-use crate::end::crew::{Flags, LARGE_STACK, Left, Post, Roster, SMALL_STACK};
-use crate::end::duty::{Duty, EndResult, Hand, Lasting, Part, meter, overcount, summed};
+use crate::end::crew::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
+use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
+use crate::end::runner::{self, EndResult, ThreadReport, meter, overcount, summed};
 use crate::end::server::own_table_without_sqpoll;
 use crate::end::{datagram, external};
 use crate::engine::{self, Slot, Station, Stop};
@@ -33,7 +34,6 @@ use crate::pace::Pace;
 use crate::plant::Plant;
 use crate::setup::Setup;
 use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum};
-use crate::transfer_limit::Bound;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
@@ -45,7 +45,7 @@ const DRAIN_SIZE: usize = 256 << 10;
 const WAIT_NS: u64 = 50_000_000;
 
 /// One end of a stream, connected to the other.
-pub(super) struct StreamEnd {
+struct StreamEnd {
     setup: Arc<Setup>,
     role: EndRole,
     body: Body,
@@ -60,7 +60,7 @@ pub(super) struct StreamEnd {
 
 impl StreamEnd {
     /// Connects the ends. `Ok(None)` if the channel was closed before its first reply.
-    pub(super) fn open(
+    fn open(
         peer: &mut impl Peer,
         role: EndRole,
         setup: &Arc<Setup>,
@@ -135,51 +135,56 @@ fn carries_many(setup: &Setup) -> bool {
     setup.engine() != Engine::Null && !setup.engine().has_thread_a_flow() && !setup.transport().is_datagram()
 }
 
-impl Duty for StreamEnd {
-    type Hand = StreamHand;
+/// Runs a trial of a source or a sink. `Ok(None)` if it was called off.
+pub(super) fn run(
+    peer: &mut impl Peer,
+    role: EndRole,
+    setup: &Arc<Setup>,
+    address: Option<&Address>,
+    body: Body,
+) -> Result<Option<EndResult>, Fault> {
+    let Some(mut end) = StreamEnd::open(peer, role, setup, address, body)? else { return Ok(None) };
+    let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
+    Ok(results.map(|results| end.report(results)))
+}
 
-    fn roster(&self) -> Roster {
-        let (threads, ways) = (self.threads(), if self.setup.goes_both_ways() { 2 } else { 1 });
-        Roster {
-            what: doing(&self.setup, self.role.side()),
-            name: self.role.name(),
-            cpus: (0..threads * ways).map(|thread| self.setup.cpu(self.role, thread % threads)).collect(),
-            fewer: "--flows",
+impl StreamEnd {
+    fn plan(&self) -> EndPlan {
+        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
+        let (threads, both, writes) = (self.threads(), self.setup.goes_both_ways(), self.role.side() == Side::Source);
+        // An external server sends no report, so the writer measures.
+        let until_stopped = writes && !both && !self.setup.is_external();
+        let readers = if writes { threads..2 * threads } else { 0..threads };
+        let all = threads * if both { 2 } else { 1 };
+        let what = doing(&self.setup, self.role.side());
+        let cpus = (0..all).map(|thread| self.setup.cpu(self.role, thread % threads)).collect();
+        EndPlan {
             stack: if carries_many(&self.setup) { LARGE_STACK } else { SMALL_STACK },
             own_tables: self.setup.fd_table() == FdTable::Private,
             waits: !self.setup.pace().is_free(),
+            until_stopped,
+            patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
+            windowed: both.then_some(readers),
+            bound: self.setup.bound,
+            ..EndPlan::of(what, self.role.name(), cpus, "--flows")
         }
     }
 
-    fn hand(&mut self, thread: usize, _flags: &Flags) -> StreamHand {
+    fn thread(&mut self, thread: usize) -> EndThread<ThreadReport> {
         let (alone, flows) = (!carries_many(&self.setup), self.setup.flows());
         let (back, number) = (thread >= self.threads(), thread % self.threads());
         let numbers = if alone { number..number + 1 } else { 0..flows };
         let first = if back { flows } else { 0 };
-        let flows = numbers.map(|flow| (flow, self.fds[first + flow].take())).collect();
+        let flows: Vec<_> = numbers.map(|flow| (flow, self.fds[first + flow].take())).collect();
+        let numbers = flows.iter().filter_map(|(_, fd)| Some(descriptor_table::number(fd.as_ref()?.as_fd())));
+        let descriptors = numbers.collect();
         let side = if back { self.role.side().other() } else { self.role.side() };
-        StreamHand { setup: Arc::clone(&self.setup), side, body: self.body, alone, back, flows }
+        let stream = StreamThread { setup: Arc::clone(&self.setup), side, body: self.body, alone, back, flows };
+        EndThread::new(descriptors, move |start| stream.carry(start))
     }
 
-    fn lasting(&self) -> Lasting {
-        let Setup { warmup_ns, window_ns, grace_ns, .. } = *self.setup;
-        let (both, writes) = (self.setup.goes_both_ways(), self.role.side() == Side::Source);
-        // An external server sends no report, so the writer measures.
-        let until_stopped = writes && !both && !self.setup.is_external();
-        let readers = if writes { self.threads()..2 * self.threads() } else { 0..self.threads() };
-        Lasting {
-            until_stopped,
-            patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
-            windowed: both.then_some(readers),
-        }
-    }
-
-    fn bound(&self) -> Option<Bound> {
-        self.setup.bound
-    }
-
-    fn report(self, left: Left<Part>) -> EndResult {
-        let (mut report, mut fault) = summed(left);
+    fn report(self, results: ThreadResults<ThreadReport>) -> EndResult {
+        let (mut report, mut fault) = summed(results);
         overcount(&mut report, self.setup.planted(), self.role.side());
         if let (Some(session), None) = (self.iperf3, &fault) {
             fault = session.finish(&mut report).err();
@@ -189,7 +194,7 @@ impl Duty for StreamEnd {
 }
 
 /// One thread's flows: one of them, or all.
-pub(super) struct StreamHand {
+pub(super) struct StreamThread {
     pub(super) setup: Arc<Setup>,
     pub(super) side: Side,
     pub(super) body: Body,
@@ -211,47 +216,43 @@ struct MovedFlows<F, const PACED: bool> {
     rows: Vec<(usize, FlowReport)>,
 }
 
-impl Hand for StreamHand {
-    type Part = Part;
-
-    fn descriptors(&self) -> Vec<RawFd> {
-        self.flows.iter().filter_map(|(_, fd)| Some(descriptor_table::number(fd.as_ref()?.as_fd()))).collect()
-    }
-
-    fn carry(self, post: Post<Part>) -> Part {
+impl StreamThread {
+    fn carry(self, start: ThreadStart<ThreadReport>) -> ThreadReport {
         let setup = Arc::clone(&self.setup);
         let back = self.back;
         // The loop is compiled for each kind of work.
-        let mut part = match (self.side, setup.work(), setup.slowdown_ns) {
-            (Side::Source, ..) if self.moves_datagrams() => datagram::write(self, post).unwrap_or_else(Part::failed),
-            (Side::Source, ..) if self.alone || self.setup.pace().is_free() => self.write::<false>(post),
-            (Side::Source, ..) => self.write::<true>(post),
-            (Side::Sink, _, Some(ns)) => self.read(post, || SpinPerRead(ns)),
-            (Side::Sink, Work::None, None) => self.read(post, || Discard),
-            (Side::Sink, Work::Sum, None) => self.read(post, Sum::default),
-            (Side::Sink, Work::Copy, None) => self.read(post, || CopyOut::new(setup.read_size())),
-            (Side::Sink, Work::NsPerByte(ns), None) => self.read(post, || SpinPerByte(ns)),
+        let mut report = match (self.side, setup.work(), setup.slowdown_ns) {
+            (Side::Source, ..) if self.moves_datagrams() => {
+                datagram::write(self, start).unwrap_or_else(ThreadReport::failed)
+            }
+            (Side::Source, ..) if self.alone || self.setup.pace().is_free() => self.write::<false>(start),
+            (Side::Source, ..) => self.write::<true>(start),
+            (Side::Sink, _, Some(ns)) => self.read(start, || SpinPerRead(ns)),
+            (Side::Sink, Work::None, None) => self.read(start, || Discard),
+            (Side::Sink, Work::Sum, None) => self.read(start, Sum::default),
+            (Side::Sink, Work::Copy, None) => self.read(start, || CopyOut::new(setup.read_size())),
+            (Side::Sink, Work::NsPerByte(ns), None) => self.read(start, || SpinPerByte(ns)),
         };
-        for (number, row) in part.rows.iter_mut().filter(|_| back) {
+        for (number, row) in report.rows.iter_mut().filter(|_| back) {
             // After the flows of the first direction.
             *number += setup.flows();
             row.back = true;
         }
-        part
+        report
     }
-}
 
-impl StreamHand {
     fn moves_datagrams(&self) -> bool {
         self.setup.transport().is_datagram() && self.setup.engine() != Engine::Null
     }
 
-    fn write<const PACED: bool>(self, mut post: Post<Part>) -> Part {
+    fn write<const PACED: bool>(self, mut start: ThreadStart<ThreadReport>) -> ThreadReport {
         let setup = Arc::clone(&self.setup);
         let (pace, size) = (self.setup.pace(), setup.write_size().unwrap_or(setup.read_size()));
         let until_stopped = !setup.is_external();
         let flow = |index| SourceFlow::new(&setup, index, size);
-        let Some(moved) = self.drive::<_, PACED>(&mut post, flow, pace, until_stopped) else { return Part::default() };
+        let Some(moved) = self.drive::<_, PACED>(&mut start, flow, pace, until_stopped) else {
+            return ThreadReport::default();
+        };
         let MovedFlows { meter, engine, mut fault, left, mut rows, .. } = moved;
         for ((carried, _), (_, row)) in left.iter().zip(&mut rows) {
             row.total_bytes = carried.bytes;
@@ -259,21 +260,23 @@ impl StreamHand {
                 fault.get_or_insert_with(|| Fault::PeerGone("the sink takes no more data".into()));
             }
         }
-        Part { fault, ..Part::of(meter, rows, engine) }
+        ThreadReport { fault, ..ThreadReport::of(meter, rows, engine) }
     }
 
-    fn read<E: Effort + 'static>(self, mut post: Post<Part>, effort: impl Fn() -> E) -> Part {
+    fn read<E: Effort + 'static>(self, mut start: ThreadStart<ThreadReport>, effort: impl Fn() -> E) -> ThreadReport {
         if self.moves_datagrams() {
-            return datagram::read(self, post, effort()).unwrap_or_else(Part::failed);
+            return datagram::read(self, start, effort()).unwrap_or_else(ThreadReport::failed);
         }
         let (setup, body, back) = (Arc::clone(&self.setup), self.body, self.back);
-        let flags = post.flags.clone();
+        let flags = start.flags.clone();
         let page_cache_share = self.page_cache_share();
         let flow = |index| SinkFlow::new(&setup, index, effort());
-        let Some(moved) = self.drive::<_, false>(&mut post, flow, Pace::Free, false) else { return Part::default() };
+        let Some(moved) = self.drive::<_, false>(&mut start, flow, Pace::Free, false) else {
+            return ThreadReport::default();
+        };
         let MovedFlows { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
         if in_time && setup.has_two_ends() {
-            post.closed();
+            start.closed();
             fault = fault.or_else(|| drain(&mut left, DRAIN_SIZE.max(setup.read_size()), &flags).err());
         }
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
@@ -289,21 +292,21 @@ impl StreamHand {
                 Arc::make_mut(&mut row.options).page_cache_share = page_cache_share;
             }
         }
-        Part { fault, ..Part::of(meter, rows, engine) }
+        ThreadReport { fault, ..ThreadReport::of(meter, rows, engine) }
     }
 
     /// Waits at the gate and runs the engine; `None` if the trial was called off.
     fn drive<F: Flow + Send + 'static, const PACED: bool>(
         self,
-        post: &mut Post<Part>,
+        start: &mut ThreadStart<ThreadReport>,
         flow: impl Fn(usize) -> F,
         pace: Pace,
         until_stopped: bool,
     ) -> Option<MovedFlows<F, PACED>> {
-        let StreamHand { setup, side, alone, flows, .. } = self;
+        let StreamThread { setup, side, alone, flows, .. } = self;
         let engine = setup.engine();
         let unacknowledged = external::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
-        let flags = post.flags.clone();
+        let flags = start.flags.clone();
         let Flags { abort, stop_requested, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
         let mut farewell = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
@@ -319,10 +322,10 @@ impl StreamHand {
                 let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
             }
         };
-        let begin = |post: &mut Post<Part>| {
+        let begin = |start: &mut ThreadStart<ThreadReport>| {
             // Both directions share one window.
             let flows = setup.flows_of_all_ways();
-            let mut meter = meter(&setup, flows, until_stopped, (post.begin()?, &flags));
+            let mut meter = meter(&setup, flows, until_stopped, (start.begin()?, &flags));
             meter.subtract_unacknowledged(unacknowledged);
             Some(meter)
         };
@@ -331,7 +334,7 @@ impl StreamHand {
             let (index, fd) = flows.into_iter().next()?;
             let mut carried = carried(index);
             let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size() } else { 0 });
-            let mut meter = begin(post)?;
+            let mut meter = begin(start)?;
             let slot = Slot {
                 fd: fd.as_ref().map(AsFd::as_fd),
                 buffer: &mut buffer,
@@ -362,7 +365,7 @@ impl StreamHand {
         } else {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, farewell);
-            let mut meter = begin(post)?;
+            let mut meter = begin(start)?;
             let station = Station {
                 listener: None,
                 buffer_size: setup.read_size(),
@@ -511,7 +514,7 @@ mod tests {
     use bytegauge_model::Spec;
 
     use super::*;
-    use crate::transfer_limit::TransferLimit;
+    use crate::transfer_limit::{Bound, TransferLimit};
 
     /// More than the kernel buffers for a reader that does not read.
     const MORE: usize = 4 << 20;

@@ -16,7 +16,8 @@ use bytegauge_model::{Engine, Place};
 use bytegauge_sys::option;
 use bytegauge_sys::{cpu_time, limit};
 
-use crate::end::crew::{Crew, Flags, LARGE_STACK, Left, Post, Roster};
+use crate::end::crew::{Crew, EndThread, Flags, ThreadResults, ThreadStart};
+use crate::end::plan::EndPlan;
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
@@ -75,14 +76,13 @@ impl Server {
         let (listener, place) = place::listen(&place::resolved(place)?)?;
         let listener = Arc::new(listener);
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
-        let crew = Crew::start(roster(&place, threads), Flags::default(), |_| {
+        let crew = Crew::start(&plan(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
             let clients = ServedClients { role, served: Served::default() };
-            let run = move |mut post: Post<_>| {
-                post.ready();
-                serve(engine, clients, &listener, &post.flags)
-            };
-            (Vec::new(), run)
+            EndThread::new(Vec::new(), move |mut start: ThreadStart<_>| {
+                start.ready();
+                serve(engine, clients, &listener, &start.flags)
+            })
         });
         match crew {
             Ok(crew) => Ok(Server { crew, place, cpu_before_ns }),
@@ -101,13 +101,12 @@ impl Server {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (socket, place) = datagram::bind(&place::resolved(place)?)?;
         let socket = Arc::new(socket);
-        let crew = Crew::start(roster(&place, threads.max(1)), Flags::default(), |_| {
+        let crew = Crew::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
             let socket = Arc::clone(&socket);
-            let run = move |mut post: Post<_>| {
-                post.ready();
-                datagram::echo(&socket, &post.flags)
-            };
-            (Vec::new(), run)
+            EndThread::new(Vec::new(), move |mut start: ThreadStart<_>| {
+                start.ready();
+                datagram::echo(&socket, &start.flags)
+            })
         })?;
         Ok(Server { crew, place, cpu_before_ns })
     }
@@ -125,7 +124,7 @@ impl Server {
     /// Stops it and closes every connection. Returns its counts, and the fault if there was one.
     pub fn stop(self) -> (Served, Option<Fault>) {
         self.crew.stop();
-        let Left { parts, mut fault, .. } = self.crew.finish(PATIENCE, None, || {});
+        let ThreadResults { parts, mut fault, .. } = self.crew.finish(PATIENCE, None, || {});
         place::clear(&self.place);
         let mut served = Served::default();
         for part in parts {
@@ -145,16 +144,8 @@ impl Server {
     }
 }
 
-fn roster(place: &Place, threads: usize) -> Roster {
-    Roster {
-        what: format!("serving on {place}"),
-        name: "serve",
-        cpus: vec![None; threads],
-        fewer: "--threads",
-        stack: LARGE_STACK,
-        own_tables: false,
-        waits: false,
-    }
+fn plan(place: &Place, threads: usize) -> EndPlan {
+    EndPlan::of(format!("serving on {place}"), "serve", vec![None; threads], "--threads")
 }
 
 fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {

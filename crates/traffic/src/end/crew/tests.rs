@@ -3,22 +3,21 @@
 use super::*;
 use bytegauge_sys::clock;
 
-fn test_roster() -> Roster {
-    let (what, cpus) = ("a test".into(), Vec::new());
-    Roster { what, name: "test", cpus, fewer: "tests", stack: LARGE_STACK, own_tables: false, waits: false }
+fn test_plan() -> EndPlan {
+    EndPlan::of("a test".into(), "test", Vec::new(), "tests")
 }
 
 #[test]
 fn only_waiting_threads_have_no_slack() {
     let slack_ns = |waits| {
-        let roster = Roster { cpus: vec![None; 2], waits, ..test_roster() };
+        let plan = EndPlan { cpus: vec![None; 2], waits, ..test_plan() };
         let job = |_| {
-            (Vec::new(), |mut post: Post<u64>| {
-                post.ready();
+            EndThread::new(Vec::new(), |mut start: ThreadStart<u64>| {
+                start.ready();
                 timer::slack_ns().unwrap()
             })
         };
-        let crew = Crew::start(roster, Flags::default(), job).unwrap();
+        let crew = Crew::start(&plan, Flags::default(), job).unwrap();
         crew.finish(Duration::from_secs(60), None, || {}).parts
     };
     assert_eq!(slack_ns(true), [1, 1]);
@@ -28,35 +27,35 @@ fn only_waiting_threads_have_no_slack() {
 #[test]
 fn more_descriptors_than_fit_are_handed_over() {
     const COUNT: usize = 700;
-    let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
+    let plan = EndPlan { cpus: vec![None], own_tables: true, ..test_plan() };
     let job = |_| {
-        (Vec::new(), |mut post: Post<usize>| {
-            post.ready();
+        EndThread::new(Vec::new(), |mut start: ThreadStart<usize>| {
+            start.ready();
             let (one, _) = UnixStream::pair().unwrap();
             let kept: Vec<OwnedFd> = (0..COUNT).map(|_| one.try_clone().unwrap().into()).collect();
-            post.hand_over(kept).len()
+            start.hand_over(kept).len()
         })
     };
     bytegauge_sys::limit::raise_open_files().unwrap();
-    let crew = Crew::start(roster, Flags::default(), job).unwrap();
+    let crew = Crew::start(&plan, Flags::default(), job).unwrap();
     let left = crew.finish(Duration::from_secs(60), None, || {});
     assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
 }
 
 /// Starts three threads with tables of their own, one of which cannot begin. Returns the job's other sides.
 fn fails_to_start(cpus: Vec<Option<usize>>, extra: impl Fn(usize) -> Vec<RawFd>) -> Vec<UnixStream> {
-    let roster = Roster { cpus, own_tables: true, ..test_roster() };
+    let plan = EndPlan { cpus, own_tables: true, ..test_plan() };
     let mut peers = Vec::new();
     let job = |thread| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         peers.push(theirs);
         let kept = [vec![descriptor_table::number(ours.as_fd())], extra(thread)].concat();
-        (kept, move |_post: Post<usize>| {
+        EndThread::new(kept, move |_start: ThreadStart<usize>| {
             drop(ours);
             0
         })
     };
-    Crew::start(roster, Flags::default(), job).unwrap_err();
+    Crew::start(&plan, Flags::default(), job).unwrap_err();
     peers
 }
 
@@ -79,14 +78,14 @@ fn crew_that_cannot_start_keeps_no_descriptor() {
 }
 
 fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
-    let roster = Roster { cpus: vec![None; 3], ..test_roster() };
-    Crew::start(roster, Flags::default(), |thread| {
+    let plan = EndPlan { cpus: vec![None; 3], ..test_plan() };
+    Crew::start(&plan, Flags::default(), |thread| {
         let job = job.clone();
-        let run = move |mut post: Post<usize>| {
-            post.ready();
-            job(&post.flags, thread)
+        let run = move |mut start: ThreadStart<usize>| {
+            start.ready();
+            job(&start.flags, thread)
         };
-        (Vec::new(), run)
+        EndThread::new(Vec::new(), run)
     })
     .unwrap()
 }
@@ -108,14 +107,14 @@ fn until_flagged(flags: &Flags) {
 fn threads_have_the_tables_they_are_asked_for() {
     let shares = |own_tables| {
         let starter = descriptor_table::thread_id();
-        let roster = Roster { cpus: vec![None; 2], own_tables, ..test_roster() };
+        let plan = EndPlan { cpus: vec![None; 2], own_tables, ..test_plan() };
         let job = |_| {
-            (Vec::new(), move |mut post: Post<bool>| {
-                post.ready();
+            EndThread::new(Vec::new(), move |mut start: ThreadStart<bool>| {
+                start.ready();
                 descriptor_table::is_shared_with(starter).unwrap()
             })
         };
-        Crew::start(roster, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
+        Crew::start(&plan, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
     };
     assert_eq!((shares(true), shares(false)), (vec![false; 2], vec![true; 2]));
 }
@@ -123,16 +122,16 @@ fn threads_have_the_tables_they_are_asked_for() {
 #[test]
 fn descriptors_outlive_a_table_that_hands_them_over() {
     let (mut peer, ours) = UnixStream::pair().unwrap();
-    let roster = Roster { cpus: vec![None], own_tables: true, ..test_roster() };
+    let plan = EndPlan { cpus: vec![None], own_tables: true, ..test_plan() };
     let mut ours = Some(OwnedFd::from(ours));
-    let crew = Crew::start(roster, Flags::default(), |_| {
+    let crew = Crew::start(&plan, Flags::default(), |_| {
         let ours = ours.take().unwrap();
         let number = descriptor_table::number(ours.as_fd());
-        let run = move |mut post: Post<usize>| {
-            post.ready();
-            post.hand_over(vec![ours]).len()
+        let run = move |mut start: ThreadStart<usize>| {
+            start.ready();
+            start.hand_over(vec![ours]).len()
         };
-        (vec![number], run)
+        EndThread::new(vec![number], run)
     });
     let left = crew.unwrap().finish(Duration::from_secs(60), None, || {});
     assert_eq!((left.parts, left.given.len()), (vec![0], 1));
@@ -216,19 +215,19 @@ fn death_of_a_thread_keeps_other_results() {
 
 #[test]
 fn death_of_a_thread_leaves_no_reader_waiting() {
-    let roster = Roster { cpus: vec![None; 2], ..test_roster() };
-    let crew = Crew::start(roster, Flags::default(), |thread| {
-        let run = move |mut post: Post<usize>| {
-            post.ready();
+    let plan = EndPlan { cpus: vec![None; 2], ..test_plan() };
+    let crew = Crew::start(&plan, Flags::default(), |thread| {
+        let run = move |mut start: ThreadStart<usize>| {
+            start.ready();
             if thread == 0 {
                 std::panic::resume_unwind(Box::new("planned"));
             }
-            post.closed();
+            start.closed();
             // It drains until the other end, which is stopped when all have closed, ends the stream.
-            until_flagged(&post.flags);
+            until_flagged(&start.flags);
             thread
         };
-        (Vec::new(), run)
+        EndThread::new(Vec::new(), run)
     })
     .unwrap();
     let stop_requested = Arc::clone(&crew.flags.stop_requested);
@@ -241,7 +240,9 @@ fn death_of_a_thread_leaves_no_reader_waiting() {
 fn crew_ends_if_a_thread_cannot_begin() {
     // No machine has the first thread's CPU: the others wait at the gate, and are released.
     let cpus = vec![Some(usize::MAX >> 1), None, None];
-    let roster = Roster { cpus, ..test_roster() };
-    let crew = Crew::start(roster, Flags::default(), |_| (Vec::new(), |mut post: Post<bool>| post.begin().is_some()));
+    let plan = EndPlan { cpus, ..test_plan() };
+    let crew = Crew::start(&plan, Flags::default(), |_| {
+        EndThread::new(Vec::new(), |mut start: ThreadStart<bool>| start.begin().is_some())
+    });
     assert!(crew.unwrap_err().to_string().contains("--placement unpinned"));
 }

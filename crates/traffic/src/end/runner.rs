@@ -1,11 +1,10 @@
-//! How every end runs a trial, whatever its task: its threads wait at the gate for `Go`, and the end waits for them.
+//! How every end runs a trial, whatever its role: its threads wait at the gate for `Go`, and the end waits for them.
 //!
-//! The task of an end is its [`Duty`]: to write or read a stream, to make or serve calls, to run a ring. An end that measures
-//! replies `Closed` when the windows of all its threads have closed, and continues unmeasured; another one continues until it
-//! is stopped or its channel is closed.
+//! Each role has a function that opens the end, has it run here by its [`EndPlan`], and sums up what its threads counted. An end
+//! that measures replies `Closed` when the windows of all its threads have closed, and continues unmeasured; another one
+//! continues until it is stopped or its channel is closed.
 
-use std::ops::Range;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,67 +13,16 @@ use bytegauge_model::{EndReport, Engine, EngineReport, FlowReport, Level, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
-use crate::end::crew::{Crew, Flags, Left, Post, Roster};
+use crate::end::crew::{Crew, EndThread, Flags, ThreadResults};
 use crate::end::peer::Peer;
+use crate::end::plan::EndPlan;
 use crate::fault::Fault;
 use crate::live_bytes;
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::plant::Plant;
 use crate::setup::Setup;
-use crate::transfer_limit::{Bound, TransferLimit};
-
-/// An end's task: everything is connected, nothing has begun.
-pub(super) trait Duty {
-    /// The work of each of its threads.
-    type Hand: Hand;
-
-    /// Whether its threads work before `Go`: they are woken by it, and report even if the trial is called off.
-    const WORKS_BEFORE: bool = false;
-
-    /// The threads that it needs.
-    fn roster(&self) -> Roster;
-
-    /// A thread's share. Requested in order, once each.
-    fn hand(&mut self, thread: usize, flags: &Flags) -> Self::Hand;
-
-    /// When it is over.
-    fn lasting(&self) -> Lasting;
-
-    /// Its limits, if its host's owner sets any.
-    fn bound(&self) -> Option<Bound> {
-        None
-    }
-
-    /// The counts of all threads together.
-    fn report(self, left: Left<<Self::Hand as Hand>::Part>) -> EndResult;
-}
-
-/// One thread's share of a duty.
-pub(super) trait Hand: Send + 'static {
-    /// Its counts.
-    type Part: Send + 'static;
-
-    /// The descriptors that it owns, and those that it shares with other threads. It uses no others that were opened
-    /// before.
-    fn descriptors(&self) -> Vec<RawFd> {
-        Vec::new()
-    }
-
-    /// Prepares memory, waits at the gate unless it works before, runs, and drains.
-    fn carry(self, post: Post<Self::Part>) -> Self::Part;
-}
-
-/// When an end is over.
-#[derive(Clone, Debug)]
-pub(super) struct Lasting {
-    /// Whether it continues until it is stopped, rather than by its schedule.
-    pub(super) until_stopped: bool,
-    /// How long it may take from `Go`, or from the stop, before it counts as stalled, nanoseconds.
-    pub(super) patience_ns: u64,
-    /// If only some of its threads follow the schedule, those; the others continue until the end is stopped, after that.
-    pub(super) windowed: Option<Range<usize>>,
-}
+use crate::transfer_limit::TransferLimit;
 
 /// The result of an end.
 #[derive(Debug, Default)]
@@ -85,63 +33,59 @@ pub(super) struct EndResult {
     pub(super) kept: Vec<OwnedFd>,
 }
 
-/// Runs a duty from `Ready` to its report. `Ok(None)` if it was called off.
-pub(super) fn carry<D: Duty>(peer: &mut impl Peer, mut duty: D) -> Result<Option<EndResult>, Fault> {
-    let limit = duty.bound().map(|bound| Arc::new(TransferLimit::new(bound)));
+/// Runs an end, which is connected and has not begun, from `Ready` to the results of its threads. `thread_of` is asked for each
+/// thread in order, once. `Ok(None)` if the end was called off.
+pub(super) fn run<T: Send + 'static>(
+    peer: &mut impl Peer,
+    plan: &EndPlan,
+    mut thread_of: impl FnMut(usize, &Flags) -> EndThread<T>,
+) -> Result<Option<ThreadResults<T>>, Fault> {
+    let limit = plan.bound.map(|bound| Arc::new(TransferLimit::new(bound)));
     let flags = Flags { limit: limit.clone(), ..Flags::default() };
-    let lasting = duty.lasting();
-    let crew = Crew::start(duty.roster(), flags.clone(), |thread| {
-        let hand = duty.hand(thread, &flags);
-        (hand.descriptors(), move |post| hand.carry(post))
-    })?;
+    let crew = Crew::start(plan, flags.clone(), |thread| thread_of(thread, &flags))?;
     let begins = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
     if begins {
         limit.iter().for_each(|limit| limit.begin(monotonic_ns()));
         crew.begin();
     } else {
         crew.call_off();
-        if !D::WORKS_BEFORE {
+        if !plan.works_before {
             let _ = crew.finish(Duration::ZERO, None, || {});
             return Ok(None);
         }
     }
-    if begins && D::WORKS_BEFORE {
+    if begins && plan.works_before {
         // A waiting thread is woken repeatedly, since one signal may come a moment too early.
         for _ in 0..3 {
             crew.nudge();
             std::thread::sleep(Duration::from_micros(200));
         }
     }
-    if lasting.until_stopped {
+    if plan.until_stopped {
         if begins {
             // `Stop`, or a closed channel: both end it.
             let _ = peer.command();
         }
         crew.stop();
     }
-    let others_go_on = lasting.windowed.is_some();
-    let left = crew.finish(Duration::from_nanos(lasting.patience_ns), lasting.windowed, || {
-        if !lasting.until_stopped {
+    let mut results = crew.finish(Duration::from_nanos(plan.patience_ns), plan.windowed.clone(), || {
+        if !plan.until_stopped {
             // If the channel is closed, the report is not awaited either.
             let _ = peer.reply(Reply::Closed);
         }
-        if others_go_on {
+        if plan.windowed.is_some() {
             // `Stop`, as above; the loop that waits for the threads wakes them.
             let _ = peer.command();
             flags.stop_requested.store(true, Ordering::Relaxed);
         }
     });
-    let mut ended = duty.report(left);
-    if limit.is_some_and(|limit| limit.is_used_up()) {
-        // Other faults follow from it.
-        ended.fault = Some(Fault::UsedUp);
-    }
-    Ok(Some(ended))
+    results.is_used_up = limit.is_some_and(|limit| limit.is_used_up());
+    Ok(Some(results))
 }
 
 /// The counts of one thread.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct ThreadReport {
     /// Rows of its flows, or its own, by number. The first of them has the counts of the thread's window.
     pub(super) rows: Vec<(usize, FlowReport)>,
     /// Time on a run queue within its window; absent if the kernel does not report it.
@@ -150,9 +94,9 @@ pub(super) struct Part {
     pub(super) fault: Option<Fault>,
 }
 
-impl Part {
+impl ThreadReport {
     /// Rows with the meter's window in the first: flows that share a thread have no counters of their own.
-    pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> Part {
+    pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> ThreadReport {
         rows.sort_by_key(|(number, _)| *number);
         let window = meter.window();
         if let Some(ns) = engine.and_then(|engine| engine.epoll_busy_poll_ns) {
@@ -177,29 +121,29 @@ impl Part {
                 ..window.report()
             };
         }
-        Part { rows, queued_ns: window.queued_ns, engine, fault: None }
+        ThreadReport { rows, queued_ns: window.queued_ns, engine, fault: None }
     }
 
     /// A thread of calls: one row for the thread with its first sampled connection, and rows of the other samples after those
     /// of all threads.
-    pub(super) fn of_calls(thread: usize, meter: Meter, samples: Samples, engine: EngineReport) -> Part {
+    pub(super) fn of_calls(thread: usize, meter: Meter, samples: Samples, engine: EngineReport) -> ThreadReport {
         let calls = meter.window().watched;
         let mut found = samples.into_reports().into_iter();
         let own = FlowReport { total_bytes: meter.total_bytes(), ..found.next().unwrap_or_default() };
-        let mut part = Part::of(meter, vec![(thread, own)], Some(engine));
+        let mut part = ThreadReport::of(meter, vec![(thread, own)], Some(engine));
         part.rows.iter_mut().for_each(|(_, row)| row.calls = calls);
         part.rows.extend(found.map(|row| (usize::MAX, row)));
         part
     }
 
-    pub(super) fn failed(fault: Fault) -> Part {
-        Part { fault: Some(fault), ..Part::default() }
+    pub(super) fn failed(fault: Fault) -> ThreadReport {
+        ThreadReport { fault: Some(fault), ..ThreadReport::default() }
     }
 }
 
 /// The sum of the counts of an end's threads. Earlier faults explain later ones; of several faults the first counts.
-pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
-    let Left { parts, in_time, fault: late, .. } = left;
+pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option<Fault>) {
+    let ThreadResults { parts, in_time, fault: late, is_used_up, .. } = results;
     let (mut rows, mut engine, mut queued_ns) = (Vec::with_capacity(parts.len()), None, Some(0));
     let (mut early, mut last) = (None, None);
     for (index, part) in parts.into_iter().enumerate() {
@@ -212,7 +156,8 @@ pub(super) fn summed(left: Left<Part>) -> (EndReport, Option<Fault>) {
     rows.sort_by_key(|(number, _)| *number);
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
     let report = EndReport { engine: engine.map(Box::new), queued_ns, ..EndReport::of_flows(flows) };
-    (report, early.or(late).or(last))
+    let used_up = is_used_up.then_some(Fault::UsedUp);
+    (report, used_up.or(early).or(late).or(last))
 }
 
 /// A planted fault: a sink that counts wrongly.
