@@ -79,7 +79,7 @@ describe("differences", () => {
     const shown = () => audit({ view, group: group!, cell: view.cells[0] });
     expect((shown() as Figure).notes).toContain("Long trials contradict it.");
     for (const rival of group!.audit!.rivals)
-      Object.assign(rival, { dearer: null, dearer_lower: null, dearer_upper: null });
+      Object.assign(rival, { slower: null, slower_lower: null, slower_upper: null });
     expect(shown()).toHaveProperty("needs");
   });
   test("both sides of the axis have room", () => {
@@ -398,7 +398,7 @@ describe("the line around confirmed tiles", () => {
 });
 
 test("results are counted", () => {
-  expect(counted(["dearer", "open", "dearer"])).toBe("2 dearer, 1 open");
+  expect(counted(["slower", "open", "slower"])).toBe("2 slower, 1 open");
   expect(counted([])).toBe("–");
 });
 

@@ -253,15 +253,15 @@ export function long(view: View): View {
       rivals: own.slice(1).map((each, at) => ({
         cell: each.id,
         blocks: 12,
-        dearer: 0.1 - at / 20,
-        dearer_lower: 0.02,
-        dearer_upper: 0.2,
+        slower: 0.1 - at / 20,
+        slower_lower: 0.02,
+        slower_upper: 0.2,
       })),
     };
     group.twin = {
       cell: own[0]?.id ?? "",
       twin: "t",
-      difference: 0.01,
+      longer: 0.01,
       spread: 0.1,
       lower: -0.02,
       upper: 0.04,
@@ -279,14 +279,14 @@ export function long(view: View): View {
 
 /** Two sessions with a comparison: a cell for each possible result. */
 export function between(first: View, other: View, change: Partial<Between["arms"][number]> = {}): Between {
-  const shown: BetweenDifference["verdict"][] = ["dearer", "cheaper", "equal", "open"];
+  const shown: BetweenDifference["verdict"][] = ["worse", "better", "equivalent", "open"];
   const cells = first.cells.slice(0, shown.length).map((cell, at) => ({
     label: cell.label,
     cells: [first, other].map(({ session }) => ({ session, cell: cell.id })),
     differences: [
       {
         arm: 1,
-        difference: [0.2, -0.1, 0.01, 0.3][at] ?? 0,
+        longer: [0.2, -0.1, 0.01, 0.3][at] ?? 0,
         lower: at === 3 ? null : ([0.15, -0.15, -0.02][at] ?? null),
         upper: at === 3 ? null : ([0.25, -0.06, 0.03][at] ?? null),
         runs_lower: at === 3 ? 0.1 : null,

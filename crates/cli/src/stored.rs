@@ -11,7 +11,7 @@ use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::view::document::{Test, TestState};
 use bytegauge_report::view::over_time;
-use bytegauge_report::{BetweenView, SessionData, Settings, View, beside, paused_ns, render};
+use bytegauge_report::{BetweenView, SessionData, Settings, View, paused_ns, real_work, render};
 use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError, path};
 use clap::ArgMatches;
 
@@ -160,7 +160,7 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<V
     let data = SessionData::load(store, session)?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
-    view.notes.extend(beside::notes(store, &view)?);
+    view.notes.extend(real_work::notes(store, &view)?);
     if let Some(Nanos(interval_ns)) = interval(matches)? {
         over_time::add(&mut view, store, interval_ns)?;
     }
@@ -234,7 +234,7 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
     let measured = view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind != CellKind::Floor);
     if let Some(versus) = &view.versus {
         let both = versus.a.trials > 0 && versus.b.trials > 0;
-        return match versus.verdict {
+        return match versus.difference.verdict {
             _ if !both => FAILED,
             "worse" => REGRESSION,
             "open" if strict => INCONCLUSIVE,

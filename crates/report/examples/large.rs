@@ -27,7 +27,7 @@ fn main() {
     }
     let trials: u64 = argument.parse().expect("a number of trials");
     let finalists: usize = std::env::args().nth(2).map_or(6, |text| text.parse().expect("a number of finalists"));
-    // Six groups of 20 screened cells; each finalist, a twin and a floor in every block of confirmation.
+    // Six groups of 20 screened cells; each finalist, an A/A control and a floor in every block of confirmation.
     let plan = Plan { confirm_blocks: trials / (6 * (finalists as u64 + 2)), finalists, ..Plan::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let (store, id) = support::stored(&support::session(&plan), folder.path());

@@ -5,7 +5,6 @@
 //! Reads results from any machine and never measures, so it knows nothing of sockets.
 #![forbid(unsafe_code)]
 
-pub mod beside;
 mod data;
 pub mod errors;
 pub mod expiry;
@@ -13,6 +12,7 @@ pub mod limit;
 mod names;
 mod outward;
 mod phrase;
+pub mod real_work;
 pub mod render;
 pub mod view;
 

@@ -40,8 +40,8 @@ pub fn at_least(share: f64) -> String {
 pub fn share_range(lower: f64, upper: f64) -> String {
     let steps = if upper < 0.1 { 1000.0 } else { 100.0 };
     let shown = |parts: f64| {
-        let percent = parts / steps * 100.0 + 0.0;
-        if percent.fract().abs() < 1e-9 { format!("{percent:.0}") } else { format!("{percent:.1}") }
+        let tenths = (parts * 1000.0 / steps).round() + 0.0;
+        if tenths % 10.0 == 0.0 { format!("{:.0}", tenths / 10.0) } else { format!("{:.1}", tenths / 10.0) }
     };
     let (from, to) = ((lower * steps + 1e-9).floor(), (upper * steps - 1e-9).ceil());
     if from >= to { format!("{} %", shown(to)) } else { format!("{}–{} %", shown(from), shown(to)) }

@@ -15,7 +15,7 @@ pub use brief::{brief, code, compact, condition, in_code, profile_brief, rate_un
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];
 
-/// A limit as people read it; what else there is explains itself.
+/// The name of a limit for people.
 pub fn limit(name: &'static str) -> &'static str {
     match name {
         "window" => "full TCP window",
@@ -57,14 +57,14 @@ pub fn placed(conditions: &Spec) -> Option<&'static str> {
     }
 }
 
-/// Conditions that are no factor of ours.
-fn foreign(conditions: &Spec) -> impl Iterator<Item = (&str, Level)> {
+/// Conditions that this version has no factor for.
+fn external(conditions: &Spec) -> impl Iterator<Item = (&str, Level)> {
     conditions.iter().filter(|(name, level)| factor::find(name).is_none() && *level != Level::Absent)
 }
 
 /// A group for people and tables: `unix · cross-core · drain`.
 pub fn group_label(conditions: &Spec) -> String {
-    let shown = conditions.present().filter(|(factor, level)| says_something(factor.name, level, conditions));
+    let shown = conditions.present().filter(|(factor, level)| is_notable(factor.name, level, conditions));
     let names: Vec<String> = shown
         .map(|(factor, level)| {
             let text = factor.kind.show(&level);
@@ -85,18 +85,18 @@ pub fn group_label(conditions: &Spec) -> String {
                 _ => format!("{} {text}", in_code(factor.name)),
             }
         })
-        .chain(foreign(conditions).map(|(name, level)| format!("{name} {level}")))
+        .chain(external(conditions).map(|(name, level)| format!("{name} {level}")))
         .collect();
     if names.is_empty() { "all".into() } else { names.join(" · ") }
 }
 
-/// Defaults say nothing, and what a profile sets is said by its name.
-fn says_something(name: &str, level: &Level, conditions: &Spec) -> bool {
+/// Defaults add nothing, and the name of a profile covers its settings.
+fn is_notable(name: &str, level: &Level, conditions: &Spec) -> bool {
     let set_by_profile =
         |profile: &str| PROFILES.iter().any(|p| p.name == profile && p.sets.iter().any(|(factor, _)| *factor == name));
     match name {
         "transport" | "placement" | "profile" | "request" | "mode" | "user_data" => true,
-        // The column of what is chosen says it.
+        // The column of what is chosen shows it.
         "compare" => false,
         "flows" => level.number() != Some(1) || conditions.workload() == Workload::Call,
         _ => {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_named_by_what_is_not_the_default() {
+    fn groups_are_named_by_their_other_levels() {
         let check = |pairs: &[(&str, &str)], label: &str| assert_eq!(group_label(&levels(pairs)), label);
         check(
             &[
@@ -242,7 +242,7 @@ mod tests {
         assert!(throws_away(&levels(&[("work", "none"), ("working_set", "0")])));
         assert!(!throws_away(&levels(&[("work", "none"), ("working_set", "512K")])));
         assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("working_set", "0")])));
-        // An import does not say what its reader did.
+        // The work of the reader of an import is unknown.
         assert!(!throws_away(&levels(&[("transport", "unix")])));
     }
 }

@@ -12,9 +12,9 @@ const ROWS_MAX = 32;
 /** The result of a comparison in a word or two. */
 export function verdict({ verdict }: BetweenDifference, margin: number): string {
   const names: Partial<Record<BetweenDifference["verdict"], string>> = {
-    equal: `within ${percent(margin)}`,
-    dearer: "slower",
-    cheaper: "faster",
+    equivalent: `within ${percent(margin)}`,
+    worse: "slower",
+    better: "faster",
     open: "inconclusive",
   };
   return names[verdict] ?? verdict;
@@ -52,12 +52,12 @@ function differenceOf({ arms, margin }: Between, { cell, found }: Row, at: numbe
   return {
     id: String(at),
     label: arms.length > 2 ? `${label}, ${arms[found.arm]?.name ?? ""}` : label,
-    mid: found.difference,
+    mid: found.longer ?? null,
     lower: found.lower ?? null,
     upper: found.upper ?? null,
     thin: from == null || to == null ? null : [from, to],
     word: verdict(found, margin),
-    alarm: found.verdict === "dearer",
+    alarm: found.verdict === "worse",
     more: `${found.sessions_first} and ${found.sessions} sessions: ${verdict(found, margin)}`,
   };
 }
@@ -94,7 +94,7 @@ function table({ arms }: Between, all: Row[]) {
       cell.label,
       arms[0]?.name ?? "",
       arms[found.arm]?.name ?? "",
-      found.difference,
+      found.longer ?? null,
       found.lower ?? null,
       found.upper ?? null,
       found.runs_lower ?? null,

@@ -70,13 +70,4 @@ pub const SKIPPED: &[(&str, &str)] = &[
 ];
 
 /// Paths that still have to be cleaned. Remove a path when it passes, or replace it by the part that does not pass yet.
-pub const STILL_TO_CLEAN: &[&str] = &[
-    "crates/cli/src/across.rs",
-    "crates/cli/src/history.rs",
-    "crates/cli/src/stored.rs",
-    "crates/report",
-    "page/src/figures/audit.ts",
-    "page/src/figures/between.ts",
-    "page/test/parts.test.ts",
-    "page/test/planted.ts",
-];
+pub const STILL_TO_CLEAN: &[&str] = &[];

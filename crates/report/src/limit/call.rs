@@ -79,7 +79,7 @@ pub struct Objective {
     pub beyond_per_second: f64,
     /// Its value there, nanoseconds; `None` if too few calls were completed.
     pub at_beyond_ns: Option<f64>,
-    /// What a closed loop on the same connections reaches, calls per second.
+    /// The rate of a closed loop on the same connections, calls per second.
     pub closed_per_second: f64,
 }
 
@@ -247,7 +247,7 @@ fn client_cpu(signs: &CallSigns) -> Option<Evidence> {
     Some(Evidence {
         sentence: format!(
             "the client, which measures, runs {} of the time and the server {}: the server could do more than the \
-             number says (add --client-threads)",
+             number shows (add --client-threads)",
             percent(client),
             percent(server)
         ),
@@ -402,7 +402,7 @@ mod tests {
             "share one CPU, which they keep 98 % busy",
         );
         check(ends(0.97, 0.96), "both CPUs", "client 97 %, server 96 %");
-        check(ends(0.98, 0.7), "client CPU", "the server could do more than the number says");
+        check(ends(0.98, 0.7), "client CPU", "the server could do more than the number shows");
         check(ends(0.6, 0.98), "server CPU", "the server runs 98 % of the time, the client 60 %");
         check(
             CallSigns { client_queued_share: Some(1.75), server_queued_share: Some(0.1), ..ends(0.5, 0.5) },

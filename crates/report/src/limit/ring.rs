@@ -91,7 +91,7 @@ fn kernels_thread(signs: &RingSigns) -> Option<Evidence> {
     let busy = signs.busy?;
     Some(Evidence {
         sentence: format!(
-            "a thread of the kernel submits and runs {} of the time on a CPU of its own, beside ours with {}: both are in \
+            "a thread of the kernel submits and runs {} of the time on a CPU of its own, next to ours with {}: both are in \
              the CPU time",
             percent(cpus),
             percent(busy)
@@ -169,7 +169,7 @@ mod tests {
         check(
             RingSigns { kernel_thread_cpus: Some(0.97), ..busy },
             "the kernel's thread",
-            "a thread of the kernel submits and runs 97 % of the time on a CPU of its own, beside ours with 99 %: both are in \
+            "a thread of the kernel submits and runs 97 % of the time on a CPU of its own, next to ours with 99 %: both are in \
              the CPU time",
         );
         check(

@@ -1,4 +1,4 @@
-//! What limits a program of the user's, as far as it can be told from outside: its CPU, or what it waits for.
+//! The limit of a program of the user, as far as it is visible from outside: its CPU, or something that it waits for.
 
 use bytegauge_model::unit::significant;
 use bytegauge_model::{EndReport, MachineUse, Trial};
@@ -11,12 +11,12 @@ use crate::view::document::LimitView;
 const WAITS: f64 = 0.5;
 
 /// The names, in their order.
-pub const NAMES: [&str; 2] = ["the program's CPU", "what the program waits for"];
+pub const NAMES: [&str; 2] = ["the program's CPU", "waits of the program"];
 
-/// What its runs show on a machine with so many CPUs.
+/// The limit by its runs on a machine with this number of CPUs.
 pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
     let ends = || trials.iter().filter_map(|trial| Some((*trial, trial.sink_side()?)));
-    // Of medians, which the rows show: of sums slow runs would tell another number beside them.
+    // Medians, which the rows show: sums would give slow runs another number next to them.
     let middle = |of: &dyn Fn(&Trial, &EndReport) -> u64| {
         median(&ends().map(|(trial, end)| of(trial, end) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
     };
@@ -58,7 +58,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
     view(name, Evidence { sentence, evidence })
 }
 
-/// CPUs of the machine that were busy, where hardly any was free: who waits then may wait for one.
+/// CPUs of the machine that were busy, where hardly any was free: a program that waits then may wait for one.
 fn all_busy(trials: &[&Trial], machine_cpus: Option<u64>) -> Option<(f64, u64)> {
     let of =
         |read: fn(&MachineUse) -> u64| trials.iter().filter_map(|trial| trial.machine.as_ref()).map(read).sum::<u64>();
@@ -79,7 +79,7 @@ mod tests {
         let found = find(&[&trial, &trial], Some(2));
         assert_eq!((found.name, found.sentence.as_str()), (name, sentence), "{own_ms} {server_ms:?}");
         let cpus = trial.cpu_ns_per_run().unwrap() / 1e9;
-        assert!((found.evidence["cpus"] - cpus).abs() < 1e-9, "as the CPU time of a run says: {found:?}");
+        assert!((found.evidence["cpus"] - cpus).abs() < 1e-9, "as the CPU time of a run shows: {found:?}");
     }
 
     fn run(own_ms: u64, server_ms: Option<u64>, wall_ms: u64) -> Trial {
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_cpu_is_that_of_the_median_run() {
+    fn the_cpu_share_is_of_the_median_run() {
         let (usual, slow) = (run(260, None, 1_000), run(300, None, 9_000));
         assert_eq!(find(&[&usual, &usual, &slow], None).evidence["cpus"], 0.26);
     }
 
     #[test]
-    fn where_no_cpu_is_free_others_may_have_it() {
+    fn without_free_cpus_other_programs_may_limit() {
         let busy = |busy_ms: u64| {
             let machine = MachineUse { wall_ns: 1_000_000_000, busy_ns: busy_ms * 1_000_000, ..MachineUse::default() };
             let trial = Trial { machine: Some(machine), ..run(320, None, 1_000) };
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_counts_as_a_part_of_the_run() {
+    fn a_server_is_part_of_the_run() {
         check(280, None, NAMES[1], "a run uses 0.28 CPUs and waits the rest of its time");
         check(970, None, NAMES[0], "a run uses 0.97 CPUs, 50 % of that in the kernel");
         check(280, Some(360), UNKNOWN, "a run and its server use 0.64 CPUs, 0.36 of that the server");

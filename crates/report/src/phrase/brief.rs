@@ -22,7 +22,7 @@ pub fn word(name: &str, value: &Level) -> Option<String> {
     let text = compact(name, value);
     Some(match (name, text.as_str()) {
         (_, _) if *value == Level::Absent => return None,
-        // What is not there, and what nobody said, needs no word.
+        // Absent and default levels need no word.
         ("link_loss", "0%") | ("duration", "auto") => return None,
         ("link_loss", _) => format!("{text} lost"),
         ("link_delay" | "link_rate", _) => text,
@@ -59,7 +59,7 @@ fn calls_of(size: &str) -> String {
     format!("calls of {size}")
 }
 
-/// What a number counts, said behind it.
+/// The unit of a number, printed behind it.
 fn unit(name: &str) -> Option<&'static str> {
     Some(match name {
         "flows" => "flows",
@@ -108,7 +108,7 @@ pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
     match name {
         "placement" if conditions.workload() == Workload::Check => placed(conditions).map(str::to_owned),
         "placement" => placement(conditions).map(str::to_owned),
-        // Said by the table.
+        // Sentence by the table.
         "transport" | "mode" | "profile" => None,
         "role" => Some(role(conditions)?),
         "connection_age" => Some(match value.name()? {
@@ -128,7 +128,7 @@ pub fn condition(name: &str, conditions: &Spec) -> Option<String> {
     }
 }
 
-/// Whose program is asked about, and what its peer does: "your program reads, its peer writes 64 KiB".
+/// The role of the user's program and the sizes of its peer: "your program reads, its peer writes 64 KiB".
 pub fn role(conditions: &Spec) -> Option<String> {
     let peer = |name: &str, does: &str| match conditions.get(name) {
         Level::Absent => format!("its peer {does} as it likes"),
@@ -146,7 +146,7 @@ pub fn role(conditions: &Spec) -> Option<String> {
     })
 }
 
-/// Whose program is asked about: "your program reads".
+/// The role of the user's program: "your program reads".
 pub fn who(conditions: &Spec) -> Option<&'static str> {
     Some(match conditions.role()? {
         ProgramRole::Reader => "your program reads",
@@ -157,7 +157,7 @@ pub fn who(conditions: &Spec) -> Option<&'static str> {
     })
 }
 
-/// What the worker does, for a column: the profile's phrase where it is short, else its name.
+/// The work of the reader or the server, for a column: the profile's phrase where it is short, else its name.
 pub fn profile_brief(conditions: &Spec) -> String {
     let name = profile_name(conditions);
     let phrase = PROFILES.iter().find(|profile| profile.name == name).map(|profile| profile.phrase);
@@ -174,7 +174,7 @@ pub fn in_code(name: &str) -> &str {
     of_factor(name).map_or_else(|| heading(name), |row| row.name)
 }
 
-/// A choice as it stands in a program; `None` where no line of code says it. Engines that move many datagrams a call have
+/// An option as a line of a program; `None` where no line of code sets it. Engines that move many datagrams a call have
 /// calls of their own for a size.
 pub fn code(name: &str, levels: &Spec) -> Option<String> {
     let value = levels.get(name);
@@ -200,7 +200,7 @@ pub fn code(name: &str, levels: &Spec) -> Option<String> {
     })
 }
 
-/// What a rate in a base unit is best divided by, and the unit's name then: powers of 1024 for bytes, of 1000 for
+/// The divisor in which a rate is read best, and the name of the unit: powers of 1024 for bytes, of 1000 for
 /// calls and NOPs.
 pub fn rate_unit(base: &str, per_second: f64) -> (f64, &'static str) {
     let counted = match base {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_named_so_that_a_column_holds_it() {
+    fn a_link_has_a_short_name() {
         let names = ["transport", "role", "link_delay", "link_loss", "link_rate", "duration"].map(str::to_owned);
         let link = |loss| {
             let link = [("link_delay", "20ms"), ("link_loss", loss), ("link_rate", "1Gbit"), ("duration", "auto")];
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_no_prefix_follows_has_its_unit() {
+    fn a_size_without_prefix_has_its_unit() {
         let check = |name: &str, number: u64, expected: &str| {
             assert_eq!(compact(name, &Level::Number(number)), expected);
         };
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_stand_as_in_code() {
+    fn options_are_printed_as_code() {
         let check = |name: &str, pairs: &[(&str, &str)], expected: Option<&str>| {
             assert_eq!(code(name, &levels(pairs)).as_deref(), expected);
         };
@@ -273,7 +273,7 @@ mod tests {
         // The kernel counts microseconds.
         check("busy_poll", &[("busy_poll", "50us")], Some("SO_BUSY_POLL = 50"));
         check("server_engine", &[("server_engine", "epoll")], None);
-        // What an engine moves by calls of its own no write(2) does.
+        // Some engines move data by other calls than write(2).
         check("write_size", &[("engine", "blocking"), ("write_size", "1400")], Some("write(fd, buf, 1400)"));
         check("write_size", &[("engine", "gso"), ("write_size", "1400")], Some("UDP_SEGMENT = 1400, many in one send"));
         check("write_size", &[("engine", "mmsg"), ("write_size", "1400")], Some("sendmmsg(fd, messages of 1400)"));

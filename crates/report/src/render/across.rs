@@ -22,7 +22,7 @@ pub fn render(view: &AcrossView, style: &TerminalStyle) -> String {
     }
     if !view.questions.is_empty() {
         lines.push(String::new());
-        lines.extend(congestion(view).iter().flat_map(|said| wrap(said, width)));
+        lines.extend(congestion(view).iter().flat_map(|phrases| wrap(phrases, width)));
         lines.extend(wrap(&legend(view), width).iter().map(|line| paint.dim(line)));
     }
     lines.join("\n") + "\n"
@@ -62,7 +62,7 @@ fn congestion(view: &AcrossView) -> Option<String> {
             let each: Vec<String> =
                 several.iter().map(|(name, sessions)| format!("{name} in {}", sessions.join(", "))).collect();
             format!(
-                "TCP's congestion control, where none is named, was not the same: {}; what differs between sessions may be \
+                "TCP's congestion control, where none is named, was not the same: {}; differences between sessions may be due to \
                  that",
                 each.join("; ")
             )
@@ -72,7 +72,7 @@ fn congestion(view: &AcrossView) -> Option<String> {
 
 fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint: &Paint) -> Vec<String> {
     let sessions = question.answers.len();
-    let (mark, said) = match (&question.choice, question.bound) {
+    let (mark, phrases) = match (&question.choice, question.bound) {
         (None, _) => ("-", "no two choices were confirmed in all of them".to_owned()),
         (Some(choice), bound) => {
             let is_open = bound.is_some_and(excludes_nothing);
@@ -85,7 +85,7 @@ fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint
                 Some(bound) => {
                     let nothing = question.changes_nothing && !question.holds;
                     let why = if nothing { " (nothing is shown to be better)" } else { "" };
-                    format!("at most {} dearer in the mean of {sessions} sessions{why}", at_most(bound))
+                    format!("at most {} slower in the mean of {sessions} sessions{why}", at_most(bound))
                 }
                 None => format!("the best on average of {sessions} sessions, which are too few for a bound"),
             };
@@ -99,7 +99,7 @@ fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint
     let indented = |text: &str| {
         wrap(text, width - INDENT).into_iter().map(|line| format!("{:INDENT$}{line}", "")).collect::<Vec<_>>()
     };
-    lines.extend(indented(&said));
+    lines.extend(indented(&phrases));
     let each: Vec<String> = question.answers.iter().map(|answer| of_session(answer, view)).collect();
     lines.extend(indented(&each.join("; ")).iter().map(|line| paint.dim(line)));
     lines
@@ -109,7 +109,7 @@ fn of_session(answer: &AcrossAnswer, view: &AcrossView) -> String {
     let choice = answer.choice.as_deref().unwrap_or("nothing");
     let bound = match answer.bound {
         Some(bound) if !answer.proven && excludes_nothing(bound) => " (no answer)".to_owned(),
-        Some(bound) if !answer.proven && bound > view.margin => format!(" (at most {} dearer)", at_most(bound)),
+        Some(bound) if !answer.proven && bound > view.margin => format!(" (at most {} slower)", at_most(bound)),
         _ => String::new(),
     };
     let mark = if answer.proven { "✓" } else { "○" };
@@ -119,7 +119,7 @@ fn of_session(answer: &AcrossAnswer, view: &AcrossView) -> String {
 fn legend(view: &AcrossView) -> String {
     format!(
         "✓ one answer holds: shown at {} to be within {} of the best of those confirmed in every session, each of which \
-         counts once. Below each question what every session said by itself. “between sessions”: how far a difference of \
+         counts once. Below each question what every session phrases by itself. “between sessions”: how far a difference of \
          two choices is spread by what differs between sessions, beyond what their own blocks leave open.",
         percent(view.level),
         percent(view.margin)

@@ -1,4 +1,4 @@
-//! What stands beside a table of calls, in words: what the percentiles time, what engines did, who competed, and
+//! Lines next to a table of calls: the quantity that the percentiles time, the work of engines, competing clients, and
 //! what failed and why.
 
 use bytegauge_model::unit::{about_bytes, call_rate};
@@ -43,11 +43,11 @@ fn window_scales(rows: &Rows) -> Option<String> {
             None => scales.push((scale, vec![size])),
         }
     }
-    let said: Vec<String> = scales.iter().map(|(scale, sizes)| format!("{scale} at {}", sizes.join(", "))).collect();
-    (!said.is_empty()).then(|| format!("TCP window scale that the server announced: {}", said.join("; ")))
+    let phrases: Vec<String> = scales.iter().map(|(scale, sizes)| format!("{scale} at {}", sizes.join(", "))).collect();
+    (!phrases.is_empty()).then(|| format!("TCP window scale that the server announced: {}", phrases.join("; ")))
 }
 
-/// How the knee was found, and where it lies.
+/// How the knee was found, and its rate.
 fn knee(cell: &CellView, knee: &KneeView) -> String {
     let closed = knee.closed_per_second.map_or_else(|| "nothing".into(), call_rate);
     format!(
@@ -67,7 +67,7 @@ fn engines(cell: &CellView, call: &CallView) -> Option<String> {
     (!did.is_empty()).then(|| format!("{}: the server's engine made {}", cell.label, did.join(", ")))
 }
 
-/// What shows that a mode which was asked for did run.
+/// Evidence that a requested mode ran.
 fn evidence(engine: &EngineView) -> Vec<String> {
     let some = |count: u64| count > 0;
     let part =
@@ -98,11 +98,11 @@ fn evidence(engine: &EngineView) -> Vec<String> {
 
 /// Where the datagrams died of the cell that lost most calls.
 fn datagrams(rows: &Rows) -> Option<String> {
-    let said = rows.cells.iter().filter_map(|cell| {
+    let phrases = rows.cells.iter().filter_map(|cell| {
         let call = cell.call.as_ref()?;
         Some((cell, call.failed, deaths(&call.datagrams?)?))
     });
-    let (cell, _, text) = said.max_by_key(|(_, failed, _)| *failed)?;
+    let (cell, _, text) = phrases.max_by_key(|(_, failed, _)| *failed)?;
     Some(format!("{}: {text}", cell.label))
 }
 

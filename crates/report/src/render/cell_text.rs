@@ -9,7 +9,7 @@ use crate::outward::{ends, percent};
 pub use crate::phrase::rate_unit;
 use crate::view::document::{CellView, Estimate, GroupView};
 
-/// What is not known.
+/// An unknown value.
 pub const UNKNOWN: &str = "–";
 
 /// A factor's level for people: `64 KiB`.
@@ -25,7 +25,7 @@ fn shown(cell: &CellView, name: &str, show: impl Fn(&factor::Factor, &Level) -> 
     }
 }
 
-/// What the harness's cost is counted by.
+/// The unit of work by which the cost of the harness is counted.
 pub fn call_noun(view: &View) -> &'static str {
     if view.cells.iter().any(|cell| cell.ring.is_some()) { "NOP" } else { "call" }
 }
@@ -46,7 +46,7 @@ pub fn rate(base: &str, per_second: f64) -> String {
     format!("{} {name}", fixed(per_second / unit, 3))
 }
 
-/// What rates are divided by, and the unit's name then: one for all that is compared by eye.
+/// The divisor of rates, and the name of the unit: one for all rates that are compared by eye.
 pub type RateScale = (f64, &'static str);
 
 /// The scale in which the fastest of some cells is read best.
@@ -70,7 +70,7 @@ pub fn is_confirmed(cell: &CellView) -> bool {
     cell.stage == Some(Stage::Confirm)
 }
 
-/// What a look or two can say: one decimal below 10, none above, and one digit of what is less than a tenth.
+/// The precision of one or two trials: one decimal below 10, none above, and one digit below a tenth.
 pub fn rounded(value: f64) -> String {
     match value {
         value if value > 0.0 && value < 0.095 => fixed(value, 1),
@@ -137,7 +137,7 @@ pub fn rough_size(bytes: f64) -> String {
     size(bytes, 2)
 }
 
-/// What a call moves on the average, to as many digits as the rate and the calls beside it, so that the three agree.
+/// The mean size of a call, to as many digits as the rate and the calls next to it, so that the three agree.
 pub fn mean_size(bytes: f64) -> String {
     size(bytes, 3)
 }

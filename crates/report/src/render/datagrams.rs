@@ -9,7 +9,7 @@ use crate::view::call_datagrams::BACKLOG;
 use crate::view::document::{CellView, DatagramView};
 
 /// A loss below this share of the sent datagrams is only in the table.
-const LOSS_TOLD: f64 = 0.0001;
+const LOSS_NOTICED: f64 = 0.0001;
 /// More cells with losses than this are only in JSON.
 const CELLS_MAX: usize = 6;
 
@@ -53,27 +53,27 @@ fn lost(cell: &CellView) -> String {
 /// Where a cell's datagrams were lost, and other events; `None` if next to none.
 fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
     let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
-    let mut said: Vec<String> = Vec::new();
-    if datagrams.lost_share.is_some_and(|share| share >= LOSS_TOLD) {
+    let mut phrases: Vec<String> = Vec::new();
+    if datagrams.lost_share.is_some_and(|share| share >= LOSS_NOTICED) {
         let places: Vec<String> = [
             (datagrams.lost_at_socket, "at the receiver's full socket buffer"),
-            (datagrams.lost_unknown, "nobody tells where"),
+            (datagrams.lost_unknown, "at an unknown place"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, place)| format!("{} {place}", share(Some(count as f64 / datagrams.lost.max(1) as f64))))
         .collect();
-        said.push(format!("{} of {} sent were lost: {}", lost(cell), datagrams.sent, places.join(", ")));
+        phrases.push(format!("{} of {} sent were lost: {}", lost(cell), datagrams.sent, places.join(", ")));
     }
     let cut_per = number(Some(datagrams.cut_bytes as f64 / datagrams.truncated.max(1) as f64));
     let namespace = datagrams.namespace.as_ref();
-    said.extend(some(datagrams.truncated, &format!("cut off by --read-size, {cut_per} B of each on average")));
-    said.extend(some(datagrams.reordered, "came late"));
-    said.extend(some(datagrams.duplicated, "came twice"));
-    said.extend(some(datagrams.sends_refused, "sends were refused for want of room and tried again"));
+    phrases.extend(some(datagrams.truncated, &format!("cut off by --read-size, {cut_per} B of each on average")));
+    phrases.extend(some(datagrams.reordered, "came late"));
+    phrases.extend(some(datagrams.duplicated, "came twice"));
+    phrases.extend(some(datagrams.sends_refused, "sends were refused without room in the buffer and tried again"));
     let backlog = namespace.and_then(|udp| udp.backlog_drops).filter(|_| datagrams.lost_unknown > 0);
-    said.extend(some(backlog.unwrap_or(0), BACKLOG));
-    said.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped for want of memory (net.ipv4.udp_mem)"));
-    said.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
-    (!said.is_empty()).then(|| format!("{}: {}", cell.label, said.join("; ")))
+    phrases.extend(some(backlog.unwrap_or(0), BACKLOG));
+    phrases.extend(some(namespace.map_or(0, |udp| udp.memory_errors), "dropped without memory (net.ipv4.udp_mem)"));
+    phrases.extend(some(namespace.map_or(0, |udp| udp.checksum_errors), "dropped for a wrong checksum"));
+    (!phrases.is_empty()).then(|| format!("{}: {}", cell.label, phrases.join("; ")))
 }

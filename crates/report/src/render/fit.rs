@@ -1,6 +1,6 @@
-//! Text that fits: lines, parts and words that stand whole, or not at all.
+//! Text that fits: whole lines, parts and words.
 
-/// A text of at most so many characters; of a longer one as many whole words as fit, and `…`.
+/// A text of at most `width` characters; a longer one ends after the last whole word that fits, with `…`.
 pub fn cut(text: &str, width: usize) -> String {
     if chars(text) <= width {
         return text.to_owned();

@@ -5,6 +5,7 @@ use anstyle::AnsiColor;
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::outward::{ShareScale, percent};
+use crate::view::document::Difference;
 use crate::view::history::{HistoryLine, HistoryView};
 
 /// Room for the name of a section.
@@ -34,7 +35,7 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     }
     out.push(String::new());
     let mut lines: Vec<&HistoryLine> = view.lines.iter().collect();
-    lines.sort_by(|a, b| b.longer.unwrap_or(0.0).total_cmp(&a.longer.unwrap_or(0.0)));
+    lines.sort_by(|a, b| b.difference.longer.unwrap_or(0.0).total_cmp(&a.difference.longer.unwrap_or(0.0)));
     for line in lines.iter().take(LINES_MAX) {
         out.extend(wrap(&line.label, width - 2).iter().take(1).map(|label| format!("  {}", paint.bold(label))));
         out.push(format!("    {}", of_line(line)));
@@ -55,7 +56,8 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 
 fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
-    let of_time = [line.longer, line.lower, line.upper].map(|longer| longer.map(of_time));
+    let Difference { longer, lower, upper, verdict } = line.difference;
+    let of_time = [longer, lower, upper].map(|longer| longer.map(of_time));
     let scale = ShareScale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
     let [difference, lower, upper] = of_time;
     let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", scale.signed(share)));
@@ -63,7 +65,7 @@ fn of_line(line: &HistoryLine) -> String {
         (Some(lower), Some(upper)) => format!(" ({})", scale.signed_interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
-    let verdict = match line.verdict {
+    let verdict = match verdict {
         "equivalent" => "as good",
         "open" => "not decided",
         other => other,
@@ -92,10 +94,12 @@ mod tests {
             rate_after: Some(2e9),
             sessions_before: 5,
             sessions_after: 1,
-            longer: Some(-1.0),
-            lower: Some(-1.2041),
-            upper: Some(-0.8013),
-            verdict: "better",
+            difference: Difference {
+                longer: Some(-1.0),
+                lower: Some(-1.2041),
+                upper: Some(-0.8013),
+                verdict: "better",
+            },
         };
         assert!(of_line(&line).ends_with(": time −50 % (−54.7 % to −44.4 %): better"), "{}", of_line(&line));
     }

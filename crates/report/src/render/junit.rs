@@ -97,7 +97,7 @@ fn element<'a>(name: &'a str, attributes: &[(&str, &str)]) -> BytesStart<'a> {
 
 fn of_two(versus: &VersusView) -> Case {
     let failed = [&versus.a, &versus.b].into_iter().any(|side| side.trials == 0);
-    match versus.verdict {
+    match versus.difference.verdict {
         _ if failed => Case::Error(versus.text.clone()),
         "worse" => Case::Failed(versus.text.clone()),
         "open" => Case::Skipped(versus.text.clone()),

@@ -27,8 +27,8 @@ pub fn render(view: &View) -> String {
     }
     if !view.findings.is_empty() {
         out.extend([String::new(), heading(2, "Findings"), String::new()]);
-        let said = view.findings.iter().map(|finding| (Heading::of(finding).name(), &finding.text));
-        out.extend(said.map(|(name, text)| item(&format!("{name}: {text}"))));
+        let phrases = view.findings.iter().map(|finding| (Heading::of(finding).name(), &finding.text));
+        out.extend(phrases.map(|(name, text)| item(&format!("{name}: {text}"))));
     }
     out.push(String::new());
     let grade = view.environment.grade.map_or_else(|| "not known".into(), String::from);
@@ -63,18 +63,18 @@ fn test(view: &View, test: &Test) -> Vec<String> {
         }
     }
     let unmeasured = test.options.iter().filter(|option| option.status >= OptionStatus::Skipped);
-    let said: Vec<String> = unmeasured
+    let phrases: Vec<String> = unmeasured
         .map(|option| format!("{}: {}", option.label, option.reason.as_deref().unwrap_or("not measured")))
         .chain(counted(view, test))
         .collect();
-    if !said.is_empty() {
+    if !phrases.is_empty() {
         out.push(String::new());
-        out.extend(said.iter().map(|text| item(text)));
+        out.extend(phrases.iter().map(|text| item(text)));
     }
     out
 }
 
-/// What was counted besides rates.
+/// Counts other than rates.
 fn counted(view: &View, test: &Test) -> Vec<String> {
     let Some(group) = view.groups.iter().find(|group| group.id == test.id) else { return Vec::new() };
     let rows = super::table::rows(view, group);

@@ -1,6 +1,6 @@
-//! OpenMetrics text, for whoever scrapes or pushes results: a gauge a number, a label a level that varies.
+//! OpenMetrics text, for programs that scrape or push results: a gauge for each number, a label for each level that varies.
 //!
-//! Specification: github.com/prometheus/OpenMetrics, version 1.0.0. Numbers are those of the document; what is not known is
+//! Specification: github.com/prometheus/OpenMetrics, version 1.0.0. Numbers are those of the document; an unknown one is
 //! left out.
 
 use std::fmt::Write as _;
@@ -22,16 +22,18 @@ const FAMILIES: &[Family] = &[
     ("bytegauge_rate_lower", "Lower end of its interval.", |_, cell| cell.estimate.lower),
     ("bytegauge_rate_upper", "Upper end of its interval.", |_, cell| cell.estimate.upper),
     ("bytegauge_trials", "Trials behind the median.", |_, cell| Some(cell.trials as f64)),
-    ("bytegauge_above_best_upper_ratio", "At most so much dearer than the best confirmed, as a share.", |_, cell| {
-        cell.above_best_upper
-    }),
+    (
+        "bytegauge_above_best_upper_ratio",
+        "Upper end of the interval by which the option is slower than the best, as a share.",
+        |_, cell| cell.above_best_upper,
+    ),
     ("bytegauge_named", "1 for the cell that the answer names, else 0.", |view, cell| {
         let named = view.groups.iter().any(|group| group.recommendation.cell.as_ref() == Some(&cell.id));
         Some(f64::from(u8::from(named)))
     }),
     (
         PROVEN,
-        "1 where the cell is named and proven within the margin, else 0; the label doubt stands where its second trials do not prove it.",
+        "1 where the option is recommended and within the margin of the best, else 0; the label doubt is set where the A/A control does not confirm it.",
         |view, cell| {
             let proven = |group: &crate::view::document::GroupView| {
                 group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id)
@@ -64,18 +66,18 @@ pub fn render(view: &View) -> String {
             }
         }
     }
-    if let Some(versus) = &view.versus {
+    if let Some(between) = view.versus.as_ref().map(|versus| &versus.difference) {
         let _ = writeln!(out, "# TYPE bytegauge_versus_longer_ratio gauge");
         let _ = writeln!(
             out,
-            "# HELP bytegauge_versus_longer_ratio So much longer b takes than a, as a share; below 0 a does."
+            "# HELP bytegauge_versus_longer_ratio How much slower B is than A, as a share; below 0 A is slower."
         );
-        for (bound, value) in [("estimate", versus.longer), ("lower", versus.lower), ("upper", versus.upper)] {
+        for (bound, value) in [("estimate", between.longer), ("lower", between.lower), ("upper", between.upper)] {
             if let Some(value) = value {
                 let _ = writeln!(
                     out,
                     "bytegauge_versus_longer_ratio{{session=\"{}\",bound=\"{bound}\",verdict=\"{}\"}} {value}",
-                    view.session, versus.verdict
+                    view.session, between.verdict
                 );
             }
         }
@@ -83,7 +85,7 @@ pub fn render(view: &View) -> String {
     out + END
 }
 
-/// A label more where a proof hangs on which trials of one choice are looked at.
+/// A further label where the result depends on which trials of an A/A pair are used.
 fn doubt(view: &View, cell: &CellView) -> &'static str {
     let group = view.groups.iter().find(|group| group.id == cell.group);
     match group.and_then(|group| group.recommendation.survives_exchange) {

@@ -1,4 +1,4 @@
-//! What stands beside a table of rings, in words: how the named cell got its rate, and what a published loop counts.
+//! Lines next to a table of rings: how the recommended cell got its rate, and the counts of a published loop.
 
 use bytegauge_model::unit::{count_rate, nop_rate};
 use bytegauge_model::{CellKind, Implementation};
@@ -14,7 +14,7 @@ pub fn lines(view: &View, group: &GroupView, rows: &Rows) -> Vec<String> {
     named.into_iter().chain(artefacts(view, group)).collect()
 }
 
-/// What shows that the counts are those of completions.
+/// Evidence that the counts are those of completions.
 fn evidence(cell: &CellView) -> Option<String> {
     let ring = cell.ring.as_ref()?;
     let calls = ring.nops_per_enter.map(|nops| format!(", {} for each io_uring_enter(2)", number(Some(nops))));
@@ -28,7 +28,7 @@ fn evidence(cell: &CellView) -> Option<String> {
     ))
 }
 
-/// What the published loop counts, beside what its library completes at the same size.
+/// The count of the published loop, next to the completions of its library at the same size.
 fn artefacts(view: &View, group: &GroupView) -> Vec<String> {
     let shown: Vec<&CellView> =
         view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Artefact && cell.trials > 0).collect();
@@ -42,8 +42,8 @@ fn artefacts(view: &View, group: &GroupView) -> Vec<String> {
     )];
     lines.extend(shown.iter().filter_map(|cell| {
         let counted = cell.median("submissions_per_second")?;
-        let beside = view.cells_of(&group.id).find(|other| is_drained(other, cell));
-        let completed = beside.and_then(|other| other.estimate.median).map(nop_rate);
+        let drained = view.cells_of(&group.id).find(|other| is_drained(other, cell));
+        let completed = drained.and_then(|other| other.estimate.median).map(nop_rate);
         let completed = completed.map_or_else(String::new, |rate| format!("; liburing completes {rate}"));
         Some(format!(
             "{} entries, {}: it counts {}{completed}",

@@ -14,7 +14,7 @@ use crate::view::{View, relays};
 use bytegauge_model::unit::{count_rate, significant};
 use bytegauge_model::{CellId, CellKind, Nanos, Stage};
 
-/// So many of the best looks are shown while nothing is confirmed.
+/// Number of the fastest cells that are shown while none is confirmed.
 const LOOKS_MAX: usize = 8;
 
 /// The rows of a table and what was left out.
@@ -54,14 +54,14 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
         _ => cell.estimate.median.unwrap_or(0.0),
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
-    // What was confirmed is asked for by whoever sees a table at all; looks stand in the map.
+    // Confirmed cells; screened ones are shown only where none is confirmed.
     let shown = if confirmed { cells.len() } else { LOOKS_MAX };
     let left_out = cells.len().saturating_sub(shown);
     cells.truncate(shown);
     Rows { cells, left_out, recommended: group.recommendation.cell.clone() }
 }
 
-/// A column: its heading, whether numbers stand right, and its text.
+/// A column: its heading, whether it is aligned right, and its text.
 pub struct Column {
     /// The heading.
     pub heading: String,
@@ -138,14 +138,14 @@ pub fn columns(view: &View, group: &GroupView) -> Vec<Column> {
     columns
 }
 
-/// What a call moves on the average, by the numbers that stand beside it: less than was asked for where calls are short.
+/// The mean size of a call, by the numbers in the same row: less than was asked for where calls are short.
 fn bytes_a_call(cell: &CellView, calls: &str) -> String {
     let moved =
         cell.estimate.median.zip(cell.median(calls).filter(|calls| *calls > 0.0)).map(|(rate, calls)| rate / calls);
     moved.map_or_else(|| UNKNOWN.into(), mean_size)
 }
 
-/// Writes a second that the rate beside them takes: what the writer counted in a window of its own may be another number.
+/// Writes per second that fit the rate in the same row: the writer's own window may have another number.
 fn writes(cell: &CellView) -> String {
     let each = cell.counters.bytes_per_write.filter(|bytes| *bytes > 0.0);
     cell.estimate.median.zip(each).map_or_else(|| UNKNOWN.into(), |(rate, bytes)| count_rate(rate / bytes))
@@ -155,7 +155,7 @@ fn has_relays(view: &View, group: &GroupView) -> bool {
     view.cells_of(&group.id).any(|cell| relays::cost(cell).is_some())
 }
 
-/// What a relay needed for a MiB or for a call, whichever there is.
+/// The need of a relay for a MiB or for a call.
 fn of_relay(cell: &CellView, names: [&str; 2]) -> String {
     number(names.into_iter().find_map(|name| cell.median(name)))
 }
@@ -164,7 +164,7 @@ fn relay_cpu(cell: &CellView) -> String {
     number(relays::cost(cell).and_then(|cost| cost.median))
 }
 
-/// What follows the levels of rings.
+/// The columns of rings behind the levels.
 fn columns_of_rings(interval_heading: &str, scale: RateScale) -> Vec<Column> {
     vec![
         Column::new("rate", true, 0, move |cell| cell_rate(cell, scale)),
@@ -176,7 +176,7 @@ fn columns_of_rings(interval_heading: &str, scale: RateScale) -> Vec<Column> {
     ]
 }
 
-/// What follows the levels of datagrams.
+/// The columns of datagrams behind the levels.
 fn columns_of_datagrams(interval_heading: &str, scale: RateScale) -> Vec<Column> {
     let lost = |cell: &CellView| share(cell.datagrams.as_ref().and_then(|datagrams| datagrams.lost_share));
     let per =
@@ -194,7 +194,7 @@ fn columns_of_datagrams(interval_heading: &str, scale: RateScale) -> Vec<Column>
     ]
 }
 
-/// What follows the levels of calls. Receive buffers are compared as published tables do, by mean and deviation too.
+/// The columns of calls behind the levels. Receive buffers are compared as published tables do, by mean and deviation too.
 fn columns_of_calls(interval_heading: &str, scale: RateScale, receive_buffers: bool) -> Vec<Column> {
     let microseconds = |name: &'static str| move |cell: &CellView| number(cell.median(name).map(|ns| ns / 1e3));
     vec![

@@ -1,7 +1,7 @@
-//! The details of a session on a terminal (`--full`): what was counted in every group, the cost of the harness, and the
+//! The details of a session on a terminal (`--full`): the counts of every group, the cost of the harness, and the
 //! machine.
 
-use super::cell_text::{call_noun, number, rate, rough_size, share};
+use super::cell_text::{call_noun, number, rough_size, share};
 use super::paint::{Paint, wrap};
 use super::table;
 use super::table::{columns, lines, rows};
@@ -45,7 +45,7 @@ pub fn group_alone(view: &View, id: &str, style: &TerminalStyle) -> Option<Strin
     Some(out.join("\n") + "\n")
 }
 
-/// What was measured in every group, the cost of the harness, and the machine.
+/// The counts of every group, the cost of the harness, and the machine.
 fn details(view: &View, style: &TerminalStyle) -> Vec<String> {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
@@ -72,7 +72,7 @@ fn status(view: &View) -> String {
     format!("{started} · {status}")
 }
 
-/// What was counted in one group.
+/// The counts of one group.
 fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
     let mut out = vec![group_heading(group, width, paint)];
     let rows = rows(view, group);
@@ -85,7 +85,6 @@ fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<Stri
         out.push(format!("  {}", paint.dim(&format!("{} more rows: --format csv", rows.left_out))));
     }
     out.extend(evidence(&rows, width, paint));
-    out.extend(speeds(&rows).iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)));
     let further = super::calls::lines(&rows)
         .into_iter()
         .chain(super::datagrams::lines(&rows))
@@ -116,19 +115,6 @@ fn evidence(rows: &table::Rows, width: usize, paint: Paint) -> Vec<String> {
     prose(&text, width).iter().map(|line| paint.dim(line)).collect()
 }
 
-/// Cells that ran at two speeds or more, trial by trial, of which a median tells one.
-fn speeds(rows: &table::Rows) -> Vec<String> {
-    let each = rows.cells.iter().filter_map(|cell| {
-        let modes = &cell.modes.as_ref().filter(|modes| !modes.modes.is_empty())?.modes;
-        let said: Vec<String> = modes
-            .iter()
-            .map(|mode| format!("{} in {} of the trials", rate(cell.estimate.unit, mode.median), percent(mode.share)))
-            .collect();
-        Some(format!("{} has {} speeds: {}", cell.label, modes.len(), said.join(", ")))
-    });
-    each.collect()
-}
-
 fn limit_name(cell: &CellView) -> String {
     match cell.limit.name {
         name if name.starts_with("the ")
@@ -143,14 +129,14 @@ fn limit_name(cell: &CellView) -> String {
 
 fn cost_line(group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
     let slices = [("reading", &group.cost_model.reader), ("writing", &group.cost_model.writer)];
-    let said: Vec<String> = slices.into_iter().filter_map(|(end, slice)| slice_text(end, slice.as_ref()?)).collect();
-    said.iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)).collect()
+    let phrases: Vec<String> = slices.into_iter().filter_map(|(end, slice)| slice_text(end, slice.as_ref()?)).collect();
+    phrases.iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)).collect()
 }
 
 fn slice_text(end: &str, slice: &Slice) -> Option<String> {
-    // The curve, whose costs are never negative; the plain line beside it is for comparison with others' fits.
+    // The curve, whose costs are never negative; the plain line is for comparison with published fits.
     let Some((call, byte)) = slice.per_call_ns.zip(slice.segments.first().map(|first| first.per_byte_ns)) else {
-        return untold(end, slice);
+        return unreported(end, slice);
     };
     let mut off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
     off +=
@@ -188,39 +174,39 @@ fn missed(slice: &Slice) -> Option<String> {
     }
 }
 
-/// Why no line of cost stands where there are sizes enough for one.
-fn untold(end: &str, slice: &Slice) -> Option<String> {
+/// Why there is no cost line although there are enough sizes for one.
+fn unreported(end: &str, slice: &Slice) -> Option<String> {
     let why = match slice.relative_error? {
-        error if error >= ERROR_MAX => format!("trials lie {} off any line", percent(error)),
+        error if error >= ERROR_MAX => format!("trials are {} off any line", percent(error)),
         _ => "a line would have calls or bytes that cost nothing".to_owned(),
     };
-    Some(format!("what {end} costs a call and a byte cannot be told here: {why}"))
+    Some(format!("the cost of {end} per call and per byte is unknown here: {why}"))
 }
 
 fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec<String> {
     let mut out = Vec::new();
-    let mut say = |name: &str, text: &str| {
+    let mut line = |name: &str, text: &str| {
         for (at, line) in wrap(text, width.min(PROSE_MAX) - 10).iter().enumerate() {
             let name = if at == 0 { name } else { "" };
             out.push(format!("{} {line}", paint.dim(&format!("{name:<9}"))));
         }
     };
-    say("harness", &floor_text(view));
-    say("cpu", &billing(view));
-    say("machine", &environment_text(&view.environment));
+    line("harness", &floor_text(view));
+    line("cpu", &billing(view));
+    line("machine", &environment_text(&view.environment));
     for note in alike(&view.notes) {
-        say("note", &note);
+        line("note", &note);
     }
     if let Some(store) = &style.store {
-        say("results", store);
+        line("results", store);
     }
-    say("again", &format!("{} report {}", style.program, view.session));
+    line("again", &format!("{} report {}", style.program, view.session));
     out
 }
 
-/// Notes that say the same of several groups, as one: `g2, g5: …`.
+/// Equal notes of several groups, as one: `g2, g5: …`.
 fn alike(notes: &[String]) -> Vec<String> {
-    let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+    let mut phrases: Vec<(Vec<&str>, &str)> = Vec::new();
     for note in notes {
         let (group, text) = match note.split_once(": ") {
             Some((group, text)) if group.starts_with('g') && group[1..].bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -228,25 +214,25 @@ fn alike(notes: &[String]) -> Vec<String> {
             }
             _ => (None, note.as_str()),
         };
-        match said.iter_mut().find(|(groups, other)| group.is_some() && !groups.is_empty() && *other == text) {
+        match phrases.iter_mut().find(|(groups, other)| group.is_some() && !groups.is_empty() && *other == text) {
             Some((groups, _)) => groups.extend(group),
-            None => said.push((group.into_iter().collect(), text)),
+            None => phrases.push((group.into_iter().collect(), text)),
         }
     }
     let joined = |(groups, text): (Vec<&str>, &str)| match groups.is_empty() {
         true => text.to_owned(),
         false => format!("{}: {text}", groups.join(", ")),
     };
-    said.into_iter().map(joined).collect()
+    phrases.into_iter().map(joined).collect()
 }
 
 fn billing(view: &View) -> String {
     if call_noun(view) == "NOP" {
         return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)".into();
     }
-    let foreign = |cell: &CellView| cell.spec().connect().is_some();
-    let ends = match view.cells.iter().any(foreign) {
-        true => "our end's threads (what a foreign server uses is not seen)",
+    let external = |cell: &CellView| cell.spec().connect().is_some();
+    let ends = match view.cells.iter().any(external) {
+        true => "our end's threads (the CPU time of an external server is not visible)",
         false => "both ends' threads",
     };
     let interrupts = match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
@@ -324,8 +310,8 @@ mod tests {
     #[test]
     fn notes_that_are_alike_are_one() {
         let notes = ["g1: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off", "g3: 1 block broke off"];
-        let said = alike(&notes.map(String::from));
-        assert_eq!(said, ["g1, g3: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off"]);
+        let phrases = alike(&notes.map(String::from));
+        assert_eq!(phrases, ["g1, g3: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::outward::range;
 use crate::phrase::rate_unit;
 use crate::view::document::{VersusSideView, VersusView};
 
-/// What A and B are, and what each reached.
+/// The two sides, and the rate of each.
 pub(super) fn lines(view: &View, versus: &VersusView, width: usize, paint: &Paint) -> Vec<String> {
     let mut out = Vec::new();
     let sides = [("A", &versus.a), ("B", &versus.b)];
@@ -32,7 +32,7 @@ pub(super) fn lines(view: &View, versus: &VersusView, width: usize, paint: &Pain
     out
 }
 
-/// What a side is: what it has and the other has not, or its words.
+/// The settings of one side that the other does not have, or its command.
 fn words(name: &str, side: &VersusSideView, width: usize, paint: &Paint) -> Vec<String> {
     let differs: Vec<String> = side.differs.iter().map(|(name, level)| format!("{name} {level}")).collect();
     let differs = if differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
@@ -52,7 +52,7 @@ fn columns(view: &View, name: &str, side: &VersusSideView) -> [String; 4] {
     let shown = match estimate.and_then(|estimate| Some((estimate, estimate.median?))) {
         _ if events.is_some() => format!("{} events a run", significant(events.unwrap_or_default(), 4)),
         None => String::new(),
-        // What takes time is read as time.
+        // The duration of a program is read as time.
         Some((estimate, rate)) if estimate.unit == "runs/s" && rate > 0.0 => {
             let (unit, name) = if rate >= 1.0 { (1e3, "ms") } else { (1.0, "s") };
             let ends = estimate.lower.zip(estimate.upper).map(|(lower, upper)| range(unit / upper, unit / lower));

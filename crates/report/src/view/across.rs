@@ -292,7 +292,7 @@ mod tests {
     const MARGIN: f64 = 0.05;
 
     /// Which of `auto`, 64 KiB and 1 MiB is named, given bounds of the mean session, and which are significantly slower or unfit.
-    fn check(bounds: Option<[f64; 3]>, dearer: [bool; 3], unfit: [bool; 3], expected: &str) {
+    fn check(bounds: Option<[f64; 3]>, slower: [bool; 3], unfit: [bool; 3], expected: &str) {
         let sizes = [Level::auto(), Level::Number(65_536), Level::Number(1 << 20)];
         let choice = |(level, unfit): (&Level, bool)| {
             let levels = Spec::from([("workload", "stream".into()), ("rcvbuf", level.clone())]);
@@ -304,11 +304,11 @@ mod tests {
             sessions: 5,
             excess: vec![0.02, 0.01, 0.0],
             upper: bounds.map(|bounds| bounds.map(f64::ln_1p).to_vec()),
-            worse: dearer.to_vec(),
+            worse: slower.to_vec(),
             between: None,
         };
         let named = chosen(&judged, &common, &["rcvbuf".into()], MARGIN).map(|cell| sizes[cell].to_string());
-        assert_eq!(named.as_deref(), Some(expected), "{bounds:?} {dearer:?} {unfit:?}");
+        assert_eq!(named.as_deref(), Some(expected), "{bounds:?} {slower:?} {unfit:?}");
     }
 
     #[test]

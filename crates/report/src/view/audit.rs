@@ -37,9 +37,9 @@ impl Together {
             questions: audits.len(),
             hold: count(AuditResult::Holds),
             contradicted: count(AuditResult::Contradicts),
-            dearer: share(all.mean).filter(|_| !means.is_empty()),
-            dearer_lower: all.lower.and_then(share),
-            dearer_upper: all.upper.and_then(share),
+            slower: share(all.mean).filter(|_| !means.is_empty()),
+            slower_lower: all.lower.and_then(share),
+            slower_upper: all.upper.and_then(share),
             finding: name(finding),
         };
         (!audits.is_empty()).then_some(Together { view, finding })
@@ -85,9 +85,9 @@ pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
         Some(AuditRival {
             cell: id(rival.cell)?,
             blocks: rival.blocks,
-            dearer: share(rival.mean),
-            dearer_lower: rival.lower.and_then(share),
-            dearer_upper: rival.upper.and_then(share),
+            slower: share(rival.mean),
+            slower_lower: rival.lower.and_then(share),
+            slower_upper: rival.upper.and_then(share),
         })
     });
     let contradicted = audit.finding == AuditResult::Contradicts;

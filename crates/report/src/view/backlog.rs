@@ -1,6 +1,6 @@
 //! Connections for which the server's backlog had no room: how many they were, and how that is known.
 //!
-//! Of a Unix socket connect(2) says it. A TCP client meets silence, as it does at a filter or a dead host, so only what
+//! With a Unix socket connect(2) reports it. A TCP client meets silence, as with a filter or a dead host, so only the counters that
 //! the kernel counted meanwhile tells them apart. Never takes a refusal or a reset for a full backlog.
 
 use bytegauge_model::{EndRole, ErrorClass, ErrorPhase, Place, Spec, Trial};
@@ -34,8 +34,8 @@ pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 
     let sum = |is: fn(&ErrorView) -> bool| {
         errors.iter().filter(|error| is(error)).map(|error| error.count).fold(0, u64::saturating_add)
     };
-    let told = sum(|error| error.class == errors::class(ErrorClass::BacklogFull));
-    told.saturating_add(sum(is_silence).min(listen_overflows.unwrap_or(0)))
+    let reported = sum(|error| error.class == errors::class(ErrorClass::BacklogFull));
+    reported.saturating_add(sum(is_silence).min(listen_overflows.unwrap_or(0)))
 }
 
 fn is_silence(error: &ErrorView) -> bool {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_is_counted_and_nothing_else() {
+    fn only_datagrams_without_room_are_counted() {
         let check = |class, phase, overflows, expected| {
             assert_eq!(
                 not_accepted(&[view(class, phase, 10)], overflows),

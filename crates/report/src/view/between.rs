@@ -15,8 +15,10 @@ use bytegauge_stats::compare::{
 };
 
 use super::compare::{Judged, varied};
+use super::document::difference::{longer, name};
 use super::document::{
-    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
+    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion,
+    BetweenView, Difference,
 };
 use super::progress::compared;
 use super::settled::{Settled, verifies};
@@ -74,20 +76,11 @@ impl BetweenView {
         let mut next = vec![0; arms.len()];
         for cell in questions.iter_mut().flat_map(|question| &mut question.cells) {
             for difference in &mut cell.differences {
-                difference.verdict = word(verdicts[difference.arm][next[difference.arm]]);
+                difference.difference.verdict = name(verdicts[difference.arm][next[difference.arm]]);
                 next[difference.arm] += 1;
             }
         }
         BetweenView { margin, level: terms.level, sessions_min: MIN_SESSIONS, arms, questions, choices }
-    }
-}
-
-fn word(verdict: ComparisonResult) -> &'static str {
-    match verdict {
-        ComparisonResult::Worse => "dearer",
-        ComparisonResult::Better => "cheaper",
-        ComparisonResult::Equivalent => "equal",
-        ComparisonResult::Inconclusive => "open",
     }
 }
 
@@ -107,7 +100,7 @@ fn kind(SessionData { record, trials, .. }: &SessionData) -> [String; 5] {
     [fact("/cpu/model"), kernel, format!("bytegauge {}", record.version), ends, compared.to_owned()]
 }
 
-/// Whether nothing is known of the machine: a table, which states some levels and leaves the others open.
+/// Whether the machine is unknown: an imported table, which states some levels and leaves the others open.
 fn is_table(record: &SessionRecord) -> bool {
     record.imported && record.machine.pointer("/kernel_release").is_none()
 }
@@ -327,17 +320,14 @@ impl Scene<'_> {
                 ([before], [after]) => apart(before, after, self.terms.level),
                 _ => None,
             };
-            let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite() && *share > -1.0);
+            let share = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
             differences.push(BetweenDifference {
                 arm,
-                difference: judged.difference.exp_m1(),
-                lower: share(judged.lower),
-                upper: share(judged.upper),
+                difference: Difference::of(Some(&judged), judged.verdict),
                 runs_lower: runs.and_then(|(lower, _)| share(lower)),
                 runs_upper: runs.and_then(|(_, upper)| share(upper)),
                 sessions_first: first.len(),
                 sessions: own.len(),
-                verdict: word(judged.verdict),
             });
             of_subject.push(judged);
         }

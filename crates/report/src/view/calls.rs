@@ -1,4 +1,4 @@
-//! What the calls of a cell were like beside their rate: what failed and why, what engines did, who competed.
+//! The calls of a cell in addition to their rate: failures and their causes, the work of engines, competing clients.
 //!
 //! Sums over the trials behind the estimate; where every trial failed, over those. Errors are counted over a client's whole life, so they are shares of
 //! the calls begun, not of the calls that the rate counts.
@@ -18,12 +18,12 @@ use super::lateness::lateness;
 use super::settled::Settled;
 use crate::errors::{self, Circumstances};
 
-/// What a closed loop times: a client that waits for a stalled server does not call meanwhile.
+/// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
 pub const CLOSED: &str = "service time (closed loop)";
-/// What an open loop times.
+/// The time of a call in an open loop.
 pub const OPEN: &str = "from the intended send (open loop)";
 
-/// The calls of a cell; `None` where nobody reported any.
+/// The calls of a cell; `None` where no end reported any.
 pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
     let levels = &settled.cell.factors;
     // Calls that all went wrong make a failed trial, and it is those that need an explanation most.
@@ -65,7 +65,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
 /// The timer's own grain makes some a little shorter.
 const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
 
-/// Delayed acknowledgements beside the calls that are as long as their timer; `None` where none were counted, or no
+/// Delayed acknowledgements, and the calls that are as long as their timer; `None` where none were counted, or no
 /// write can wait for one.
 fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     // A client whose writes never follow each other before a reply waits for nothing but the server.
@@ -131,7 +131,7 @@ fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
     views
 }
 
-/// What an end's engine did over the trials: the evidence that a mode which was asked for did run.
+/// The work of an end's engine over the trials: the evidence that a requested mode ran.
 fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<EngineView> {
     let reports: Vec<&EngineReport> = settled.trials.iter().filter_map(|trial| end(trial)?.engine.as_deref()).collect();
     if reports.is_empty() {
@@ -162,7 +162,7 @@ fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<En
     })
 }
 
-/// How long an end was at work: its window, stretched by the bytes that it moved beside it.
+/// How long an end was at work: its window, stretched by the bytes that it moved outside it.
 fn life_ns(end: &EndReport) -> u64 {
     (end.window_ns as f64 / end.window_share().max(f64::MIN_POSITIVE)).min(u64::MAX as f64) as u64
 }

@@ -30,7 +30,7 @@ use super::settled::{Blocks, Settled};
 use super::signs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use crate::{SessionData, limit, phrase};
 
-/// What all cells of a session share.
+/// The common input of all cells of a session.
 pub struct Context<'a> {
     /// The session.
     pub data: &'a SessionData,
@@ -69,16 +69,16 @@ pub fn cells(settled: &[Settled], groups: &[Judged], context: &Context) -> Vec<C
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {
         let (above_best_lower, above_best_upper) = above.get(&cell.cell.id).copied().unwrap_or_default();
-        let beside =
-            Beside { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
+        let siblings =
+            Siblings { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
         let behind = behind.get(&at).copied();
-        CellView { above_best_lower, above_best_upper, behind, ..view(cell, row, rate, &beside, context) }
+        CellView { above_best_lower, above_best_upper, behind, ..view(cell, row, rate, &siblings, context) }
     })
     .collect()
 }
 
-/// What the other cells of its group tell about a cell.
-struct Beside {
+/// Facts about a cell that follow from the other cells of its group.
+struct Siblings {
     larger_buffer: Option<(&'static str, f64)>,
     cheapest_nop_ns: Option<f64>,
 }
@@ -93,7 +93,7 @@ fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
     }
 }
 
-fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, context: &Context) -> CellView {
+fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Siblings, context: &Context) -> CellView {
     let levels = &settled.cell.factors;
     let record = &context.data.record;
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
@@ -101,8 +101,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     let seen = Seen::of(settled, context);
     let total_rate = total_rate(settled);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
-    let limit = seen.limit(settled, estimate.median, beside, context);
-    let limit = beside_the_rate(in_doubt(limit, settled, beside, context), &estimate, total_rate);
+    let limit = seen.limit(settled, estimate.median, siblings, context);
+    let limit = with_other_rate(in_doubt(limit, settled, siblings, context), &estimate, total_rate);
     let Seen { counters, cpu, call, ring } = seen;
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     // Old trials of the null engine are tagged like those of engines that move bytes.
@@ -144,7 +144,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, beside: &Beside, c
     }
 }
 
-/// What was counted of a cell.
+/// The counts of a cell.
 struct Seen {
     counters: Counters,
     cpu: CpuView,
@@ -164,8 +164,8 @@ impl Seen {
         }
     }
 
-    /// What limits it at a rate.
-    fn limit(&self, settled: &Settled, rate: Option<f64>, beside: &Beside, context: &Context) -> LimitView {
+    /// Its limit at a rate.
+    fn limit(&self, settled: &Settled, rate: Option<f64>, siblings: &Siblings, context: &Context) -> LimitView {
         let known = Known {
             settled,
             rate,
@@ -174,8 +174,8 @@ impl Seen {
             cpus: cpus(&context.data.record.machine),
             // A floor's share of itself tells nothing.
             floor_ns: context.floors.of_group(&settled.cell.group).filter(|_| settled.cell.kind != CellKind::Floor),
-            larger_buffer: beside.larger_buffer,
-            cheapest_nop_ns: beside.cheapest_nop_ns,
+            larger_buffer: siblings.larger_buffer,
+            cheapest_nop_ns: siblings.cheapest_nop_ns,
         };
         match (rate, &self.call, &self.ring) {
             (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => limit::of_floor(),
@@ -191,12 +191,12 @@ impl Seen {
     }
 }
 
-/// A limit with what the trials say of it one by one. Those of screening are too few.
-fn in_doubt(mut limit: LimitView, settled: &Settled, beside: &Beside, context: &Context) -> LimitView {
+/// A limit with the limits of single trials. Those of screening are too few.
+fn in_doubt(mut limit: LimitView, settled: &Settled, siblings: &Siblings, context: &Context) -> LimitView {
     if settled.is_confirmed() && settled.cell.kind == CellKind::Candidate {
         let alone = settled.trials.iter().map(|trial| (settled.by(trial), trial.rate()));
         let names: Vec<_> =
-            alone.map(|(one, rate)| Seen::of(&one, context).limit(&one, rate, beside, context).name).collect();
+            alone.map(|(one, rate)| Seen::of(&one, context).limit(&one, rate, siblings, context).name).collect();
         limit.doubt = limit::doubt(limit.name, &names);
         if let Some(doubt) = &limit.doubt {
             let LimitDoubt { trials, agree, other, show_other } = doubt;
@@ -210,9 +210,9 @@ fn in_doubt(mut limit: LimitView, settled: &Settled, beside: &Beside, context: &
     limit
 }
 
-/// Shares of time and costs are of all trials together: where those are not as fast as the median one, that is said, since
+/// Shares of time and costs are of all trials together: where those are slower than the median one, the text states it, since
 /// what is worked out from both would not agree.
-fn beside_the_rate(mut limit: LimitView, estimate: &Estimate, total_rate: Option<f64>) -> LimitView {
+fn with_other_rate(mut limit: LimitView, estimate: &Estimate, total_rate: Option<f64>) -> LimitView {
     let of_time = limit.evidence.keys().any(|name| name.ends_with("_busy") || name.ends_with("_queued_share"));
     if let (true, Some(all), Some(median)) = (of_time, total_rate, estimate.median)
         && (all / median - 1.0).abs() > APART
@@ -228,7 +228,7 @@ fn beside_the_rate(mut limit: LimitView, estimate: &Estimate, total_rate: Option
     limit
 }
 
-/// Rates closer than this contradict nobody.
+/// Rates closer than this contradict nothing.
 const APART: f64 = 0.05;
 
 fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
@@ -241,9 +241,9 @@ fn relay_program(trials: &[&Trial]) -> Option<RelayProgramView> {
     })
 }
 
-/// Whose CPU time was a relay's, where trials may differ.
-fn charged<'a>(said: impl Iterator<Item = &'a str>) -> Option<String> {
-    let ways: BTreeSet<&str> = said.collect();
+/// The owner of the CPU time of a relay; trials may differ.
+fn charged<'a>(phrases: impl Iterator<Item = &'a str>) -> Option<String> {
+    let ways: BTreeSet<&str> = phrases.collect();
     (!ways.is_empty()).then(|| ways.into_iter().collect::<Vec<_>>().join("; in other trials "))
 }
 
@@ -262,7 +262,7 @@ fn label(levels: &Spec, varied: &[String]) -> String {
     let own_buffer = relays::own_buffer(levels).filter(|_| varied.iter().any(|name| name == "relay"));
     match own_buffer {
         _ if moves_nothing(levels) => format!("{label} (moves nothing)").trim_start().to_owned(),
-        // By that, and not by how it does it, it may be slow beside others.
+        // Its buffer, and not its method, may make it slower than others.
         Some(bytes) => format!("{label} ({bytes})"),
         None => label,
     }
@@ -274,7 +274,7 @@ pub fn factors(levels: &Spec) -> Factors {
     factor::of(levels.workload()).map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
 }
 
-/// Said only where confirmation shows it: screening trials are too few and from different minutes.
+/// Sentence only where confirmation shows it: screening trials are too few and from different minutes.
 fn modes_of(settled: &Settled, estimate: &Estimate, total_rate: Option<f64>) -> Option<ModesView> {
     if !settled.is_confirmed() {
         return None;
@@ -284,7 +284,7 @@ fn modes_of(settled: &Settled, estimate: &Estimate, total_rate: Option<f64>) -> 
         (Some(total), Some(lower), Some(upper)) => total < lower || total > upper,
         _ => false,
     };
-    // What rises or falls all the time passes two speeds, and has neither.
+    // A rate that rises or falls all the time has no speeds of its own.
     let modes = if drift(&rates).is_some() { Vec::new() } else { modes(&rates).unwrap_or_default() };
     if modes.is_empty() && !total_rate_disagrees {
         return None;

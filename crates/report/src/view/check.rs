@@ -1,7 +1,7 @@
-//! What a program of the user's gains: the value that is named against the one that is there now, and against what an
-//! earlier answer advised.
+//! The gain of a program of the user: the recommended value compared with its present one, and the result of an
+//! earlier recommendation.
 //!
-//! Differences are of the same blocks, with intervals that hold for all values at once: the value that is there now was
+//! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
 use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
@@ -17,7 +17,7 @@ use crate::phrase;
 /// The factor whose levels are tried.
 const VALUE: &str = "value";
 
-/// What is said of a session that checked a program.
+/// The results of a session that checked a program.
 pub fn check(task: &ProgramTask, judged: &[Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
     let gains = judged.iter().zip(groups).filter_map(|(judged, group)| gain(task, judged, conditions, group));
     let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
@@ -63,11 +63,11 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
     let reference = choice_of(judged, default, conditions);
     let named = judged.alone.cell;
     let label = phrase::placed(&judged.row.group.factors).filter(|_| {
-        // Where there is one question nobody asks which.
+        // A single test needs no name.
         conditions.settled.iter().any(|cell| cell.cell.group != judged.row.group.id)
     });
     let place = label.map_or_else(String::new, |label| format!("{label}: "));
-    let said = |text: String, cell: Option<CellId>| GainView {
+    let phrases = |text: String, cell: Option<CellId>| GainView {
         group: judged.row.group.id.clone(),
         cell,
         default: shown(default),
@@ -86,7 +86,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         });
         let why = why.and_then(|cell| cell.reason.clone());
         let why = why.map_or_else(|| "was not confirmed".into(), |why| format!("was not measured ({why})"));
-        return Some(said(format!("unknown: the present value, {}, {why}", shown(default)), None));
+        return Some(phrases(format!("unknown: the present value, {}, {why}", shown(default)), None));
     };
     let (at, at_default) = (judged.cell(Some(named))?, judged.cell(Some(reference))?);
     let value = shown(&conditions.settled[at].cell.factors.get(VALUE));
@@ -97,15 +97,18 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
             true => format!("none: the present value, {value}, is within {margin} of the best"),
             false => format!("none so far: the present value, {value}, is the recommended one"),
         };
-        return Some(said(text, id));
+        return Some(phrases(text, id));
     }
     if !judged.standing.proves {
-        return Some(said(format!("{value} instead of {}: no result before the first analysis", shown(default)), id));
+        return Some(phrases(
+            format!("{value} instead of {}: no result before the first analysis", shown(default)),
+            id,
+        ));
     }
     let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
         let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
-        return Some(said(format!("{value} instead of {}: {why}", shown(default)), id));
+        return Some(phrases(format!("{value} instead of {}: {why}", shown(default)), id));
     };
     let scale = ShareScale::of(&[gain, lower, upper]);
     let interval = scale.signed_interval(lower, upper);
@@ -116,7 +119,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         (_, true) => format!("{value} is slower than the present value, {default}: {interval}"),
         _ => format!("{value} instead of {default}: not significant ({interval})"),
     };
-    let cpu_said = match cpu {
+    let cpu_text = match cpu {
         [Some(here), Some(there)] => format!("; CPU time of a run {}", signed(here / there - 1.0)),
         _ => String::new(),
     };
@@ -127,7 +130,7 @@ fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &Gr
         upper: Some(upper),
         cpu_ns,
         default_cpu_ns,
-        ..said(format!("{how}{cpu_said}"), id)
+        ..phrases(format!("{how}{cpu_text}"), id)
     })
 }
 
@@ -136,7 +139,7 @@ pub(crate) fn signed(share: f64) -> String {
     ShareScale::of(&[share]).signed(share)
 }
 
-/// What became of what was advised: against the best that was confirmed here.
+/// The result of an earlier recommendation, compared with the best option that was confirmed here.
 fn advice(task: &ProgramTask, judged: &Judged, conditions: &Conditions) -> Vec<AdviceView> {
     let Some(advice) = &task.advice else { return Vec::new() };
     let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));

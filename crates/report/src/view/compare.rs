@@ -1,7 +1,7 @@
 //! Compares choices: groups that differ in their profile alone form a family, whose choices are lined up so
 //! that `stats` can judge each group and then all of them together.
 //!
-//! Only confirmation blocks enter. Twins, floors, artefacts and engines that move nothing never compete.
+//! Only confirmation blocks count. A/A controls, floors, artefacts and engines that move nothing never compete.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,43 +29,43 @@ pub struct Judged<'a> {
     pub candidates: Vec<usize>,
     /// The compared cells among the settled ones: its confirmed candidates, in the order of the plan.
     pub cells: Vec<usize>,
-    /// Index of its twin among the settled cells.
+    /// Index of its A/A control among the settled cells.
     pub twin: Option<usize>,
     /// Choice factors that vary among its candidates.
     pub varied: Vec<String>,
     /// The load is offered, so CPU time is compared.
     pub offered: bool,
-    /// What share of that each choice answered in all of its trials together; `None` where none is offered.
+    /// The share of that load that each option answered in all of its trials together; `None` where none is offered.
     pub answered: Vec<Option<f64>>,
     /// The confirmation blocks as `stats` takes them.
     pub input: GroupInput,
-    /// What the audit's blocks cost: a row a block, a column a choice.
+    /// The costs of the long trials: a row per block, a column per option.
     pub audit: Vec<Vec<Option<f64>>>,
     /// The verdict on it.
     pub verdict: GroupVerdict,
-    /// What it would recommend by itself.
+    /// Its recommendation.
     pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
     pub standing: Standing,
-    /// What earlier looks showed, and the present one does not.
+    /// Results of earlier analyses that the present one does not repeat.
     pub once: Once,
 }
 
-/// What earlier looks showed, and the present one does not: choices, ascending. Each look keeps its share of the error,
-/// so that both may be said; that they differ must be.
+/// Results of earlier analyses that the present one does not repeat: options, ascending. Each analysis keeps its share of the error,
+/// so that both may be reported; their difference must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Once {
-    /// Dearer than the best by more than the margin.
+    /// Slower than the best by more than the margin.
     pub avoided: Vec<usize>,
     /// Named, and within the margin of the best.
     pub proven: Vec<usize>,
 }
 
-/// Blocks from which the spread of what is the same twice is told: of two the interval holds everything.
+/// Fewer blocks show no spread of an A/A control: the interval of two blocks is very wide.
 const TWIN_BLOCKS_MIN: usize = 3;
 
 impl Judged<'_> {
-    /// How far the same choice may be from itself, as a share; `None` without a twin, or with too few blocks to tell.
+    /// How much the same option measured twice may differ, as a share; `None` without a control, or with too few blocks.
     pub fn twin_reach(&self) -> Option<f64> {
         let twin = self.verdict.twin.filter(|twin| twin.blocks >= TWIN_BLOCKS_MIN)?;
         Some(twin.reach.exp_m1()).filter(|reach| reach.is_finite())
@@ -81,13 +81,13 @@ impl Judged<'_> {
         self.cells.get(choice?).copied()
     }
 
-    /// Whether anything was confirmed and stands in the comparison.
+    /// Whether any option was confirmed and is in the comparison.
     pub fn is_confirmed(&self) -> bool {
         !self.verdict.present.is_empty()
     }
 }
 
-/// What the comparison looks at.
+/// The input of the comparison.
 pub struct Scene<'a> {
     /// Every cell with its trials.
     pub settled: &'a [Settled<'a>],
@@ -146,7 +146,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &Scene) -> Judged<'a> 
     let least = least(&harms.iter().collect::<Vec<_>>());
     for (choice, own) in harms.iter().enumerate() {
         let harmed = !beyond(own, &least).is_empty();
-        // What it costs says nothing for an option that harms its users or leaves undone what others do.
+        // The cost of an option that harms its users, or leaves a load to others, is no result.
         input.cells[choice].unfit |= harmed || behind(&answered, choice).is_some();
     }
     let method = &Method { level: standing.level, ..*method };
@@ -205,12 +205,12 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &Standing, method: &Me
 /// Choices that have more than one level among the cells, in the order of the factor table.
 pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
     let levels: Vec<&Spec> = cells.iter().map(|&at| &settled[at].cell.factors).collect();
-    // What one program chooses may be another's condition.
+    // One program's option may be another's condition.
     varied(&levels, |levels, name| levels.role_of(name) == Role::Choice)
 }
 
 /// Factors that have more than one level among the cells of which they are counted, in the order of the factor table.
-/// Where a factor does not exist it has no level: a device beside sockets varies no socket option.
+/// Where a factor does not exist it has no level: a device compared with sockets varies no socket option.
 pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<String> {
     let varies = |name: &str| {
         let counted = levels.iter().filter(|levels| counts(levels, name)).map(|levels| levels.get(name));
@@ -223,7 +223,7 @@ pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<Str
 fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
     let (settled, blocks) = (scene.settled, scene.blocks);
     let cost = |trial: &Trial| trial.cost_ns(offered);
-    // By block, then by choice; broken blocks were repeated and say nothing.
+    // By block, then by choice; broken blocks were repeated and do not count.
     let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
     let mut note = |at: usize, put: &dyn Fn(&mut BlockInput, Option<f64>)| {
         for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {

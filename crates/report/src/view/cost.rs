@@ -67,7 +67,7 @@ pub const ERROR_MAX: f64 = 0.25;
 /// A line through fewer sizes describes the short reads of one of them, not the cost of a size.
 const SIZES_MIN: usize = 3;
 
-/// And where a curve breaks cannot be told from fewer: what short calls moved in between was not asked for, so it is no size
+/// Fewer sizes do not show where a curve breaks: short calls moved sizes in between that were not asked for, so those are no sizes
 /// that was tried. As many as the search wants of different sizes that calls moved.
 const SIZES_OF_BREAK: usize = 6;
 

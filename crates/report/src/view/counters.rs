@@ -1,7 +1,7 @@
-//! What was counted in the trials behind an estimate, summed, and the CPU time that it took.
+//! The counts of the trials behind an estimate, summed, and their CPU time.
 //!
 //! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
-//! long ones. What no trial recorded stays `None`.
+//! long ones. A count that no trial recorded stays `None`.
 
 use bytegauge_model::{EndReport, EndRole, Spec, Trial, Workload};
 use bytegauge_stats::quantile::median;
@@ -79,7 +79,7 @@ impl EndSums {
     }
 }
 
-/// Time that so many threads of an end waited for a CPU, summed over its reports, ns; `None` if any lacks it. At most what their
+/// Time that `threads` threads of an end waited for a CPU, summed over its reports, ns; `None` if any lacks it. At most what their
 /// CPU time leaves of a window: the kernel counts a wait when it is over, so one that began before a short window is
 /// counted with it as a whole.
 pub fn queued_ns<'a>(reports: impl Iterator<Item = &'a EndReport>, threads: u64) -> Option<u64> {
@@ -108,7 +108,7 @@ pub fn sink_sums(trials: &[&Trial]) -> Option<EndSums> {
 /// Counts everything in the trials behind an estimate.
 pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
-    // An import may lack an end's report or single counts of it: zero calls are calls that nobody counted.
+    // An import may lack an end's report or single counts of it: zero calls are calls that no end counted.
     // A ring reads and writes nothing: its counts are its own.
     let moves = trials.iter().all(|trial| trial.ring().is_none());
     // And an end of calls counts those, not what it read and wrote for them.
@@ -154,7 +154,7 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
 const APART: f64 = 0.25;
 
 /// Whether both ends of a stream saw its bytes pass at one rate, each within its own window: only then is the CPU time of one for
-/// a byte, beside that of the other, what the stream costs. Of datagrams fewer arrive than were sent.
+/// a byte, together with that of the other end the cost of the stream. Fewer datagrams arrive than were sent.
 pub fn windows_agree(levels: &Spec, trials: &[&Trial]) -> bool {
     let lossy = levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     let rate = |end: Option<EndSums>| end.and_then(|end| ratio(end.bytes, end.window_ns)).filter(|rate| *rate > 0.0);
@@ -173,11 +173,11 @@ pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> Cp
     let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(1).total_s_per_gib).filter(|_| agree);
     let view = |end: EndSums, threads: u64| {
         let view = end.cpu_view(threads);
-        let told = |value: Option<f64>| value.filter(|_| agree);
+        let reported = |value: Option<f64>| value.filter(|_| agree);
         EndCpu {
-            user_s_per_gib: told(view.user_s_per_gib),
-            system_s_per_gib: told(view.system_s_per_gib),
-            total_s_per_gib: told(view.total_s_per_gib),
+            user_s_per_gib: reported(view.user_s_per_gib),
+            system_s_per_gib: reported(view.system_s_per_gib),
+            total_s_per_gib: reported(view.total_s_per_gib),
             ..view
         }
     };
@@ -244,7 +244,7 @@ impl Machine {
     }
 }
 
-/// What the writers' `TCP_INFO` said, over flows and trials.
+/// The writers' `TCP_INFO`, over flows and trials.
 #[derive(Default)]
 struct Tcp {
     retransmits: Option<u64>,

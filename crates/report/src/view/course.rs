@@ -8,7 +8,7 @@ use bytegauge_stats::quantile::median;
 use super::document::{CourseCell, CourseView};
 use super::settled::{Blocks, Settled};
 
-/// More points than this a picture does not tell apart.
+/// A picture does not show more points than this.
 const POINTS_MAX: usize = 120;
 
 /// The course of some cells of one group; `None` where none of them was confirmed. A block that broke off is left out, as

@@ -1,6 +1,6 @@
-//! What became of a cell's datagrams: how many came, in how many packets, and where the others died.
+//! The datagrams of a cell: how many arrived, in how many packets, and where the others were lost.
 //!
-//! Sums over the trials behind the estimate, of the flows' whole lives: what is lost in a warm-up is lost too.
+//! Sums over the trials behind the estimate, of the flows' whole lives: losses in a warm-up count too.
 
 use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Side, Spec, Trial, UdpUse};
 
@@ -58,7 +58,7 @@ fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<
     ratio(datagrams, calls)
 }
 
-/// What the kernel counted of UDP meanwhile, whoever spoke it.
+/// The kernel's counts of UDP meanwhile, of all programs.
 pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpUse> {
     let counted = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp);
     counted.reduce(|one, other| one.plus(&other))

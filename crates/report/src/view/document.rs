@@ -1,10 +1,10 @@
 //! The settled numbers of one session: the shape that every renderer prints and that JSON publishes.
 //!
-//! Field names are the keys of `schema/report.schema.json`. What is not known is `None` (JSON `null`),
-//! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units stand last in
+//! Field names are the keys of `schema/report.schema.json`. An unknown value is `None` (JSON `null`),
+//! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units come last in
 //! the name. Holds no logic beyond looking a thing up.
 //!
-//! Long because it is one document; what calls, datagrams and rings add stands in files of its own.
+//! Long because it is one document; calls, datagrams and rings have files of their own.
 
 mod audit;
 mod between;
@@ -12,6 +12,7 @@ mod call;
 mod check;
 mod course;
 mod datagram;
+pub(crate) mod difference;
 mod harm;
 mod lever;
 mod link;
@@ -39,6 +40,7 @@ pub use call::{
 pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
+pub use difference::Difference;
 pub use harm::{HarmKind, HarmView};
 pub use lever::LeverView;
 pub use link::LinkView;
@@ -56,7 +58,7 @@ pub const SCHEMA_VERSION: u32 = 3;
 /// Levels by factor name, every factor of the table present, `null` where it does not apply.
 pub type Factors = BTreeMap<String, Value>;
 
-/// Everything that is said about one session.
+/// The whole report of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct View {
     /// Rises when a key changes its meaning or goes away.
@@ -64,7 +66,7 @@ pub struct View {
     pub schema_version: u32,
     /// The session's number in its store.
     pub session: SessionId,
-    /// How the session stands.
+    /// The state of the session.
     pub status: SessionStatus,
     /// When it began, RFC 3339, UTC.
     #[schemars(extend("format" = "date-time"))]
@@ -75,49 +77,49 @@ pub struct View {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged_ns: Option<u64>,
     /// Length of the intervals in which long trials were asked for, nanoseconds: a group that then has no `over_time` has no
-    /// trial that was kept and is longer; absent where nobody asked.
+    /// trial that was kept and is longer; absent without such a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<u64>,
     /// Version of bytegauge that measured it.
     pub version: String,
     /// Seed of the design and of the statistics.
     pub seed: u64,
-    /// What was run.
+    /// The plan.
     pub plan: PlanView,
     /// Where it was run.
     pub environment: EnvironmentView,
-    /// What was run, how long it took, and on which machine.
+    /// The plan, its duration, and the machine.
     pub heading: String,
     /// The tests with their options, in the order of the plan.
     pub tests: Vec<Test>,
-    /// What decides how to read the results, the most serious first.
+    /// Facts that decide how to read the results, the most serious first.
     pub findings: Vec<Finding>,
-    /// The results in a few lines: what to use, what has the largest effect, what limits it, and what weakens it.
+    /// The results in a few lines: the options to use, the largest effect, the bottleneck, and caveats.
     pub summary: Vec<SummaryLine>,
-    /// What to do next, the most useful first.
+    /// The next steps, the most useful first.
     pub next: Vec<NextStep>,
-    /// What long trials show of all choices together; `null` where none was audited.
+    /// The results of long trials for all options together; `null` without any.
     pub audit: Option<AuditSummary>,
     /// Settings with a larger effect than the compared options, the largest first; `findings` has them.
     #[serde(skip)]
     pub levers: Vec<LeverView>,
-    /// Of a program of the user's: what it gains; absent where none was checked.
+    /// The gain of a program of the user; absent where none was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckView>,
-    /// Of two that are compared with each other: whether the second is worse; absent elsewhere.
+    /// The comparison of two subjects: whether the second is worse; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versus: Option<VersusView>,
-    /// What the harness itself costs.
+    /// The cost of the harness itself.
     pub floor: FloorView,
     /// Every cell, in the order of the plan.
     pub cells: Vec<CellView>,
     /// Every group, in the order of the plan.
     pub groups: Vec<GroupView>,
-    /// What the plan collapsed, the import could not read, and the analysis noticed.
+    /// Omissions of the plan, unreadable parts of an import, and observations of the analysis.
     pub notes: Vec<String>,
 }
 
-/// What was run.
+/// The plan.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PlanView {
     /// The plan's name.
@@ -140,7 +142,7 @@ pub struct PlanView {
     pub audit_share: Option<f64>,
     /// A load that was offered counts as answered from this share of it on.
     pub answered_share: f64,
-    /// `threads` or `processes`: what the ends were; `null` where that is not known.
+    /// The kind of the ends, `threads` or `processes`; `null` where that is not known.
     pub ends: Option<String>,
     /// The words that it was asked by, without the name of the program and of the store; absent where they are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,7 +153,7 @@ pub struct PlanView {
     pub factors: Vec<FactorView>,
 }
 
-/// What a factor is, for people and for whoever draws it.
+/// A factor, for people and for programs that draw it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FactorView {
     /// Its key in every `factors`.
@@ -160,23 +162,23 @@ pub struct FactorView {
     pub heading: &'static str,
     /// A line about it.
     pub summary: &'static str,
-    /// `choice`: you may set it. `condition`: life imposes it.
+    /// `choice`: you may set it. `condition`: the environment sets it.
     pub role: Role,
-    /// What its numbers count: `bytes`, `ns`, `bytes/s`, `calls/s`; `null` for plain counts and names.
+    /// The unit of its numbers: `bytes`, `ns`, `bytes/s`, `calls/s`; `null` for plain counts and names.
     #[schemars(extend("enum" = ["bytes", "ns", "bytes/s", "calls/s", null]))]
     pub unit: Option<&'static str>,
-    /// What the names are that its levels have in this session, where they are known.
+    /// The meanings of the named levels in this session, where they are known.
     pub names: BTreeMap<&'static str, &'static str>,
 }
 
-/// The machine and what went on beside the measurement.
+/// The machine, and its other load during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EnvironmentView {
     /// A (calm) to D (much was taken from the session), a description that decides nothing; `null` when nothing is
     /// known about the machine.
     #[schemars(extend("enum" = ['A', 'B', 'C', 'D', null]))]
     pub grade: Option<char>,
-    /// What the grade rests on.
+    /// The reasons of the grade.
     pub reasons: Vec<String>,
     /// Share of CPU time that the hypervisor gave to others, mean over the blocks.
     pub steal_share: Option<f64>,
@@ -186,7 +188,7 @@ pub struct EnvironmentView {
     pub foreign_cpus: Option<f64>,
     /// Time that the control group kept the session from running, µs.
     pub throttled_us: Option<u64>,
-    /// The largest reach of the groups' twins, as a share.
+    /// The largest difference that an A/A control of a group may have, as a share.
     pub twin_reach: Option<f64>,
     /// Facts about the machine as they were read before the first trial.
     #[serde(flatten)]
@@ -214,7 +216,7 @@ impl EnvironmentView {
 /// A median with a sign interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
-    /// What is estimated.
+    /// The estimated quantity.
     pub metric: &'static str,
     /// Its base unit.
     pub unit: &'static str,
@@ -235,7 +237,7 @@ pub struct CellView {
     pub group: GroupId,
     /// Candidate, twin, floor or artefact.
     pub kind: CellKind,
-    /// The cell that a twin repeats.
+    /// The cell that an A/A control repeats.
     pub twin_of: Option<CellId>,
     /// The levels that vary in the session, for people: `read 32 KiB, write 256 KiB`.
     pub label: String,
@@ -249,7 +251,7 @@ pub struct CellView {
     pub outcome: &'static str,
     /// Why it was not measured, or left its group.
     pub reason: Option<String>,
-    /// Measured trials behind the estimate: of confirmation, or all of screening where `stage` says so.
+    /// Measured trials behind the estimate: of confirmation, or all of screening where `stage` shows so.
     pub trials: usize,
     /// How many of them the hypervisor took CPU time from.
     pub stolen_trials: usize,
@@ -267,7 +269,7 @@ pub struct CellView {
     /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
     /// ring.
     pub estimate: Estimate,
-    /// All bytes, calls or completions over all time: what a user pays.
+    /// All bytes, calls or completions over all time.
     pub total_rate: Option<f64>,
     /// Mean of the trials' rates, as others publish it.
     pub mean: Option<f64>,
@@ -275,13 +277,13 @@ pub struct CellView {
     pub sd: Option<f64>,
     /// Other estimates by name.
     pub more: BTreeMap<&'static str, Estimate>,
-    /// What was counted, summed over the trials behind the estimate.
+    /// Counts, summed over the trials behind the estimate.
     pub counters: Counters,
     /// CPU time of each end and of the machine.
     pub cpu: CpuView,
-    /// What limits the cell.
+    /// The limit of the cell.
     pub limit: LimitView,
-    /// Memory that the cell takes, bytes: what the recommendation keeps small.
+    /// Memory that the cell takes, bytes; the recommendation prefers small ones.
     pub footprint: Option<u64>,
     /// Simultaneous upper bound of its cost above the best confirmed, as a share.
     pub above_best_upper: Option<f64>,
@@ -291,30 +293,30 @@ pub struct CellView {
     pub modes: Option<ModesView>,
     /// Trials far from the others. Never dropped.
     pub outliers: Outliers,
-    /// What the calls were like; absent in a stream.
+    /// Results of calls; absent in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallView>,
-    /// What became of datagrams; absent where there were none.
+    /// Counts of datagrams; absent where there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramView>,
-    /// What the ring counted; absent where there is a path.
+    /// Counts of the ring; absent where there is a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring: Option<RingView>,
-    /// What is known of a program that was the relay; absent where it is ours, or there is none.
+    /// The program that was the relay; absent for a relay of bytegauge, or without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relay_program: Option<RelayProgramView>,
 }
 
-/// A program of somebody else's that was the relay.
+/// An external program that was the relay.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RelayProgramView {
-    /// What it says of its version.
+    /// Its version, as it reports it.
     pub version: Option<String>,
     /// The most processes that were still there after it had left, and were ended.
     pub left_behind: u64,
     /// Whether it had to be killed in any trial.
     pub stopped_by_force: bool,
-    /// Whose CPU time is its own, and how it was read; absent in sessions of older versions.
+    /// The processes whose CPU time counts as its own, and how it was read; absent in sessions of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged: Option<String>,
 }
@@ -324,7 +326,7 @@ pub struct RelayProgramView {
 pub struct ModesView {
     /// Hartigan's dip test against one mode.
     pub dip_p: Option<f64>,
-    /// Whether the total rate lies outside the interval of the median.
+    /// Whether the total rate is outside the interval of the median.
     pub total_rate_disagrees: bool,
     /// The heaps, slowest first.
     pub modes: Vec<ModeView>,
@@ -344,13 +346,13 @@ pub struct ModeView {
 pub struct Outliers {
     /// How many.
     pub count: usize,
-    /// How many of them lie in a block with more than 1 % steal.
+    /// How many of them are in a block with more than 1 % steal.
     pub with_steal: usize,
     /// How many of them had more involuntary switches than any trial that is not one.
     pub with_preemption: usize,
 }
 
-/// What was counted in the trials behind the estimate.
+/// Counts of the trials behind the estimate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Counters {
     /// Bytes at the sink.
@@ -412,12 +414,12 @@ pub struct Counters {
 pub struct OptionView {
     /// The level of the factor; `null` where no factor sets it.
     pub requested: Value,
-    /// What the writing end's kernel side reports.
+    /// The value that the kernel reports at the writing end.
     pub source: Value,
-    /// What the reading end's kernel side reports.
+    /// The value that the kernel reports at the reading end.
     pub sink: Value,
-    /// Whether the request is in force at every end that made it, doubled where the kernel doubles; absent where nobody
-    /// asked, or nobody could tell.
+    /// Whether the request is in force at every end that made it, doubled where the kernel doubles; absent without a
+    /// request, or where it is not known.
     pub as_asked: Option<bool>,
 }
 
@@ -445,7 +447,7 @@ pub struct CpuView {
     pub ends_s_per_gib: Option<f64>,
     /// All CPUs of the machine, seconds per GiB; absent below 1 s of observation (ticks are 10 ms).
     pub machine_busy_s_per_gib: Option<f64>,
-    /// What the machine did beyond the two ends, seconds per GiB. May fall below 0 by the ticks.
+    /// CPU time of the machine beyond the two ends, seconds per GiB. May fall below 0 by the ticks.
     pub unattributed_s_per_gib: Option<f64>,
     /// Soft interrupts of the machine, in CPUs.
     pub softirq_cpus: Option<f64>,
@@ -470,7 +472,7 @@ pub struct EndCpu {
     pub utilisation: Option<f64>,
 }
 
-/// What limits a cell.
+/// The limit of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LimitView {
     /// The limit; `unknown` where no number proves one.
@@ -478,7 +480,7 @@ pub struct LimitView {
     pub name: &'static str,
     /// The evidence in a sentence.
     pub sentence: String,
-    /// The same where there is little room: without how single trials stand to it, and whose rate its shares are of.
+    /// The same in short: without the counts of single trials, and without the owner of its rates.
     pub brief: String,
     /// The numbers that the sentence rests on.
     pub evidence: BTreeMap<&'static str, f64>,
@@ -487,21 +489,21 @@ pub struct LimitView {
     pub doubt: Option<LimitDoubt>,
 }
 
-/// What the single trials of a cell say of its limit.
+/// The limits that the single trials of a cell show.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LimitDoubt {
     /// Trials.
     pub trials: usize,
     /// Those that show the limit by themselves.
     pub agree: usize,
-    /// What most of the others show.
+    /// The limit that most of the others show.
     #[schemars(schema_with = "schema::limit")]
     pub other: &'static str,
     /// How many do.
     pub show_other: usize,
 }
 
-/// What the harness itself costs, from the null engine in the same blocks.
+/// The cost of the harness itself, from the null engine in the same blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FloorView {
     /// Nanoseconds a call of the null engine takes, median over its trials; null where that is more than a real call takes.
@@ -530,17 +532,17 @@ pub struct GroupView {
     pub varied: Vec<String>,
     /// Its reader does nothing with the bytes: no recommendation rests on it alone.
     pub throws_away: bool,
-    /// What is compared: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load; of calls `ns_per_call` or
+    /// The compared quantity: `ns_per_byte`, or `cpu_ns_per_byte` under an offered load; for calls `ns_per_call` or
     /// `cpu_ns_per_call`, the server's.
     pub cost: &'static str,
-    /// How far the cell that was measured twice and its twin may be apart at this many blocks: the larger absolute end of the interval of
-    /// their difference, as a share; `null` without a twin, and below three blocks, which tell nothing of it.
+    /// How much the A/A control may differ from its cell with this number of blocks: the larger absolute end of the interval of
+    /// their difference, as a share; `null` without a control, and below three blocks.
     pub twin_reach: Option<f64>,
     /// The cell that was measured twice in every block: the one that led the screening.
     pub twin: Option<TwinView>,
     /// Confirmation blocks.
     pub blocks: BlocksView,
-    /// Where the group stands between its looks; `null` where the session's one number of blocks was fixed beforehand.
+    /// The state of the group between its analyses; `null` where the number of blocks was fixed beforehand.
     pub look: Option<LookView>,
     /// How old connections were when a trial's window opened and closed, nanoseconds; `null` where there are none.
     pub age_ns: Option<(u64, u64)>,
@@ -556,29 +558,29 @@ pub struct GroupView {
     pub undecided: Vec<CellId>,
     /// Confirmed trials so far slower than their block that they count three robust spreads, not more.
     pub limited_trials: usize,
-    /// Cells for which typical trials speak and of which nothing is proven, because plain means, in which slow trials
-    /// count in full, speak against them.
+    /// Cells that typical trials favour without a significant result, because plain means, in which slow trials
+    /// count in full, contradict them.
     pub spoken_against: Vec<CellId>,
-    /// What trials far longer than those of the confirmation say of the choice; `null` where it was not audited.
+    /// The results of trials far longer than those of the confirmation; `null` without any.
     pub audit: Option<AuditView>,
-    /// What to use.
+    /// The recommendation.
     pub recommendation: GroupRecommendation,
-    /// Levels shown to be dearer than the best, or than the recommended one, by more than the margin.
+    /// Levels that the screening found slower than the recommended one by significantly more than the margin.
     pub avoid: Vec<AvoidView>,
-    /// Cells that an earlier look showed to be dearer than the best by more than the margin, and the present one does not.
+    /// Cells that an earlier look showed to be slower than the best by more than the margin, and the present one does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub once_avoided: Vec<CellId>,
     /// Cells that an earlier look named and proved to be within the margin, and the present one does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub once_proven: Vec<CellId>,
     /// Whether the hypervisor took CPU time from some cells more than from others; `null` where it took none that
-    /// could tell.
+    /// shows it.
     pub stolen: Option<StolenView>,
-    /// What a call and a byte cost.
+    /// The cost of a call and of a byte.
     pub cost_model: CostModel,
     /// The confirmed trials in the order of measurement; `null` where there are none.
     pub course: Option<CourseView>,
-    /// How the last long trial of its choice went over time; absent where nobody asked, or none was long.
+    /// The last long trial of its option over time; absent without a request, or without a long trial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTimeView>,
     /// The emulated link between its ends; absent where there was none.
@@ -599,7 +601,7 @@ pub struct TwinView {
     pub cell: CellId,
     /// Its second id.
     pub twin: CellId,
-    /// Mean of the twin's cost above the cell's, as a share.
+    /// Mean difference of the control's cost from the cell's, as a share.
     pub difference: Option<f64>,
     /// Standard deviation of that from block to block, as a share.
     pub spread: Option<f64>,
@@ -609,7 +611,7 @@ pub struct TwinView {
     pub upper: Option<f64>,
     /// The two differ by more than chance allows: nothing in the group is proven.
     pub alarm: bool,
-    /// Upper bound of the recommended cell's cost above the best with the twin in the place of the cell that it
+    /// Upper bound of the recommended cell's cost above the best with the A/A control in the place of the cell that it
     /// repeats, as a share; `null` where nothing is proven.
     pub exchanged_bound: Option<f64>,
     /// Blocks behind it, after merging.
@@ -627,10 +629,10 @@ pub struct BlocksView {
     pub mean_ns: Option<u64>,
 }
 
-/// Where a group stands between the looks that were declared beforehand.
+/// The state of a group between the analyses that were declared beforehand.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LookView {
-    /// Looks that were completed; what is said rests on the last of them. 0: nothing is proven yet.
+    /// Completed analyses; the results rest on the last of them. 0: there is no result yet.
     pub done: usize,
     /// Whether the first of them ended with fewer blocks than were fixed: time was over, or no cell was left.
     #[serde(skip)]
@@ -653,31 +655,25 @@ pub struct LookView {
     pub last_blocks: usize,
 }
 
-/// A level to avoid: beside the best by the confirmation, or beside another level in the median column of the screening.
+/// A level to avoid: its median cost in the columns of the screening, compared with that of another level.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AvoidView {
     /// The factor.
     pub factor: String,
     /// The level to avoid.
     pub level: Value,
-    /// The level that it was compared with: the recommended cell's; `null` where it is the best of those confirmed,
-    /// whichever that is.
+    /// The level that it was compared with: that of the recommended cell.
     pub against: Value,
-    /// How much dearer it is at least, as a share; all levels of a group hold together at the session's level.
-    pub dearer_lower: f64,
-    /// How much dearer it is at most.
-    pub dearer_upper: Option<f64>,
+    /// How much slower it is at least, as a share; all levels of a group hold together at the session's level.
+    pub slower_lower: f64,
+    /// How much slower it is at most.
+    pub slower_upper: Option<f64>,
     /// Columns times blocks behind it.
     pub pairs: usize,
     /// How old the connections were when the window of a trial opened and when it closed, nanoseconds, where the screening
     /// shows it and they were of another age than those that were confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_ns: Option<(u64, u64)>,
-    /// The other choices of the cells with this level that were confirmed, where not all of them were: it holds for those
-    /// alone. Absent where it holds for the level.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<schema::FactorLevels>")]
-    pub with: Vec<Factors>,
 }
 
 /// How often the hypervisor took CPU time during the trials of the confirmed cells.
@@ -702,7 +698,7 @@ pub struct StolenView {
 pub struct StalledView {
     /// How many.
     pub trials: usize,
-    /// Of so many of the cell in confirmation; a twin's count with those of its cell.
+    /// Number of the cell's trials in confirmation; those of its A/A control are included.
     pub of: usize,
 }
 
@@ -717,7 +713,7 @@ pub struct SerialView {
     pub independent: bool,
 }
 
-/// What to use in one group.
+/// The recommendation of one group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct GroupRecommendation {
     /// The cell: the cheapest that is proven, else the one with the least bound; `null` when nothing can be compared.
@@ -726,23 +722,23 @@ pub struct GroupRecommendation {
     pub proven: bool,
     /// The margin, as a share.
     pub margin: f64,
-    /// So much dearer than the best confirmed is the cell at most, at the session's level, proven or not; as a share.
+    /// The cell is at most this much slower than the best confirmed one, at the session's level; as a share.
     /// `null` where nothing could be judged.
     pub bound: Option<f64>,
-    /// Whether the claim holds with the twin in the place of the cell that it repeats; `null` where nothing is proven.
+    /// Whether the result holds with the A/A control in the place of the cell that it repeats; `null` without a result.
     pub survives_exchange: Option<bool>,
     /// The confirmed cell that came out best by its estimate, which proves nothing.
     pub best: Option<CellId>,
     /// Blocks of the judgements that are left; `null` where none is, and where no number of blocks would settle it.
     pub more_blocks: Option<u64>,
-    /// What `bound` likely is after them, as a share: it falls with the root of the blocks. A forecast, and no promise.
+    /// The likely `bound` after them, as a share: it falls with the root of the blocks. A forecast.
     pub likely_bound: Option<f64>,
 }
 
-/// What a call and a byte cost, by regression over all trials. Descriptive.
+/// The cost of a call and of a byte, by regression over all trials. Descriptive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CostModel {
-    /// The reading end, whose numbers stand here as well.
+    /// The reading end, whose numbers are repeated here.
     #[serde(flatten)]
     pub main: Slice,
     /// The reading end, along the cells that differ from the recommended one in the read size alone.
@@ -763,7 +759,7 @@ pub struct Linear {
 /// One end's cost per call against the bytes that a call really moved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Slice {
-    /// What is counted: `on_cpu_ns_per_call`, or `wall_ns_per_call` for one-ended sources and where CPU time is
+    /// The counted quantity: `on_cpu_ns_per_call`, or `wall_ns_per_call` for one-ended sources and where CPU time is
     /// not known.
     #[schemars(extend("enum" = ["on_cpu_ns_per_call", "wall_ns_per_call", null]))]
     pub metric: Option<&'static str>,
@@ -779,7 +775,7 @@ pub struct Slice {
     pub per_call_ns: Option<f64>,
     /// The pieces of that curve, ascending.
     pub segments: Vec<SegmentView>,
-    /// Typical relative error of the curve; from 0.25 on nothing of the curve is told.
+    /// Typical relative error of the curve; from 0.25 on the curve is left out.
     pub relative_error: Option<f64>,
     /// Sizes where the slope changes, by a bootstrap likelihood-ratio test.
     pub breaks: Vec<BreakView>,
@@ -795,7 +791,7 @@ pub struct Slice {
     pub residuals: Option<Vec<ResidualView>>,
     /// The same of each size together, ascending; empty without a curve.
     pub off_curve: Vec<OffCurve>,
-    /// What may explain that.
+    /// Possible explanations.
     pub residual_correlation: ResidualCorrelation,
 }
 
@@ -806,7 +802,7 @@ pub struct ResidualView {
     pub cell: CellId,
     /// Its block.
     pub block: u64,
-    /// What a call of it moved on average, bytes.
+    /// Mean bytes of its calls.
     pub bytes_per_call: f64,
     /// ln(measured / fitted) time a call.
     pub ln: f64,
@@ -819,11 +815,11 @@ pub struct OffCurve {
     pub cell: CellId,
     /// The size that was asked for, bytes.
     pub asked_bytes: u64,
-    /// What a call of theirs moved, the median of the trials, bytes.
+    /// Mean bytes of their calls, the median of the trials.
     pub bytes_per_call: f64,
     /// Mean of ln(measured / fitted) time a call.
     pub ln: f64,
-    /// Whether more than chance lies between them and the curve: Student's interval of the mean leaves 0 out, at the session's
+    /// Whether they differ from the curve by more than chance: Student's interval of the mean leaves 0 out, at the session's
     /// level for all sizes together (Bonferroni). A curve that misses one of its sizes has the wrong shape.
     pub is_off: bool,
 }

@@ -27,7 +27,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
         turbo_known: fact(machine, "turbo").is_some(),
     });
     // Imported trials have no machine, so a grade would have no basis.
-    let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && data.blocks_say_nothing();
+    let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && data.blocks_have_no_facts();
     let reasons = match unknown {
         true => vec!["imported: nothing is known about the machine".to_owned()],
         false => judged.reasons.iter().map(ToString::to_string).collect(),
@@ -45,7 +45,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
 }
 
 impl SessionData {
-    fn blocks_say_nothing(&self) -> bool {
+    fn blocks_have_no_facts(&self) -> bool {
         self.blocks
             .iter()
             .all(|block| block.surroundings.steal_share.is_none() && block.surroundings.foreign_cpus.is_none())

@@ -1,6 +1,6 @@
 //! One number for a set of trials: the median with its sign interval, and what may spoil it.
 //!
-//! Intervals stand only where trials confirm; of screening trials the median is descriptive.
+//! Only confirmation trials have intervals; the median of screening trials is descriptive.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const PRINTED: Metric = Metric { name: "printed", unit: "printed", of: Trial::ra
 /// One event more than were counted, so that a run without any has a rate.
 const EVENTS: Metric = Metric { name: "events", unit: "runs/M events", of: Trial::rate };
 
-/// Of programs of the user's.
+/// Estimates of programs of the user.
 const MORE_OF_CHECKS: &[Metric] = &[
     Metric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
     Metric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
@@ -37,7 +37,7 @@ const MORE_OF_CHECKS: &[Metric] = &[
     Metric { name: "events_per_run", unit: "events", of: |trial| trial.task()?.events.map(|events| events as f64) },
 ];
 
-/// Of rings. What was submitted stands beside what was completed: of a loop that takes no completion it is all.
+/// Estimates of rings. A loop that takes no completions has submissions only.
 const MORE_OF_RINGS: &[Metric] = &[
     Metric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
     Metric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
@@ -104,7 +104,7 @@ pub const RELAY_COPIED: &str = "relay_copied_share";
 /// Share of a writer's sends that asked for no copy and were copied.
 pub const WRITER_COPIED: &str = "writer_copied_share";
 
-/// Of relays, as a stream has them, both, and calls.
+/// Estimates of relays of streams, of both directions, and of calls.
 const OF_RELAYS: &[Metric; 8] = &[
     Metric {
         name: "relay_cpu_s_per_gib",
@@ -128,7 +128,7 @@ const OF_RELAYS: &[Metric; 8] = &[
     Metric { name: RELAY_SWITCHES[1], unit: "context switches/call", of: relay_switches },
 ];
 
-/// System calls that a relay of ours made, for a MiB of a stream or for a call.
+/// System calls of bytegauge's own relays, for a MiB of a stream or for a call.
 pub const RELAY_SYSTEM_CALLS: [&str; 2] = ["relay_system_calls_per_mib", "relay_system_calls_per_call"];
 /// Times that its threads left their CPUs, willing or not, in the same way.
 pub const RELAY_SWITCHES: [&str; 2] = ["relay_switches_per_mib", "relay_switches_per_call"];
@@ -148,7 +148,7 @@ fn relay_switches(trial: &Trial) -> Option<f64> {
     relay_per_unit(trial, relay.voluntary_switches.saturating_add(relay.involuntary_switches) as f64)
 }
 
-/// What a relay counted within its window for each unit; `None` where it counted nothing, as of programs nobody does.
+/// The counts of a relay within its window for each unit; `None` without counts, as for external programs.
 fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
     let seconds = trial.end(EndRole::Relay)?.window_ns as f64 / 1e9;
     let units = trial.rate()? * seconds;
@@ -165,12 +165,12 @@ fn writer_copied_share(trial: &Trial) -> Option<f64> {
     Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
 }
 
-/// What became of datagrams at the sink.
+/// Counts of datagrams at the sink.
 fn arrived(trial: &Trial) -> Option<&DatagramReport> {
     trial.end(EndRole::Sink)?.datagrams.as_deref()
 }
 
-/// Of calls. The server's CPU time is what an answer costs; the client's is what measuring it costs.
+/// Estimates of calls. The server's CPU time is the cost of an answer; the client's is the cost of measuring it.
 const MORE_OF_CALLS: &[Metric] = &[
     Metric { name: "server_cpu_ns_per_call", unit: "ns", of: Trial::server_cpu_ns_per_call },
     Metric {
@@ -211,7 +211,7 @@ pub fn ns_per_call(end: &EndReport) -> Option<f64> {
     ns_of_threads(end, end.flows.len() as u64)
 }
 
-/// Wall time of each of so many threads per call.
+/// Wall time of each of `threads` threads per call.
 pub fn ns_of_threads(end: &EndReport, threads: u64) -> Option<f64> {
     ratio(end.window_ns, end.calls).filter(|ns| *ns > 0.0).map(|ns| ns * threads.max(1) as f64)
 }
@@ -256,7 +256,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     };
     let method = settled.cell.factors.relay().and_then(RelayChoice::method);
     let of_relay = match settled.workload() {
-        // What its process used is next to nothing of what it costs.
+        // The CPU time of its process is a small part of its cost.
         _ if method.is_some_and(|method| !method.is_charged()) => &[],
         Workload::Stream => &OF_RELAYS[..5],
         _ => &OF_RELAYS[3..],
@@ -265,8 +265,8 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let all =
         metrics.iter().chain(of_relay).chain(of_peer).map(|metric| (metric.name, estimate(metric, settled, level)));
     let agree = windows_agree(&settled.cell.factors, &settled.trials);
-    let told = |name: &str| agree || !name.ends_with("cpu_ns_per_byte");
-    let known = all.filter(|(name, estimate)| estimate.median.is_some() && told(name));
+    let reported = |name: &str| agree || !name.ends_with("cpu_ns_per_byte");
+    let known = all.filter(|(name, estimate)| estimate.median.is_some() && reported(name));
     known.chain(latency::estimates(settled, level)).collect()
 }
 

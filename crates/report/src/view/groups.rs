@@ -1,4 +1,4 @@
-//! One group: its best set, its twin, its recommendation and its cost model.
+//! One group: its best set, its A/A control, its recommendation and its cost model.
 
 use bytegauge_model::{CellId, Stage, Trial};
 use bytegauge_stats::quantile::median;
@@ -93,37 +93,37 @@ fn ratios(judged: &Judged, conditions: &Conditions) -> Vec<OptionRatio> {
     ratios
 }
 
-/// What is to be avoided; what the screening shows with the age of its connections, where confirmed ones were of another.
+/// The levels to avoid by the screening, with the age of its connections where confirmed ones had another age.
 fn avoided(judged: &Judged, conditions: &Conditions) -> Vec<AvoidView> {
     let ages = screened_age_ns(judged, conditions).zip(age_ns(judged, conditions));
     let age_ns = ages.filter(|(screened, confirmed)| are_apart(*screened, *confirmed)).map(|(screened, _)| screened);
     let mut found = avoid::avoid(judged, pivot(judged, conditions), conditions);
-    found.iter_mut().filter(|one| one.is_screened()).for_each(|one| one.age_ns = age_ns);
+    found.iter_mut().for_each(|one| one.age_ns = age_ns);
     found
 }
 
-/// What the link between its ends did, over everything that is shown of it.
+/// The counts of the link between its ends, over all trials of the group.
 fn link_of(judged: &Judged, conditions: &Conditions) -> Option<LinkView> {
     let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]);
     let trials: Vec<&Trial> = cells.flat_map(|cell| cell.trials.iter().copied()).collect();
     link::view(&judged.row.group.factors, &trials)
 }
 
-/// The course of what was compared, and of the twin.
+/// The course of the compared cells, and of the A/A control.
 fn course_of(judged: &Judged, conditions: &Conditions) -> Option<CourseView> {
     let cells = judged.cells.iter().copied().chain(judged.twin);
     let cells: Vec<_> = cells.map(|at| &conditions.settled[at]).collect();
     course::course(&cells, conditions.blocks, conditions.started_unix_ns)
 }
 
-/// What is compared.
+/// The compared quantity.
 pub fn cost_name(judged: &Judged) -> &'static str {
     judged.row.group.factors.workload().row().unit.costs[usize::from(judged.offered)]
 }
 
 fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
     let Twin { difference, spread, alarm, reach, blocks, .. } = judged.verdict.twin?;
-    let told = judged.twin_reach().is_some();
+    let reported = judged.twin_reach().is_some();
     // The reach is the far end of the interval about the difference: its half width follows.
     let half = reach - difference.abs();
     let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
@@ -132,15 +132,15 @@ fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
         twin: id(judged.twin?),
         difference: share(difference),
         spread: share(spread),
-        lower: share(difference - half).filter(|_| told),
-        upper: share(difference + half).filter(|_| told),
+        lower: share(difference - half).filter(|_| reported),
+        upper: share(difference + half).filter(|_| reported),
         alarm,
         exchanged_bound: judged.alone.cell.and_then(|cell| share(*judged.verdict.exchanged_upper.get(cell)?.as_ref()?)),
         blocks,
     })
 }
 
-/// As the harness found it; else as the trials say that they were told.
+/// The value that the harness found; else that of the trials.
 fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
     let first = || judged.candidates.iter().find_map(|&at| conditions.settled[at].trials.first());
@@ -165,7 +165,7 @@ fn screened_age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64
     age_of(cells.flat_map(|cell| cell.measured.iter().copied()).filter(|trial| trial.stage == Stage::Screen))
 }
 
-/// So much older at the end of a window, or at its beginning, is another age.
+/// Connections that are older by this factor at the end of a window, or at its beginning, have another age.
 const OLDER: [f64; 2] = [1.5, 2.0];
 
 /// Whether connections were of two ages, by when windows opened and closed.

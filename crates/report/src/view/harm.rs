@@ -90,7 +90,7 @@ pub fn least(all: &[&HarmView]) -> Least {
     std::array::from_fn(|at| of(&RULES[at]))
 }
 
-/// What an option has noticeably more of than the least that another one has.
+/// The kinds of harm of which an option has noticeably more than another one.
 pub fn beyond(own: &HarmView, least: &Least) -> Vec<HarmKind> {
     let exceeds =
         |(rule, least): &(&HarmRule, &f64)| (rule.read)(own).is_some_and(|share| share >= **least + rule.noticed);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn copied_sends_count_against_options_that_ask_for_none() {
+    fn copied_sends_count_as_harm() {
         let copied = HarmView { copied_share: Some(0.99), ..HarmView::default() };
         check(&[copied, HarmView::default()], &[&[HarmKind::CopiedSends], &[]]);
         check(&[copied, copied], &[&[], &[]]);
@@ -139,7 +139,7 @@ mod tests {
         let check = |trials: &[(u64, ObservedCalls)], expected| assert_eq!(starved(&levels, trials), expected);
         check(&[trial(vec![(4_000_000, 129), (120_000_000, 71)], 4_000_000)], Some(71.0 / 200.0));
         check(&[trial(vec![(4_000_000, 200)], 4_000_000), trial(vec![(120_000_000, 20)], 4_000_000)], Some(0.05));
-        // Calls that usually take as long as a trial tell nothing.
+        // Calls that usually take as long as a trial show nothing.
         check(&[trial(vec![(120_000_000, 71)], 90_000_000)], Some(0.0));
         check(&[], None);
         levels.set("call_rate", bytegauge_model::Level::Number(1000));

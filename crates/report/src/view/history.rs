@@ -13,10 +13,11 @@ use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::document::Difference;
+use super::document::difference::name;
 use super::estimate::throughput;
 use super::progress::compared;
 use super::settled::verifies;
-use super::versus::{longer, name};
 use super::{Settings, View, level};
 use crate::SessionData;
 use crate::outward::percent;
@@ -59,14 +60,9 @@ pub struct HistoryLine {
     pub sessions_before: usize,
     /// Sessions after that confirmed it.
     pub sessions_after: usize,
-    /// How much longer it takes after, for the same work, as a share; below 0 it took this much longer before.
-    pub longer: Option<f64>,
-    /// Lower end of its interval; `null` with too few sessions.
-    pub lower: Option<f64>,
-    /// Upper end of its interval.
-    pub upper: Option<f64>,
-    /// `worse`, `better`, `equivalent` or `open`.
-    pub verdict: &'static str,
+    /// How much longer it takes after, for the same work, with sessions as replicates, and the result.
+    #[serde(flatten)]
+    pub difference: Difference,
 }
 
 /// The measurement of a cell in a session.
@@ -183,7 +179,6 @@ fn line(
     };
     let ((before, rate_before), (after, rate_after)) = (of(was), of(is));
     let comparison: Comparison = between_sessions(&before, &after, terms);
-    let finite = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
     HistoryLine {
         label: named.label.clone(),
         unit: named.unit,
@@ -191,10 +186,7 @@ fn line(
         rate_after,
         sessions_before: before.len(),
         sessions_after: after.len(),
-        longer: finite(comparison.difference),
-        lower: finite(comparison.lower),
-        upper: finite(comparison.upper),
-        verdict: name(comparison.by_interval(terms.delta)),
+        difference: Difference::of(Some(&comparison), comparison.by_interval(terms.delta)),
     }
 }
 
@@ -203,7 +195,7 @@ const MIXED: &str = "not decided: some of the sessions compare every byte (--ver
                      in every difference; measure both with it or both without";
 
 fn overall(lines: &[HistoryLine]) -> &'static str {
-    let is = |verdict: ComparisonResult| move |line: &HistoryLine| line.verdict == name(verdict);
+    let is = |verdict: ComparisonResult| move |line: &HistoryLine| line.difference.verdict == name(verdict);
     let any = |verdict| lines.iter().any(is(verdict));
     match () {
         () if lines.is_empty() => name(ComparisonResult::Inconclusive),
@@ -225,7 +217,7 @@ fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: us
              {MIN_SESSIONS}; measure {lacking} more of what there was"
         );
     }
-    let count = |of: &str| lines.iter().filter(|line| line.verdict == of).count();
+    let count = |of: &str| lines.iter().filter(|line| line.difference.verdict == of).count();
     let of = lines.len();
     match verdict {
         "worse" => format!("worse: {} of {of} take longer by more than {within}", count("worse")),

@@ -1,12 +1,12 @@
 //! Percentiles of calls, from the histograms that clients recorded.
 //!
-//! A percentile p is said only where at least ten calls lie beyond it, n(1 − p) ≥ 10, over all trials of the cell.
+//! A percentile p is reported only where at least ten calls are beyond it, n(1 − p) ≥ 10, over all trials of the cell.
 //! The interval is a sign interval over trials: each trial's own percentile where the trial holds ten calls beyond
 //! it, else that of as many neighbouring trials together as do; an extreme of too few calls is not a percentile.
 //!
-//! Of whole calls those that a trial's window cut count for as long as they were seen ([`Lifetimes`]): a server that lets
+//! Calls that a trial's window cut count for as long as they were observed ([`Lifetimes`]): a server that lets
 //! some clients wait for longer than a trial would look quick otherwise, since it answers the others. A percentile that
-//! is longer than what trials see is not said.
+//! is longer than trials observe is left out.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use bytegauge_stats::lifetimes::{Durations, Lifetimes};
 use super::document::Estimate;
 use super::settled::Settled;
 
-/// Calls that must lie beyond a percentile.
+/// Calls that must be beyond a percentile.
 const BEYOND_MIN: f64 = 10.0;
 
-/// Fewer calls than this share that nobody saw the end of change no percentile below the last ones.
+/// Fewer calls than this share without an observed end change no percentile below the last ones.
 const OUTLASTING_MIN: f64 = 0.01;
 
 /// A part of a call: how it is read from a report, and the names of its percentiles.
@@ -87,7 +87,7 @@ impl Times {
         })
     }
 
-    /// The mean time, nanoseconds; `None` where it hangs on calls that nobody saw the end of.
+    /// The mean time, nanoseconds; `None` where it depends on calls whose end was not observed.
     pub fn mean(&self) -> Option<f64> {
         self.seen.mean()
     }
@@ -119,14 +119,14 @@ impl Times {
         self.seen.percentile(share)
     }
 
-    /// Whether enough calls lie beyond a percentile to speak of it.
+    /// Whether enough calls are beyond a percentile to report it.
     pub fn reaches(&self, share: f64) -> bool {
         // 1 - 0.9 is a little less than a tenth.
         self.calls as f64 * (1.0 - share) >= BEYOND_MIN - 1e-6
     }
 }
 
-/// The percentiles of a cell, those that may be said.
+/// The percentiles of a cell with enough calls.
 pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let reports = || settled.trials.iter().filter_map(|trial| trial.client());
     let mut all = BTreeMap::new();
@@ -148,7 +148,7 @@ pub fn outlasting(settled: &Settled) -> Option<f64> {
     (share >= OUTLASTING_MIN).then_some(share)
 }
 
-/// What a trial saw of whole calls.
+/// The whole calls of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedCalls {
     /// The median time of those that ended, nanoseconds.
@@ -159,7 +159,7 @@ pub struct ObservedCalls {
     pub left: Durations,
 }
 
-/// What a client saw of whole calls; `None` where it recorded no times.
+/// The whole calls of a client; `None` where it recorded no times.
 pub fn observed(report: &CallReport) -> Option<ObservedCalls> {
     let Lifetimes { ended, left, .. } = whole(report)?.seen;
     let half = ended.iter().map(|(_, count)| count).sum::<u64>().div_ceil(2);
@@ -180,8 +180,8 @@ fn whole(report: &CallReport) -> Option<Times> {
     Some(times)
 }
 
-/// The percentiles that may be said, each from as many pools as it can have. A median over pools weighs them alike,
-/// however many calls each holds: where clients began slowly in some trials, percentiles of different pools may stand in
+/// The percentiles with enough calls, each from as many pools as it can have. A median over pools weighs them alike,
+/// however many calls each holds: where clients began slowly in some trials, percentiles of different pools may be in
 /// the wrong order. Then all come from the pools of the highest, in each of which they are in order, and so are their
 /// medians.
 fn in_order(names: &[&'static str], trials: &[Times], confirmed: bool, level: f64) -> Vec<Estimate> {
@@ -207,13 +207,13 @@ fn estimate(name: &'static str, share: f64, trials: &[Times], confirmed: bool, l
 
 fn settle(name: &'static str, values: &[f64], confirmed: bool, level: f64) -> Option<Estimate> {
     let found = sign_interval(values, level);
-    let said = |end: Option<f64>| end.filter(|ns| confirmed && ns.is_finite());
+    let phrases = |end: Option<f64>| end.filter(|ns| confirmed && ns.is_finite());
     Some(Estimate {
         metric: name,
         unit: "ns",
         median: Some(found.median.filter(|ns| ns.is_finite())?),
-        lower: said(found.lower),
-        upper: said(found.upper),
+        lower: phrases(found.lower),
+        upper: phrases(found.upper),
     })
 }
 
@@ -256,10 +256,10 @@ mod tests {
     #[test]
     fn a_percentile_needs_ten_calls_beyond_it() {
         let trials = |calls: u64| vec![times(1..=calls)];
-        let said = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).is_some();
-        assert!(said(0.5, &trials(20)) && !said(0.5, &trials(19)));
-        assert!(said(0.99, &trials(1000)) && !said(0.99, &trials(999)));
-        assert!(said(0.999, &vec![times(1..=1000); 10]) && !said(0.999, &vec![times(1..=1000); 9]));
+        let phrases = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).is_some();
+        assert!(phrases(0.5, &trials(20)) && !phrases(0.5, &trials(19)));
+        assert!(phrases(0.99, &trials(1000)) && !phrases(0.99, &trials(999)));
+        assert!(phrases(0.999, &vec![times(1..=1000); 10]) && !phrases(0.999, &vec![times(1..=1000); 9]));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_stand_on_six_pools() {
+    fn intervals_need_six_pools() {
         let trials: Vec<Times> = (0..8).map(|n| times((1..=1000).map(|ns| ns + n))).collect();
         let p99 = estimate("x", 0.99, &trials, true, 0.95).unwrap();
         assert!(p99.lower.is_some() && p99.upper.is_some());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_stand_in_order() {
+    fn percentiles_are_in_order() {
         // Most trials complete a few slow calls, one completes many quick ones.
         let slow = || times((0..30).map(|n| 15_000 + n));
         let trials: Vec<Times> = (0..5).map(|_| slow()).chain([times((0..40_000).map(|n| 100 + n / 100))]).collect();
@@ -294,17 +294,17 @@ mod tests {
 
     #[test]
     fn calls_that_outlast_a_trial_count() {
-        // Of a thousand clients half are answered again and again, the others never.
+        // Half of a thousand clients are answered again and again, the others never.
         let mut trial = times(vec![1_000; 2_000]);
         trial.seen.left = durations(&encoded(&[900_000; 3_000])).unwrap();
-        let said = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).map(|found| found.median);
-        assert_eq!(said(0.3, &vec![trial.clone(); 6]), Some(Some(1_000.0)));
-        assert_eq!(said(0.5, &vec![trial.clone(); 6]), None, "longer than what was seen");
+        let phrases = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).map(|found| found.median);
+        assert_eq!(phrases(0.3, &vec![trial.clone(); 6]), Some(Some(1_000.0)));
+        assert_eq!(phrases(0.5, &vec![trial.clone(); 6]), None, "longer than what was seen");
         assert_eq!(
-            said(0.5, &[times(vec![1_000; 2_000]), times(vec![1_000; 2_000]), trial.clone()]),
+            phrases(0.5, &[times(vec![1_000; 2_000]), times(vec![1_000; 2_000]), trial.clone()]),
             Some(Some(1_000.0))
         );
-        // Where most trials tell, it is said, and how far up it may be is not.
+        // Where most trials show it, it is reported without an upper end.
         let quick = || times(vec![1_000; 2_000]);
         let few = [quick(), quick(), quick(), quick(), trial.clone(), quick()];
         let found = estimate("x", 0.5, &few, true, 0.95).unwrap();

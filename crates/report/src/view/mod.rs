@@ -83,8 +83,8 @@ pub struct Settings {
     pub margin: Option<f64>,
     /// The largest size that the fits of the cost use, bytes.
     pub fit_max: Option<u64>,
-    /// A process measures the session just now, as whoever has the store at hand knows. One that is stored as running, and
-    /// that nobody measures, was cut off.
+    /// A process measures the session just now. A session that is stored as running without such a process
+    /// was interrupted.
     pub is_running: bool,
 }
 
@@ -229,10 +229,10 @@ fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> 
     let mut settled = settle(cells, &session.trials, blocks);
     let cpus = environment::cpus(&session.record.machine);
     for settled in &mut settled {
-        // What stands behind the estimate, and what chose the finalists.
+        // The trials behind the estimate, and those that chose the finalists.
         let found = |trials: &[&bytegauge_model::Trial]| checks::contradiction(&settled.cell.factors, trials, cpus);
-        if let Some(said) = found(&settled.trials).or_else(|| found(&settled.measured)) {
-            settled.reject(said);
+        if let Some(phrases) = found(&settled.trials).or_else(|| found(&settled.measured)) {
+            settled.reject(phrases);
         }
     }
     for (settled, row) in settled.iter_mut().zip(&session.cells) {
@@ -248,7 +248,7 @@ fn plan_varied(cells: &[Cell]) -> Vec<String> {
     compare::varied(&levels, |_, _| true)
 }
 
-/// What the factors of a workload are, and the names that their levels have in these cells.
+/// The factors of a workload, and the meanings of their named levels in these cells.
 fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
     let occurs = |factor: &str, name: &str| {
         let levels = cells.iter().filter_map(|cell| cell.factors.get(factor)?.as_str());
@@ -264,7 +264,7 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
         Kind::CallRate => Some("calls/s"),
         Kind::Count { .. } | Kind::PowerOfTwo { .. } | Kind::Switch { .. } | Kind::Name(_) => None,
     };
-    // Of an import that names no workload that is known, a stream.
+    // An import with an unknown workload is a stream.
     factor::of(workload.parse::<Workload>().unwrap_or_default())
         .map(|factor| FactorView {
             name: factor.name,
@@ -277,7 +277,7 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
         .collect()
 }
 
-/// The largest reach of a twin's interval, as a share.
+/// The largest difference that an A/A control may have, as a share.
 fn twin_reach(groups: &[Judged]) -> Option<f64> {
     groups.iter().filter_map(Judged::twin_reach).reduce(f64::max)
 }

@@ -85,7 +85,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes.extend(options::notes(cells));
     notes.extend(copied::note(cells));
     notes.extend(iperf3::notes(cells));
-    // Of a plan's choices: the harness adds nothing else to them.
+    // Options of the plan only: the harness adds other cells.
     let ended =
         |outcome: &str| cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count();
     let (failed, skipped) = (ended("failed"), ended("skipped"));
@@ -102,7 +102,7 @@ fn outlasting(cells: &[CellView]) -> Option<String> {
     let (worst, most) = outlasting.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!(
         "in {} calls took longer than their trials could observe ({} of the calls of {}): percentiles in that range are not reported; \
-         longer trials tell more (--trial-time 5s)",
+         longer trials show more (--trial-time 5s)",
         counted(outlasting.len(), "cell"),
         percent(*most),
         worst.label

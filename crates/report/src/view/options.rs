@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use super::document::{CellView, OptionView};
 
-/// Options that notes name; of the others they say how many.
+/// Options that notes name; the others are counted.
 const LISTED: usize = 4;
 
-/// The options of the last trial's first flow: every trial sets them anew and in the same way.
+/// The options of the last trial's first flow: every trial sets them again in the same way.
 pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
     trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| flow.options.as_ref())
 }
 
-/// Every option that was asked for, or that somebody reports.
+/// Every option that was requested, or that an end reports.
 pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {
     let source = effective(trials, Trial::source_side);
     let sink = effective(trials, Trial::sink_side);
@@ -37,7 +37,7 @@ pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, Optio
     shown.chain([("page_cache_share", cached)]).filter(|(_, option)| *option != OptionView::default()).collect()
 }
 
-/// What an end of the cell's workload should have in force, by the end's side: source first, then sink.
+/// The options that an end of the cell's workload should have in force, by the end's side: source first, then sink.
 fn expected(row: &OptionRow, levels: &Spec) -> Option<(Level, [bool; 2])> {
     let level = option::asked(levels, row)?;
     let ends = Setter::of(levels.workload())?;
@@ -45,7 +45,7 @@ fn expected(row: &OptionRow, levels: &Spec) -> Option<(Level, [bool; 2])> {
     Some((row.expected(&level), ends.map(|end| setters.contains(&end))))
 }
 
-/// Whether a request is in force at every end that made it; `None` where nobody asked, or nobody could tell.
+/// Whether a request is in force at every end that made it; `None` without a request, or where it is not known.
 fn as_asked(
     row: &OptionRow,
     levels: &Spec,
@@ -53,9 +53,9 @@ fn as_asked(
     sink: Option<&EffectiveOptions>,
 ) -> Option<bool> {
     let (expected, sets) = expected(row, levels)?;
-    let told = [source, sink].into_iter().zip(sets).filter(|(_, sets)| *sets);
-    let told = told.filter_map(|(end, _)| Some(end?.get(row.factor)).filter(|level| **level != Level::Absent));
-    told.map(|level| *level == expected).reduce(|one, other| one && other)
+    let reported = [source, sink].into_iter().zip(sets).filter(|(_, sets)| *sets);
+    let reported = reported.filter_map(|(end, _)| Some(end?.get(row.factor)).filter(|level| **level != Level::Absent));
+    reported.map(|level| *level == expected).reduce(|one, other| one && other)
 }
 
 fn value(level: &Level) -> Value {
@@ -65,7 +65,7 @@ fn value(level: &Level) -> Value {
     }
 }
 
-/// What to say of requests that the kernel changed.
+/// Notes on requests that the kernel changed.
 pub fn notes(cells: &[CellView]) -> Vec<String> {
     let mut changed: Vec<String> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
@@ -118,9 +118,9 @@ mod tests {
 
     /// Whether the request is in force as asked, where each end reports these levels.
     fn check(asked: &[(&str, &str)], source: &[(&str, &str)], sink: &[(&str, &str)], expected: Option<bool>) {
-        let told = |found| EffectiveOptions { levels: levels(found).into(), page_cache_share: None };
+        let reported = |found| EffectiveOptions { levels: levels(found).into(), page_cache_share: None };
         let row = option::of_factor(asked[0].0).unwrap();
-        let found = as_asked(row, &levels(asked), Some(&told(source)), Some(&told(sink)));
+        let found = as_asked(row, &levels(asked), Some(&reported(source)), Some(&reported(sink)));
         assert_eq!(found, expected, "{asked:?} {source:?} {sink:?}");
     }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_what_nobody_asked_for_or_told() {
+    fn options_without_a_request_have_no_note() {
         check(&[("sndbuf", "auto")], &[("sndbuf", "100K")], &[], None);
         check(&[("sndbuf", "50K")], &[], &[("sndbuf", "100K")], None);
     }

@@ -9,7 +9,7 @@ use super::settled::{Blocks, Settled};
 use crate::outward::{excludes_nothing, likely_bound};
 use crate::phrase;
 
-/// What recommendations rest on, in addition to the comparison.
+/// The input of recommendations, in addition to the comparison.
 pub struct Conditions<'a> {
     /// The cells, as they will be printed; in the order of the settled ones.
     pub cells: &'a [CellView],

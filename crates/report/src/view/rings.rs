@@ -1,4 +1,4 @@
-//! What a ring counted beside its rate, and what is known against a cell of it.
+//! The counts of a ring in addition to its rate, and facts that contradict a cell of it.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub fn ring(settled: &Settled) -> Option<RingView> {
     })
 }
 
-/// The kernel's thread lives as long as its ring: what it took is shared out by completions.
+/// The kernel's thread lives as long as its ring: its CPU time is divided by completions.
 fn kernel_thread_cpus(trials: &[&Trial]) -> Option<f64> {
     let part = |trial: &&Trial| {
         let (end, ring) = (trial.end(EndRole::Ring)?, trial.ring()?);
@@ -52,7 +52,7 @@ pub fn artefact(settled: &Settled, ring: Option<&RingView>) -> Option<String> {
 }
 
 /// For each cell of a group the cheapest operation among the cells with the same ring and set-up, whatever their
-/// size, ns: what remains when a system call is shared by many.
+/// size, ns: the remaining time when many operations share a system call.
 pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> {
     let ring = |levels: &Spec| ["implementation", "setup"].map(|name| levels.get(name).clone());
     let mut cheapest: BTreeMap<[Level; 2], f64> = BTreeMap::new();
@@ -66,7 +66,7 @@ pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> 
 }
 
 /// Groups in which less was reached with less to do: the ceiling leaves out what `checked` does for every operation, so that
-/// it lies below it only where something else took the time meanwhile.
+/// it is below it only where something else took the time meanwhile.
 pub fn upside_down(groups: &[GroupView], cells: &[CellView]) -> Vec<String> {
     let best = |group: &GroupView| {
         let own = cells.iter().filter(|cell| {
@@ -86,17 +86,17 @@ fn below(groups: &[(String, &Factors, f64)]) -> Vec<String> {
         (mode.and_then(|mode| mode.as_str().map(str::to_owned)), rest)
     };
     let is = |factors: &Factors, wanted: &str| apart(factors).0.as_deref() == Some(wanted);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (id, factors, ceiling) in groups.iter().filter(|(_, factors, _)| is(factors, "ceiling")) {
-        let beside = groups.iter().filter(|(_, other, _)| is(other, "checked") && apart(other).1 == apart(factors).1);
-        for (other, _, _) in beside.filter(|(_, _, checked)| checked > ceiling) {
-            told.push(format!(
-                "{id}: its ceiling lies below {other}, where more is done for each operation: what else ran tells both \
+        let siblings = groups.iter().filter(|(_, other, _)| is(other, "checked") && apart(other).1 == apart(factors).1);
+        for (other, _, _) in siblings.filter(|(_, _, checked)| checked > ceiling) {
+            reported.push(format!(
+                "{id}: its ceiling is below {other}, where each operation does more: other work of the machine decides both \
                  apart, not the mode; the true ceiling is at least that of {other}"
             ));
         }
     }
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -105,16 +105,16 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_ceiling_below_what_does_more_is_told() {
+    fn a_ceiling_below_more_work_is_a_note() {
         let factors = |mode: &str, data: &str| -> Factors {
             [("mode", mode), ("user_data", data)].map(|(name, level)| (name.to_owned(), json!(level))).into()
         };
         let (ceiling, checked, other) =
             (factors("ceiling", "none"), factors("checked", "none"), factors("checked", "box"));
-        let told =
+        let reported =
             |at: f64| below(&[("g1".into(), &ceiling, at), ("g2".into(), &checked, 2e7), ("g3".into(), &other, 9e7)]);
-        assert!(told(3e7).is_empty());
-        let [only] = &told(1e7)[..] else { panic!("{:?}", told(1e7)) };
-        assert!(only.starts_with("g1: its ceiling lies below g2"), "{only}");
+        assert!(reported(3e7).is_empty());
+        let [only] = &reported(1e7)[..] else { panic!("{:?}", reported(1e7)) };
+        assert!(only.starts_with("g1: its ceiling is below g2"), "{only}");
     }
 }

@@ -9,7 +9,7 @@ use super::document::StolenView;
 use super::settled::{Blocks, Settled};
 
 /// Up to this p-value a dependence of steal on the cell is reported.
-pub const TOLD_P: f64 = 0.01;
+pub const NOTICED_P: f64 = 0.01;
 
 /// How unevenly steal was distributed among the trials of a group's confirmed cells; `None` if it does not differ, or was not
 /// counted.

@@ -1,9 +1,9 @@
 //! Two subjects of one session: their paired differences, block by block, and what follows from them.
 //!
 //! The verdict is read off the interval that is printed, so that the two never contradict each other. Differences are
-//! logarithms of costs; of the two it is always the slower one that "takes so much longer", so that a margin means the
+//! logarithms of costs; a difference is a share of the faster one's time, so that a margin means the
 //! same in both directions. Blocks count as everywhere: those up to the last look, merged where neighbours depend on each
-//! other, and a twin that differs from itself forbids every claim.
+//! other, and an A/A control that differs significantly prevents every result.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,14 @@ use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
 
 use super::compare::Judged;
-use super::document::{VersusSideView, VersusView};
+use super::document::difference::longer;
+use super::document::{Difference, VersusSideView, VersusView};
 use super::recommendation::Conditions;
 use super::settled::Settled;
 use crate::outward::{ShareScale, carried, moved_nothing, percent};
 use crate::phrase;
 
-/// What the paired differences come to.
+/// The result of the paired differences.
 pub struct Compared {
     /// The comparison; `None` where one of the two was not confirmed.
     pub comparison: Option<Comparison>,
@@ -52,7 +53,7 @@ impl Compared {
             side.filter(|side| side.stalled > 0 && verdict != unless)
                 .map(|side| moved_nothing(side.stalled, side.tried))
         };
-        // Who is shown to be worse may stall as well: it is all the worse.
+        // A side that is significantly worse may stall as well.
         let why_open = why_open(group, b, comparison.difference)
             .or_else(|| {
                 stalls(a, ComparisonResult::Better).map(|why| format!("A: {why}, which no comparison of rates holds"))
@@ -72,7 +73,7 @@ impl Compared {
     }
 }
 
-/// What forbids a claim, whatever the interval.
+/// The reason for which there is no result, whatever the interval.
 fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     let verdict = &group.verdict;
     if !group.standing.proves {
@@ -85,10 +86,10 @@ fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }
     let slow = verdict.contradicted.contains(&b) && !group.input.cells[b].unfit && difference <= 0.0;
-    slow.then(|| "plain means, in which slow trials count in full, say the opposite".into())
+    slow.then(|| "plain means, in which slow trials count in full, show the opposite".into())
 }
 
-/// What is said of a session that compares two.
+/// The results of a session that compares two.
 pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> VersusView {
     let margin = conditions.margin;
     let compared = Compared::of(versus, judged, conditions.settled, margin);
@@ -117,7 +118,6 @@ pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> Ve
         }
     };
     let (a_side, b_side) = (side(&versus.a, a, b), side(&versus.b, b, a));
-    let finite = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
@@ -130,13 +130,10 @@ pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> Ve
     VersusView {
         alike: alike(a, b),
         cost: cost.name,
-        longer: comparison.and_then(|comparison| finite(comparison.difference)),
-        lower: comparison.and_then(|comparison| finite(comparison.lower)),
-        upper: comparison.and_then(|comparison| finite(comparison.upper)),
+        difference: Difference::of(comparison.as_ref(), compared.verdict),
         blocks: comparison.map_or(0, |comparison| comparison.n),
         level: judged_level,
         margin,
-        verdict: name(compared.verdict),
         why_open: compared.why_open,
         text,
         a: a_side,
@@ -144,31 +141,16 @@ pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> Ve
     }
 }
 
-/// A verdict's name.
-pub fn name(verdict: ComparisonResult) -> &'static str {
-    match verdict {
-        ComparisonResult::Worse => "worse",
-        ComparisonResult::Better => "better",
-        ComparisonResult::Equivalent => "equivalent",
-        ComparisonResult::Inconclusive => "open",
-    }
-}
-
-/// How much longer the slower of the two takes, as a share with the sign of who it is.
-pub fn longer(ln: f64) -> f64 {
-    if ln >= 0.0 { ln.exp_m1() } else { -(-ln).exp_m1() }
-}
-
 fn levels<'a>(cell: &CellId, conditions: &'a Conditions) -> Option<&'a Spec> {
     conditions.settled.iter().find(|settled| settled.cell.id == *cell).map(|settled| &settled.cell.factors)
 }
 
-/// The levels of one side that the other has not. A program is told apart by its words.
+/// The levels of one side that the other has not. Programs differ by their commands.
 fn differs(own: Option<&Spec>, other: Option<&Spec>) -> BTreeMap<String, String> {
     let Some((own, other)) = own.zip(other) else { return BTreeMap::new() };
     let apart =
         factor::of(own.workload()).filter(|row| row.name != "value" && own.get(row.name) != other.get(row.name));
-    // What does not apply to one side and was not asked for on the other tells nothing.
+    // A level that does not apply to one side and was not set on the other is no difference.
     let asked = |levels: &Spec, name: &str| levels.get(name) != Level::Absent && levels.get(name) != Level::auto();
     let apart = apart.filter(|row| asked(own, row.name) || asked(other, row.name));
     let shown = |name: &str| match own.get(name) {
@@ -178,12 +160,12 @@ fn differs(own: Option<&Spec>, other: Option<&Spec>) -> BTreeMap<String, String>
     apart.map(|row| (phrase::in_code(row.name).to_owned(), shown(row.name))).collect()
 }
 
-/// What both have: where they stand, and every level that somebody might ask about.
+/// The common levels of both that differ from the default.
 fn alike(a: Option<&Spec>, b: Option<&Spec>) -> String {
     let Some((a, b)) = a.zip(b) else { return String::new() };
-    let told = |name: &str| !matches!(a.get(name), Level::Absent) && a.get(name) != Level::auto();
+    let reported = |name: &str| !matches!(a.get(name), Level::Absent) && a.get(name) != Level::auto();
     let same = factor::of(a.workload()).filter(|row| {
-        row.name != "value" && a.get(row.name) == b.get(row.name) && told(row.name) && !is_nothing(&a.get(row.name))
+        row.name != "value" && a.get(row.name) == b.get(row.name) && reported(row.name) && !is_nothing(&a.get(row.name))
     });
     same.map(|row| format!("{} {}", phrase::in_code(row.name), phrase::level(row.name, &a.get(row.name))))
         .collect::<Vec<_>>()
@@ -195,12 +177,12 @@ fn is_nothing(level: &Level) -> bool {
     matches!(level, Level::Number(0)) || matches!(level.name(), Some("none" | "off" | "max" | "direct"))
 }
 
-/// What the two are compared by, and how a difference is worded, with the verb in both moods.
+/// The compared quantity of the two, and the words for a difference, with the verb in both moods.
 struct Cost {
     name: &'static str,
-    /// Beside a percentage: `is … slower than`.
+    /// With a percentage: `is … slower than`.
     more: [&'static str; 3],
-    /// Beside a multiple: `takes … as long as`.
+    /// With a multiple: `takes … as long as`.
     multiple: [&'static str; 3],
 }
 
@@ -235,12 +217,12 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
     };
     match &compared.why_open {
         Some(why) => format!("inconclusive: {why}"),
-        None => said(&comparison, compared.verdict, margin, cost),
+        None => phrases(&comparison, compared.verdict, margin, cost),
     }
 }
 
 /// A verdict with its interval.
-fn said(comparison: &Comparison, verdict: ComparisonResult, margin: f64, cost: &Cost) -> String {
+fn phrases(comparison: &Comparison, verdict: ComparisonResult, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
     let scale = ShareScale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
@@ -291,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_one_text_is_told_on_one_scale() {
+    fn one_text_has_one_scale() {
         let time = Cost::TIME;
         let check = |[lower, difference, upper]: [f64; 3], verdict: ComparisonResult, expected: &str| {
             let (lower, difference, upper) = (lower.ln(), difference.ln(), upper.ln());
             let p = 1.0;
             let comparison =
                 Comparison { difference, lower, upper, n: 12, p_any: p, p_beyond: p, p_equivalent: p, verdict };
-            assert_eq!(said(&comparison, verdict, 0.05, &time), expected);
+            assert_eq!(phrases(&comparison, verdict, 0.05, &time), expected);
         };
         check(
             [1.0 / 3.36, 0.91, 2.8],
@@ -349,7 +331,7 @@ mod tests {
             let comparison =
                 Comparison { difference, lower, upper, n: 12, p_any: p, p_beyond: p, p_equivalent: p, verdict };
             let verdict = comparison.by_interval(margin);
-            let text = said(&comparison, verdict, margin, &time);
+            let text = phrases(&comparison, verdict, margin, &time);
             let (_, ends) = text.split_once('(').expect("an interval");
             let (from, to) = ends.split_once(" to ").expect("two ends");
             let ln = |end: &str| {
@@ -357,7 +339,7 @@ mod tests {
                 if text.contains(" × as long") { number.ln() } else { (number / 100.0).ln_1p() }
             };
             proptest::prop_assert!(ln(from) <= lower + 1e-9 && ln(to) >= upper - 1e-9, "{lower} {upper}: {text}");
-            // What is called worse does not read as if it might be the margin.
+            // A result beyond the margin is not printed as the margin.
             proptest::prop_assert!(verdict != ComparisonResult::Worse || ln(from) > margin.ln_1p(), "{lower} {margin}: {text}");
         }
     }

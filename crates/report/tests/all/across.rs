@@ -1,4 +1,4 @@
-//! Several sessions of one plan: what holds over all of them, with the session as the replicate.
+//! Several sessions of one plan: results over all of them, with the session as the replicate.
 
 use crate::several::{one_of_several, slow_large_reads};
 use crate::support::session;
@@ -46,7 +46,7 @@ fn an_answer_that_every_session_gives_holds() {
 }
 
 #[test]
-fn what_turns_round_between_sessions_holds_nowhere_although_each_proves_something() {
+fn sessions_with_opposite_results_have_no_common_one() {
     let mut all = sessions(6);
     all.iter_mut().step_by(2).for_each(|data| slow_large_reads(data, 3));
     let view = across(&all);
@@ -57,7 +57,7 @@ fn what_turns_round_between_sessions_holds_nowhere_although_each_proves_somethin
 }
 
 #[test]
-fn two_sessions_have_no_bound_and_one_that_was_cut_off_does_not_count() {
+fn two_sessions_have_no_common_bound() {
     let mut all = sessions(3);
     all[2].record.status = SessionStatus::Incomplete;
     let view = across(&all);

@@ -1,6 +1,6 @@
 //! No two numbers that are printed of the same trials refute each other.
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellKind, EndReport, EndRole, Level, SessionId, SessionStatus, Stage};
 use bytegauge_report::view::document::FindingKind;
@@ -25,7 +25,7 @@ fn view(data: &SessionData) -> View {
     View::of(data, &Settings::default())
 }
 
-/// Declares looks, of which the first ends with so many blocks.
+/// Declares analyses, of which the first ends with `first` blocks.
 fn with_looks(mut data: SessionData, first: u64) -> SessionData {
     for row in &mut data.groups {
         row.facts.insert("looks".into(), json!(3));
@@ -40,7 +40,7 @@ fn confirmed(data: &SessionData) -> Vec<u64> {
 }
 
 #[test]
-fn a_comparison_of_sessions_shows_the_rates_of_their_reports() {
+fn compared_sessions_show_the_rates_of_their_reports() {
     let before = session(&reads(0.05));
     let mut after = session(&Plan { seed: 9, ..reads(0.05) });
     after.record.id = SessionId(13);
@@ -58,13 +58,16 @@ fn a_comparison_of_sessions_shows_the_rates_of_their_reports() {
         let (shown, of_report) = shown.zip(of_report.estimate.median).expect("rates");
         assert!((shown / of_report - 1.0).abs() < 1e-9, "{shown} {of_report}");
     }
-    // What is said of time follows from the two rates.
+    // The difference of time follows from the two rates.
     let [was, is] = [named, later].map(|cell| cell.estimate.median.expect("a rate"));
-    assert!(is > was && line.longer.is_some_and(|longer| (longer - (1.0 - is / was)).abs() < 1e-9), "{line:?}");
+    assert!(
+        is > was && line.difference.longer.is_some_and(|longer| (longer - (1.0 - is / was)).abs() < 1e-9),
+        "{line:?}"
+    );
 }
 
 #[test]
-fn what_no_judgement_has_seen_is_in_no_number() {
+fn blocks_after_an_analysis_are_in_no_number() {
     let plan = reads(0.05);
     let few = with_looks(session(&plan), 8);
     let mut judged = few.clone();
@@ -78,15 +81,15 @@ fn what_no_judgement_has_seen_is_in_no_number() {
     assert_eq!(judged.tests, more.tests);
     assert_eq!(judged.groups[0].avoid, more.groups[0].avoid);
     assert_eq!(judged.groups[0].course, more.groups[0].course);
-    // And that they are left out is said, with the time that the others took.
+    // The report states that they are left out, with the time of the others.
     assert!(more.judged_ns < more.elapsed_ns && judged.judged_ns.is_none(), "{:?}", more.judged_ns);
-    let valid = |view: &View| said(view, FindingKind::ValidFor);
+    let valid = |view: &View| phrases(view, FindingKind::ValidFor);
     assert!(valid(&more).contains("4 blocks measured since"), "{}", valid(&more));
     assert!(!valid(&judged).contains("measured since"));
 }
 
 #[test]
-fn a_call_of_the_harness_is_compared_with_one_that_fits_the_rates() {
+fn the_harness_cost_fits_the_rates() {
     let share = |stretched: u64| {
         let mut data = session(&reads(0.01));
         for end in data.trials.iter_mut().flat_map(|trial| trial.ends.0.values_mut()) {
@@ -106,8 +109,8 @@ fn a_call_of_the_harness_is_compared_with_one_that_fits_the_rates() {
 }
 
 #[test]
-fn medians_that_move_have_no_interval_beside_a_relay() {
-    let told = |moves: bool| {
+fn relay_medians_that_move_have_no_interval() {
+    let reported = |moves: bool| {
         let mut data = session(&Plan { confirm_blocks: 40, ..reads(0.02) });
         let first = confirmed(&data)[0];
         let cell = data.cells.iter().find(|row| row.cell.kind == CellKind::Candidate).expect("a cell").cell.id.clone();
@@ -125,9 +128,9 @@ fn medians_that_move_have_no_interval_beside_a_relay() {
         }
         view(&data)
     };
-    let (still, moving) = (told(false), told(true));
+    let (still, moving) = (reported(false), reported(true));
     let cost = |view: &View| {
-        let relays = said(view, FindingKind::Relay);
+        let relays = phrases(view, FindingKind::Relay);
         relays.split_once("least CPU").expect("a cost").1.split(';').next().expect("one part").to_owned()
     };
     assert!(cost(&still).contains(" to "), "{}", cost(&still));
@@ -135,7 +138,7 @@ fn medians_that_move_have_no_interval_beside_a_relay() {
 }
 
 #[test]
-fn what_weakens_a_proof_stands_beside_it() {
+fn few_blocks_are_a_finding() {
     let mut data = with_looks(session(&Plan { confirm_blocks: 9, ..reads(0.01) }), 20);
     let view = view(&data);
     assert!(view.groups[0].recommendation.proven);
@@ -146,8 +149,8 @@ fn what_weakens_a_proof_stands_beside_it() {
 }
 
 #[test]
-fn what_was_imported_has_no_forecast_and_its_noise_is_not_known() {
-    let mut told = 0;
+fn an_imported_session_has_no_forecast() {
+    let mut reported = 0;
     for seed in 1..=6 {
         let mut data = with_looks(session(&Plan { seed, ..reads(0.12) }), 8);
         let here = view(&data);
@@ -156,13 +159,13 @@ fn what_was_imported_has_no_forecast_and_its_noise_is_not_known() {
         let view = view(&data);
         let text = render::terminal::full(&view, &render::TerminalStyle::default());
         assert!(!text.contains("(likely from") && !text.contains("--resume"), "{text}");
-        told += usize::from(here.next.iter().any(|step| step.text.contains("(likely from")));
+        reported += usize::from(here.next.iter().any(|step| step.text.contains("(likely from")));
     }
-    assert!(told > 0);
+    assert!(reported > 0);
 }
 
 #[test]
-fn congestion_control_over_loopback_is_no_advice_for_a_network() {
+fn congestion_control_over_loopback_is_a_caveat() {
     for (transport, expected) in [("tcp", true), ("unix", false)] {
         let mut data = session(&Plan { transports: vec![transport], ..reads(0.01) });
         for row in &mut data.cells {
@@ -171,13 +174,13 @@ fn congestion_control_over_loopback_is_no_advice_for_a_network() {
                 row.cell.factors.set("congestion", Level::Name(name.into()));
             }
         }
-        let text = said(&view(&data), FindingKind::CongestionOverLoopback);
+        let text = phrases(&view(&data), FindingKind::CongestionOverLoopback);
         assert_eq!(text.contains("a network may differ"), expected, "{text}");
     }
 }
 
 #[test]
-fn no_limit_of_its_own_is_no_word_against_other_programs() {
+fn other_programs_are_a_finding_without_a_limit() {
     let mut data = session(&reads(0.01));
     for end in data.trials.iter_mut().flat_map(|trial| trial.ends.0.values_mut()) {
         (end.cpu_ns, end.queued_ns, end.voluntary_switches) = (end.window_ns / 4, Some(0), 0);
@@ -189,7 +192,7 @@ fn no_limit_of_its_own_is_no_word_against_other_programs() {
     let seen = |data: &SessionData| {
         let view = view(data);
         let limit = view.tests[0].bottleneck.as_ref().expect("a bottleneck").limit;
-        (limit, said(&view, FindingKind::OtherPrograms))
+        (limit, phrases(&view, FindingKind::OtherPrograms))
     };
     assert_eq!(seen(&data), ("unknown", String::new()));
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));

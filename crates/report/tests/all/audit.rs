@@ -1,14 +1,14 @@
-//! What long trials may do to an answer: take its proof back, split it by the age of connections, or leave it alone.
+//! Long trials withdraw a result, split it by the age of connections, or confirm it.
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session, trial};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};
 use bytegauge_report::view::document::{FindingKind, GroupView, TestState};
 use bytegauge_report::{SessionData, Settings, Subject, View, render};
 
-/// Adds audit blocks of a group: trials of 250 ms of its confirmed cells, each so many times dearer than one that moves
-/// 1 GB/s, and every other block a little dearer for the first of them.
+/// Adds long trials of a group: 250 ms of its confirmed cells, each slower by its cost than one that moves
+/// 1 GB/s, and every other block a little slower for the first of them.
 pub fn audit(data: &mut SessionData, group: &str, blocks: u64, cost: impl Fn(&Cell) -> f64) {
     let confirmed: Vec<CellId> =
         data.trials.iter().filter(|trial| trial.stage == Stage::Confirm).map(|trial| trial.cell.clone()).collect();
@@ -57,7 +57,7 @@ fn is_large(cell: &Cell) -> bool {
     cell.factors.read_size() == Some(1 << 20)
 }
 
-/// In long trials large reads cost so many times what small ones do.
+/// In long trials large reads take this multiple of the time of small ones.
 fn large_costs(times: f64) -> impl Fn(&Cell) -> f64 {
     move |cell| if is_large(cell) { times } else { 1.0 }
 }
@@ -81,7 +81,7 @@ fn first(view: &View) -> &GroupView {
 }
 
 #[test]
-fn a_proof_that_long_trials_contradict_is_withdrawn_and_split() {
+fn a_result_that_long_trials_contradict_is_withdrawn() {
     let mut data = planted("steady", &["sum"]);
     let before = view(&data);
     assert!(first(&before).recommendation.proven);
@@ -100,7 +100,7 @@ fn a_proof_that_long_trials_contradict_is_withdrawn_and_split() {
 }
 
 #[test]
-fn of_fresh_connections_the_proof_stands_and_the_other_answer_is_said() {
+fn results_of_fresh_connections_remain_with_a_caveat() {
     let mut data = planted("fresh", &["sum"]);
     audit(&mut data, "g1", 4, large_costs(1.5));
     let view = view(&data);
@@ -110,7 +110,7 @@ fn of_fresh_connections_the_proof_stands_and_the_other_answer_is_said() {
 }
 
 #[test]
-fn an_answer_that_holds_says_so_in_one_line() {
+fn a_confirmed_result_has_one_line() {
     let mut data = planted("steady", &["sum"]);
     audit(&mut data, "g1", 5, large_costs(0.8));
     let view = view(&data);
@@ -121,7 +121,7 @@ fn an_answer_that_holds_says_so_in_one_line() {
 }
 
 #[test]
-fn too_few_long_trials_tell_nothing_and_change_nothing() {
+fn too_few_long_trials_change_nothing() {
     let mut data = planted("steady", &["sum"]);
     audit(&mut data, "g1", 2, large_costs(1.5));
     let view = view(&data);
@@ -131,7 +131,7 @@ fn too_few_long_trials_tell_nothing_and_change_nothing() {
 }
 
 #[test]
-fn questions_with_a_block_each_speak_together() {
+fn tests_with_one_long_trial_count_together() {
     let mut data = planted("steady", &["drain", "sum", "parser"]);
     for (group, times) in [("g1", 1.45), ("g2", 1.5), ("g3", 1.55)] {
         audit(&mut data, group, 1, large_costs(times));
@@ -144,7 +144,7 @@ fn questions_with_a_block_each_speak_together() {
 }
 
 #[test]
-fn long_trials_stand_behind_no_estimate() {
+fn long_trials_are_in_no_estimate() {
     let plain = planted("steady", &["sum"]);
     let mut with = plain.clone();
     audit(&mut with, "g1", 4, large_costs(0.9));
@@ -157,7 +157,7 @@ fn long_trials_stand_behind_no_estimate() {
 }
 
 #[test]
-fn the_choice_is_audited_first_and_every_group_has_a_rival() {
+fn long_trials_begin_with_the_recommendation() {
     let data = planted("steady", &["sum", "parser"]);
     let view = view(&data);
     let subjects = Subject::all_of(&data, &Settings::default());
@@ -169,7 +169,7 @@ fn the_choice_is_audited_first_and_every_group_has_a_rival() {
 }
 
 #[test]
-fn long_trials_that_lean_against_a_choice_name_its_rival() {
+fn inconclusive_long_trials_name_the_rival() {
     let mut data = planted("steady", &["sum"]);
     // Three in a hundred: shown, and within the margin.
     audit(&mut data, "g1", 8, large_costs(1.03));
@@ -181,17 +181,17 @@ fn long_trials_that_lean_against_a_choice_name_its_rival() {
     audit(&mut wide, "g1", 3, large_costs(1.06));
     let view = self::view(&wide);
     assert_eq!(first(&view).audit.as_ref().map(|audit| audit.finding), Some("open"), "{:?}", first(&view).audit);
-    let text = said(&view, FindingKind::LongTrialsInconclusive);
+    let text = phrases(&view, FindingKind::LongTrialsInconclusive);
     assert!(text.starts_with("1M: in trials of 250 ms it is ") && text.contains(" slower than 16K"), "{text}");
 }
 
 #[test]
-fn what_all_questions_together_do_not_tell_reads_like_no_verdict() {
+fn tests_together_may_be_inconclusive() {
     let mut data = planted("steady", &["sum", "parser", "drain"]);
     for (group, times) in [("g1", 0.8), ("g2", 1.0), ("g3", 1.3)] {
         audit(&mut data, group, 5, large_costs(times));
     }
     let view = View::of(&data, &Settings::default());
     assert_eq!(view.audit.as_ref().map(|all| all.finding), Some("open"));
-    assert!(!said(&view, FindingKind::LongTrialsContradict).contains("together"), "{:?}", view.findings);
+    assert!(!phrases(&view, FindingKind::LongTrialsContradict).contains("together"), "{:?}", view.findings);
 }

@@ -1,16 +1,16 @@
-//! Sessions beside each other: how far apart they are, who is called different, and whether a choice travels.
+//! Several sessions compared: their differences, and whether the recommendation of one holds in another.
 
 use crate::several::{one_of_several, slow_large_reads};
 use crate::support::session;
 use bytegauge_model::{Level, SessionId, SessionStatus};
-use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion};
+use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion, Difference};
 use bytegauge_report::{BetweenView, SessionData, Settings, render};
 use serde_json::Value;
 
 const OLD: &str = "6.1.0";
 const NEW: &str = "6.18.0";
 
-/// A session of four cells, of a kernel that is so many times slower throughout.
+/// A session of four cells, of a kernel that is slower by this factor throughout.
 fn on(kernel: &str, number: u64, slower: f64) -> SessionData {
     let mut data = session(&one_of_several(number, 120));
     data.record.id = SessionId(number as i64);
@@ -37,11 +37,11 @@ fn only(view: &BetweenView) -> &BetweenQuestion {
 }
 
 fn verdicts(question: &BetweenQuestion) -> Vec<&'static str> {
-    question.cells.iter().flat_map(|cell| &cell.differences).map(|difference| difference.verdict).collect()
+    question.cells.iter().flat_map(|cell| &cell.differences).map(|one| one.difference.verdict).collect()
 }
 
 #[test]
-fn a_slower_kernel_is_called_so_once_there_is_a_history() {
+fn a_slower_kernel_is_found_with_enough_sessions() {
     let mut all: Vec<SessionData> = (1..=6).map(|number| on(OLD, number, 1.0)).collect();
     all.extend((7..=8).map(|number| on(NEW, number, 1.2)));
     let view = between(&all);
@@ -49,40 +49,42 @@ fn a_slower_kernel_is_called_so_once_there_is_a_history() {
     assert_eq!(names, [("Linux 6.1.0", 6), ("Linux 6.18.0", 2)]);
     let question = only(&view);
     assert_eq!((question.groups.len(), question.cells.len()), (8, 4));
-    assert_eq!(verdicts(question), ["dearer"; 4]);
+    assert_eq!(verdicts(question), ["worse"; 4]);
     for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
         assert_eq!((difference.arm, difference.sessions_first, difference.sessions), (1, 6, 2));
-        let (lower, upper) = difference.lower.zip(difference.upper).expect("an interval");
-        assert!(lower > 0.15 && lower < difference.difference && difference.difference < upper, "{difference:?}");
+        let Difference { longer, lower, upper, .. } = difference.difference;
+        assert!(lower > Some(0.15) && lower < longer && longer < upper, "{difference:?}");
         assert_eq!(difference.runs_lower, None, "two runs are not several sessions");
     }
 }
 
 #[test]
-fn equals_are_called_equal_and_a_last_session_is_compared_with_those_before() {
+fn equal_sessions_are_equivalent() {
     let all: Vec<SessionData> = (1..=7).map(|number| on(OLD, number, 1.0)).collect();
     let view = between(&all);
     let names: Vec<(&str, usize)> = view.arms.iter().map(|arm| (arm.name.as_str(), arm.sessions.len())).collect();
     assert_eq!(names, [("the sessions before", 6), ("session 7", 1)]);
-    assert_eq!(verdicts(only(&view)), ["equal"; 4]);
+    assert_eq!(verdicts(only(&view)), ["equivalent"; 4]);
     assert!(view.choices.len() == 7 * 6 && view.choices.iter().all(|choice| choice.finding == "holds"));
 }
 
 #[test]
-fn two_sessions_are_told_apart_and_nothing_is_claimed_of_their_kernels() {
+fn two_sessions_have_no_result_for_kernels() {
     let view = between(&[on(OLD, 1, 1.0), on(NEW, 2, 1.5)]);
     let question = only(&view);
     assert_eq!(verdicts(question), ["open"; 4]);
     for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
-        assert_eq!((difference.lower, difference.upper, difference.sessions_first), (None, None, 1));
+        let Difference { longer, lower, upper, .. } = difference.difference;
+        assert_eq!((lower, upper, difference.sessions_first), (None, None, 1));
+        let longer = longer.expect("a difference");
         let (lower, upper) = difference.runs_lower.zip(difference.runs_upper).expect("how far apart the runs were");
-        assert!(lower > 0.4 && upper < 0.6 && lower < difference.difference && difference.difference < upper);
+        assert!(lower > 0.4 && upper < 0.6 && lower < longer && longer < upper);
     }
     assert_eq!(between(&[on(OLD, 1, 1.0)]).questions, []);
 }
 
 #[test]
-fn whether_a_choice_travels_is_asked_of_the_other_sessions_own_blocks() {
+fn recommendations_are_tested_in_other_sessions() {
     let finding = |other: SessionData| {
         let view = between(&[on(OLD, 1, 1.0), other]);
         let of_first = |choice: &&BetweenChoice| choice.session == SessionId(1);
@@ -96,7 +98,7 @@ fn whether_a_choice_travels_is_asked_of_the_other_sessions_own_blocks() {
     let contradicted = finding(turned.clone());
     assert_eq!(contradicted.finding, "contradicted");
     assert!(contradicted.lower.is_some_and(|lower| lower > 0.05));
-    // Cut off before its first look, a session speaks against nobody.
+    // A session that was interrupted before its first analysis contradicts nothing.
     turned.record.status = SessionStatus::Incomplete;
     assert_eq!(finding(turned).finding, "open");
     let mut without = on(NEW, 2, 1.0);
@@ -108,9 +110,9 @@ fn whether_a_choice_travels_is_asked_of_the_other_sessions_own_blocks() {
 }
 
 #[test]
-fn a_published_table_is_compared_by_what_it_states() {
+fn a_published_table_is_compared_by_its_levels() {
     let mut table = on(OLD, 2, 1.1);
-    table.record.plan_name = "somebody's table".into();
+    table.record.plan_name = "a published table".into();
     table.record.status = SessionStatus::Imported;
     table.record.imported = true;
     table.record.machine = Value::Null;
@@ -126,11 +128,11 @@ fn a_published_table_is_compared_by_what_it_states() {
         let view = between(&order);
         let known: Vec<bool> = view.arms.iter().map(|arm| arm.stated_only).collect();
         assert_eq!(known, order.clone().map(|data| data.record.imported));
-        assert!(view.arms.iter().any(|arm| arm.name == "somebody's table"), "{:?}", view.arms);
+        assert!(view.arms.iter().any(|arm| arm.name == "a published table"), "{:?}", view.arms);
         assert_eq!(only(&view).cells.len(), 4);
         assert!(only(&view).cells.iter().all(|cell| cell.cells.len() == 2));
     }
-    // What it states otherwise is another question.
+    // Other levels are another test.
     for row in &mut table.groups {
         row.group.factors.set("transport", Level::Name("tcp".into()));
     }

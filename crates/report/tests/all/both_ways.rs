@@ -42,7 +42,7 @@ fn planted(both: bool) -> View {
 }
 
 #[test]
-fn both_ways_add_up_to_the_rate_and_each_end_is_charged_for_what_it_did() {
+fn both_directions_add_up_to_the_rate() {
     let view = planted(true);
     let cell = view.cells.iter().find(|cell| cell.trials > 0).unwrap();
     let median = |name: &str| cell.more[name].median.unwrap();
@@ -60,7 +60,7 @@ fn both_ways_add_up_to_the_rate_and_each_end_is_charged_for_what_it_did() {
 }
 
 #[test]
-fn of_one_way_nothing_is_said_of_two() {
+fn one_direction_has_no_second_rate() {
     let view = planted(false);
     assert!(view.cells.iter().all(|cell| !cell.more.contains_key("to_bytes_per_second")));
 }

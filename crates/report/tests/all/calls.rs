@@ -1,4 +1,4 @@
-//! Sessions of calls, planted: rates, latencies, errors, and what is said about them.
+//! Sessions of calls, planted: rates, latencies, errors, and their findings.
 //!
 //! Long because all cases share the planted sessions.
 
@@ -226,7 +226,7 @@ fn calls_are_rated_in_calls() {
 }
 
 #[test]
-fn a_client_of_one_thread_waits_no_longer_than_that_has_time() {
+fn one_client_thread_waits_within_its_time() {
     let mut data = engines();
     for trial in &mut data.trials {
         for role in [EndRole::Client, EndRole::Server] {
@@ -247,7 +247,7 @@ fn calls_are_no_reads() {
     let mut data = engines();
     for trial in &mut data.trials {
         let server = trial.ends.get_mut(EndRole::Server).expect("a server");
-        // Of every request ten reads.
+        // Ten reads per request.
         server.short_calls = 10 * server.calls;
     }
     let counters = cell(&view(&data), "c2").counters.clone();
@@ -276,7 +276,7 @@ fn a_floor_has_no_share_of_itself() {
 }
 
 #[test]
-fn a_rare_percentile_is_not_said() {
+fn a_rare_percentile_is_left_out() {
     let mut data = engines();
     // Two blocks hold some 21,000 calls of c2: two beyond the 99.99th percentile.
     data.trials.retain(|trial| trial.block < 2);
@@ -287,9 +287,9 @@ fn a_rare_percentile_is_not_said() {
 }
 
 #[test]
-fn clients_that_nobody_answers_make_no_server_quick() {
+fn unanswered_clients_make_no_server_quick() {
     let mut data = engines();
-    // Of c1 as many calls are never over as are answered in a trial, and all of them wait for the whole of it.
+    // In c1 the number of calls without an answer equals that of answered ones, and they wait for the whole trial.
     for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
         let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
         report.left = Some(histogram(report.calls, WINDOW_NS));
@@ -324,18 +324,18 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
 
 #[test]
 fn client_later_than_a_tenth_is_a_caveat() {
-    let told = |view: &View| crate::said(view, FindingKind::LateClient).contains("The client began calls");
+    let reported = |view: &View| crate::phrases(view, FindingKind::LateClient).contains("The client began calls");
     // Calls take 210 µs, half as much again at most.
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
     let found = finding(&all).expect("a finding");
     assert_eq!((found.trials, found.of, found.pauses), (BLOCKS as usize, BLOCKS as usize, false));
     assert!((30_000.0..70_000.0).contains(&found.late_ns) && found.of_ns > 150_000.0, "{found:?}");
-    assert!(told(&all), "{:?}", all.findings);
+    assert!(reported(&all), "{:?}", all.findings);
     // Few late trials, and small lateness, are numbers only.
-    assert!(!told(&with_lateness(40_000, 3)));
+    assert!(!reported(&with_lateness(40_000, 3)));
     let small = with_lateness(10_000, BLOCKS as usize);
-    assert!(!told(&small) && finding(&small).is_none());
+    assert!(!reported(&small) && finding(&small).is_none());
     let late = cell(&small, "c2").call.as_ref().and_then(|call| call.lateness).expect("lateness");
     assert!(late.p50_ns < late.p99_ns && late.p99_ns < late.max_ns, "{late:?}");
     assert_eq!(cell(&view(&engines()), "c2").call.as_ref().and_then(|call| call.lateness), None);
@@ -380,7 +380,7 @@ fn search(closed: u64, kept: u64) -> Vec<Probe> {
 }
 
 #[test]
-fn a_knee_is_the_rate_and_says_what_lies_beyond() {
+fn a_knee_has_its_rate_and_the_next() {
     let planted = [
         Planted { choices: &[("server_engine", "blocking")], calls_per_second: 80_000.0, reset_share: 0.0 },
         Planted { choices: &[("server_engine", "epoll")], calls_per_second: 100_000.0, reset_share: 0.0 },
@@ -437,7 +437,7 @@ fn offered(rate: &str) -> SessionData {
 }
 
 #[test]
-fn who_leaves_a_load_to_others_is_not_named_however_little_a_call_costs_him() {
+fn options_that_miss_the_load_are_excluded() {
     let carried = view(&offered("100k"));
     let named = |view: &View| view.groups[0].recommendation.cell.as_ref().map(|id| id.0.clone());
     assert_eq!((named(&carried).as_deref(), cell(&carried, "c1").behind), (Some("c1"), None));
@@ -445,15 +445,15 @@ fn who_leaves_a_load_to_others_is_not_named_however_little_a_call_costs_him() {
     assert_eq!(named(&left).as_deref(), Some("c2"), "{:?}", left.groups[0].recommendation);
     assert!(!left.groups[0].recommendation.proven && cell(&left, "c2").behind.is_none());
     assert!(cell(&left, "c1").behind.is_some_and(|share| (0.55..0.65).contains(&share)), "{:?}", cell(&left, "c1"));
-    check(&crate::said(&left, FindingKind::MissedLoad), &["blocking: carried 6", "another option carried it"]);
-    // Where nobody carries it, nobody is passed over for that.
-    let nobody = view(&offered("900k"));
-    assert!(nobody.cells.iter().all(|cell| cell.behind.is_none()));
+    check(&crate::phrases(&left, FindingKind::MissedLoad), &["blocking: carried 6", "another option carried it"]);
+    // Where no option carries it, none is excluded.
+    let overloaded = view(&offered("900k"));
+    assert!(overloaded.cells.iter().all(|cell| cell.behind.is_none()));
     check_schema(&left);
 }
 
 #[test]
-fn an_offered_load_is_compared_by_the_server_s_cpu() {
+fn an_offered_load_compares_server_cpu() {
     let view = view(&offered("100k"));
     assert_eq!(view.groups[0].cost, "cpu_ns_per_call");
     assert_eq!(cell(&view, "c1").call.as_ref().expect("calls").timing, "from the intended send (open loop)");
@@ -491,7 +491,7 @@ fn errors_are_results_with_their_cause() {
         &error.explanation,
         &["the server closed with bytes of the request unread", "bytes of replies did not arrive"],
     );
-    check(&crate::said(&view, FindingKind::FailedCalls), &["1M: 2 % of the calls failed"]);
+    check(&crate::phrases(&view, FindingKind::FailedCalls), &["1M: 2 % of the calls failed"]);
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
 
@@ -529,7 +529,7 @@ fn only_a_full_backlog_is_called_one() {
 }
 
 #[test]
-fn datagrams_are_accounted_for_and_what_came_back_is_the_best() {
+fn lost_datagrams_of_calls_are_accounted_for() {
     let mut data = engines();
     let udp = support::levels(&[("transport", "udp".to_owned())]);
     data.groups.iter_mut().for_each(|row| row.group.factors.extend(&udp));
@@ -610,7 +610,7 @@ fn every_renderer_prints_calls() {
 }
 
 #[test]
-fn calls_of_which_none_was_measured_are_no_bytes() {
+fn unmeasured_calls_have_no_bytes() {
     let flows: Vec<Vec<(&str, &str)>> =
         ["1", "2", "3", "4", "5", "6", "7"].map(|flows| [RPC, &[("flows", flows)]].concat()).to_vec();
     let conditions: Vec<&[(&str, &str)]> = flows.iter().map(Vec::as_slice).collect();

@@ -27,7 +27,7 @@ fn best(data: &SessionData) -> bytegauge_model::CellId {
     view(data).groups[0].recommendation.cell.clone().expect("a choice")
 }
 
-fn check(spoil: impl Fn(&mut bytegauge_model::Trial), said: &str) {
+fn check(spoil: impl Fn(&mut bytegauge_model::Trial), phrases: &str) {
     let mut data = session(&small());
     let best = best(&data);
     data.trials.iter_mut().filter(|trial| trial.cell == best).for_each(spoil);
@@ -35,7 +35,7 @@ fn check(spoil: impl Fn(&mut bytegauge_model::Trial), said: &str) {
     let cell = view.cell(&best).expect("the cell");
     let reason = cell.reason.clone().unwrap_or_default();
     assert_eq!((cell.outcome, cell.estimate.median), ("failed", None), "{reason}");
-    assert!(reason.contains("contradict each other") && reason.contains(said), "{reason}");
+    assert!(reason.contains("contradict each other") && reason.contains(phrases), "{reason}");
     assert!(view.groups[0].recommendation.cell.as_ref() != Some(&best), "it wins nothing");
     let text = render::screen::render(&view, &render::TerminalStyle::default());
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -48,7 +48,7 @@ fn a_rate_beyond_its_reads_fails_the_cell() {
 }
 
 #[test]
-fn more_cpu_time_than_there_is_fails_the_cell() {
+fn impossible_cpu_time_fails_the_cell() {
     check(|trial| trial.ends.get_mut(EndRole::Sink).expect("a sink").cpu_ns *= 8, "CPUs of the 2 that there are");
 }
 
@@ -62,38 +62,38 @@ fn more_short_reads_than_reads_fail_the_cell() {
 }
 
 #[test]
-fn two_blocks_do_not_tell_how_far_the_same_is_from_itself() {
-    let told = |blocks: u64| {
+fn two_blocks_have_no_control_interval() {
+    let reported = |blocks: u64| {
         let view = view(&session(&Plan { confirm_blocks: blocks, ..small() }));
         let group = &view.groups[0];
-        let twin = group.twin.as_ref().expect("a twin");
+        let twin = group.twin.as_ref().expect("an A/A control");
         (group.twin_reach.is_some(), view.environment.twin_reach.is_some(), twin.upper.is_some())
     };
-    assert_eq!(told(2), (false, false, false));
-    assert_eq!(told(8), (true, true, true));
+    assert_eq!(reported(2), (false, false, false));
+    assert_eq!(reported(8), (true, true, true));
 }
 
 #[test]
-fn a_reader_that_compares_is_none_that_throws_away() {
+fn a_reader_that_compares_does_work() {
     let plan = Plan { profiles: vec!["drain"], ..small() };
     let mut data = session(&plan);
-    let said = |data: &SessionData| {
+    let phrases = |data: &SessionData| {
         let view = view(data);
-        (view.groups[0].throws_away, crate::said(&view, FindingKind::ValidFor))
+        (view.groups[0].throws_away, crate::phrases(&view, FindingKind::ValidFor))
     };
-    let (away, holds) = said(&data);
+    let (away, holds) = phrases(&data);
     assert!(away && holds.contains("discard the bytes") && !holds.contains("--verify"), "{holds}");
     for trial in &mut data.trials {
         let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
         sink.verified_bytes = sink.total_bytes;
     }
-    let (away, holds) = said(&data);
+    let (away, holds) = phrases(&data);
     assert!(
         !away && !holds.contains("discard the bytes") && holds.contains("compare every byte (--verify)"),
         "{holds}"
     );
     assert!(!holds.contains("the reader drains"), "{holds}");
-    // Beside sessions that compare nothing it proves nothing.
+    // It is not comparable with sessions that compare nothing.
     let plain = session(&plan);
     let three = [plain.clone(), plain.clone(), plain];
     let history = |after: SessionData| {
@@ -110,7 +110,7 @@ fn a_reader_that_compares_is_none_that_throws_away() {
 }
 
 #[test]
-fn a_floor_that_no_loop_can_have_is_not_told() {
+fn an_impossible_floor_is_left_out() {
     let mut data = session(&small());
     assert!(view(&data).floor.ns_per_call.is_some());
     for trial in &mut data.trials {
@@ -122,7 +122,7 @@ fn a_floor_that_no_loop_can_have_is_not_told() {
 }
 
 #[test]
-fn a_rate_beyond_an_emulated_link_fails_the_cell() {
+fn a_rate_beyond_a_link_fails() {
     let over_link = {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
         let link = crate::support::levels(&[("link_loss", "0%".into()), ("link_rate", "1Gbit".into())]);
@@ -150,14 +150,14 @@ fn spoilt(spoil: impl Fn(&mut bytegauge_model::Trial)) -> bytegauge_report::view
 }
 
 #[test]
-fn ends_that_were_watched_at_different_moments_have_no_common_cpu_time_a_byte() {
-    let told = |cell: &bytegauge_report::view::document::CellView| {
+fn ends_of_different_windows_have_no_common_cpu() {
+    let reported = |cell: &bytegauge_report::view::document::CellView| {
         (cell.cpu.ends_s_per_gib.is_some(), cell.median("cpu_ns_per_byte").is_some())
     };
-    assert_eq!(told(&spoilt(|_| ())), (true, true));
+    assert_eq!(reported(&spoilt(|_| ())), (true, true));
     // The writer was seen while the buffers were full: a tenth of the bytes in the same time.
     let cell = spoilt(|trial| trial.ends.get_mut(EndRole::Source).expect("a source").bytes /= 10);
-    assert_eq!(told(&cell), (false, false), "{:?}", cell.cpu);
+    assert_eq!(reported(&cell), (false, false), "{:?}", cell.cpu);
     assert_eq!(cell.outcome, "measured");
     let (source, sink) = (cell.cpu.source.expect("a source"), cell.cpu.sink.expect("a sink"));
     assert_eq!((source.total_s_per_gib, sink.total_s_per_gib), (None, None));
@@ -165,7 +165,7 @@ fn ends_that_were_watched_at_different_moments_have_no_common_cpu_time_a_byte() 
 }
 
 #[test]
-fn nobody_waits_for_a_cpu_longer_than_the_window() {
+fn waits_for_a_cpu_end_with_the_window() {
     let cell = spoilt(|trial| {
         for role in [EndRole::Source, EndRole::Sink] {
             let end = trial.ends.get_mut(role).expect("an end");

@@ -1,6 +1,6 @@
-//! Sessions of datagrams, planted: rates, losses, and where the report says that they died.
+//! Sessions of datagrams, planted: rates, losses, and their places.
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
 use bytegauge_report::view::document::FindingKind;
@@ -59,20 +59,20 @@ fn counted(trial: &Trial) -> (DatagramReport, DatagramReport) {
 
 fn text(view: &View) -> String {
     let style = render::terminal::TerminalStyle { columns: 160, ..Default::default() };
-    // Lines are wrapped: what is looked for may be cut.
+    // Lines are wrapped: expected parts may be cut.
     render::terminal::full(view, &style).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_best_rates_and_the_losses_are_said() {
+fn the_best_rates_and_losses_are_reported() {
     let view = planted(|_| {});
     let text = text(&view);
     for expected in ["goodput", "datagrams", "lost", "most datagrams that came:", "most bytes that came (goodput):"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(text.contains("were lost: 100 % at the receiver's full socket buffer"), "{text}");
-    // What the machine dropped besides was not ours.
-    assert!(!text.contains("nobody tells") && !text.contains("backlog"), "{text}");
+    // The other drops of the machine are not those of the session.
+    assert!(!text.contains("unknown place") && !text.contains("backlog"), "{text}");
     let cell = view.cells.iter().find(|cell| cell.trials > 0 && cell.datagrams.is_some()).unwrap();
     let datagrams = cell.datagrams.as_ref().unwrap();
     assert_eq!(datagrams.lost, datagrams.lost_at_socket);
@@ -83,9 +83,9 @@ fn the_best_rates_and_the_losses_are_said() {
 }
 
 #[test]
-fn a_loss_that_nobody_tells_of_is_not_hidden() {
+fn a_loss_at_an_unknown_place_is_reported() {
     let text = text(&planted(|came| came.socket_drops = Some(0)));
-    assert!(text.contains("were lost: 100 % nobody tells where"), "{text}");
+    assert!(text.contains("were lost: 100 % at an unknown place"), "{text}");
     assert!(
         text.contains("packets of any process were dropped by a CPU's full backlog (net.core.netdev_max"),
         "{text}"
@@ -95,7 +95,7 @@ fn a_loss_that_nobody_tells_of_is_not_hidden() {
 #[test]
 fn lost_and_truncated_datagrams_are_findings() {
     let cut = planted(|came| came.truncated = came.total / 4);
-    let text = said(&cut, FindingKind::TruncatedDatagrams);
+    let text = phrases(&cut, FindingKind::TruncatedDatagrams);
     assert!(text.contains("cut off 25 % of the datagrams"), "{text}");
     let lost = |view: &View| view.tests[0].options[0].lost_share;
     assert!(lost(&planted(|_| ())).is_some_and(|share| (0.019..0.021).contains(&share)));
@@ -103,7 +103,7 @@ fn lost_and_truncated_datagrams_are_findings() {
 }
 
 #[test]
-fn what_else_befell_datagrams_is_said() {
+fn other_events_of_datagrams_are_reported() {
     let text = text(&planted(|came| {
         (came.reordered, came.duplicated, came.truncated, came.cut_bytes) = (1, 1, 1, 4096);
     }));
@@ -133,12 +133,12 @@ fn the_document_and_the_table_hold_them() {
 }
 
 #[test]
-fn what_this_hosts_kernel_dropped_is_not_told_of_datagrams_that_went_to_another_one() {
+fn kernel_drops_belong_to_the_receiving_host() {
     let far = |direction: &'static str| planted_at(&[("host", "192.0.2.7:4711"), ("direction", direction)], |_| {});
-    for (view, is_told) in [(far("to"), false), (far("from"), true), (planted(|_| {}), true)] {
+    for (view, is_reported) in [(far("to"), false), (far("from"), true), (planted(|_| {}), true)] {
         let namespaces: Vec<bool> =
             view.cells.iter().filter_map(|cell| Some(cell.datagrams.as_ref()?.namespace.is_some())).collect();
-        assert!(!namespaces.is_empty() && namespaces.iter().all(|told| *told == is_told));
+        assert!(!namespaces.is_empty() && namespaces.iter().all(|reported| *reported == is_reported));
     }
     assert!(text(&far("to")).contains("UDP to the host 192.0.2.7:4711"));
 }

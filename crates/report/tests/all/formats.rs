@@ -1,4 +1,4 @@
-//! What other programs read: each format is read back by a small parser of its grammar, and the numbers are those of the
+//! Formats for other programs: each is read back by a small parser of its grammar, and the numbers are those of the
 //! session.
 
 use std::collections::BTreeMap;

@@ -112,7 +112,7 @@ fn screens((_, view): &(SessionData, View), colour: bool) -> Vec<String> {
     ]
 }
 
-/// What a terminal was asked to do beyond printing.
+/// Requests to a terminal other than printing.
 #[derive(Default)]
 struct Asked(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Sessions planted in memory, and what is said about them.
+//! Sessions planted in memory, and their reports.
 #![forbid(unsafe_code)]
 
 mod across;
@@ -29,7 +29,7 @@ use bytegauge_report::View;
 use bytegauge_report::view::document::FindingKind;
 
 /// The sentences of the findings of a kind.
-fn said(view: &View, kind: FindingKind) -> String {
+fn phrases(view: &View, kind: FindingKind) -> String {
     let of_kind = view.findings.iter().filter(|finding| finding.kind == kind);
     of_kind.map(|finding| finding.text.as_str()).collect::<Vec<_>>().join(" ")
 }

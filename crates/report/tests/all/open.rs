@@ -1,6 +1,6 @@
-//! What is said where nothing is proven, and of what is shown to be worse.
+//! Reports of inconclusive results, and of options that stall.
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{BlockRecord, CellId, CellKind, Outcome, Stage, Trial};
 use bytegauge_report::view::document::{FindingKind, OptionStatus};
@@ -10,7 +10,7 @@ fn view(plan: &Plan) -> View {
     View::of(&session(plan), &Settings::default())
 }
 
-/// Two transports of which one size is asked, with so much noise.
+/// Two transports, four sizes of reads, with this noise.
 fn noisy(noise: f64) -> Plan {
     Plan {
         transports: vec!["unix", "tcp"],
@@ -25,22 +25,22 @@ fn noisy(noise: f64) -> Plan {
 }
 
 #[test]
-fn nothing_is_bounded_more_closely_than_what_an_open_row_names() {
-    let mut told = 0;
+fn an_inconclusive_test_names_the_narrowest_interval() {
+    let mut reported = 0;
     for seed in 1..=12 {
         let view = view(&Plan { seed, ..noisy(0.3) });
         for group in view.groups.iter().filter(|group| !group.recommendation.proven) {
             let Some(named) = group.recommendation.bound else { continue };
             let others = view.cells_of(&group.id).filter(|cell| !group.spoken_against.contains(&cell.id));
             let closest = others.filter_map(|cell| cell.above_best_upper).fold(f64::INFINITY, f64::min);
-            assert!(named <= closest, "{seed} {}: {named} of what is named, {closest}", group.id);
-            told += 1;
+            assert!(named <= closest, "{seed} {}: {named} of the named option, {closest}", group.id);
+            reported += 1;
         }
     }
-    assert!(told > 12, "{told}");
+    assert!(reported > 12, "{reported}");
 }
 
-/// So many confirmation trials of a cell more, in which no byte came, each in a block that broke off.
+/// Adds confirmation trials of a cell in which no byte arrived, each in a block that broke off.
 fn with_stalls(data: &mut SessionData, cell: &CellId, stalls: u64) {
     let of_cell = |trial: &&Trial| trial.cell == *cell && trial.stage == Stage::Confirm;
     let trial = data.trials.iter().rfind(of_cell).expect("a trial").clone();
@@ -54,7 +54,7 @@ fn with_stalls(data: &mut SessionData, cell: &CellId, stalls: u64) {
 }
 
 #[test]
-fn nothing_is_proven_of_a_choice_that_stalls_and_its_share_is_told() {
+fn an_option_that_stalls_is_not_the_best() {
     let plan = Plan { transports: vec!["unix"], ..noisy(0.02) };
     let mut data = session(&plan);
     let of = |data: &SessionData| View::of(data, &Settings::default());
@@ -62,17 +62,17 @@ fn nothing_is_proven_of_a_choice_that_stalls_and_its_share_is_told() {
     let group = &before.groups[0];
     let named = group.recommendation.cell.clone().expect("a choice");
     assert!(group.recommendation.proven, "{:?}", group.recommendation);
-    assert_eq!(said(&before, FindingKind::Stalled), "");
+    assert_eq!(phrases(&before, FindingKind::Stalled), "");
     with_stalls(&mut data, &named, 1);
     let after = of(&data);
     let own = &after.groups[0].recommendation;
     assert!(own.cell.as_ref() != Some(&named) || !own.proven, "{own:?}");
     let cell = after.cell(&named).expect("its cell");
     let Some(stalled) = cell.stalled else { panic!("{cell:?}") };
-    // Its twin's trials are its own.
+    // The trials of its A/A control are included.
     let twin = data.cells.iter().any(|row| row.cell.twin_of.as_ref() == Some(&named));
     assert_eq!((stalled.trials, stalled.of), (1, if twin { 25 } else { 13 }));
-    let text = said(&after, FindingKind::Stalled);
+    let text = phrases(&after, FindingKind::Stalled);
     assert!(text.contains(&format!("no data moved in 1 of {} trials", stalled.of)), "{text}");
     // Where all of them stall no option is the best.
     let all: Vec<CellId> =

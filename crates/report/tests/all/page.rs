@@ -9,7 +9,7 @@ fn view(data: &SessionData) -> View {
     View::of(data, &Settings::default())
 }
 
-/// What stands in the page as data, as the browser would read it.
+/// The data of the page, as the browser would read it.
 fn data_of(page: &str) -> &str {
     let slot = "<script type=\"application/json\" id=\"sessions\">";
     page.split_once(slot).and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0

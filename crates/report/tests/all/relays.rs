@@ -1,14 +1,14 @@
-//! What is said of relays that are programs.
+//! Reports of relays.
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{EndReport, EndRole, EngineReport, Level, RelayProgramReport};
 use bytegauge_report::view::document::{CellView, FindingKind};
 use bytegauge_report::{Settings, View, render};
 
-/// A program that got no CPU within the windows, as on a busy machine, has no cost; its version stands all the same.
+/// A program that got no CPU within the windows, as on a busy machine, has no cost; its version is reported.
 #[test]
-fn a_program_is_told_of_whatever_cpu_time_it_took() {
+fn a_program_without_cpu_time_is_reported() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
     for cpu_ns in [0, 50_000_000] {
         let mut data = session(&plan);
@@ -26,19 +26,19 @@ fn a_program_is_told_of_whatever_cpu_time_it_took() {
             trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let view = View::of(&data, &Settings::default());
-        let told = said(&view, FindingKind::Relay);
+        let reported = phrases(&view, FindingKind::Relay);
         for part in
             ["haproxy: proxy version 4.5 (charged: its process tree)", "left 2 processes behind", "ignored SIGTERM"]
         {
-            assert!(told.contains(part), "{told}");
+            assert!(reported.contains(part), "{reported}");
         }
-        assert_eq!(told.contains("least CPU"), cpu_ns > 0, "{told}");
+        assert_eq!(reported.contains("least CPU"), cpu_ns > 0, "{reported}");
     }
 }
 
-/// Sends without a copy are copied on loopback: nobody reads of them without hearing so.
+/// Zero-copy sends are copied on loopback, and the report states it.
 #[test]
-fn sends_that_were_copied_after_all_are_told() {
+fn copied_zero_copy_sends_are_reported() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
     for (zero_copy, expected) in [(0, None), (400, Some("75 % of the sends of zerocopy"))] {
         let mut data = session(&plan);
@@ -53,43 +53,44 @@ fn sends_that_were_copied_after_all_are_told() {
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
-        let told = said(&View::of(&data, &Settings::default()), FindingKind::Relay);
-        assert_eq!(told.contains("asked for no copy"), expected.is_some(), "{told}");
-        assert!(told.contains(expected.unwrap_or_default()), "{told}");
+        let reported = phrases(&View::of(&data, &Settings::default()), FindingKind::Relay);
+        assert_eq!(reported.contains("asked for no copy"), expected.is_some(), "{reported}");
+        assert!(reported.contains(expected.unwrap_or_default()), "{reported}");
     }
 }
 
 /// A method that is slow for the size of its buffer is not blamed for how it moves bytes.
 #[test]
-fn relays_that_move_less_at_a_time_by_their_own_default_say_so() {
+fn small_default_buffers_of_relays_are_reported() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
-    let told = |relay: &str, buffer: Option<u64>| {
+    let reported = |relay: &str, buffer: Option<u64>| {
         let mut data = session(&plan);
         for row in &mut data.cells {
             row.cell.factors.set("relay", Level::Name(relay.into()));
             row.cell.factors.set("relay_buffer", buffer.map_or(Level::auto(), Level::Number));
         }
-        said(&View::of(&data, &Settings::default()), FindingKind::Relay)
+        phrases(&View::of(&data, &Settings::default()), FindingKind::Relay)
     };
-    assert!(told("tokio", None).contains("tokio moved 8 KiB at a time"), "{}", told("tokio", None));
-    assert!(told("tokio", None).contains("--relay-buffer"));
+    assert!(reported("tokio", None).contains("tokio moved 8 KiB at a time"), "{}", reported("tokio", None));
+    assert!(reported("tokio", None).contains("--relay-buffer"));
     assert!(
-        told("std-copy", None).contains("std-copy moved 8 KiB") && !told("std-copy", None).contains("--relay-buffer")
+        reported("std-copy", None).contains("std-copy moved 8 KiB")
+            && !reported("std-copy", None).contains("--relay-buffer")
     );
-    assert!(!told("tokio", Some(65_536)).contains("at a time") && !told("epoll", None).contains("at a time"));
-    // Beside it stands what the others had.
+    assert!(!reported("tokio", Some(65_536)).contains("at a time") && !reported("epoll", None).contains("at a time"));
+    // The size of the others is reported, too.
     let mut data = session(&plan);
     for (row, relay) in data.cells.iter_mut().zip(["tokio", "epoll"].into_iter().cycle()) {
         row.cell.factors.set("relay", Level::Name(relay.into()));
         row.cell.factors.set("relay_buffer", Level::auto());
     }
-    let both = said(&View::of(&data, &Settings::default()), FindingKind::Relay);
+    let both = phrases(&View::of(&data, &Settings::default()), FindingKind::Relay);
     assert!(both.contains("tokio moved 8 KiB at a time") && both.contains("; others with a buffer 64 KiB"), "{both}");
 }
 
-/// What has no back-pressure is never named without saying so, and its CPU time, which nobody is charged for, is not told.
+/// A relay without back-pressure has a caveat, and its CPU time, which no process is charged for, is left out.
 #[test]
-fn a_relay_without_back_pressure_is_told_with_its_caveat() {
+fn a_relay_without_back_pressure_has_a_caveat() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
     for (relay, warned) in [("sockmap", true), ("splice", false)] {
         let mut data = session(&plan);
@@ -104,12 +105,12 @@ fn a_relay_without_back_pressure_is_told_with_its_caveat() {
             trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
         });
         let view = View::of(&data, &Settings::default());
-        let text = said(&view, FindingKind::Relay);
+        let text = phrases(&view, FindingKind::Relay);
         assert_eq!(text.contains("sockmap has no back-pressure"), warned, "{text}");
         assert_eq!(text.contains("least CPU"), !warned, "{text}");
-        let told = |cell: &CellView| cell.more.keys().any(|name| name.starts_with("relay_cpu"));
-        assert_eq!(view.cells.iter().any(told), !warned);
-        assert_eq!(said(&view, FindingKind::NoBackPressure).contains("no back-pressure"), warned);
+        let reported = |cell: &CellView| cell.more.keys().any(|name| name.starts_with("relay_cpu"));
+        assert_eq!(view.cells.iter().any(reported), !warned);
+        assert_eq!(phrases(&view, FindingKind::NoBackPressure).contains("no back-pressure"), warned);
         // They may wait for the kernel's workers.
         let waits = |cell: &CellView| cell.limit.sentence.contains("that others have");
         assert_eq!(view.cells.iter().any(waits), !warned);
@@ -125,9 +126,9 @@ fn a_relay_without_back_pressure_is_told_with_its_caveat() {
     }
 }
 
-/// What a relay needs for a MiB: the calls that moved bytes, or all of an engine's within the window, and how often it left its CPUs.
+/// The needs of a relay for a MiB: the calls that moved bytes, or all of an engine's within the window, and its context switches.
 #[test]
-fn system_calls_and_switches_of_a_relay_are_told_for_a_unit() {
+fn relay_system_calls_are_counted_for_each_unit() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
     for (engine_calls, expected) in [(None, 4.0), (Some(12), 6.0)] {
         let mut data = session(&plan);
@@ -153,9 +154,9 @@ fn system_calls_and_switches_of_a_relay_are_told_for_a_unit() {
         let view = View::of(&data, &Settings::default());
         let cell = view.cells.iter().find(|cell| cell.more.contains_key("relay_cpus")).expect("a relay");
         for (name, expected) in [("relay_system_calls_per_mib", expected), ("relay_switches_per_mib", 3.0)] {
-            let told = cell.more.get(name).and_then(|estimate| estimate.median).expect(name);
-            // Of whole MiB.
-            assert!((told / expected - 1.0).abs() < 0.05, "{name}: {told}, not {expected}");
+            let reported = cell.more.get(name).and_then(|estimate| estimate.median).expect(name);
+            // For whole MiB.
+            assert!((reported / expected - 1.0).abs() < 0.05, "{name}: {reported}, not {expected}");
         }
         let wide = render::terminal::full(&view, &render::TerminalStyle { columns: 300, ..Default::default() });
         assert!(wide.contains("relay switches/MiB"), "{wide}");
@@ -164,7 +165,7 @@ fn system_calls_and_switches_of_a_relay_are_told_for_a_unit() {
 
 /// Levels that are compared cannot matter more than what was compared.
 #[test]
-fn relays_matter_more_than_sizes_and_not_more_than_themselves() {
+fn relays_may_have_the_biggest_effect() {
     let sizes =
         Plan { read_sizes: vec![4 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..Plan::default() };
     let planted = |sizes_vary: bool| {
@@ -178,7 +179,7 @@ fn relays_matter_more_than_sizes_and_not_more_than_themselves() {
             }
         }
         let view = View::of(&data, &Settings::default());
-        said(&view, FindingKind::BiggestEffect)
+        phrases(&view, FindingKind::BiggestEffect)
     };
     assert_eq!(planted(false), "");
     assert!(planted(true).starts_with("relay: splice reaches "), "{}", planted(true));
@@ -186,7 +187,7 @@ fn relays_matter_more_than_sizes_and_not_more_than_themselves() {
 
 /// Threads that a method does not have to choose are no level of them: which method it is decides there.
 #[test]
-fn what_a_relay_does_not_have_is_no_lever() {
+fn missing_levels_of_relays_have_no_effect() {
     let sizes =
         Plan { read_sizes: vec![4 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..Plan::default() };
     let levers = |threads_of_tokio: Option<&str>| {

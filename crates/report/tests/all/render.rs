@@ -1,4 +1,4 @@
-//! What the renderers print of planted sessions.
+//! Output of the renderers for planted sessions.
 
 use crate::support::{Plan, session};
 use bytegauge_model::{SessionId, SessionStatus, Workload, factor};
@@ -102,7 +102,7 @@ fn colour_changes_no_character() {
 }
 
 #[test]
-fn csv_has_a_row_a_cell_and_a_column_a_factor() {
+fn csv_has_rows_of_cells() {
     let view = exact();
     let text = render::csv::render(&view);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -167,7 +167,7 @@ fn too_few_blocks_recommend_nothing() {
 }
 
 #[test]
-fn calls_that_move_less_than_asked_for_are_seen_in_eighty_columns() {
+fn short_calls_are_visible_in_eighty_columns() {
     let of = |read_sizes: Vec<u64>, write_sizes: Vec<u64>| {
         let plan = Plan {
             transports: vec!["unix"],

@@ -1,4 +1,4 @@
-//! Whatever lies in a store is reported: nothing panics, nothing prints as not-a-number.
+//! Any content of a store is reported: nothing panics, nothing prints as not-a-number.
 
 use bytegauge_model::{
     BlockRecord, Cell, CellId, CellKind, EndReport, EndRole, FlowReport, Group, GroupId, Level, MachineUse, Outcome,
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// What may have happened to a trial of an ordinary session.
+/// Possible damage to a trial of an ordinary session.
 fn spoil(trial: &mut Trial, how: u8, by: u64) {
     match how {
         0 => trial.bytes = 0,

@@ -68,7 +68,7 @@ fn every_kind_of_session_is_valid() {
 }
 
 #[test]
-fn a_session_from_a_store_is_valid_and_the_same() {
+fn a_stored_session_is_valid_and_equal() {
     let data = session(&small());
     let folder = tempfile::tempdir().expect("a folder");
     let (store, id) = support::stored(&data, folder.path());
@@ -80,18 +80,18 @@ fn a_session_from_a_store_is_valid_and_the_same() {
     assert_eq!(text(&loaded), text(&direct));
 }
 
-/// A key that nobody described is not let through by oversight.
+/// A key without a description is refused.
 #[test]
-fn a_key_that_is_not_described_is_an_error() {
+fn an_undescribed_key_is_an_error() {
     let mut document: Value =
         serde_json::from_str(&render::json::render(&View::of(&session(&small()), &Settings::default()))).expect("one");
     let validator = jsonschema::draft202012::new(&schema()).expect("the schema is a schema");
     assert!(validator.is_valid(&document));
     for path in ["", "/cells/0", "/cells/0/factors", "/groups/0/cost_model", "/tests/0"] {
         let object = document.pointer_mut(path).and_then(Value::as_object_mut).expect("an object");
-        object.insert("nobody_described_this".into(), json!(1));
+        object.insert("not_described".into(), json!(1));
         assert!(!validator.is_valid(&document), "{path}");
-        document.pointer_mut(path).and_then(Value::as_object_mut).expect("an object").remove("nobody_described_this");
+        document.pointer_mut(path).and_then(Value::as_object_mut).expect("an object").remove("not_described");
     }
 }
 

@@ -111,7 +111,7 @@ fn commands(view: &View) -> Vec<String> {
 }
 
 #[test]
-fn a_test_is_a_table_and_the_summary_is_last() {
+fn tests_are_tables_and_the_summary_is_last() {
     let view = view(&small());
     fits(&view);
     let text = screen(&view);
@@ -253,7 +253,7 @@ fn trials_that_show_another_bottleneck_are_counted() {
 }
 
 #[test]
-fn an_a_a_control_that_differs_invalidates_the_test() {
+fn a_differing_control_invalidates_the_test() {
     let view = view(&Plan { twin_bias: 0.1, confirm_blocks: 40, ..small() });
     let test = &view.tests[0];
     assert_eq!((test.state, &test.recommended), (TestState::Invalid, &None));
@@ -264,7 +264,7 @@ fn an_a_a_control_that_differs_invalidates_the_test() {
 }
 
 #[test]
-fn an_interrupted_session_names_what_stops_it_and_how_long_the_rest_takes() {
+fn an_interrupted_session_forecasts_the_rest() {
     let mut data = with_looks(0.1);
     data.record.status = SessionStatus::Incomplete;
     let [resume] = of(&data).next.try_into().expect("one step");
@@ -281,19 +281,19 @@ fn the_next_command_continues_the_session() {
     // Too little noise is decided at once, and too much never.
     let each = (3..10).map(|noise| with_looks(f64::from(noise) * 0.04)).map(|data| (commands(&of(&data)), data));
     let continues = |(commands, _): &(Vec<String>, _)| commands.iter().any(|command| command.contains("--resume"));
-    let (said, mut data) = each.into_iter().find(continues).expect("analyses that help");
+    let (phrases, mut data) = each.into_iter().find(continues).expect("analyses that help");
     // A session asked by no words of its own, as a part of a survey, is continued by `run`, which takes any.
-    assert_eq!(said, ["bytegauge run --resume 12 --until conclusive"]);
+    assert_eq!(phrases, ["bytegauge run --resume 12 --until conclusive"]);
     // Where other programs decide, time does not help.
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
     let view = of(&data);
-    assert_eq!(commands(&view), ["bytegauge doctor", said[0].as_str()]);
+    assert_eq!(commands(&view), ["bytegauge doctor", phrases[0].as_str()]);
     fits(&view);
     assert!(view.heading.contains(" · others used 1.4 of 2 CPUs"), "{}", view.heading);
 }
 
 #[test]
-fn a_first_look_that_was_cut_short_leaves_those_that_were_declared() {
+fn a_short_first_analysis_leaves_the_others() {
     let mut data = with_looks(0.1);
     data.groups.iter_mut().for_each(|row| {
         row.facts.insert("blocks_fixed".into(), serde_json::json!(10));
@@ -304,7 +304,7 @@ fn a_first_look_that_was_cut_short_leaves_those_that_were_declared() {
 }
 
 #[test]
-fn a_pause_before_a_session_goes_on_is_no_measuring() {
+fn a_pause_of_a_session_is_no_measuring() {
     let mut data = with_looks(0.1);
     let elapsed = |data: &_| View::of(data, &Settings::default()).elapsed_ns;
     let before = elapsed(&data);
@@ -332,11 +332,11 @@ fn ties_are_named_with_the_recommended_option() {
 }
 
 #[test]
-fn one_setting_for_all_tests_has_its_largest_loss() {
+fn one_setting_has_its_largest_loss() {
     let view = view(&noisy(0.05));
-    let said = finding(&view, FindingKind::OneSetting).expect("one setting");
-    assert!(said.contains("256 KiB") && said.contains("in each test"), "{said}");
-    assert!(flat(&screen(&view)).contains(&format!("One setting for all: {said}")), "{}", screen(&view));
+    let phrases = finding(&view, FindingKind::OneSetting).expect("one setting");
+    assert!(phrases.contains("256 KiB") && phrases.contains("in each test"), "{phrases}");
+    assert!(flat(&screen(&view)).contains(&format!("One setting for all: {phrases}")), "{}", screen(&view));
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn at_two_speeds(of: impl Fn(&[CellId]) -> Vec<CellId>) -> Vec<String> {
 }
 
 #[test]
-fn several_speeds_are_found_with_their_test_and_option() {
+fn several_speeds_name_test_and_option() {
     let one = at_two_speeds(|cells| vec![cells[cells.len() / 2].clone()]);
     assert!(one.len() == 1 && one[0].contains("ran at 2 different speeds"), "{one:?}");
     assert!(at_two_speeds(<[CellId]>::to_vec).len() > 1);
@@ -391,14 +391,14 @@ fn commands_are_whole_lines() {
 }
 
 #[test]
-fn words_of_a_program_are_quoted_for_a_shell() {
+fn words_are_quoted_for_a_shell() {
     let mut data = session(&Plan { transports: vec!["unix"], ..noisy(0.001) });
     data.record.plan["asked"] = serde_json::json!(["check", "--values", "1,2", "--", "sh", "-c", "it's {value}"]);
     assert_eq!(commands(&of(&data)), [r"bytegauge check --values 1,2 -- sh -c 'it'\''s {value}'"]);
 }
 
 #[test]
-fn the_rate_of_all_trials_is_shown_where_the_median_misleads() {
+fn a_misleading_median_has_the_rate_of_all() {
     let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 60, ..noisy(0.001) });
     assert!(of(&data).tests[0].options.iter().all(|option| option.rate_all.is_none()));
     // In every third block everything was ten times slower.
@@ -424,13 +424,13 @@ fn slow_trials_that_favour_another_option_are_found() {
     let mut of_choice = data.trials.iter_mut().filter(|trial| trial.cell == choice && trial.stage == Stage::Confirm);
     of_choice.nth(3).expect("a trial").bytes /= 30;
     let view = of(&data);
-    let said = finding(&view, FindingKind::SlowTrialsDisagree).expect("a finding");
-    assert!(said.contains("over all trials, slow ones included, it reached "), "{said}");
+    let phrases = finding(&view, FindingKind::SlowTrialsDisagree).expect("a finding");
+    assert!(phrases.contains("over all trials, slow ones included, it reached "), "{phrases}");
     fits(&view);
 }
 
 #[test]
-fn results_of_an_earlier_analysis_that_no_longer_hold_are_found() {
+fn earlier_results_that_no_longer_hold_are_found() {
     let mut data = session(&Plan { transports: vec!["unix"], confirm_blocks: 32, ..noisy(0.01) });
     for row in &mut data.groups {
         row.facts.insert("looks".into(), serde_json::json!(3));
@@ -454,7 +454,7 @@ fn results_of_an_earlier_analysis_that_no_longer_hold_are_found() {
 }
 
 #[test]
-fn a_rate_that_fell_during_the_session_is_found() {
+fn a_falling_rate_is_found() {
     let plan = Plan { transports: vec!["unix"], confirm_blocks: 12, ..noisy(0.01) };
     let drift = |fall: u64| {
         let mut data = session(&plan);
@@ -504,7 +504,7 @@ fn the_forecast_includes_the_long_trials() {
 }
 
 #[test]
-fn an_option_that_none_beats_is_called_the_fastest() {
+fn an_unbeaten_option_is_the_fastest() {
     let view = view(&noisy(0.001));
     assert!(view.tests.iter().all(|test| test.result.starts_with("use 256K, the fastest")), "{:?}", view.tests);
 }
@@ -523,12 +523,12 @@ fn the_details_name_the_last_analysis() {
         assert!(full.lines().any(|line| line.ends_with(expected)), "{expected}: {full}");
     };
     check(None, " · analysis 1 of 3 complete");
-    // The clock stopped it before it had so many.
+    // The clock stopped it before.
     check(Some(100), " · analysis 1 of 3 complete, with fewer blocks than planned");
 }
 
 #[test]
-fn an_imported_session_is_measured_here_by_a_plan_of_its_kind() {
+fn an_import_proposes_a_plan_of_its_kind() {
     let next = |workload: &str| {
         let mut data = session(&small());
         data.record.status = SessionStatus::Imported;
@@ -540,7 +540,7 @@ fn an_imported_session_is_measured_here_by_a_plan_of_its_kind() {
 }
 
 #[test]
-fn a_session_in_which_everything_failed_has_reasons_and_a_next_step() {
+fn a_failed_session_has_reasons_and_a_step() {
     let mut data =
         session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });
     data.trials.iter_mut().for_each(|trial| trial.outcome = Outcome::Failed("no room".into()));

@@ -19,7 +19,7 @@ pub fn one_of_several(number: u64, confirm_blocks: u64) -> Plan {
     }
 }
 
-/// Reads of 1 MiB are so many times slower in this session.
+/// Reads of 1 MiB are slower by this factor in this session.
 pub fn slow_large_reads(data: &mut SessionData, times: u64) {
     for at in 0..data.trials.len() {
         let row = data.cells.iter().find(|row| row.cell.id == data.trials[at].cell);

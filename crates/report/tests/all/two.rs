@@ -1,4 +1,4 @@
-//! What is said of two where it is not decided: one forecast wherever it stands, and why the session went no further.
+//! Two subjects without a result: one forecast in all texts, and the reason for the end of the session.
 
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellKind, SessionStatus};
@@ -6,10 +6,10 @@ use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session};
 
-/// Two sizes that hardly differ, `noise` apart in every trial, in so many blocks of the first of three looks.
+/// Two sizes that hardly differ, `noise` apart in every trial, in the blocks of the first of three analyses.
 fn two(noise: f64, blocks: u64) -> SessionData {
     let plan = Plan {
         transports: vec!["unix"],
@@ -44,14 +44,14 @@ fn next(view: &View) -> String {
 }
 
 #[test]
-fn next_says_what_the_report_says_of_more_time() {
+fn the_next_step_has_the_forecast() {
     let mut data = two(0.12, 12);
     data.record
         .notes
         .push("ended after analysis 1 of 3: the next would take about 61 s and end beyond --max-time 90 s".into());
     let view = view(&data);
     let versus = view.versus.as_ref().expect("two");
-    assert_eq!((versus.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
+    assert_eq!((versus.difference.verdict, &versus.why_open), ("open", &None), "{}", versus.text);
     let next = next(&view);
     assert!(next.contains("ab --resume 12 --until conclusive") || next.contains("--time"), "{next}");
     assert!(next.contains("the session ended after analysis 1 of 3: the next would take"), "{next}");
@@ -63,7 +63,7 @@ fn next_says_what_the_report_says_of_more_time() {
 }
 
 #[test]
-fn a_session_of_two_that_was_cut_off_forecasts_nothing() {
+fn an_interrupted_session_of_two_has_no_forecast() {
     let mut data = two(0.12, 12);
     data.record.status = SessionStatus::Incomplete;
     let view = view(&data);
@@ -72,20 +72,20 @@ fn a_session_of_two_that_was_cut_off_forecasts_nothing() {
 }
 
 #[test]
-fn both_tables_of_two_have_the_same_cpu_time() {
+fn both_tables_have_the_same_cpu_time() {
     let view = view(&two(0.5, 12));
     let versus = view.versus.as_ref().expect("two");
     let screen = render::screen::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
     for side in [&versus.a, &versus.b] {
         let in_full = view.cell(&side.cell).and_then(|cell| cell.cpu.ends_s_per_gib).expect("CPU time");
-        let said = format!("{} CPU s/GiB", significant(in_full, 3));
-        assert!(screen.contains(&said), "{said}: {screen}");
+        let phrases = format!("{} CPU s/GiB", significant(in_full, 3));
+        assert!(screen.contains(&phrases), "{phrases}: {screen}");
     }
     assert!(screen.contains("12 pairs") && !screen.contains('±'), "{screen}");
-    // What was measured twice, and the harness's own trials, stand in no table.
+    // A/A controls and the harness's own trials are in no table.
     let mut data = two(0.5, 12);
     data.trials.iter_mut().for_each(|trial| trial.machine.as_mut().expect("the machine").steal_ns = 10_000_000);
-    let text = said(&self::view(&data), FindingKind::Steal);
+    let text = phrases(&self::view(&data), FindingKind::Steal);
     let trials = versus.a.trials + versus.b.trials;
     assert!(text.contains(&format!("in {trials} of {trials} trials")), "{text}");
 }

@@ -1,7 +1,7 @@
-//! The view on planted sessions: what is proven, what is not, and what is said about it.
+//! The view of planted sessions: results, and their findings.
 //! Long because views have many sides, and each is tried on the same session.
 
-use crate::said;
+use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::{CellView, FindingKind, GroupView, OptionStatus, TestState};
@@ -42,7 +42,7 @@ fn each_test_recommends_an_option_of_its_own() {
     let sizes = view.groups.iter().map(|group| group.recommendation.cell.as_ref().and_then(|id| view.cell(id)));
     let sizes: Vec<_> = sizes.map(|cell| cell.and_then(|cell| cell.level("read_size").number())).collect();
     assert!(sizes[2] > sizes[0], "{sizes:?}");
-    assert!(said(&view, FindingKind::ValidFor).contains("connections 4 to 44 ms after they opened"), "{view:?}");
+    assert!(phrases(&view, FindingKind::ValidFor).contains("connections 4 to 44 ms after they opened"), "{view:?}");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn one_setting_is_not_named_where_tests_disagree() {
     };
     let mut data = session(&plan);
     let agree = view(&data);
-    assert!(said(&agree, FindingKind::OneSetting).starts_with("read 1 MiB, "), "{:?}", agree.findings);
+    assert!(phrases(&agree, FindingKind::OneSetting).starts_with("read 1 MiB, "), "{:?}", agree.findings);
     // A world in which large reads hurt a reader that only sums.
     let hurt: Vec<_> = data
         .cells
@@ -67,14 +67,14 @@ fn one_setting_is_not_named_where_tests_disagree() {
     data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= 3);
     let view = view(&data);
     assert_eq!(states(&view), [TestState::Decided; 2]);
-    assert_eq!(said(&view, FindingKind::OneSetting), "");
+    assert_eq!(phrases(&view, FindingKind::OneSetting), "");
     let named = |at: usize| view.tests[at].recommended.as_ref().and_then(|id| view.cell(id));
     let sizes = [0, 1].map(|at| named(at).and_then(|cell| cell.level("read_size").number()));
     assert_eq!(sizes, [Some(16 << 10), Some(1 << 20)]);
 }
 
 #[test]
-fn intervals_stand_on_confirmation_alone() {
+fn intervals_rest_on_confirmation_only() {
     let view = view(&session(&small()));
     let (confirmed, screened): (Vec<_>, Vec<_>) =
         cells_of_kind(&view, CellKind::Candidate).into_iter().partition(|cell| cell.stage == Some(Stage::Confirm));
@@ -92,7 +92,7 @@ fn intervals_stand_on_confirmation_alone() {
 }
 
 #[test]
-fn twins_and_floors_are_shown_and_never_compete() {
+fn controls_and_floors_never_compete() {
     let view = view(&session(&small()));
     assert_eq!(cells_of_kind(&view, CellKind::Twin).len(), 3);
     for cell in view.cells.iter().filter(|cell| cell.kind != CellKind::Candidate) {
@@ -109,7 +109,7 @@ fn twins_and_floors_are_shown_and_never_compete() {
 
 /// The null engine does less than any other: one that was slower had lost its CPU.
 #[test]
-fn a_floor_that_is_slower_than_a_real_call_is_not_known() {
+fn a_floor_slower_than_a_call_is_unknown() {
     let mut data = session(&small());
     for trial in data.trials.iter_mut().filter(|trial| trial.bytes == 0) {
         trial.ends.0.values_mut().for_each(|end| end.calls = 2);
@@ -123,7 +123,7 @@ fn a_floor_that_is_slower_than_a_real_call_is_not_known() {
 }
 
 #[test]
-fn a_cell_with_two_modes_is_told_with_their_shares() {
+fn two_modes_have_their_shares() {
     let mut data = session(&small());
     let confirmed = |trial: &&Trial| trial.stage == Stage::Confirm && trial.end(EndRole::Source).is_some();
     let planted = data.trials.iter().find(confirmed).expect("a confirmed cell").cell.clone();
@@ -136,16 +136,19 @@ fn a_cell_with_two_modes_is_told_with_their_shares() {
     let [low, high] = cell.modes.as_ref().unwrap().modes.as_slice() else { panic!("{:?}", cell.modes) };
     assert_eq!((&cell.id, low.share, high.share), (&planted, 0.5, 0.5));
     assert!((high.median / low.median - 3.0).abs() < 0.5, "{:?}", cell.modes);
-    let text = said(&view, FindingKind::SeveralSpeeds);
+    let text = phrases(&view, FindingKind::SeveralSpeeds);
     assert!(text.contains("ran at 2 different speeds: ") && text.contains(" in 50 % of the trials"), "{text}");
 }
 
 #[test]
-fn a_twin_that_differs_silences_its_own_group() {
+fn a_differing_control_affects_its_group_only() {
     let mut data = session(&small());
     let calm = view(&data);
-    let twin =
-        data.cells.iter().find(|row| row.cell.group.0 == "g2" && row.cell.kind == CellKind::Twin).expect("a twin");
+    let twin = data
+        .cells
+        .iter()
+        .find(|row| row.cell.group.0 == "g2" && row.cell.kind == CellKind::Twin)
+        .expect("an A/A control");
     let twin = twin.cell.id.clone();
     data.trials.iter_mut().filter(|trial| trial.cell == twin).for_each(|trial| trial.bytes = trial.bytes * 9 / 10);
     let view = view(&data);
@@ -159,12 +162,12 @@ fn a_twin_that_differs_silences_its_own_group() {
 }
 
 #[test]
-fn what_is_proven_of_one_twin_alone_is_told() {
+fn an_unconfirmed_control_is_a_caveat() {
     let plan = Plan { profiles: vec!["sum"], finalists: 2, ..small() };
     let mut data = session(&plan);
     assert_eq!(view(&data).groups[0].recommendation.survives_exchange, Some(true));
-    // The twin is as fast on average, but far less steady.
-    let twin = data.cells.iter().find(|row| row.cell.kind == CellKind::Twin).expect("a twin").cell.id.clone();
+    // The A/A control is as fast on average, but far less steady.
+    let twin = data.cells.iter().find(|row| row.cell.kind == CellKind::Twin).expect("an A/A control").cell.id.clone();
     for (at, trial) in data.trials.iter_mut().filter(|trial| trial.cell == twin).enumerate() {
         let coin =
             (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -178,7 +181,7 @@ fn what_is_proven_of_one_twin_alone_is_told() {
         (true, false, Some(false))
     );
     assert_eq!(states(&view), [TestState::Inconclusive]);
-    let text = said(&view, FindingKind::ControlContradicts);
+    let text = phrases(&view, FindingKind::ControlContradicts);
     assert!(text.contains("measured a second time, this option gives another result"), "{text}");
 }
 
@@ -188,7 +191,7 @@ fn steal_is_described_and_forbids_nothing() {
     assert_eq!((calm.environment.grade, stolen.environment.grade), (Some('B'), Some('D')));
     assert_eq!(states(&stolen), states(&calm));
     assert_eq!(states(&stolen), [TestState::Decided; 3]);
-    assert!(said(&stolen, FindingKind::NoisyMachine).contains("grade D"), "{:?}", stolen.findings);
+    assert!(phrases(&stolen, FindingKind::NoisyMachine).contains("grade D"), "{:?}", stolen.findings);
     assert!(stolen.heading.ends_with("steal 7 %"), "{}", stolen.heading);
 }
 
@@ -206,7 +209,7 @@ fn blocks_with_much_steal_count() {
 }
 
 #[test]
-fn steal_that_goes_with_a_cell_is_said() {
+fn steal_that_depends_on_a_cell_is_found() {
     let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
     let confirmed = |trial: &Trial| trial.stage == Stage::Confirm;
     let first = data.trials.iter().find(|trial| confirmed(trial)).expect("a trial").cell.clone();
@@ -229,41 +232,17 @@ fn steal_that_goes_with_a_cell_is_said() {
 }
 
 #[test]
-fn a_level_whose_confirmed_cells_are_all_dearer_is_to_be_avoided() {
-    // Two factors vary, and all four cells are confirmed.
-    let four = Plan { read_sizes: vec![4096, 1 << 16], write_sizes: vec![1 << 16, 1 << 18], finalists: 4, ..small() };
-    let view = view(&session(&Plan { confirm_blocks: 24, profiles: vec!["parser"], ..four }));
-    let avoid = &view.groups[0].avoid;
-    let read = avoid.iter().find(|one| one.factor == "read_size" && one.level == json!(4096)).expect("a slow read");
-    assert_eq!((&read.against, read.pairs), (&json!(null), 24), "{avoid:?}");
-    let of_4k = view.cells.iter().filter(|cell| cell.level("read_size").number() == Some(4096));
-    assert_eq!(of_4k.filter(|cell| cell.stage == Some(Stage::Confirm)).count(), 2);
-    assert!(read.dearer_lower > 0.05 && read.dearer_upper.is_some_and(|upper| upper > read.dearer_lower), "{read:?}");
-    // Of a level that was confirmed in part nothing is said by confirmation.
-    let some =
-        Plan { read_sizes: vec![4096, 1 << 16, 1 << 18], write_sizes: vec![1 << 16, 1 << 18], finalists: 4, ..small() };
-    let view = self::view(&session(&Plan { confirm_blocks: 24, profiles: vec!["parser"], ..some }));
-    for one in view.groups[0].avoid.iter().filter(|one| one.against == json!(null)) {
-        let of_level = |cell: &&CellView| one.level == serde_json::to_value(cell.level(&one.factor)).unwrap();
-        let cells: Vec<&CellView> =
-            view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).filter(of_level).collect();
-        assert!(cells.iter().all(|cell| cell.stage == Some(Stage::Confirm)), "{one:?}");
-    }
-}
-
-#[test]
 fn what_to_avoid_comes_from_the_screening() {
     let view = view(&session(&Plan { profiles: vec!["parser"], screen_blocks: 3, ..small() }));
     let avoid = &view.groups[0].avoid;
     // A parser pays 24 µs a call: 4 KiB reads are several times as dear as 1 MiB, in every column.
     let reads: Vec<_> = avoid.iter().filter(|one| one.factor == "read_size").collect();
-    assert!(reads.iter().any(|one| one.level == json!(4096) && one.dearer_lower > 3.0), "{avoid:?}");
-    // What confirmation shows is against the best of those confirmed, whichever that is.
+    assert!(reads.iter().any(|one| one.level == json!(4096) && one.slower_lower > 3.0), "{avoid:?}");
     let screened = || reads.iter().filter(|one| one.against != json!(null));
     assert!(screened().all(|one| one.against == json!(1 << 20) && one.pairs == 12 && one.level != json!(1 << 20)));
     assert!(screened().count() > 0);
     for one in avoid {
-        assert!(one.dearer_lower > 0.05 && one.dearer_upper.is_some_and(|upper| upper >= one.dearer_lower), "{one:?}");
+        assert!(one.slower_lower > 0.05 && one.slower_upper.is_some_and(|upper| upper >= one.slower_lower), "{one:?}");
     }
 }
 
@@ -278,14 +257,14 @@ fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {
 }
 
 #[test]
-fn a_completed_look_proves_and_what_follows_reads_so_far() {
+fn only_completed_analyses_have_results() {
     let (complete, cut_off) = (SessionStatus::Complete, SessionStatus::Incomplete);
     for (blocks, status, done, judged, so_far, next) in [
         (16, complete, 1, 16, 0, Some(32)),
         (40, complete, 2, 32, 8, Some(64)),
         (40, cut_off, 2, 32, 8, Some(64)),
         (64, cut_off, 3, 64, 0, None),
-        // Stopped by the clock within the first look, and cut off by somebody there.
+        // Stopped by the clock within the first analysis, and interrupted there.
         (12, complete, 1, 12, 0, Some(16)),
         (12, cut_off, 0, 0, 12, Some(16)),
     ] {
@@ -301,13 +280,13 @@ fn a_completed_look_proves_and_what_follows_reads_so_far() {
             assert_eq!(group.recommendation.proven, done > 0);
             assert!(done == 0 || group.blocks.used == judged);
         }
-        let valid = said(&view, FindingKind::ValidFor);
+        let valid = phrases(&view, FindingKind::ValidFor);
         assert_eq!(valid.contains("blocks measured since then count at the next"), so_far > 0 && done > 0, "{valid}");
     }
 }
 
 #[test]
-fn a_copy_of_a_session_is_never_told_to_resume() {
+fn a_copied_session_has_no_resume_command() {
     for status in [SessionStatus::Complete, SessionStatus::Incomplete] {
         let open = Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() };
         let mut data = session(&open);
@@ -316,24 +295,24 @@ fn a_copy_of_a_session_is_never_told_to_resume() {
             row.facts.insert("blocks_fixed".into(), json!(8));
         }
         data.record.status = status;
-        let said = |data: &SessionData| serde_json::to_string(&view(data)).unwrap();
-        assert!(said(&data).contains("--resume"), "{status:?}");
+        let phrases = |data: &SessionData| serde_json::to_string(&view(data)).unwrap();
+        assert!(phrases(&data).contains("--resume"), "{status:?}");
         data.record.imported = true;
-        assert!(!said(&data).contains("--resume"), "{status:?}: {:?}", view(&data).next);
+        assert!(!phrases(&data).contains("--resume"), "{status:?}: {:?}", view(&data).next);
     }
 }
 
 #[test]
-fn blocks_after_a_look_change_nothing_of_it() {
+fn blocks_after_an_analysis_change_nothing() {
     let short = view(&with_looks(32, 3, SessionStatus::Complete));
     let long = view(&with_looks(40, 3, SessionStatus::Complete));
-    let told = |view: &View| -> Vec<_> {
+    let reported = |view: &View| -> Vec<_> {
         let all = view.groups.iter().map(|group| (group.best_set.clone(), group.recommendation.bound));
         all.collect()
     };
-    assert_eq!(told(&long).len(), 3);
+    assert_eq!(reported(&long).len(), 3);
     // The planted noise of the first 32 blocks of the first group is the same in both sessions.
-    assert_eq!(told(&long)[0], told(&short)[0]);
+    assert_eq!(reported(&long)[0], reported(&short)[0]);
 }
 
 #[test]
@@ -358,7 +337,7 @@ fn broken_blocks_do_not_count() {
 fn a_reader_without_work_is_a_condition() {
     let view = view(&session(&Plan { profiles: vec!["drain"], ..small() }));
     assert!(view.groups[0].throws_away && view.groups[0].recommendation.proven);
-    assert!(said(&view, FindingKind::ValidFor).contains("readers that discard the bytes"), "{:?}", view.findings);
+    assert!(phrases(&view, FindingKind::ValidFor).contains("readers that discard the bytes"), "{:?}", view.findings);
 }
 
 #[test]
@@ -382,15 +361,15 @@ fn another_placement_has_the_biggest_effect() {
 }
 
 #[test]
-fn what_moves_no_more_than_the_choices_is_no_lever() {
+fn small_effects_are_left_out() {
     // Placement moves a factor of 2.4, and so do the sizes that are confirmed here.
     let sizes = Plan { read_sizes: vec![1 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..small() };
     let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..sizes }));
-    assert!(view.levers.is_empty() && said(&view, FindingKind::BiggestEffect).is_empty(), "{:?}", view.levers);
+    assert!(view.levers.is_empty() && phrases(&view, FindingKind::BiggestEffect).is_empty(), "{:?}", view.levers);
 }
 
 #[test]
-fn what_going_on_likely_brings() {
+fn more_analyses_have_a_forecast() {
     let plan = Plan { noise: 0.05, confirm_blocks: 8, profiles: vec!["sum"], finalists: 4, ..small() };
     let mut data = session(&plan);
     let once = view(&data);
@@ -419,7 +398,7 @@ fn a_session_without_confirmation_recommends_nothing() {
 }
 
 #[test]
-fn what_was_cut_off_proves_nothing() {
+fn an_interrupted_session_has_no_result() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
     assert_eq!(states(&view(&data)), [TestState::Decided; 3]);
@@ -436,7 +415,7 @@ fn what_was_cut_off_proves_nothing() {
 }
 
 #[test]
-fn a_block_that_broke_off_tells_whose_trials_failed() {
+fn a_broken_block_names_the_failed_cell() {
     let mut data = session(&small());
     let choices: Vec<_> =
         data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).map(|row| row.cell.id.clone()).collect();
@@ -447,12 +426,12 @@ fn a_block_that_broke_off_tells_whose_trials_failed() {
     data.blocks.iter_mut().filter(|record| record.index == block).for_each(|record| record.complete = false);
     let view = view(&data);
     let label = &view.cells.iter().find(|other| other.id == cell).expect("its cell").label;
-    let said = format!("1 block broke off, to be repeated, and counted for nothing; 1 trial of “{label}” failed");
-    assert!(view.notes.iter().any(|note| note.contains(&said)), "{said}: {:?}", view.notes);
+    let phrases = format!("1 block broke off, to be repeated, and counted for nothing; 1 trial of “{label}” failed");
+    assert!(view.notes.iter().any(|note| note.contains(&phrases)), "{phrases}: {:?}", view.notes);
 }
 
 #[test]
-fn what_is_measured_just_now_reads_as_running() {
+fn a_running_session_has_no_result() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
     for looks in [None, Some(3)] {
@@ -498,7 +477,7 @@ fn an_import_claims_no_machine() {
     data.blocks.clear();
     let view = view(&data);
     assert_eq!(view.environment.grade, None);
-    assert!(said(&view, FindingKind::ValidFor).contains("these trials, "), "{:?}", view.findings);
+    assert!(phrases(&view, FindingKind::ValidFor).contains("these trials, "), "{:?}", view.findings);
 }
 
 #[test]
@@ -513,7 +492,7 @@ fn an_engine_that_moves_nothing_recommends_nothing() {
 }
 
 /// Reads of `/dev/zero`: 160 ns a call and 0.022 ns a byte, and every second block 2 % slower, since it was preempted; at one
-/// size so many times as long.
+/// size slower by a factor.
 fn along_a_curve(slower_at: u64, times: u64) -> SessionData {
     let plan = Plan {
         transports: vec!["/dev/zero"],
@@ -540,7 +519,7 @@ fn along_a_curve(slower_at: u64, times: u64) -> SessionData {
 }
 
 #[test]
-fn what_lies_off_the_curve_is_given_with_what_goes_with_it() {
+fn residuals_have_their_correlations() {
     let data = along_a_curve(0, 100);
     let view = view(&data);
     let slice = view.groups[0].cost_model.reader.as_ref().expect("a slice");
@@ -560,13 +539,13 @@ fn what_lies_off_the_curve_is_given_with_what_goes_with_it() {
 }
 
 #[test]
-fn a_curve_that_misses_a_size_says_which() {
+fn a_curve_names_the_sizes_it_misses() {
     let view = view(&along_a_curve(512, 115));
     let slice = view.groups[0].cost_model.reader.as_ref().expect("a slice");
     let off = slice.off_curve.iter().find(|one| one.asked_bytes == 512).expect("it was measured");
     assert!(off.is_off && off.ln > 0.04 && off.bytes_per_call == 512.0, "{off:?}");
-    let told = render::terminal::full(&view, &render::TerminalStyle { columns: 1000, ..Default::default() });
-    assert!(told.contains("not only by chance at 5 of 6 sizes: the curve is wrong there"), "{told}");
+    let reported = render::terminal::full(&view, &render::TerminalStyle { columns: 1000, ..Default::default() });
+    assert!(reported.contains("not only by chance at 5 of 6 sizes: the curve is wrong there"), "{reported}");
 }
 
 #[test]
@@ -603,7 +582,7 @@ fn the_plain_fit_finds_the_planted_line() {
 }
 
 #[test]
-fn no_break_is_read_off_sizes_that_nobody_asked_for() {
+fn three_sizes_show_no_break() {
     let breaks = |powers: std::ops::Range<u32>| {
         let plan = Plan {
             transports: vec!["/dev/zero"],
@@ -617,7 +596,7 @@ fn no_break_is_read_off_sizes_that_nobody_asked_for() {
         let mut data = session(&plan);
         for trial in data.trials.iter_mut().filter(|trial| trial.end(EndRole::Sink).is_some()) {
             let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
-            // Short reads: what calls move differs from trial to trial.
+            // Short reads: the size of calls differs from trial to trial.
             let size = row.cell.factors.read_size().expect("a size") * (8 - trial.block % 4) / 8;
             let ns = 160 + size / 16 + if size > 65_536 { (size - 65_536) / 2 } else { 0 };
             let ns = ns * (100 + trial.block % 3) / 100;
@@ -627,7 +606,7 @@ fn no_break_is_read_off_sizes_that_nobody_asked_for() {
         }
         view(&data).groups[0].cost_model.main.breaks.len()
     };
-    assert!(breaks(13..21) > 0, "eight sizes tell it");
+    assert!(breaks(13..21) > 0, "eight sizes show it");
     assert_eq!(breaks(15..18), 0, "three do not");
 }
 
@@ -659,7 +638,7 @@ fn a_size_beyond_the_fit_changes_no_cost() {
 }
 
 #[test]
-fn a_curve_that_fits_nothing_is_not_told() {
+fn a_curve_that_fits_nothing_is_left_out() {
     let plan = Plan { transports: vec!["/dev/zero"], profiles: vec!["drain"], noise: 1.0, ..Plan::default() };
     let view = view(&session(&plan));
     let main = &view.groups[0].cost_model.main;
@@ -668,12 +647,12 @@ fn a_curve_that_fits_nothing_is_not_told() {
     assert_eq!((main.linear.per_call_ns, main.linear.per_byte_ns), (None, None));
     let text = render::terminal::full(&view, &render::TerminalStyle::default());
     assert!(!text.contains("costs about"));
-    // A line that stood in another session does not vanish without a word.
-    assert!(text.contains("what reading costs a call and a byte cannot be told here: trials lie "), "{text}");
+    // A missing cost line has a reason.
+    assert!(text.contains("the cost of reading per call and per byte is unknown here: trials are "), "{text}");
 }
 
 #[test]
-fn the_same_trials_give_the_same_bytes() {
+fn equal_trials_give_equal_bytes() {
     let plan = Plan { noise: 0.05, ..Plan::default() };
     let report = || {
         let view = view(&session(&plan));
@@ -683,7 +662,7 @@ fn the_same_trials_give_the_same_bytes() {
 }
 
 #[test]
-fn what_was_not_measured_is_counted_in_choices() {
+fn unmeasured_options_are_counted() {
     let mut data = session(&small());
     let added = |kind: CellKind| kind != CellKind::Candidate;
     for row in data.cells.iter_mut().filter(|row| added(row.cell.kind)) {
@@ -700,7 +679,7 @@ fn what_was_not_measured_is_counted_in_choices() {
 }
 
 #[test]
-fn what_is_on_its_way_to_another_host_is_told_as_measured() {
+fn the_product_of_a_path_is_a_finding() {
     let why = |host: &str, trip_us: u64| {
         let mut data = session(&Plan { transports: vec!["tcp"], ..small() });
         let host = Level::Name(host.into());
@@ -712,7 +691,7 @@ fn what_is_on_its_way_to_another_host_is_told_as_measured() {
                 flows.filter_map(|flow| flow.tcp.as_mut()).for_each(|tcp| tcp.min_rtt_us = Some(trip_us));
             }
         }
-        said(&view(&data), FindingKind::Link)
+        phrases(&view(&data), FindingKind::Link)
     };
     let far = why("192.0.2.7:4711", 20_000);
     assert!(far.contains("delay × rate of the path, as measured, is ") && far.contains(" (20 ms × "), "{far}");
@@ -721,7 +700,7 @@ fn what_is_on_its_way_to_another_host_is_told_as_measured() {
 }
 
 #[test]
-fn where_the_first_choice_failed_the_limit_is_that_of_the_one_that_is_left() {
+fn failed_options_have_no_bottleneck() {
     let mut data = session(&small());
     let mut groups: Vec<GroupId> = Vec::new();
     let candidates = data.cells.iter_mut().rev().filter(|row| row.cell.kind == CellKind::Candidate);
@@ -740,7 +719,7 @@ fn where_the_first_choice_failed_the_limit_is_that_of_the_one_that_is_left() {
 }
 
 #[test]
-fn one_choice_that_is_left_is_compared_with_nothing() {
+fn one_remaining_option_has_no_comparison() {
     let mut data = session(&small());
     let mut kept: Vec<GroupId> = Vec::new();
     for row in data.cells.iter_mut().filter(|row| row.cell.kind == CellKind::Candidate) {
@@ -761,7 +740,7 @@ fn one_choice_that_is_left_is_compared_with_nothing() {
 }
 
 #[test]
-fn only_a_session_that_was_cut_off_is_told_to_go_on() {
+fn only_an_interrupted_session_can_resume() {
     let mut data = session(&small());
     let left = data.cells[0].cell.id.clone();
     data.trials.retain(|trial| trial.cell != left);
@@ -772,13 +751,13 @@ fn only_a_session_that_was_cut_off_is_told_to_go_on() {
 }
 
 #[test]
-fn a_floor_that_failed_is_not_blamed_for_moving_no_byte() {
+fn a_failed_floor_has_its_own_reason() {
     let mut data = session(&small());
     let floors: Vec<_> =
         data.cells.iter().filter(|row| row.cell.kind == CellKind::Floor).map(|row| row.cell.id.clone()).collect();
-    let said = "no byte arrived within the window (the reader was kept from running): use a longer --trial-time";
+    let phrases = "no byte arrived within the window (the reader was kept from running): use a longer --trial-time";
     for trial in data.trials.iter_mut().filter(|trial| floors.contains(&trial.cell)) {
-        trial.outcome = Outcome::NothingMoved(said.into());
+        trial.outcome = Outcome::NothingMoved(phrases.into());
     }
     let view = view(&data);
     let reason = cells_of_kind(&view, CellKind::Floor)[0].reason.clone().expect("a reason");
@@ -786,7 +765,7 @@ fn a_floor_that_failed_is_not_blamed_for_moving_no_byte() {
 }
 
 #[test]
-fn what_stands_alone_has_no_bound() {
+fn a_single_option_has_no_bound() {
     let plan = Plan {
         read_sizes: vec![64 << 10],
         write_sizes: vec![64 << 10],
@@ -800,7 +779,7 @@ fn what_stands_alone_has_no_bound() {
 }
 
 #[test]
-fn connections_of_different_ages_are_not_told_as_of_one() {
+fn different_ages_of_connections_are_reported() {
     let holds = |older: u64| {
         let mut data = session(&small());
         let second = data.groups.last().expect("groups").group.id.clone();
@@ -810,7 +789,7 @@ fn connections_of_different_ages_are_not_told_as_of_one() {
             trial.warmup_ns *= older;
             trial.wall_ns *= older;
         }
-        said(&view(&data), FindingKind::ValidFor)
+        phrases(&view(&data), FindingKind::ValidFor)
     };
     assert!(holds(1).contains("connections 4 to 44 ms after they opened"), "{}", holds(1));
     let differ = holds(10);
@@ -819,7 +798,7 @@ fn connections_of_different_ages_are_not_told_as_of_one() {
 }
 
 #[test]
-fn an_import_of_one_trial_each_speaks_of_trials() {
+fn single_trials_of_an_import_have_no_result() {
     let mut data = session(&Plan { confirm_blocks: 1, ..small() });
     data.record.status = SessionStatus::Imported;
     let view = view(&data);
@@ -828,7 +807,7 @@ fn an_import_of_one_trial_each_speaks_of_trials() {
 }
 
 #[test]
-fn where_nothing_was_measured_the_screen_says_so() {
+fn the_screen_reports_that_nothing_was_measured() {
     let mut data = session(&small());
     for trial in &mut data.trials {
         trial.outcome = Outcome::Failed("the server is gone: start it again".into());

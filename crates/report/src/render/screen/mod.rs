@@ -150,9 +150,9 @@ impl<'a> Page<'a> {
 
     /// `  Heading: text`, its further lines indented.
     fn item(&self, heading: &str, text: &str) -> Vec<String> {
-        let said = wrap(&format!("{heading}: {text}"), self.layout.width - 4);
+        let phrases = wrap(&format!("{heading}: {text}"), self.layout.width - 4);
         let prefix = format!("{heading}:");
-        let named = said.iter().enumerate().map(|(at, line)| match (at, line.strip_prefix(&prefix)) {
+        let named = phrases.iter().enumerate().map(|(at, line)| match (at, line.strip_prefix(&prefix)) {
             (0, Some(rest)) => format!("  {}{rest}", self.layout.paint.bold(&prefix)),
             (0, None) => format!("  {line}"),
             _ => format!("    {line}"),

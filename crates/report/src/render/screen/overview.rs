@@ -15,17 +15,24 @@ use crate::view::results::summary::interval;
 const AVOID_MIN: usize = 17;
 /// Cells of a row: the test, the option, its rate, p99 and interval.
 const CELLS: usize = 5;
+/// The cell that gives way where a row does not fit.
+const P99: usize = 3;
 
 /// One row for each test, under the headings of their titles.
 pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let tests = &view.tests;
     let is_alone = |test: &Test| tests.iter().filter(|other| other.heading == test.heading).count() == 1;
-    let rows: Vec<[String; CELLS]> = tests.iter().map(|test| row(test, is_alone(test))).collect();
+    let scale = scale(tests);
+    let rows: Vec<[String; CELLS]> = tests.iter().map(|test| row(test, is_alone(test), scale)).collect();
     let has_p99 = rows.iter().any(|row| !row[3].is_empty());
-    let head = ["", "use", "rate", if has_p99 { "p99" } else { "" }, tests.first().map_or("", slower_heading)];
+    let rate = scale.map_or("rate", |(_, unit)| unit);
+    let head = ["", "use", rate, if has_p99 { "p99" } else { "" }, tests.first().map_or("", slower_heading)];
     let width = |at: usize| rows.iter().map(|row| chars(&row[at])).chain([chars(head[at])]).max().unwrap_or(0);
     let mut widths: [usize; CELLS] = std::array::from_fn(width);
     let used = |widths: &[usize]| widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>();
+    if used(&widths) > layout.width {
+        widths[P99] = 0;
+    }
     // Where a test and its numbers do not fit in one line they have two.
     let two_lines = used(&widths) > layout.width;
     if two_lines {
@@ -55,6 +62,14 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     out
 }
 
+/// The divisor and the unit of all rates; `None` where tests have rates of different kinds.
+fn scale(tests: &[Test]) -> Option<(f64, &'static str)> {
+    let unit = tests.first()?.unit;
+    let rates = tests.iter().flat_map(|test| &test.options).filter_map(|option| option.rate);
+    let fastest = rates.fold(0.0, f64::max);
+    tests.iter().all(|test| test.unit == unit).then(|| rate_unit(unit, fastest))
+}
+
 fn line(texts: &[String; CELLS], widths: &[usize; CELLS], avoid: &str) -> String {
     let shown = texts.iter().zip(widths).enumerate().filter(|(_, (_, width))| **width > 0);
     let shown: Vec<String> = shown
@@ -67,7 +82,7 @@ fn line(texts: &[String; CELLS], widths: &[usize; CELLS], avoid: &str) -> String
 }
 
 /// The conditions, the option to use, its rate, p99 and interval.
-fn row(test: &Test, is_alone: bool) -> [String; CELLS] {
+fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [String; CELLS] {
     let conditions = if is_alone { test.name.clone() } else { test.conditions.clone() };
     let named = |option: &&OptionResult| test.recommended.as_ref() == Some(&option.id);
     let Some(own) = test.options.iter().find(named) else {
@@ -78,9 +93,12 @@ fn row(test: &Test, is_alone: bool) -> [String; CELLS] {
         };
         return [conditions, "–".into(), String::new(), String::new(), why.into()];
     };
-    let rate = own.rate.map_or_else(String::new, |rate| {
-        let (divisor, unit) = rate_unit(test.unit, rate);
-        format!("{} {unit}", significant(rate / divisor, 3))
+    let rate = own.rate.map_or_else(String::new, |rate| match scale {
+        Some((divisor, _)) => significant(rate / divisor, 3),
+        None => {
+            let (divisor, unit) = rate_unit(test.unit, rate);
+            format!("{} {unit}", significant(rate / divisor, 3))
+        }
     });
     let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
     [conditions, own.label.clone(), rate, p99, own.slower.clone()]

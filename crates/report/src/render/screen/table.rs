@@ -24,7 +24,7 @@ const LABEL_MAX: usize = 30;
 const EXPENDABLE: [&str; 5] = ["95 %", "p50", "CPU", "p99.9", "over all trials"];
 /// Characters of `  <- use`.
 const MARK: usize = 8;
-/// What is not known.
+/// An unknown value.
 const UNKNOWN: &str = "–";
 
 /// One column: its heading, and a text for each row.
@@ -263,7 +263,7 @@ fn without_result(test: &Test, layout: &ScreenLayout) -> Vec<String> {
             None => reasons.push((what, reason, vec![&option.label])),
         }
     }
-    let said = reasons.into_iter().flat_map(|(what, reason, labels)| {
+    let phrases = reasons.into_iter().flat_map(|(what, reason, labels)| {
         let labels = match labels.len() {
             many if many > 4 => format!("{many} options"),
             _ => labels.join(", "),
@@ -271,23 +271,23 @@ fn without_result(test: &Test, layout: &ScreenLayout) -> Vec<String> {
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         wrap(&format!("{labels}  {what}{reason}"), layout.width - 4)
     });
-    said.map(|line| format!("  {line}")).collect()
+    phrases.map(|line| format!("  {line}")).collect()
 }
 
 /// Under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
 fn details(test: &Test, layout: &ScreenLayout) -> Vec<String> {
-    let mut said = vec![format!("Result: {}.", test.result)];
+    let mut phrases = vec![format!("Result: {}.", test.result)];
     if !test.code.is_empty() {
-        said.push(format!("In the program: {}.", test.code.join(", ")));
+        phrases.push(format!("In the program: {}.", test.code.join(", ")));
     }
-    said.extend(test.bottleneck.as_ref().map(|found| format!("Bottleneck: {}.", found.text.trim_end_matches('.'))));
+    phrases.extend(test.bottleneck.as_ref().map(|found| format!("Bottleneck: {}.", found.text.trim_end_matches('.'))));
     let control = test
         .control_upper
         .map(|upper| format!("the same option measured twice differs by at most {}", crate::outward::at_most(upper)));
     let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
     let basis: Vec<String> = blocks.into_iter().chain(control).collect();
     if !basis.is_empty() {
-        said.push(format!("Basis: {}.", basis.join("; ")));
+        phrases.push(format!("Basis: {}.", basis.join("; ")));
     }
-    said.iter().flat_map(|text| wrap(text, layout.width - 4)).map(|line| format!("    {line}")).collect()
+    phrases.iter().flat_map(|text| wrap(text, layout.width - 4)).map(|line| format!("    {line}")).collect()
 }

@@ -29,11 +29,11 @@ pub struct AuditRival {
     /// Blocks with both.
     pub blocks: usize,
     /// How much slower the choice is than the rival, as a share.
-    pub dearer: Option<f64>,
+    pub slower: Option<f64>,
     /// Lower end of its interval; all intervals of a group hold together. `null` with too few blocks.
-    pub dearer_lower: Option<f64>,
+    pub slower_lower: Option<f64>,
     /// Upper end.
-    pub dearer_upper: Option<f64>,
+    pub slower_upper: Option<f64>,
 }
 
 /// The results of long trials for all choices of a session.
@@ -49,11 +49,11 @@ pub struct AuditSummary {
     pub contradicted: usize,
     /// How much slower than the runner-up the choice is in the mean group, as a share; for an open choice, beyond its
     /// confirmation.
-    pub dearer: Option<f64>,
+    pub slower: Option<f64>,
     /// Lower end of its interval, with the groups as replicates; `null` with too few.
-    pub dearer_lower: Option<f64>,
+    pub slower_lower: Option<f64>,
     /// Upper end.
-    pub dearer_upper: Option<f64>,
+    pub slower_upper: Option<f64>,
     /// The result: `holds`, `contradicts` or `open`.
     #[schemars(extend("enum" = ["holds", "contradicts", "open"]))]
     pub finding: &'static str,

@@ -4,6 +4,8 @@ use bytegauge_model::{CellId, GroupId, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Difference;
+
 /// The comparison of several sessions. Shares are between 0 and 1, differences are of cost: above 0 is slower.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BetweenView {
@@ -80,12 +82,9 @@ pub struct BetweenPlace {
 pub struct BetweenDifference {
     /// The subject's place among the arms.
     pub arm: usize,
-    /// The mean of its sessions compared with the mean of the first's.
-    pub difference: f64,
-    /// Lower end of its interval, with sessions as replicates; `null` with too few of them.
-    pub lower: Option<f64>,
-    /// Upper end.
-    pub upper: Option<f64>,
+    /// The mean of its sessions compared with the mean of the first's, with sessions as replicates, and the result.
+    #[serde(flatten)]
+    pub difference: Difference,
     /// Lower end of the interval from the trials of two single sessions: how far apart these two were, for any reason. `null`
     /// if a subject has several sessions here, or a session fewer than six trials.
     pub runs_lower: Option<f64>,
@@ -95,9 +94,6 @@ pub struct BetweenDifference {
     pub sessions_first: usize,
     /// Sessions of this one with it.
     pub sessions: usize,
-    /// `dearer`, `cheaper`: by more than the margin; `equal`: within it; `open`: no result for the subjects.
-    #[schemars(extend("enum" = ["dearer", "cheaper", "equal", "open"]))]
-    pub verdict: &'static str,
 }
 
 /// The choice of one session, in another with the same group.

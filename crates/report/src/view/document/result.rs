@@ -16,7 +16,7 @@ use super::{Factors, schema};
 pub struct Test {
     /// Its group in `groups`.
     pub id: GroupId,
-    /// What was measured, with its conditions: `Read from a Unix socket (peer writes 64 KiB)`.
+    /// The measured operation, with its conditions: `Read from a Unix socket (peer writes 64 KiB)`.
     pub title: String,
     /// The shortest part of the title that no other test of the session has: `Read from a Unix socket`.
     pub name: String,
@@ -35,7 +35,7 @@ pub struct Test {
     /// The congestion control of the end that sends, over TCP; absent where the options vary it, and where it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// What `slower` compares.
+    /// The quantity that `slower` compares.
     pub compares: Compares,
     /// Unit of the rates: `bytes/s`, `calls/s`, `NOPs/s`, `runs/s`.
     pub unit: &'static str,
@@ -54,7 +54,7 @@ pub struct Test {
     pub recommended: Option<CellId>,
     /// Why this option is recommended; `null` without a recommendation.
     pub because: Option<Because>,
-    /// What limits the recommended option; `null` where none was measured.
+    /// The limit of the recommended option; `null` where none was measured.
     pub bottleneck: Option<Bottleneck>,
     /// Upper end of the 95 % interval of the difference between two measurements of the same option, as a share; `null` where
     /// it is not known.
@@ -63,7 +63,7 @@ pub struct Test {
     pub blocks: usize,
 }
 
-/// What `slower_lower` and `slower_upper` compare.
+/// The quantity that `slower_lower` and `slower_upper` compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compares {
@@ -177,7 +177,7 @@ pub struct OptionRatio {
 pub enum OptionStatus {
     /// Within the margin of the best option.
     Best,
-    /// Not significantly slower than the best option; `slower_upper` says by how much it may be.
+    /// Not significantly slower than the best option; `slower_upper` shows by how much it may be.
     Tied,
     /// Significantly slower than the best option.
     Slower,
@@ -205,7 +205,7 @@ pub enum Because {
     Only,
 }
 
-/// What limits an option.
+/// The limit of an option.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bottleneck {
     /// The limit; `unknown` where no number proves one.
@@ -221,7 +221,7 @@ pub struct Bottleneck {
 /// One fact about the session that decides how to read the results.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// What was found.
+    /// The kind.
     pub kind: FindingKind,
     /// How much it matters.
     pub severity: Severity,
@@ -252,11 +252,11 @@ pub enum Severity {
     Warning,
     /// A result in itself: a large effect, one setting for all tests.
     Result,
-    /// What the results are valid for, and details.
+    /// The scope of the results, and details.
     Note,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
@@ -346,11 +346,11 @@ pub enum FindingKind {
     CongestionOverLoopback,
     /// How relays compare with the direct path, and what they cost.
     Relay,
-    /// What the emulated link did.
+    /// Counts of the emulated link.
     Link,
-    /// What the results are valid for.
+    /// The scope of the results.
     ValidFor,
-    /// What the kernel memory of many connections comes to.
+    /// The memory of the recommended buffers with many connections.
     Memory,
     /// How a program compares with its present setting.
     Gain,
@@ -361,17 +361,17 @@ pub enum FindingKind {
 /// One line of the summary that ends a report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SummaryLine {
-    /// What the line is about: the name of a test, `One setting for all`, `Biggest effect`, `Bottleneck`, `Caveat`.
+    /// The subject of the line: the name of a test, `One setting for all`, `Biggest effect`, `Bottleneck`, `Caveat`.
     pub heading: String,
     /// The line.
     pub text: String,
 }
 
-/// What to do next.
+/// A next step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NextStep {
     /// The command, as a shell takes it; `null` where no command does it.
     pub command: Option<String>,
-    /// What it does, or what to do.
+    /// Its effect, or the step itself.
     pub text: String,
 }

@@ -6,6 +6,8 @@ use bytegauge_model::CellId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Difference;
+
 /// Two subjects, and whether the second is worse.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VersusView {
@@ -18,23 +20,15 @@ pub struct VersusView {
     /// The compared quantity: `time` for the same work, its `cpu time` under an offered load, or the `events` counted
     /// meanwhile.
     pub cost: &'static str,
-    /// The median difference with its sign: how much longer `b` takes for the same work, as a share; below 0 `a` takes longer,
-    /// by this share of its own time. `null` without a comparison.
-    pub longer: Option<f64>,
-    /// Lower end of its interval at `level`.
-    pub lower: Option<f64>,
-    /// Upper end of its interval.
-    pub upper: Option<f64>,
+    /// How much longer B takes than A, with the interval at `level`, and the result.
+    #[serde(flatten)]
+    pub difference: Difference,
     /// Blocks behind it; adjacent blocks that depend on each other are merged.
     pub blocks: usize,
     /// Confidence of the interval: of one analysis, so that all analyses together keep 95 %.
     pub level: f64,
     /// The difference that matters, as a share.
     pub margin: f64,
-    /// `worse`: b takes longer by more than the margin. `better`: a does. `equivalent`: neither does. `open`: none of these
-    /// is significant.
-    #[schemars(extend("enum" = ["worse", "better", "equivalent", "open"]))]
-    pub verdict: &'static str,
     /// Why it is open, if more blocks would not decide it.
     pub why_open: Option<String>,
     /// The same as a text.

@@ -46,7 +46,7 @@ impl Finding {
     }
 
     /// With a text that another module settles together with its numbers.
-    pub(super) fn said(self, text: String) -> Finding {
+    pub(super) fn with_text(self, text: String) -> Finding {
         Finding { text, ..self }
     }
 }

@@ -35,13 +35,13 @@ pub fn comparisons(view: &View) -> Vec<Finding> {
 
 /// Settings whose effect is larger than that of the options, the largest first, each factor once.
 pub fn biggest(view: &View) -> Vec<Finding> {
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     let mut all = Vec::new();
     for lever in &view.levers {
-        if told.contains(&lever.factor.as_str()) {
+        if reported.contains(&lever.factor.as_str()) {
             continue;
         }
-        told.push(&lever.factor);
+        reported.push(&lever.factor);
         let within = view.groups.iter().any(|group| group.id == lever.group && group.varied.contains(&lever.factor));
         // Options of one test have their intervals in the table; a second interval would contradict it.
         let [lower, upper] = if within { [None, None] } else { [Some(lever.times_lower), lever.times_upper] };

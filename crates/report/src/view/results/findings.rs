@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::document::{CellView, Finding, FindingKind, GroupView, Severity, View};
 use super::super::harm::Least;
-use super::super::stolen::TOLD_P;
+use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
 use super::valid_for::{self, is_loopback};
@@ -46,7 +46,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
     all
 }
 
-/// What limits the results of one test.
+/// Limitations of the results of one test.
 fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     let mut all: Vec<Finding> = control(view, group).into_iter().collect();
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
@@ -60,7 +60,7 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     };
     all.extend(once(&group.once_proven, FindingKind::NoLongerBest));
     all.extend(once(&group.once_avoided, FindingKind::NoLongerSlower));
-    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= TOLD_P) {
+    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= NOTICED_P) {
         all.push(
             found(FindingKind::UnevenSteal, Severity::Warning)
                 .test(&group.id)
@@ -86,7 +86,7 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     all
 }
 
-/// What the A/A control says: one option measured twice in every block.
+/// The result of the A/A control: one option measured twice in every block.
 fn control(view: &View, group: &GroupView) -> Option<Finding> {
     let twin = group.twin.as_ref()?;
     let about = |kind, severity| {
@@ -146,7 +146,7 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
     all
 }
 
-/// What limits the recommendation of a test.
+/// Limitations of the recommendation of a test.
 fn recommended(view: &View, group: &GroupView) -> Vec<Finding> {
     let Some(cell) = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)) else { return Vec::new() };
     let about = |kind| found(kind, Severity::Warning).test(&group.id).option(&cell.id);
@@ -189,15 +189,15 @@ fn faster_over_all<'a>(view: &'a View, group: &'a GroupView, cell: &CellView) ->
 fn screened(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding> {
     let own = group.recommendation.cell.as_ref().and_then(|id| view.cell(id));
     let mut all: Vec<Finding> = Vec::new();
-    for avoid in group.avoid.iter().filter(|avoid| avoid.is_screened()) {
+    for avoid in &group.avoid {
         if own.is_some_and(|own| own.factors.get(&avoid.factor) == Some(&avoid.level)) {
             continue;
         }
         all.push(
             found(FindingKind::ScreenedSlower, Severity::Note)
                 .test(&group.id)
-                .number("slower_lower", Some(avoid.dearer_lower))
-                .number("slower_upper", avoid.dearer_upper)
+                .number("slower_lower", Some(avoid.slower_lower))
+                .number("slower_upper", avoid.slower_upper)
                 .name("factor", avoid.factor.clone())
                 .name("level", avoid.level.clone())
                 .name("against", avoid.against.clone()),
@@ -216,7 +216,7 @@ fn screened(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding>
     all
 }
 
-/// What concerns the whole session.
+/// Findings about the whole session.
 fn session_wide(view: &View) -> Vec<Finding> {
     let warning = |kind| found(kind, Severity::Warning);
     let mut all: Vec<Finding> = Vec::new();
@@ -234,7 +234,7 @@ fn session_wide(view: &View) -> Vec<Finding> {
         all.push(warning(FindingKind::OtherPrograms).number("cpus", Some(cpus)).number("of_cpus", allowed));
     }
     let late = lateness::sentence(&view.cells, true);
-    all.extend(late.map(|said| warning(FindingKind::LateClient).said(capital(&said) + ".")));
+    all.extend(late.map(|phrases| warning(FindingKind::LateClient).with_text(capital(&phrases) + ".")));
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
         all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
     }
@@ -269,9 +269,9 @@ fn overrun(view: &View) -> Option<Finding> {
     })
 }
 
-/// What relays and links did, and what the results are valid for: each settled with its numbers by its own module.
+/// Relays, links and the scope of the results: each settled with its numbers by its own module.
 fn notes(view: &View) -> Vec<Finding> {
-    let note = |kind, text: String| found(kind, Severity::Note).said(text + ".");
+    let note = |kind, text: String| found(kind, Severity::Note).with_text(text + ".");
     let mut all: Vec<Finding> = Vec::new();
     for group in &view.groups {
         let of_group = |kind, lines: Vec<String>| -> Vec<Finding> {
@@ -301,7 +301,7 @@ fn gains(view: &View) -> Vec<Finding> {
             .number("faster_lower", gain.lower)
             .number("faster_upper", gain.upper)
             .name("default", gain.default.clone())
-            .said(capital(&gain.text) + ".")
+            .with_text(capital(&gain.text) + ".")
     });
     let advice = check.advice.iter().map(|advice| {
         found(FindingKind::Advice, Severity::Result)
@@ -310,7 +310,7 @@ fn gains(view: &View) -> Vec<Finding> {
             .name("held", advice.held)
             .number("predicted_times", advice.predicted)
             .number("observed_times", advice.observed)
-            .said(format!("Earlier recommendation: {}.", advice.text))
+            .with_text(format!("Earlier recommendation: {}.", advice.text))
     });
     gains.chain(advice).collect()
 }

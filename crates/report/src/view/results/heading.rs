@@ -1,4 +1,4 @@
-//! The heading of a session: what was run, how long it took, and on which machine.
+//! The heading of a session: its plan, its duration, and the machine.
 
 use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{counted, significant};

@@ -1,4 +1,4 @@
-//! What the long-trial check says of the recommendations.
+//! The results of the long-trial check.
 
 use bytegauge_model::{CellId, CellKind};
 
@@ -15,20 +15,22 @@ pub fn contradict(view: &View, group: &GroupView, cell: &CellView) -> bool {
 /// One finding a test that was checked, and one for those that were not.
 pub fn findings(view: &View) -> Vec<Finding> {
     let window_s = view.audit.map_or(0.0, |all| all.window_ns as f64 / 1e9);
-    let mut said: Vec<Finding> = view
+    let mut phrases: Vec<Finding> = view
         .groups
         .iter()
         .filter_map(|group| Some((group, group.audit.as_ref()?)))
         .map(|(group, audit)| of_test(group, audit).number("window_s", Some(window_s)))
         .collect();
     // Each test alone decides nothing, and all of them together do.
-    let none_alone = said.iter().all(|finding| finding.kind != FindingKind::LongTrialsContradict);
+    let none_alone = phrases.iter().all(|finding| finding.kind != FindingKind::LongTrialsContradict);
     if let Some(all) = view.audit.as_ref().filter(|all| all.finding == "contradicts" && none_alone) {
         let tests = all.questions;
         let text =
             format!("trials of {window_s} s of all {tests} checked tests together contradict the recommendations.");
-        said.push(
-            found(FindingKind::LongTrialsContradict, Severity::Error).number("tests", Some(tests as f64)).said(text),
+        phrases.push(
+            found(FindingKind::LongTrialsContradict, Severity::Error)
+                .number("tests", Some(tests as f64))
+                .with_text(text),
         );
     }
     let missing = missing(view);
@@ -37,9 +39,9 @@ pub fn findings(view: &View) -> Vec<Finding> {
         let all = missing.len() == view.groups.len();
         let one = found(FindingKind::LongTrialsMissing, Severity::Note);
         let one = if all { one } else { one.test(&first.id) };
-        said.push(one.number("tests", Some(missing.len() as f64)).number("age_s", Some(oldest as f64 / 1e9)));
+        phrases.push(one.number("tests", Some(missing.len() as f64)).number("age_s", Some(oldest as f64 / 1e9)));
     }
-    said
+    phrases
 }
 
 fn of_test(group: &GroupView, audit: &AuditView) -> Finding {
@@ -51,22 +53,22 @@ fn of_test(group: &GroupView, audit: &AuditView) -> Finding {
                 .test(&group.id)
                 .option(&audit.choice)
                 .other(audit.better.as_ref())
-                .number("slower_lower", rival.and_then(|rival| rival.dearer_lower))
-                .number("slower_upper", rival.and_then(|rival| rival.dearer_upper))
+                .number("slower_lower", rival.and_then(|rival| rival.slower_lower))
+                .number("slower_upper", rival.and_then(|rival| rival.slower_upper))
         }
         "holds" => found(FindingKind::LongTrialsConfirm, Severity::Note)
             .test(&group.id)
             .option(&audit.choice)
             .number("slower_upper", audit.bound),
         _ => {
-            let is_slower = |rival: &&AuditRival| rival.dearer_lower.is_some_and(|lower| lower > 0.0);
+            let is_slower = |rival: &&AuditRival| rival.slower_lower.is_some_and(|lower| lower > 0.0);
             let rival = audit.rivals.iter().find(is_slower);
             found(FindingKind::LongTrialsInconclusive, Severity::Note)
                 .test(&group.id)
                 .option(&audit.choice)
                 .other(rival.map(|rival| &rival.cell))
-                .number("slower_lower", rival.and_then(|rival| rival.dearer_lower))
-                .number("slower_upper", rival.map_or(audit.bound, |rival| rival.dearer_upper))
+                .number("slower_lower", rival.and_then(|rival| rival.slower_lower))
+                .number("slower_upper", rival.map_or(audit.bound, |rival| rival.slower_upper))
         }
     }
 }

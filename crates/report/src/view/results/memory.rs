@@ -54,7 +54,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
         .number("connections", Some(CONNECTIONS as f64))
         .number("smaller_bytes", smaller.map(|bytes| bytes as f64))
         .name("factor", factor);
-    Some(finding.said(format!("{CONNECTIONS} connections with a buffer of {each} each take {all}.{tied}")))
+    Some(finding.with_text(format!("{CONNECTIONS} connections with a buffer of {each} each take {all}.{tied}")))
 }
 
 /// A size that the user's program sets in each connection.
@@ -83,5 +83,5 @@ fn of_kernel(view: &View, recommended: &[(&Test, &OptionResult)], buffer: &Buffe
         .number("bytes", Some(bytes as f64))
         .name("factor", buffer.factor);
     let name = phrase::in_code(buffer.factor);
-    Some(finding.said(format!("{name} at its default grew to {} per connection.", about_bytes(bytes))))
+    Some(finding.with_text(format!("{name} at its default grew to {} per connection.", about_bytes(bytes))))
 }

@@ -1,4 +1,4 @@
-//! What to do next: the command that helps most, and what it brings.
+//! The next steps: the command that helps most, and its likely effect.
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::{CellKind, SessionStatus, session};
@@ -12,7 +12,7 @@ use crate::outward::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_b
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
 
-/// What to do next, the most useful first. An imported session cannot be continued here.
+/// The next steps, the most useful first. An imported session cannot be continued here.
 pub fn next(view: &View) -> Vec<NextStep> {
     let imported = view.status == SessionStatus::Imported || view.plan.is_imported;
     match view.status {
@@ -117,7 +117,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     }
 }
 
-/// The analyses that are left; else a longer session, which starts anew.
+/// The analyses that are left; else a longer, new session.
 fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
         return vec![rest];
@@ -160,14 +160,14 @@ fn brings(bounds: &[[f64; 2]]) -> String {
     if known.is_empty() { String::new() } else { format!(" (likely from {} to {})", span(0), span(1)) }
 }
 
-/// What to do after two were compared.
+/// The next steps after two were compared.
 fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
     let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().find(|(_, side)| side.trials == 0);
     if let Some((name, _)) = failed {
         return vec![again(view, None, &format!("fix {name}, then measure again"))];
     }
-    if versus.verdict != "open" {
-        return match versus.verdict {
+    if versus.difference.verdict != "open" {
+        return match versus.difference.verdict {
             "worse" => vec![words("keep A (exit code 1 reports the regression to scripts)")],
             "better" => vec![words("use B")],
             _ => vec![words("use either: the difference is within the margin (--margin)")],
@@ -186,7 +186,7 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
             vec![again(view, Some(&time), &format!("measure for {time} in a new session{narrows}"))]
         }
     };
-    if versus.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
+    if versus.difference.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
         steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
     }
     let ended = view.notes.iter().rev().find(|note| session::tells_the_end(note));
@@ -194,15 +194,18 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
     steps
 }
 
-/// What the analyses that are left, or a longer session, likely make of the interval; `None` where it is decided, and where
+/// The likely effect of the remaining analyses, or of a longer session, on the interval; `None` where it is decided, and where
 /// more pairs remove no reason.
 fn narrows(view: &View, versus: &VersusView) -> Option<String> {
-    let (lower, upper) =
-        versus.lower.zip(versus.upper).filter(|_| versus.verdict == "open" && versus.why_open.is_none())?;
+    let (lower, upper) = versus
+        .difference
+        .lower
+        .zip(versus.difference.upper)
+        .filter(|_| versus.difference.verdict == "open" && versus.why_open.is_none())?;
     let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
     let look = view.groups.iter().find_map(|group| group.look.as_ref());
     let then = look.and_then(LookView::left_until).map_or(used * LONGER, |last| last as f64);
-    // Ends say how much longer the slower of the two takes.
+    // Ends are shares of the time of the faster one.
     let ln = |end: f64| end.abs().ln_1p().copysign(end);
     let now = ln(upper) - ln(lower);
     let [now, then] = [now, likely_bound(now, used, then)].map(|wide| at_most(wide.exp_m1()));
@@ -238,7 +241,7 @@ fn blocks_ns(view: &View, until: impl Fn(&LookView) -> Option<usize>) -> Option<
     if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
 }
 
-/// The command that goes on with a session. It needs no flags: what is asked stands in the store.
+/// The command that continues a session. It needs no flags: the store has the plan.
 pub fn resume(view: &View) -> String {
     let plan = view.plan.asked.as_deref().and_then(|asked| match asked {
         [run, plan, ..] if run == "run" && !plan.starts_with('-') && !plan.contains(['/', '.']) => Some(plan),
@@ -260,7 +263,7 @@ pub fn resume(view: &View) -> String {
 /// The command that asks the same in a new session, with another budget where one is given; `None` where it is not known.
 pub fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
     let asked = view.plan.asked.as_deref()?;
-    // What stands behind -- is the command of a program.
+    // The words behind -- are the command of a program.
     let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
     let (own, program) = asked.split_at(flags);
     let mut words: Vec<&str> = vec!["bytegauge"];

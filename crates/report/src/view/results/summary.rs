@@ -161,9 +161,11 @@ pub fn slower(test: &Test, option: &OptionResult) -> String {
     }
 }
 
-/// An interval of extra time for a table and a sentence: `45–125 %`; `45 % or more` where its upper end is far away.
+/// An interval of extra time for a table and a sentence: `45–125 %`; `45 % or more` where its upper end is far away, and
+/// `up to 3.1×` where it excludes nothing.
 pub fn interval(lower: f64, upper: f64) -> String {
     match upper >= BOUND_MAX {
+        false if lower <= 0.0 && excludes_nothing(upper) => format!("up to {}×", significant_up(1.0 + upper, 2)),
         true => format!("{} or more", at_least(lower)),
         false => share_range(lower, upper),
     }
@@ -251,9 +253,9 @@ fn counts(tests: &[Test]) -> String {
         (TestState::Failed, "failed"),
     ];
     let count = |state: TestState| tests.iter().filter(|test| test.state == state).count();
-    let said = known.into_iter().map(|(state, text)| (count(state), text)).filter(|(count, _)| *count > 0);
-    let said: Vec<String> = said.map(|(count, text)| format!("{count} {text}")).collect();
-    format!("of {} tests {}.", tests.len(), said.join("; "))
+    let phrases = known.into_iter().map(|(state, text)| (count(state), text)).filter(|(count, _)| *count > 0);
+    let phrases: Vec<String> = phrases.map(|(count, text)| format!("{count} {text}")).collect();
+    format!("of {} tests {}.", tests.len(), phrases.join("; "))
 }
 
 fn line(heading: &str, text: String) -> SummaryLine {
@@ -320,7 +322,7 @@ impl Heading {
 fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
     let of_it: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
     let mut kinds: BTreeSet<FindingKind> = BTreeSet::new();
-    // Only what differs from test to test stands more than once.
+    // Only caveats of one kind are merged.
     let once = |finding: &&&Finding| heading != Heading::Caveat || kinds.insert(finding.kind);
     let mut all: Vec<&Finding> = of_it.iter().filter(once).copied().collect();
     // A busy machine widens intervals, which show it already.
@@ -345,7 +347,7 @@ fn is_noise(kind: FindingKind) -> bool {
     )
 }
 
-/// What to write in the program, where it is the same in all tests.
+/// The code for the program, where it is the same in all tests.
 fn code(view: &View) -> Option<SummaryLine> {
     let codes: BTreeSet<&Vec<String>> =
         view.tests.iter().filter(|test| test.recommended.is_some()).map(|test| &test.code).collect();
@@ -353,7 +355,7 @@ fn code(view: &View) -> Option<SummaryLine> {
     (!code.is_empty() && view.versus.is_none()).then(|| line("In the program", format!("{}.", code.join(", "))))
 }
 
-/// What limits the recommended options, by the limit.
+/// The limits of the recommended options, by the limit.
 fn bottleneck(view: &View) -> Option<SummaryLine> {
     let mut limits: Vec<(String, Vec<&Test>)> = Vec::new();
     for test in &view.tests {

@@ -14,21 +14,21 @@ const CONGESTION: &str = "congestion";
 
 /// The sentence of a finding.
 pub fn sentence(view: &View, finding: &Finding) -> String {
-    let said = Said { view, finding };
-    let text = said.text();
+    let phrases = Sentence { view, finding };
+    let text = phrases.text();
     match finding.kind {
         FindingKind::BiggestEffect | FindingKind::OneSetting => text,
-        FindingKind::Comparison => said.test_name() + &text,
-        _ => said.place() + &text,
+        FindingKind::Comparison => phrases.test_name() + &text,
+        _ => phrases.place() + &text,
     }
 }
 
-struct Said<'a> {
+struct Sentence<'a> {
     view: &'a View,
     finding: &'a Finding,
 }
 
-impl Said<'_> {
+impl Sentence<'_> {
     /// `Read from TCP, 64K: `; nothing where the session has one test and the finding concerns all of it.
     fn place(&self) -> String {
         let test = self.finding.test.as_ref().and_then(|id| self.test(id)).filter(|_| self.view.tests.len() > 1);
@@ -348,10 +348,7 @@ impl Said<'_> {
                 let lower = self.number("slower_lower");
                 let range =
                     self.known("slower_upper").map_or_else(|| at_least(lower), |upper| share_range(lower, upper));
-                let against = match self.finding.names.get("against").is_none_or(serde_json::Value::is_null) {
-                    true => "the best".to_owned(),
-                    false => self.level("against"),
-                };
+                let against = self.level("against");
                 format!(
                     "{} {} is {range} slower than {against} (screening).",
                     phrase::in_code(self.name("factor")),

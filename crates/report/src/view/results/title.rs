@@ -1,4 +1,4 @@
-//! The titles of tests: what was measured, and the settings that it was measured under.
+//! The titles of tests: the measured operation, and its settings.
 
 use bytegauge_model::{Direction, FACTORS, Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
 
@@ -17,7 +17,7 @@ pub struct Title {
     pub conditions: String,
 }
 
-/// The parts of a title: what is done, and the conditions in the order of the factor table.
+/// The parts of a title: the operation, and the conditions in the order of the factor table.
 struct Parts {
     head: String,
     details: Vec<String>,
@@ -116,7 +116,11 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
 }
 
 fn word(name: &str, level: &Level) -> Option<String> {
-    phrase::word(name, level).filter(|text| text != "none")
+    match name {
+        // A heading names calls already.
+        "request" => Some(phrase::level(name, level)),
+        _ => phrase::word(name, level).filter(|text| text != "none" && !text.ends_with(" none")),
+    }
 }
 
 fn connections(level: &Level) -> Option<String> {
@@ -126,7 +130,7 @@ fn connections(level: &Level) -> Option<String> {
     })
 }
 
-/// What the other end does, where the program is one end alone.
+/// The sizes of the other end, where the program is one end alone.
 fn peer(conditions: &Spec) -> Option<String> {
     let size = |name: &str| match conditions.get(name) {
         Level::Absent => None,

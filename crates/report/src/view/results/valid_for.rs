@@ -1,4 +1,4 @@
-//! What the results are valid for: the conditions that all tests share, the time and the age of connections, and what the plan
+//! The scope of the results: the conditions that all tests share, the time and the age of connections, and usual conditions that the plan
 //! did not measure.
 
 use bytegauge_model::unit::counted;
@@ -39,7 +39,7 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
     let is_everywhere = |name: &str, level: &Level| {
         groups.iter().map(|group| group.get(name)).all(|other| other == *level || other == Level::Absent)
     };
-    let is_told = |name: &str| {
+    let is_reported = |name: &str| {
         phrase::PROFILE_FACTORS.contains(&name)
             || varying.iter().any(|varying| varying == name)
             || (aged && name == "connection_age")
@@ -50,14 +50,14 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
     // The called server is an option, and no condition of a group.
     let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
     let is_external = candidates.peek().is_some() && candidates.all(|cell| cell.spec().connect().is_some());
-    let said =
-        conditions.present().filter(|(factor, level)| !is_told(factor.name) && is_everywhere(factor.name, level));
-    let said = said.filter_map(|(factor, _)| match factor.name {
+    let phrases =
+        conditions.present().filter(|(factor, level)| !is_reported(factor.name) && is_everywhere(factor.name, level));
+    let phrases = phrases.filter_map(|(factor, _)| match factor.name {
         "role" if is_external => Some("the server is external".to_owned()),
         "role" if peers_differ => phrase::who(conditions).map(str::to_owned),
         name => phrase::condition(name, conditions),
     });
-    said.chain(work(view, conditions)).collect()
+    phrases.chain(work(view, conditions)).collect()
 }
 
 /// The work of the reader or the server, where it is the same in all tests: `the reader sums the bytes`.
@@ -166,31 +166,31 @@ fn when(view: &View) -> String {
 
 /// Usual conditions of programs that the plan did not measure.
 fn not_measured(view: &View, groups: &[Spec]) -> Option<String> {
-    let mut said: Vec<String> = Vec::new();
+    let mut phrases: Vec<String> = Vec::new();
     let over_tcp: Vec<&Spec> = groups.iter().filter(|spec| spec.transport().is_some_and(Transport::is_tcp)).collect();
     if !over_tcp.is_empty() && !view.plan.varied.iter().any(|name| name == "congestion") {
         let set = view.environment.congestion().map_or_else(String::new, |name| format!(" than {name}"));
         // The end that sends sets it.
-        said.push(match over_tcp.iter().all(|spec| spec.role() == Some(ProgramRole::Reader)) {
+        phrases.push(match over_tcp.iter().all(|spec| spec.role() == Some(ProgramRole::Reader)) {
             true => format!("other congestion controls{set} in the peer (--congestion)"),
             false => format!("other congestion controls{set} (--congestion)"),
         });
     }
     let has_ends = |spec: &Spec| spec.placement().is_some() && spec.workload().has_path();
     if view.plan.ends.as_deref() == Some("threads") && groups.iter().any(has_ends) {
-        said.push("processes (--ends)".into());
+        phrases.push("processes (--ends)".into());
     }
     let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let smallest = candidates.filter_map(|cell| cell.spec().write_size()).min();
     if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
-        said.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
+        phrases.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }
-    if !said.is_empty() && view.plan.name == "buffer-size" {
+    if !phrases.is_empty() && view.plan.name == "buffer-size" {
         if !groups.iter().any(|spec| spec.role() == Some(ProgramRole::Both)) {
-            said.push("both ends yours (--role both)".into());
+            phrases.push("both ends yours (--role both)".into());
         }
-        said.push("other sizes of the peer (run buffer-grid)".into());
-        said.push("socket buffers (run socket-buffers)".into());
+        phrases.push("other sizes of the peer (run buffer-grid)".into());
+        phrases.push("socket buffers (run socket-buffers)".into());
     }
-    (!said.is_empty()).then(|| format!("not measured: {}", said.join(", ")))
+    (!phrases.is_empty()).then(|| format!("not measured: {}", phrases.join(", ")))
 }

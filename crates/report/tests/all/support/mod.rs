@@ -1,6 +1,6 @@
 //! A session made of planted numbers: rates by a formula, noise by a small generator.
 //!
-//! Two transports, three profiles, a grid of sizes; screening, confirmation, a twin and a floor in each group.
+//! Two transports, three profiles, a grid of sizes; screening, confirmation, an A/A control and a floor in each group.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn in_force(options: &[(&str, u64)]) -> Arc<EffectiveOptions> {
     effective.into()
 }
 
-/// What is planted.
+/// A planted session.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
@@ -38,7 +38,7 @@ pub struct Plan {
     pub finalists: usize,
     /// Relative spread of a trial within its block.
     pub noise: f64,
-    /// The twin's true slowdown.
+    /// The true slowdown of the A/A control.
     pub twin_bias: f64,
     pub steal: f64,
 }
@@ -191,7 +191,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
     }
 }
 
-/// What the null engine reports: calls, no bytes.
+/// A report of the null engine: calls, no bytes.
 pub fn floor_trial(cell: &Cell, stage: Stage, block: u64, position: u32) -> Trial {
     let end = EndReport { calls: 1_300_000, window_ns: 40_000_000, cpu_ns: 40_000_000, ..EndReport::default() };
     Trial { bytes: 0, ends: [(EndRole::Sink, end)].into_iter().collect(), ..trial(cell, stage, block, position, 1e9) }
@@ -238,7 +238,7 @@ pub fn record(seed: u64) -> SessionRecord {
             "network": { "congestion_control": "cubic" }
         }),
         machine_after: json!(null),
-        notes: vec!["write_size was left out for /dev/zero: nobody writes there".into()],
+        notes: vec!["write_size was left out for /dev/zero: it has no writer".into()],
         imported: false,
     }
 }

@@ -58,9 +58,9 @@ pub fn notes(store: &Store, view: &View) -> Result<Vec<String>, StoreError> {
     Ok(notes)
 }
 
-const MEANING: &str = "a NOP tells what it takes to submit an operation and to take its completion, on one thread: an \
+const MEANING: &str = "a NOP shows the time that it takes to submit an operation and to take its completion, on one thread: an \
                        upper bound for every io_uring program here. It holds no socket, no copy and no wake-up, so it \
-                       does not tell how fast real operations are, nor whether io_uring is faster than something else";
+                       does not show how fast real operations are, nor whether io_uring is faster than something else";
 
 /// The highest rate of the session, NOPs per second.
 fn ceiling(view: &View) -> Option<f64> {
