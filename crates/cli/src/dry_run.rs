@@ -17,7 +17,7 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
-        "plan {}: {} in {}, judgement 1 of {}: {}, about {}, seed {}\n",
+        "plan {}: {} in {}, analysis 1 of {}: {}, about {}, seed {}\n",
         plan.name,
         counted(live, "cell"),
         counted(plan.groups.len(), "group"),
@@ -50,14 +50,14 @@ pub fn resumed(begun: &Begun) -> String {
     let of = plan.looks;
     let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
         return format!(
-            "session {id} continues to judgement {look} of {of} with the missing part of its plan:\n\n{}",
+            "session {id} continues to analysis {look} of {of} with the missing part of its plan:\n\n{}",
             full(plan, false)
         );
     };
     let time =
         blocks_ns.map_or_else(String::new, |ns| format!(", about {} if blocks take as long as before", forecast(ns)));
     let mut text = format!(
-        "session {id} of plan {} continues to judgement {look} of {of}: {} ({} of {until} are measured){time}\n",
+        "session {id} of plan {} continues to analysis {look} of {of}: {} ({} of {until} are measured){time}\n",
         plan.name,
         counted(due as usize, "more confirmation block"),
         until - due,
@@ -87,14 +87,14 @@ fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
 
 /// The terms of a plan, explained where they appear first.
 const WORDS: &str = "  cell: one combination of settings; group: cells under the same conditions; block: every cell of a group\n  \
-                     once, in random order; judgement: of all blocks so far, after a number of them that is fixed beforehand\n";
+                     once, in random order; analysis: of all blocks so far, after a number of them that is fixed beforehand\n";
 
 /// The analyses after the first.
 fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let added = |look: u64| {
         let (blocks, ns) = schedule.added_by(look);
-        format!("judgement {look} {} ({})", counted(blocks as usize, "more block"), forecast(ns))
+        format!("analysis {look} {} ({})", counted(blocks as usize, "more block"), forecast(ns))
     };
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
     let when = match (until_proven, &plan.versus) {
@@ -153,7 +153,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     }
     let _ = writeln!(
         text,
-        "{:>10}  {:>8}  until judgement 1, of a budget of {}",
+        "{:>10}  {:>8}  until analysis 1, of a budget of {}",
         "total",
         Nanos(schedule.total_ns()).to_string(),
         Nanos(plan.budget_ns)

@@ -51,12 +51,12 @@ fn describe(event: &Event<'_>) -> Value {
             }
             line
         }
-        Event::Look { look, of, judgement, next_ns } => json!({
+        Event::Look { look, of, progress, next_ns } => json!({
             "event": "look",
             "look": look,
             "of": of,
-            "groups": judgement.groups,
-            "settled": judgement.settled,
+            "groups": progress.groups,
+            "settled": progress.settled,
             "next_ns": next_ns,
         }),
         Event::Note(text) => json!({"event": "note", "text": text}),

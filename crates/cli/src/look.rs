@@ -1,6 +1,6 @@
 //! Looks as their user meets them: judged by the report.
 
-use bytegauge_harness::{Judge, Judgement, Subject};
+use bytegauge_harness::{Judge, AnalysisProgress, Subject};
 use bytegauge_model::SessionId;
 use bytegauge_report::{Progress, SessionData, Settings, Subject as Answered};
 use bytegauge_store::{Store, StoreError};
@@ -9,7 +9,7 @@ use bytegauge_store::{Store, StoreError};
 pub struct ByReport;
 
 impl Judge for ByReport {
-    fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError> {
+    fn judge(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError> {
         Ok(judged(&SessionData::load(store, session)?))
     }
 
@@ -20,7 +20,7 @@ impl Judge for ByReport {
     }
 }
 
-fn judged(data: &SessionData) -> Judgement {
+fn judged(data: &SessionData) -> AnalysisProgress {
     let Progress { groups, settled } = Progress::of(data, &Settings::default());
-    Judgement { groups, settled }
+    AnalysisProgress { groups, settled }
 }

@@ -211,7 +211,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     let until_proven = args::text(matches, "until").is_some();
     let until_max_ns = args::parsed::<Nanos>(matches, "max-time")?.map(|cap| cap.0);
     if until_proven && plan.looks == 1 {
-        return Err(Failure::usage("--until: with --analyses 1 there is no further judgement: leave one of them out"));
+        return Err(Failure::usage("--until: with --analyses 1 there is no further analysis: leave one of them out"));
     }
     let plant = if PLANTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);

@@ -119,14 +119,14 @@ impl Run<'_> {
                     _ => "the time of --max-time".to_owned(),
                 };
                 let note =
-                    format!("the blocks of judgement {look} stopped after {done} of {of}, when {time} was over: {why}");
+                    format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over: {why}");
                 if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
                     self.store.add_note(self.session, &note)?;
                     self.observer.hear(&Event::Note(note));
                     return Ok(LookEnd::CutShort);
                 }
                 // Not stored with the session: it is only true until the session is resumed.
-                self.observer.hear(&Event::Note(format!("{note}; --resume measures what the judgement lacks")));
+                self.observer.hear(&Event::Note(format!("{note}; --resume measures what the analysis lacks")));
                 return Ok(LookEnd::OutOfTime);
             }
             if number == 0 {

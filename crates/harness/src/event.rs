@@ -3,7 +3,7 @@
 use bytegauge_model::{BlockRecord, Cell, SessionId, Stage, Trial};
 use bytegauge_store::Store;
 
-use crate::judge::Judgement;
+use crate::judge::AnalysisProgress;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub enum Event<'a> {
         /// The planned number.
         of: u64,
         /// Its result.
-        judgement: Judgement,
+        progress: AnalysisProgress,
         /// Time that the next one would take, nanoseconds.
         next_ns: u64,
     },

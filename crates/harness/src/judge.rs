@@ -5,14 +5,14 @@ use bytegauge_store::{Store, StoreError};
 
 /// The result of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct AnalysisProgress {
     /// Groups in which options are compared.
     pub groups: usize,
     /// Those with a significant result, or in which more blocks would not help.
     pub settled: usize,
 }
 
-impl Judgement {
+impl AnalysisProgress {
     /// Whether another analysis is useless.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -26,7 +26,7 @@ pub trait Judge {
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn judge(&mut self, store: &Store, session: SessionId) -> Result<Judgement, StoreError>;
+    fn judge(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError>;
 
     /// The recommendations of a session so far, for the long-trial check.
     ///
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn settled_sessions_need_no_analysis() {
-        assert!(Judgement { groups: 0, settled: 0 }.is_settled());
-        assert!(!Judgement { groups: 3, settled: 2 }.is_settled());
+        assert!(AnalysisProgress { groups: 0, settled: 0 }.is_settled());
+        assert!(!AnalysisProgress { groups: 3, settled: 2 }.is_settled());
     }
 }

@@ -57,10 +57,10 @@ impl Run<'_> {
         if look >= of || !wanted {
             return Ok(false);
         }
-        let judgement = judge.judge(self.store, self.session)?;
+        let progress = judge.judge(self.store, self.session)?;
         let next_ns = self.time_until(groups, look + 1);
-        self.observer.hear(&Event::Look { look, of, judgement, next_ns });
-        let note = if judgement.is_settled() {
+        self.observer.hear(&Event::Look { look, of, progress, next_ns });
+        let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
             format!("{ENDED_AFTER} {look} of {of}, which settled all that can be: {saved} saved")
         } else if let Some(beyond) = self.beyond_cap(next_ns) {
@@ -80,7 +80,7 @@ impl Run<'_> {
         let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.resumed && self.look > 1) else { return Ok(None) };
         let needed = with_spare(monotonic_ns() - self.began_ns + next_ns);
         self.observer.hear(&Event::Note(format!(
-            "nothing more is measured: judgement {} of {} {beyond}: give --max-time {needed}, or leave it out",
+            "nothing more is measured: analysis {} of {} {beyond}: give --max-time {needed}, or leave it out",
             self.look, self.plan.looks
         )));
         let begun = AnalysisState::of(&self.store.groups(self.session)?).map_or(0, |state| state.begun);

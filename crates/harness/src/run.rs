@@ -45,7 +45,7 @@ pub enum RunError {
     OldPlan(SessionId),
     /// All its analyses are complete.
     #[error(
-        "session {session} is over (judgements: {looks} of {looks}): its number of analyses was fixed at the start, since further \
+        "session {session} is over (analyses: {looks} of {looks}): its number of analyses was fixed at the start, since further \
  ones could find a significant result by chance. Show it with `bytegauge report {session}`, or measure \
  a new session without --resume"
     )]

@@ -9,7 +9,7 @@ mod standing;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use bytegauge_harness::{Event, Judgement, Observer};
+use bytegauge_harness::{Event, AnalysisProgress, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::{SessionId, escape, forecast::forecast};
 use bytegauge_report::TestNames;
@@ -126,9 +126,9 @@ impl Observer for Display {
                     self.draw();
                 }
             }
-            Event::Look { look, of, judgement, next_ns } => {
-                let Judgement { groups, settled } = judgement;
-                let next = match judgement.is_settled() {
+            Event::Look { look, of, progress, next_ns } => {
+                let AnalysisProgress { groups, settled } = progress;
+                let next = match progress.is_settled() {
                     true => String::new(),
                     false => format!(", the next analysis takes about {}", forecast(*next_ns)),
                 };

@@ -258,7 +258,7 @@ fn sessions_that_do_not_exist() {
     bench.run("stream --resume 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
     bench.run("stream --resume soon").exits(2).complains(&["--resume", "`soon`", "bytegauge sessions"]);
     bench.run("stream --resume").exits(2).complains(&["no session of plan stream can be resumed", "without --resume"]);
-    bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "judgements: 1 of 1"]);
+    bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "analyses: 1 of 1"]);
 }
 
 #[test]

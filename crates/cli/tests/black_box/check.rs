@@ -464,7 +464,7 @@ fn resumed_session_reaches_the_minimum_of_blocks() {
     std::fs::write(format!("{script}.slow"), "").expect("a file");
     let flags = "--values 1,2 --default 2 --metric time:took=(.*) --time 3s";
     let ran = bench.run(&format!("check {flags} -- sh {script} {{value}}"));
-    ran.exits(0).complains(&["the blocks of judgement 1 stopped after 1 of 6", "--resume measures what"]);
+    ran.exits(0).complains(&["the blocks of analysis 1 stopped after 1 of 6", "--resume measures what"]);
     let before = Raw::of(&bench, 1);
     assert_eq!((before.status(), before.confirmed()["g1"]), ("incomplete", 1));
     bench.run("sessions").exits(0).prints(&["incomplete"]);

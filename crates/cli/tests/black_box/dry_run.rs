@@ -177,9 +177,9 @@ fn dry_run_shows_cells_blocks_and_time() {
         "narrow",
         "confirm",
         "total",
-        "until judgement 1, of a budget of 60 s",
-        "judgement 1 of 3",
-        "if tests are inconclusive: judgement 2 ",
+        "until analysis 1, of a budget of 60 s",
+        "analysis 1 of 3",
+        "if tests are inconclusive: analysis 2 ",
         "or at once with --until conclusive",
     ]);
     assert_eq!(ran.stderr, "");
@@ -202,11 +202,11 @@ fn resumed_plan_is_shown_first() {
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let before = bench.run("export").exits(0).stdout;
     bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
-        "session 1 of plan stream continues to judgement 2 of 3: 6 more confirmation blocks (6 of 12 are measured)",
+        "session 1 of plan stream continues to analysis 2 of 3: 6 more confirmation blocks (6 of 12 are measured)",
         "if blocks take as long as before",
         "read-size  choice     4K 64K",
     ]);
-    bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to judgement 2 of 3"]);
+    bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to analysis 2 of 3"]);
     assert_eq!(bench.run("export").exits(0).stdout, before, "nothing was measured");
 }
 

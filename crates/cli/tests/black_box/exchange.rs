@@ -49,13 +49,9 @@ fn reported(bench: &Bench, session: i64) -> Value {
     document
 }
 
-/// Without the next steps, which only the original has.
+/// Without the forecasts, which only the original has.
 fn without_advice(value: &mut Value) {
-    const ADVICE: [&str; 2] = ["; the judgements that are left", "; no judgement of this"];
     match value {
-        Value::String(text) => {
-            text.truncate(ADVICE.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len()));
-        }
         Value::Array(list) => list.iter_mut().for_each(without_advice),
         Value::Object(keys) => {
             keys.remove("more_blocks");

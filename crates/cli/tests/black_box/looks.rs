@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::contract::check_document;
 use crate::interrupt::patch;
-use crate::raw::{Raw, name, number};
+use crate::raw::{Raw, findings, name, number};
 
 /// Two cells that hardly differ, and a margin that hardly any number of blocks proves.
 const ALIKE: &str = "stream --connection-age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --trial-time 2ms \
@@ -41,7 +41,7 @@ fn complete_session_resumes_for_its_next_analysis() {
         assert_eq!(after.trials[..before.trials.len()], before.trials, "earlier trials stay as they are");
         before = after;
     }
-    let over = ["session 1 is over", "judgements: 3 of 3", "without --resume"];
+    let over = ["session 1 is over", "analyses: 3 of 3", "without --resume"];
     bench.run("stream --resume 1 --quiet").exits(2).complains(&over);
     bench.run("stream --resume --quiet").exits(2).complains(&["no session of plan stream", "can be resumed"]);
     check_blocks(&bench, 24, 3);
@@ -84,8 +84,8 @@ fn an_interrupted_look_leaves_the_one_before_it() {
     assert_eq!((&document["status"], &look["done"], &look["blocks"]), (&json!("incomplete"), &json!(1), &json!(20)));
     let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 20;
     assert_eq!(look["so_far"], so_far);
-    let notes = document["notes"].to_string();
-    assert_eq!(notes.contains("after judgement 1 of 3 so far"), so_far > 0, "{notes}");
+    let valid = findings(&document, "valid-for").join(" ");
+    assert_eq!(valid.contains("measured since then count at the next"), so_far > 0, "{valid}");
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);
     assert_eq!((raw.status(), raw.confirmed()["g1"], facts(&raw, "look")["g1"]), ("complete", 40, 2));
@@ -165,7 +165,7 @@ fn until_proven_keeps_to_its_cap() {
     assert!(looks.len() == 1 && looks[0]["next_ns"].as_u64() > Some(0), "{looks:?}");
     // Earlier trials count: nothing more fits.
     let within = bench.run("stream --resume 1 --until conclusive --max-time 1ms --no-page").exits(0);
-    within.complains(&["nothing more is measured: judgement 2 of 3 would take about", "give --max-time"]);
+    within.complains(&["nothing more is measured: analysis 2 of 3 would take about", "give --max-time"]);
     check_blocks(&bench, 6, 1);
     // Another command may allow for more.
     bench.run("stream --resume 1 --until conclusive --quiet").exits(0);
@@ -223,7 +223,7 @@ fn one_look_has_no_next() {
     let document = bench.run(&format!("{ALIKE} --blocks 6 --analyses 1 --quiet --format json")).exits(0).json();
     let look = &document["groups"][0]["look"];
     assert_eq!((&look["of"], &look["level"], &look["next_blocks"]), (&json!(1), &json!(0.95), &Value::Null));
-    bench.run("stream --resume 1 --quiet").exits(2).complains(&["judgements: 1 of 1"]);
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["analyses: 1 of 1"]);
     bench.run("stream --analyses 1 --until conclusive").exits(2).complains(&["--until", "--analyses 1"]);
     bench.run("stream --analyses 7").exits(2).complains(&["--analyses: `7`", "1 to 6"]);
 }

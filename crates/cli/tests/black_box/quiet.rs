@@ -18,7 +18,7 @@ fn a_placement_with_two_modes() {
     let planted = document["cells"].as_array().unwrap().iter().find(|cell| cell["id"] == "c1").unwrap();
     let modes = planted["modes"]["modes"].as_array().unwrap_or_else(|| panic!("no modes: {planted}"));
     assert_eq!(modes.len(), 2, "{modes:?}");
-    bench.run("report --full").exits(0).prints(&["(c1)", "has more than one speed"]);
+    bench.run("report --full").exits(0).prints(&["different speeds: "]);
 }
 
 #[test]

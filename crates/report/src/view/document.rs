@@ -73,7 +73,7 @@ pub struct View {
     pub started: String,
     /// From its first to its last trial, nanoseconds.
     pub elapsed_ns: Option<u64>,
-    /// The same until the last trial that its numbers rest on, where later ones wait for the next judgement.
+    /// The same until the last trial that its numbers rest on, where later ones wait for the next analysis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged_ns: Option<u64>,
     /// Length of the intervals in which long trials were asked for, nanoseconds: a group that then has no `over_time` has no
@@ -729,7 +729,7 @@ pub struct GroupRecommendation {
     pub survives_exchange: Option<bool>,
     /// The confirmed cell that came out best by its estimate, which proves nothing.
     pub best: Option<CellId>,
-    /// Blocks of the judgements that are left; `null` where none is, and where no number of blocks would settle it.
+    /// Blocks of the analyses that are left; `null` where none is, and where no number of blocks would settle it.
     pub more_blocks: Option<u64>,
     /// The likely `bound` after them, as a share: it falls with the root of the blocks. A forecast.
     pub likely_bound: Option<f64>,

@@ -1,6 +1,6 @@
 //! Results that an iperf3 server counted itself, next to the rates that were measured here.
 //!
-//! Numbers of a whole test: they include the warm-up, and say nothing about the window alone.
+//! Numbers of a whole test: they include the warm-up, and are no numbers of the window alone.
 
 use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{CellKind, EndRole, Iperf3Report, Trial};

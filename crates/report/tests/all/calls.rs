@@ -170,7 +170,7 @@ fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
 
 const RPC: &[(&str, &str)] = &[("profile", "rpc"), ("work", "sum"), ("working_set", "16K"), ("idle_flows", "0")];
 
-fn engines() -> SessionData {
+pub fn engines() -> SessionData {
     let planted = [
         Planted { choices: &[("server_engine", "blocking")], calls_per_second: 120_000.0, reset_share: 0.0 },
         Planted { choices: &[("server_engine", "epoll")], calls_per_second: 210_000.0, reset_share: 0.0 },
@@ -178,7 +178,7 @@ fn engines() -> SessionData {
     session(&[RPC], &planted)
 }
 
-fn buffers(auto: f64, reset_share: f64) -> SessionData {
+pub fn buffers(auto: f64, reset_share: f64) -> SessionData {
     let cell = |choices, calls_per_second, reset_share| Planted { choices, calls_per_second, reset_share };
     let planted = [
         cell(&[("server_engine", "epoll"), ("rcvbuf", "auto")], auto, 0.0),

@@ -7,7 +7,7 @@ use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{Settings, View, render};
 
 /// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
-fn planted(change: impl FnMut(&mut DatagramReport)) -> View {
+pub fn planted(change: impl FnMut(&mut DatagramReport)) -> View {
     planted_at(&[], change)
 }
 

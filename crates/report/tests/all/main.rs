@@ -10,6 +10,7 @@ mod calls;
 mod checks;
 mod datagrams;
 mod formats;
+mod glossary;
 mod hostile;
 mod iperf3;
 mod newcomer;

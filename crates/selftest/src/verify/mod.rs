@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// How much to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scale {
-    /// Too little for a judgement, and finished at once; for tests of code that shows the table.
+    /// Too little for an analysis, and finished at once; for tests of code that shows the table.
     Glance,
     /// Seconds; for the tests of this crate.
     Test,
@@ -94,7 +94,7 @@ pub const PARTS: [TablePart; 21] = [
     ("twin", selection::twin_alarms),
     ("a shared machine", shared::rows),
     ("the default", unchanged::rows),
-    ("judgements", looks::rows),
+    ("analyses", looks::rows),
     ("audit", audit::rows),
     ("rounds", rounds::rows),
     ("several sessions", sessions::rows),

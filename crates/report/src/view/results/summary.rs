@@ -264,6 +264,7 @@ fn line(heading: &str, text: String) -> SummaryLine {
 
 /// Headings of findings.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub enum Heading {
     Compared,
     Gain,
@@ -382,4 +383,43 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
         }
     };
     Some(line("Bottleneck", format!("{}.", text.trim_end_matches('.'))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GLOSSARY: &str = include_str!("../../../../../docs/glossary.md");
+
+    #[test]
+    fn every_heading_is_in_the_glossary() {
+        let of_findings = [
+            Heading::Compared,
+            Heading::Gain,
+            Heading::Advice,
+            Heading::Effect,
+            Heading::OneSetting,
+            Heading::Memory,
+            Heading::Relay,
+            Heading::Link,
+            Heading::LongTrials,
+            Heading::Valid,
+            Heading::Caveat,
+            Heading::Note,
+        ];
+        let others = [
+            "Result",
+            "Results",
+            "Basis",
+            "In the program",
+            "Bottleneck",
+            "Summary",
+            "Findings",
+            "Next",
+            "All details",
+        ];
+        for name in of_findings.map(Heading::name).into_iter().chain(others) {
+            assert!(GLOSSARY.contains(&format!("\n| {name} |")), "{name}");
+        }
+    }
 }
