@@ -261,7 +261,7 @@ export function long(view: View): View {
     group.twin = {
       cell: own[0]?.id ?? "",
       twin: "t",
-      longer: 0.01,
+      difference: 0.01,
       spread: 0.1,
       lower: -0.02,
       upper: 0.04,
