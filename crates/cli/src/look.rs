@@ -1,6 +1,6 @@
 //! Looks as their user meets them: judged by the report.
 
-use bytegauge_harness::{Judge, AnalysisProgress, Subject};
+use bytegauge_harness::{AnalysisProgress, Judge, Subject};
 use bytegauge_model::SessionId;
 use bytegauge_report::{Progress, SessionData, Settings, Subject as Answered};
 use bytegauge_store::{Store, StoreError};

@@ -33,6 +33,6 @@ mod stages;
 
 pub use analysis_state::{Ahead, AnalysisState};
 pub use event::{Event, Observer};
-pub use judge::{Judge, AnalysisProgress, Subject};
+pub use judge::{AnalysisProgress, Judge, Subject};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, this_machine};

@@ -9,7 +9,7 @@ mod standing;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use bytegauge_harness::{Event, AnalysisProgress, Observer};
+use bytegauge_harness::{AnalysisProgress, Event, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::{SessionId, escape, forecast::forecast};
 use bytegauge_report::TestNames;
