@@ -37,7 +37,7 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
         packets_sent: source.total_packets,
         packets_arrived: sink.total_packets,
         packets_dropped: sink.socket_drops,
-        packets_dropped_told: sink.told_drops,
+        packets_dropped_reported: sink.told_drops,
         datagrams_per_packet: ratio(sink.total, sink.total_packets),
         datagrams_per_receive: per_call(trials, |trial| trial.end(EndRole::Sink)),
         datagrams_per_send: per_call(trials, |trial| trial.end(EndRole::Source)),

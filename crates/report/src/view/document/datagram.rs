@@ -36,7 +36,7 @@ pub struct DatagramView {
     /// Packets that the sink's sockets dropped (`SO_MEMINFO`).
     pub packets_dropped: Option<u64>,
     /// The same by `SO_RXQ_OVFL`, in sessions of versions that requested it with every datagram.
-    pub packets_dropped_told: Option<u64>,
+    pub packets_dropped_reported: Option<u64>,
     /// Datagrams per received packet.
     pub datagrams_per_packet: Option<f64>,
     /// Datagrams per receive, within the windows.

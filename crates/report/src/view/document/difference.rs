@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// How much longer the second subject takes than the first for the same work, and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Difference {
+pub struct PairDifference {
     /// The mean or median difference, as a share of the time of the faster one: 0.5 is one and a half times as long, −0.5 is
     /// the same for the first subject. `null` without a comparison.
     pub longer: Option<f64>,
@@ -20,11 +20,11 @@ pub struct Difference {
     pub verdict: &'static str,
 }
 
-impl Difference {
+impl PairDifference {
     /// The difference of a comparison, with its result.
-    pub fn of(comparison: Option<&Comparison>, result: ComparisonResult) -> Difference {
+    pub fn of(comparison: Option<&Comparison>, result: ComparisonResult) -> PairDifference {
         let share = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
-        Difference {
+        PairDifference {
             longer: comparison.and_then(|comparison| share(comparison.difference)),
             lower: comparison.and_then(|comparison| share(comparison.lower)),
             upper: comparison.and_then(|comparison| share(comparison.upper)),
