@@ -5,7 +5,7 @@ use anstyle::AnsiColor;
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::outward::{ShareScale, percent};
-use crate::view::document::PairDifference;
+use crate::view::document::SubjectDifference;
 use crate::view::history::{HistoryLine, HistoryView};
 
 /// Room for the name of a section.
@@ -56,7 +56,7 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 
 fn of_line(line: &HistoryLine) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
-    let PairDifference { longer, lower, upper, verdict } = line.difference;
+    let SubjectDifference { longer, lower, upper, verdict } = line.difference;
     let of_time = [longer, lower, upper].map(|longer| longer.map(of_time));
     let scale = ShareScale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
     let [difference, lower, upper] = of_time;
@@ -94,7 +94,7 @@ mod tests {
             rate_after: Some(2e9),
             sessions_before: 5,
             sessions_after: 1,
-            difference: PairDifference {
+            difference: SubjectDifference {
                 longer: Some(-1.0),
                 lower: Some(-1.2041),
                 upper: Some(-0.8013),

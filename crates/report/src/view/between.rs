@@ -18,7 +18,7 @@ use super::compare::{Judged, varied};
 use super::document::difference::{longer, name};
 use super::document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion,
-    BetweenView, PairDifference,
+    BetweenView, SubjectDifference,
 };
 use super::progress::compared;
 use super::settled::{Settled, verifies};
@@ -323,7 +323,7 @@ impl Scene<'_> {
             let share = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
             differences.push(BetweenDifference {
                 arm,
-                difference: PairDifference::of(Some(&judged), judged.verdict),
+                difference: SubjectDifference::of(Some(&judged), judged.verdict),
                 runs_lower: runs.and_then(|(lower, _)| share(lower)),
                 runs_upper: runs.and_then(|(_, upper)| share(upper)),
                 sessions_first: first.len(),

@@ -40,7 +40,7 @@ pub use call::{
 pub use check::{AdviceView, CheckView, GainView};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;
-pub use difference::PairDifference;
+pub use difference::SubjectDifference;
 pub use harm::{HarmKind, HarmView};
 pub use lever::LeverView;
 pub use link::LinkView;

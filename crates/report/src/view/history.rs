@@ -13,7 +13,7 @@ use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::document::PairDifference;
+use super::document::SubjectDifference;
 use super::document::difference::name;
 use super::estimate::throughput;
 use super::progress::compared;
@@ -62,7 +62,7 @@ pub struct HistoryLine {
     pub sessions_after: usize,
     /// How much longer it takes after, for the same work, with sessions as replicates, and the result.
     #[serde(flatten)]
-    pub difference: PairDifference,
+    pub difference: SubjectDifference,
 }
 
 /// The measurement of a cell in a session.
@@ -186,7 +186,7 @@ fn line(
         rate_after,
         sessions_before: before.len(),
         sessions_after: after.len(),
-        difference: PairDifference::of(Some(&comparison), comparison.by_interval(terms.delta)),
+        difference: SubjectDifference::of(Some(&comparison), comparison.by_interval(terms.delta)),
     }
 }
 

@@ -14,7 +14,7 @@ use bytegauge_stats::serial::merge;
 
 use super::compare::Judged;
 use super::document::difference::longer;
-use super::document::{PairDifference, VersusSideView, VersusView};
+use super::document::{SubjectDifference, VersusSideView, VersusView};
 use super::recommendation::Conditions;
 use super::settled::Settled;
 use crate::outward::{ShareScale, carried, moved_nothing, percent};
@@ -130,7 +130,7 @@ pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> Ve
     VersusView {
         alike: alike(a, b),
         cost: cost.name,
-        difference: PairDifference::of(comparison.as_ref(), compared.verdict),
+        difference: SubjectDifference::of(comparison.as_ref(), compared.verdict),
         blocks: comparison.map_or(0, |comparison| comparison.n),
         level: judged_level,
         margin,

@@ -3,7 +3,7 @@
 use crate::several::{one_of_several, slow_large_reads};
 use crate::support::session;
 use bytegauge_model::{Level, SessionId, SessionStatus};
-use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion, PairDifference};
+use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion, SubjectDifference};
 use bytegauge_report::{BetweenView, SessionData, Settings, render};
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn a_slower_kernel_is_found_with_enough_sessions() {
     assert_eq!(verdicts(question), ["worse"; 4]);
     for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
         assert_eq!((difference.arm, difference.sessions_first, difference.sessions), (1, 6, 2));
-        let PairDifference { longer, lower, upper, .. } = difference.difference;
+        let SubjectDifference { longer, lower, upper, .. } = difference.difference;
         assert!(lower > Some(0.15) && lower < longer && longer < upper, "{difference:?}");
         assert_eq!(difference.runs_lower, None, "two runs are not several sessions");
     }
@@ -74,7 +74,7 @@ fn two_sessions_have_no_result_for_kernels() {
     let question = only(&view);
     assert_eq!(verdicts(question), ["open"; 4]);
     for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
-        let PairDifference { longer, lower, upper, .. } = difference.difference;
+        let SubjectDifference { longer, lower, upper, .. } = difference.difference;
         assert_eq!((lower, upper, difference.sessions_first), (None, None, 1));
         let longer = longer.expect("a difference");
         let (lower, upper) = difference.runs_lower.zip(difference.runs_upper).expect("how far apart the runs were");

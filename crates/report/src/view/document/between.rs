@@ -4,7 +4,7 @@ use bytegauge_model::{CellId, GroupId, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::PairDifference;
+use super::SubjectDifference;
 
 /// The comparison of several sessions. Shares are between 0 and 1, differences are of cost: above 0 is slower.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -84,7 +84,7 @@ pub struct BetweenDifference {
     pub arm: usize,
     /// The mean of its sessions compared with the mean of the first's, with sessions as replicates, and the result.
     #[serde(flatten)]
-    pub difference: PairDifference,
+    pub difference: SubjectDifference,
     /// Lower end of the interval from the trials of two single sessions: how far apart these two were, for any reason. `null`
     /// if a subject has several sessions here, or a session fewer than six trials.
     pub runs_lower: Option<f64>,

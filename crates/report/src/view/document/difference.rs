@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// How much longer the second subject takes than the first for the same work, and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PairDifference {
+pub struct SubjectDifference {
     /// The mean or median difference, as a share of the time of the faster one: 0.5 is one and a half times as long, −0.5 is
     /// the same for the first subject. `null` without a comparison.
     pub longer: Option<f64>,
@@ -20,11 +20,11 @@ pub struct PairDifference {
     pub verdict: &'static str,
 }
 
-impl PairDifference {
+impl SubjectDifference {
     /// The difference of a comparison, with its result.
-    pub fn of(comparison: Option<&Comparison>, result: ComparisonResult) -> PairDifference {
+    pub fn of(comparison: Option<&Comparison>, result: ComparisonResult) -> SubjectDifference {
         let share = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
-        PairDifference {
+        SubjectDifference {
             longer: comparison.and_then(|comparison| share(comparison.difference)),
             lower: comparison.and_then(|comparison| share(comparison.lower)),
             upper: comparison.and_then(|comparison| share(comparison.upper)),

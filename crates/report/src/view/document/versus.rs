@@ -6,7 +6,7 @@ use bytegauge_model::CellId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::PairDifference;
+use super::SubjectDifference;
 
 /// Two subjects, and whether the second is worse.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub struct VersusView {
     pub cost: &'static str,
     /// How much longer B takes than A, with the interval at `level`, and the result.
     #[serde(flatten)]
-    pub difference: PairDifference,
+    pub difference: SubjectDifference,
     /// Blocks behind it; adjacent blocks that depend on each other are merged.
     pub blocks: usize,
     /// Confidence of the interval: of one analysis, so that all analyses together keep 95 %.
