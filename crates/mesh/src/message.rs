@@ -101,3 +101,20 @@ impl From<&SlotEnd> for Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_takes_less_than_half_a_kilobyte() {
+        let place = SlotPlace { replicate: 2, round: 2_996, slot: 1_498_499, hub: 998, client: 999, clients: 1 };
+        let start = ToRank::Start { place, agent: ([192, 168, 100, 100], 60_000).into() };
+        let rate = |sender, receiver| (0, RateSample { sender, receiver, ln_rate: 23.456_789_012_345_6 });
+        let (slot, end) = (place.slot, SlotEnd::Measured);
+        let report = ToRankZero::Report { slot, end, rates: vec![rate(998, 999), rate(999, 998)] };
+        let bytes = serde_json::to_vec(&start).unwrap().len() + serde_json::to_vec(&report).unwrap().len();
+        // docs/mesh.md states this number.
+        assert!(bytes < 500, "{bytes}");
+    }
+}
