@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn kept_inputs_pass_the_fuzz_targets() {
         let mut inputs = 0;
-        for (folder, target) in [("mesh_words", words as fn(&[u8])), ("coordinator", coordinator)] {
+        for (folder, target) in [("mesh", words as fn(&[u8])), ("coordinator", coordinator)] {
             let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(folder);
             for file in std::fs::read_dir(folder).unwrap() {
                 let input = std::fs::read(file.unwrap().path()).unwrap();
