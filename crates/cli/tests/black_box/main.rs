@@ -52,6 +52,7 @@ mod plans;
 mod quiet;
 mod raw;
 mod readers;
+mod refused_options;
 mod relay;
 mod relay_programs;
 mod ring;
