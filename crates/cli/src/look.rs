@@ -1,6 +1,6 @@
 //! Looks as their user meets them: judged by the report.
 
-use bytegauge_harness::{AnalysisProgress, Judge, Subject};
+use bytegauge_harness::{AnalysisProgress, SessionAnalysis, Subject};
 use bytegauge_model::SessionId;
 use bytegauge_report::{Progress, SessionData, Settings, Subject as Answered};
 use bytegauge_store::{Store, StoreError};
@@ -8,8 +8,8 @@ use bytegauge_store::{Store, StoreError};
 /// Judges a session as its report does.
 pub struct ByReport;
 
-impl Judge for ByReport {
-    fn judge(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError> {
+impl SessionAnalysis for ByReport {
+    fn analyse(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError> {
         Ok(judged(&SessionData::load(store, session)?))
     }
 

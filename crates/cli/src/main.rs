@@ -15,7 +15,7 @@ mod doctor;
 mod dry_run;
 mod exit;
 mod expired;
-mod factor_flags;
+mod factor_args;
 mod far;
 mod flamegraph;
 mod history;

@@ -9,7 +9,7 @@ use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Plan, PlanSpec, file, ready, resolve};
 use bytegauge_store::Store;
 use bytegauge_sys::input;
-use bytegauge_traffic::{PLANTS, Plant, StartNetwork};
+use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
 use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
@@ -213,7 +213,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     if until_proven && plan.looks == 1 {
         return Err(Failure::usage("--until: with --analyses 1 there is no further analysis: leave one of them out"));
     }
-    let plant = if PLANTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
+    let plant = if PLANTED_FAULTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
     let start_network = Some(bytegauge_link::start_network as StartNetwork);
     Ok(RunOptions {
@@ -233,7 +233,7 @@ pub const FAULTS: &str = "corrupt:OFFSET, die:BYTES, stall:BYTES, overcount:BYTE
                           untaken:ROUNDS, wrong-user-data:ROUNDS, relay-loses:OFFSET, relay-corrupts:OFFSET";
 
 /// `die:1000`, or `c3@spin:20` for one cell.
-fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
+fn plant(text: &str) -> Result<(Option<CellId>, PlantedFault), Failure> {
     let (cell, fault) = match text.split_once('@') {
         Some((cell, fault)) => (Some(CellId(cell.into())), fault),
         None => (None, text),
@@ -243,17 +243,17 @@ fn plant(text: &str) -> Result<(Option<CellId>, Plant), Failure> {
     let number = number.parse().ok().filter(|number: &f64| *number >= 0.0).ok_or_else(bad)?;
     let count = number as u64;
     let plant = match name {
-        "corrupt" => Plant::Corrupt { offset: count },
-        "die" => Plant::Die { after_bytes: count },
-        "stall" => Plant::Stall { after_bytes: count },
-        "overcount" => Plant::Overcount { bytes: count },
-        "spin" => Plant::Spin { ns: number },
-        "modes" => Plant::Modes { ns: number },
-        "cold" => Plant::Cold { ns: count },
-        "relay-loses" => Plant::RelayLoses { offset: count },
-        "relay-corrupts" => Plant::RelayCorrupts { offset: count },
-        "untaken" => Plant::Untaken { after_rounds: count },
-        "wrong-user-data" => Plant::WrongUserData { after_rounds: count },
+        "corrupt" => PlantedFault::Corrupt { offset: count },
+        "die" => PlantedFault::Die { after_bytes: count },
+        "stall" => PlantedFault::Stall { after_bytes: count },
+        "overcount" => PlantedFault::Overcount { bytes: count },
+        "spin" => PlantedFault::Spin { ns: number },
+        "modes" => PlantedFault::Modes { ns: number },
+        "cold" => PlantedFault::Cold { ns: count },
+        "relay-loses" => PlantedFault::RelayLoses { offset: count },
+        "relay-corrupts" => PlantedFault::RelayCorrupts { offset: count },
+        "untaken" => PlantedFault::Untaken { after_rounds: count },
+        "wrong-user-data" => PlantedFault::WrongUserData { after_rounds: count },
         _ => return Err(bad()),
     };
     Ok((cell, plant))
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn plants() {
-        assert_eq!(plant("die:1000").unwrap(), (None, Plant::Die { after_bytes: 1000 }));
-        assert_eq!(plant("c3@spin:2.5").unwrap(), (Some(CellId("c3".into())), Plant::Spin { ns: 2.5 }));
+        assert_eq!(plant("die:1000").unwrap(), (None, PlantedFault::Die { after_bytes: 1000 }));
+        assert_eq!(plant("c3@spin:2.5").unwrap(), (Some(CellId("c3".into())), PlantedFault::Spin { ns: 2.5 }));
         assert!(plant("rot:1").is_err() && plant("die:-1").is_err() && plant("die:NaN").is_err());
     }
 

@@ -3,7 +3,7 @@
 //! Confirmation trials are short, because many short ones are more precise than few long ones, but they cannot show slow
 //! changes within a connection. So a share of the time goes to blocks in which a group's recommended option, the runner-up
 //! and the smallest cell run for [`bytegauge_plan::Design::audit_ns`]. The clock alone determines the number of blocks,
-//! before the first of them; the [`Judge`] names the cells. The results are judged elsewhere.
+//! before the first of them; the [`SessionAnalysis`] names the cells. The results are judged elsewhere.
 
 use bytegauge_model::forecast::audit_after_ns;
 use bytegauge_model::session::Stage;
@@ -11,9 +11,9 @@ use bytegauge_model::{Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, order};
 use bytegauge_sys::clock::monotonic_ns;
 
+use crate::analysis::{SessionAnalysis, Subject};
 use crate::block::BlockTask;
 use crate::confirm::ConfirmedGroup;
-use crate::judge::{Judge, Subject};
 use crate::run::{Run, RunError};
 
 /// With this number of blocks a group has an interval of its own; with fewer, as many groups as possible are visited.
@@ -29,12 +29,16 @@ struct Audited<'a> {
 
 impl Run<'_> {
     /// Checks the recommendations of the analysis that was just completed. `false` if interrupted.
-    pub(crate) fn audit(&mut self, groups: &[ConfirmedGroup], judge: &mut dyn Judge) -> Result<bool, RunError> {
+    pub(crate) fn audit(
+        &mut self,
+        groups: &[ConfirmedGroup],
+        analysis: &mut dyn SessionAnalysis,
+    ) -> Result<bool, RunError> {
         let time_ns = self.audit_time_ns();
         if time_ns == 0 || !groups.iter().any(|confirmed| self.is_audited(confirmed)) {
             return Ok(true);
         }
-        let subjects = judge.subjects(self.store, self.session)?;
+        let subjects = analysis.subjects(self.store, self.session)?;
         let mut audited: Vec<Audited> =
             groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
         let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };

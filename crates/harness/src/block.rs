@@ -13,7 +13,7 @@ use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, Plant, Setup, relay};
+use bytegauge_traffic::{Cast, PlantedFault, Setup, relay};
 
 use crate::event::Event;
 use crate::knee;
@@ -268,7 +268,7 @@ impl Run<'_> {
     }
 
     /// The fault that is planted in a cell, if one is.
-    fn plant(&self, cell: &Cell) -> Option<Plant> {
+    fn plant(&self, cell: &Cell) -> Option<PlantedFault> {
         let (choice, plant) = self.options.plant.as_ref()?;
         let meant = cell.kind != CellKind::Floor && choice.as_ref().is_none_or(|id| *id == cell.id);
         meant.then_some(*plant)

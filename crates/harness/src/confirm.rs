@@ -3,7 +3,6 @@
 //! All reported results come from here. The number of blocks until the first analysis is fixed before the first of
 //! them, from the time that is left; each further analysis doubles it. A block that breaks is repeated whole.
 
-use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{
     Cell, CellId, CellKind, Engine, GroupId, Implementation, Nanos, OrAuto, OrMax, OrNone, Work, Workload,
@@ -12,17 +11,14 @@ use bytegauge_plan::{OVERTIME, order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
+use crate::analysis::SessionAnalysis;
 use crate::block::BlockTask;
 use crate::event::Event;
-use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError};
-use crate::spending::Spending;
+use crate::time_use::TimeUse;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 pub(crate) const SHORTEST_SHARE: f64 = 0.25;
-
-/// The same before the minimum number of blocks is measured.
-const OVERTIME_FEWEST: f64 = 1.5;
 
 /// A group with all cells of its blocks.
 pub(crate) struct ConfirmedGroup {
@@ -50,7 +46,7 @@ enum LookEnd {
 
 impl Run<'_> {
     /// Confirms the finalists of every group, from analysis to analysis.
-    pub(crate) fn confirm(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
+    pub(crate) fn confirm(&mut self, analysis: &mut dyn SessionAnalysis) -> Result<Ended, RunError> {
         let mut groups = self.confirmed_groups()?;
         if groups.is_empty() {
             // Every cell has left its group, each with a note.
@@ -65,8 +61,8 @@ impl Run<'_> {
                 LookEnd::Interrupted => return Ok(Ended::Interrupted),
                 LookEnd::OutOfTime => return Ok(Ended::OutOfTime),
                 LookEnd::CutShort => return Ok(Ended::Complete),
-                LookEnd::Complete if !self.audit(&groups, judge)? => return Ok(Ended::Interrupted),
-                LookEnd::Complete if !self.goes_on(&groups, judge)? => return Ok(Ended::Complete),
+                LookEnd::Complete if !self.audit(&groups, analysis)? => return Ok(Ended::Interrupted),
+                LookEnd::Complete if !self.goes_on(&groups, analysis)? => return Ok(Ended::Complete),
                 LookEnd::Complete => self.look += 1,
             }
         }
@@ -77,7 +73,7 @@ impl Run<'_> {
         self.begin_look(groups)?;
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
-        let spending = Spending::begin(self, groups);
+        let spending = TimeUse::begin(self, groups);
         for number in 0..rounds {
             for turn in order::order(groups.len(), !self.plan.seed, number) {
                 let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
@@ -141,64 +137,11 @@ impl Run<'_> {
         confirmed.cells.iter().any(|cell| cell.kind == CellKind::Candidate && self.lives(cell))
     }
 
-    /// Time limit of an analysis from the session's begin, nanoseconds: for the first one the budget and a little more, for a
-    /// later one the user's limit. `None` if a number of blocks was given.
-    pub(crate) fn limit_ns(&self) -> Option<f64> {
-        match self.look {
-            1 => Some(self.plan.budget_ns as f64 * OVERTIME).filter(|_| self.plan.blocks.is_none()),
-            _ => self.options.until_max_ns.map(|cap_ns| cap_ns as f64).filter(|_| self.options.until_proven),
-        }
-    }
-
-    /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
-    /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
-    /// program's runs may be unknown: one block of it is measured whatever its runs took until then, since a session without a
-    /// block is useless. A limit set by the user is kept: no block begins that would end beyond it.
-    fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
-        let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
-        if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {
-            return false;
-        }
-        let spent_ns = (monotonic_ns() - self.began_ns) as f64;
-        let patience = if fewest { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
-        let next_ns = if self.look == 1 { 0.0 } else { self.forecast_ns(next) };
-        self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
-    }
-
     /// Whether a group has the minimum number of blocks; a group without comparisons needs none.
     fn has_fewest(&self, confirmed: &ConfirmedGroup) -> bool {
         let compares = confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).count() > 1;
         let fewest = if compares { self.plan.design.blocks_min } else { 1 };
         self.visits(&confirmed.group, Stage::Confirm) >= fewest.min(self.target(&confirmed.group, 1))
-    }
-
-    /// Warns before the minimum number of blocks exceeds the time: one timed block of every group gives a forecast.
-    fn warn_of_slow_blocks(&mut self, groups: &[ConfirmedGroup]) {
-        let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return };
-        let fewest = |confirmed: &ConfirmedGroup| {
-            let target = self.target(&confirmed.group, 1).min(self.plan.design.blocks_min);
-            let due = target.saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
-            due * self.forecast_ns(confirmed) as u64
-        };
-        let end_ns = monotonic_ns() - self.began_ns + groups.iter().map(fewest).sum::<u64>();
-        if end_ns as f64 > limit_ns {
-            self.take_longer(end_ns);
-        }
-    }
-
-    /// Notes that the minimum number of blocks ends later than planned, and when, and extends the budget: fewer blocks would
-    /// give no result. For a program, whose runs may take any time, a stated budget is kept except for its overtime.
-    fn take_longer(&mut self, end_ns: u64) {
-        let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
-        let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
-        let mut text = self.plan.takes_longer(end, planned);
-        if self.plan.task.is_none() {
-            self.plan.budget_ns = end.0;
-        } else if end_ns as f64 > last_ns && !self.resumed {
-            let last = Nanos((last_ns / 1e9) as u64 * 1_000_000_000);
-            text.push_str(&format!("; measuring stops at {last}, and --resume goes on"));
-        }
-        self.observer.hear(&Event::Note(text));
     }
 
     /// Whether a cell is still measured. An A/A control leaves with the cell that it repeats.

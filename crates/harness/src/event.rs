@@ -3,7 +3,7 @@
 use bytegauge_model::{BlockRecord, Cell, SessionId, Stage, Trial};
 use bytegauge_store::Store;
 
-use crate::judge::AnalysisProgress;
+use crate::analysis::AnalysisProgress;
 
 /// Something that happened.
 #[derive(Debug)]

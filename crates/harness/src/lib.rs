@@ -14,6 +14,7 @@ pub mod sampled;
 pub mod surroundings;
 pub mod trial;
 
+mod analysis;
 mod analysis_state;
 mod audit;
 mod bins;
@@ -23,16 +24,16 @@ mod confirm;
 mod forecast;
 mod giving_way;
 mod home;
-mod judge;
 mod knee;
 mod look;
 mod lost_host;
 mod screen;
-mod spending;
 mod stages;
+mod time_limit;
+mod time_use;
 
+pub use analysis::{AnalysisProgress, SessionAnalysis, Subject};
 pub use analysis_state::{Ahead, AnalysisState};
 pub use event::{Event, Observer};
-pub use judge::{AnalysisProgress, Judge, Subject};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, this_machine};

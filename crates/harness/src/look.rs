@@ -9,11 +9,11 @@ use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
+use crate::analysis::SessionAnalysis;
 use crate::analysis_state::{AnalysisState, BEGUN, BLOCKS, LOOKS};
 use crate::confirm::ConfirmedGroup;
 use crate::event::Event;
 use crate::forecast::with_spare;
-use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError};
 
 impl Run<'_> {
@@ -51,13 +51,17 @@ impl Run<'_> {
     }
 
     /// Whether the session continues to the next analysis at once, now that one is complete.
-    pub(crate) fn goes_on(&mut self, groups: &[ConfirmedGroup], judge: &mut dyn Judge) -> Result<bool, RunError> {
+    pub(crate) fn goes_on(
+        &mut self,
+        groups: &[ConfirmedGroup],
+        analysis: &mut dyn SessionAnalysis,
+    ) -> Result<bool, RunError> {
         let (look, of) = (self.look, self.plan.looks);
         let wanted = self.options.until_proven && !self.stop.load(std::sync::atomic::Ordering::Relaxed);
         if look >= of || !wanted {
             return Ok(false);
         }
-        let progress = judge.judge(self.store, self.session)?;
+        let progress = analysis.analyse(self.store, self.session)?;
         let next_ns = self.time_until(groups, look + 1);
         self.observer.hear(&Event::Look { look, of, progress, next_ns });
         let note = if progress.is_settled() {

@@ -15,7 +15,7 @@ use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::far::Link;
-use bytegauge_traffic::{Cast, Fault, Plant, StartNetwork};
+use bytegauge_traffic::{Cast, Fault, PlantedFault, StartNetwork};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
@@ -74,7 +74,7 @@ pub struct RunOptions {
     /// This program's own file, for ends that are processes.
     pub program: PathBuf,
     /// A fault to plant, in one cell or in all.
-    pub plant: Option<(Option<CellId>, Plant)>,
+    pub plant: Option<(Option<CellId>, PlantedFault)>,
     /// How long an end may be late before it counts as stalled, nanoseconds.
     pub grace_ns: Option<u64>,
     /// Continues from analysis to analysis until more blocks would not help.

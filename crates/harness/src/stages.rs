@@ -6,8 +6,8 @@ use bytegauge_plan::Plan;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use serde_json::Value;
 
+use crate::analysis::SessionAnalysis;
 use crate::event::Event;
-use crate::judge::Judge;
 use crate::run::{Ended, Run, RunError, machine};
 
 impl Run<'_> {
@@ -17,8 +17,8 @@ impl Run<'_> {
     /// # Errors
     /// When the store cannot be written or the ends cannot be started; the session is marked incomplete if
     /// that can still be written.
-    pub fn execute(mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
-        let ended = self.stages(judge);
+    pub fn execute(mut self, analysis: &mut dyn SessionAnalysis) -> Result<Ended, RunError> {
+        let ended = self.stages(analysis);
         self.cast = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
@@ -35,7 +35,7 @@ impl Run<'_> {
         Ok(self.lost.map_or(ended, |lost| Ended::HostLost(lost.reason)))
     }
 
-    fn stages(&mut self, judge: &mut dyn Judge) -> Result<Ended, RunError> {
+    fn stages(&mut self, analysis: &mut dyn SessionAnalysis) -> Result<Ended, RunError> {
         if !self.calibrate()? {
             return Ok(Ended::Interrupted);
         }
@@ -44,7 +44,7 @@ impl Run<'_> {
         if !self.screen()? {
             return Ok(Ended::Interrupted);
         }
-        self.confirm(judge)
+        self.confirm(analysis)
     }
 
     /// After calibration of calls: if they are slower than planned, confirms less, or extends the time, with a note in

@@ -116,7 +116,7 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
     let mut machine = watch.machine_use(before.as_ref());
     let joined = link::checked(cast, link.as_ref(), machine.as_mut());
     script.collect_late(cast, patience, &mut answers);
-    let outcome = answers.trouble().or(joined).unwrap_or_else(|| judge(setup, &answers));
+    let outcome = answers.trouble().or(joined).unwrap_or_else(|| check_counts(setup, &answers));
     let outcome = match answers.served_no_call() {
         true => relay::forwards_elsewhere(setup, outcome),
         false => outcome,
@@ -131,7 +131,7 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
 }
 
 /// The outcome of a trial without trouble at an end.
-fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+fn check_counts(setup: &Setup, answers: &Answers) -> Outcome {
     if let Some(reason) = fell_back(answers) {
         return Outcome::Failed(reason);
     }
@@ -139,10 +139,10 @@ fn judge(setup: &Setup, answers: &Answers) -> Outcome {
         return Outcome::Failed(reason);
     }
     match setup.workload() {
-        Workload::Stream => stream::judge(setup, answers),
-        Workload::Call => call::judge(setup, answers),
-        Workload::Ring => ring::judge(setup, answers),
-        Workload::Check => task::judge(answers),
+        Workload::Stream => stream::check_counts(setup, answers),
+        Workload::Call => call::check_counts(setup, answers),
+        Workload::Ring => ring::check_counts(setup, answers),
+        Workload::Check => task::check_counts(answers),
     }
 }
 

@@ -13,7 +13,7 @@ use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, Workload};
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Cast, Channel, Plant, Setup};
+use bytegauge_traffic::{Cast, Channel, PlantedFault, Setup};
 
 /// Length of a trial that is never waited for.
 const AN_HOUR_NS: u64 = 3_600_000_000_000;
@@ -134,7 +134,7 @@ fn soon(mut cast: Cast, setup: Setup) -> TrialResult {
 }
 
 fn a_server_that_dies_of_itself_is_noticed() {
-    let plant = Some(Plant::Die { after_bytes: 100_000 });
+    let plant = Some(PlantedFault::Die { after_bytes: 100_000 });
     let measured = soon(cast(Ends::Processes), Setup { plant, window_ns: AN_HOUR_NS, ..setup() });
     let Outcome::Failed(reason) = &measured.outcome else { panic!("it died") };
     assert!(reason.contains("the server died in the middle of a trial"), "{reason}");

@@ -10,7 +10,7 @@ use bytegauge_model::{
 use crate::address::Address;
 use crate::datagram::number::Layout;
 use crate::pace::Pace;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 
 /// How long a call may take, nanoseconds.
@@ -137,8 +137,8 @@ impl Setup {
     }
 
     /// The planted fault, where faults are compiled in.
-    pub(crate) fn planted(&self) -> Option<Plant> {
-        Plant::enabled(self.plant)
+    pub(crate) fn planted(&self) -> Option<PlantedFault> {
+        PlantedFault::enabled(self.plant)
     }
 
     /// Receives of datagrams that a ring keeps in flight.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Address, Host};
 use crate::fault::Fault;
 use crate::path::FarPath;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::ticket::Ticket;
 use crate::transfer_limit::Bound;
 
@@ -61,7 +61,7 @@ pub struct Setup {
     pub slowdown_ns: Option<f64>,
     /// A planted fault, for tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plant: Option<Plant>,
+    pub plant: Option<PlantedFault>,
     /// The limits of the end, if the owner of its host sets any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,

@@ -25,15 +25,15 @@ const SLOW_LINK: [&str; 2] = ["n3", "n8"];
 const TOTAL_MBIT: u32 = 1_600;
 
 /// A planted fault and the variable of `cluster.sh` that makes it.
-struct PlantedFault {
+struct ClusterFault {
     name: &'static str,
     variable: Option<(&'static str, &'static str)>,
 }
 
-const FAULTS: [PlantedFault; 3] = [
-    PlantedFault { name: "none", variable: None },
-    PlantedFault { name: "host", variable: Some(("SLOW_HOST", SLOW_HOST)) },
-    PlantedFault { name: "link", variable: Some(("SLOW_LINK", "n3,n8")) },
+const FAULTS: [ClusterFault; 3] = [
+    ClusterFault { name: "none", variable: None },
+    ClusterFault { name: "host", variable: Some(("SLOW_HOST", SLOW_HOST)) },
+    ClusterFault { name: "link", variable: Some(("SLOW_LINK", "n3,n8")) },
 ];
 
 /// Launchers, and the command that runs the printed script.
@@ -103,7 +103,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 
 impl ClusterStudy<'_> {
     /// Runs one fault: the number of runs with a wrong result.
-    fn fault(&self, fault: &PlantedFault) -> Result<u32> {
+    fn fault(&self, fault: &ClusterFault) -> Result<u32> {
         let dir = self.folder.join(fault.name);
         fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
         self.start(fault, &dir)?;
@@ -131,7 +131,7 @@ impl ClusterStudy<'_> {
     }
 
     /// Makes the cluster, and runs the printed script in it again and again.
-    fn start(&self, fault: &PlantedFault, dir: &Path) -> Result<()> {
+    fn start(&self, fault: &ClusterFault, dir: &Path) -> Result<()> {
         let size = self.hosts.to_string();
         let mbit = (TOTAL_MBIT / self.hosts).clamp(10, 100).to_string();
         let hosts: Vec<String> = (1..=self.hosts).map(|number| format!("n{number}\n")).collect();
@@ -164,7 +164,7 @@ impl ClusterStudy<'_> {
 }
 
 /// The names that a run must give.
-fn expected(fault: &PlantedFault) -> Vec<String> {
+fn expected(fault: &ClusterFault) -> Vec<String> {
     match fault.name {
         "host" => vec![format!("host {SLOW_HOST}")],
         "link" => {

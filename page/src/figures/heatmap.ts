@@ -7,7 +7,7 @@ import { type Figure, select } from "../frame";
 import { levels, named } from "../levels";
 import type { Looking, State } from "../state";
 import { board } from "./heat/board";
-import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heat/map";
+import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heat/contents";
 
 const wishes = new Map<string, Wish>();
 /** The last measure in any group: another group begins with it. */

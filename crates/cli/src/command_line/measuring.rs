@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use bytegauge_model::Workload;
 use bytegauge_model::catalog::ENDS;
-use bytegauge_traffic::PLANTS;
+use bytegauge_traffic::PLANTED_FAULTS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, value_parser};
 
 use super::REPORT_FORMATS;
 use super::option::{self, switch, valued, with_details};
-use crate::factor_flags;
+use crate::factor_args;
 use crate::measure::FAULTS;
 
 /// Adds the factors of one workload or of all, and what all commands that measure have in common.
 pub fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let has_path = workload.is_none_or(Workload::has_path);
-    let command = factor_flags::args(workload).into_iter().fold(command, Command::arg);
-    let command = if has_path { command.next_help_heading(factor_flags::HOSTS).args(hosts()) } else { command };
+    let command = factor_args::args(workload).into_iter().fold(command, Command::arg);
+    let command = if has_path { command.next_help_heading(factor_args::HOSTS).args(hosts()) } else { command };
     let command = command.next_help_heading("Time").args(time(has_path));
     let command = command.next_help_heading("Design").args(design());
     command.next_help_heading("Output").args(output(has_path)).args(faults())
@@ -123,7 +123,7 @@ fn faults() -> Vec<Arg> {
     let plant =
         Arg::new("plant").long("plant").value_name("FAULT").hide(true).help(format!("Inject a fault: {FAULTS}"));
     let grace = valued("grace", "TIME", "How late an end may be before it counts as stalled").hide(true);
-    if PLANTS { vec![plant, grace] } else { vec![grace] }
+    if PLANTED_FAULTS { vec![plant, grace] } else { vec![grace] }
 }
 
 /// Adds the options of a program of the user's.

@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::command_line::option::{quiet, seed, switch, valued, with_details};
 use crate::exit::Failure;
-use crate::{args, factor_flags};
+use crate::{args, factor_args};
 
 /// The kinds of traffic between two hosts.
 const WORKLOADS: [&str; 2] = ["stream", "call"];
@@ -56,7 +56,7 @@ pub fn command() -> Command {
         .args(ranks())
         .next_help_heading("Schedule")
         .args(schedule());
-    let factors = factor_flags::args(None).into_iter().filter(|arg| {
+    let factors = factor_args::args(None).into_iter().filter(|arg| {
         let is_between_hosts = |name: &str| {
             let workloads = [Workload::Stream, Workload::Call];
             workloads.iter().any(|workload| bytegauge_model::factor::flags(*workload).iter().any(|flag| flag == name))

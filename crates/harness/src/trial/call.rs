@@ -35,7 +35,7 @@ fn rival(setup: &Setup) -> Option<Setup> {
 }
 
 /// The outcome of a trial without trouble at an end.
-pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+pub(super) fn check_counts(setup: &Setup, answers: &Answers) -> Outcome {
     unproven(setup, answers).unwrap_or_else(|| added_up(setup, answers))
 }
 
@@ -179,7 +179,7 @@ mod tests {
             let report = Some(EndReport { call, engine, ..EndReport::default() });
             let answer = LastReply { report, trouble: None, sound: true, gone: false };
             let by_role = BTreeMap::from([(EndRole::Client, answer)]);
-            match judge(&setup, &Answers { by_role }) {
+            match check_counts(&setup, &Answers { by_role }) {
                 Outcome::Measured => panic!("it showed no mode"),
                 other => (other.moved_nothing(), other.reason().unwrap_or_default().to_owned()),
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytegauge_model::{EndRole, Outcome};
 use bytegauge_traffic::{Cast, Setup};
 
-use super::{Answers, Script, judge};
+use super::{Answers, Script, check_counts};
 
 /// The ends of a load that are open.
 pub(super) struct PathLoad {
@@ -45,7 +45,7 @@ impl PathLoad {
         }
         let PathLoad { setup, script } = self;
         let Some(load) = script.collect(cast, 0, patience, &AtomicBool::new(false)) else { return (outcome, false) };
-        let of_load = load.trouble().unwrap_or_else(|| judge(&setup, &load));
+        let of_load = load.trouble().unwrap_or_else(|| check_counts(&setup, &load));
         calls.by_role.extend(load.by_role);
         (named(of_load), true)
     }

@@ -6,7 +6,7 @@ use bytegauge_traffic::Setup;
 use super::Answers;
 
 /// Whether anything was counted: completions, or the submissions of a loop that takes none.
-pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+pub(super) fn check_counts(setup: &Setup, answers: &Answers) -> Outcome {
     let counted = answers.report(EndRole::Ring).and_then(|end| Some((end.window_ns, end.calls, end.ring.as_deref()?)));
     let Some((window_ns, completed, ring)) = counted else {
         return Outcome::Failed("the ring reported nothing".into());

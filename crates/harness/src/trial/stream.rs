@@ -77,7 +77,7 @@ fn one_way(setup: &Setup, sent: &EndReport, received: &EndReport, back: bool) ->
 }
 
 /// The outcome of a trial without trouble at an end.
-pub(super) fn judge(setup: &Setup, answers: &Answers) -> Outcome {
+pub(super) fn check_counts(setup: &Setup, answers: &Answers) -> Outcome {
     let wrong = match setup.is_external() && !setup.iperf3_writes() {
         true => written(setup, answers.report(EndRole::Source)),
         false => moved(setup, answers),

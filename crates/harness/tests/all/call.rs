@@ -11,7 +11,7 @@ use bytegauge_model::{
     CallError, CallReport, EndRole, Ends, Engine, ErrorClass, OrAuto, OrSame, Outcome, Spec, Transport, UringKind,
     UringMode, Workload,
 };
-use bytegauge_traffic::{Cast, Plant, Setup};
+use bytegauge_traffic::{Cast, PlantedFault, Setup};
 
 fn setup(transport: &str, engine: Engine) -> Setup {
     let levels = Spec::from([
@@ -121,7 +121,7 @@ fn errors(measured: &TrialResult) -> Vec<CallError> {
 
 #[test]
 fn lost_datagrams_count_truncated_ones_are_named() {
-    let mut lossy = Setup { plant: Some(Plant::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
+    let mut lossy = Setup { plant: Some(PlantedFault::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
     lossy.spec.timeout = Some(5_000_000);
     let lost = |measured: &TrialResult| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
     let measured = run_until(&lossy, lost);
@@ -166,11 +166,11 @@ fn corrupted_replies_fail_short_ones_count() {
         setup.spec.response = Some(OrSame::Is(32));
         run_until(&setup, seen)
     };
-    let corrupt = planted(Plant::Corrupt { offset: 1000 });
+    let corrupt = planted(PlantedFault::Corrupt { offset: 1000 });
     assert!(matches!(&corrupt.outcome, Outcome::Failed(reason) if reason.contains("corrupts data")), "{corrupt:?}");
-    let long = planted(Plant::LongReply { after_bytes: 1000 });
+    let long = planted(PlantedFault::LongReply { after_bytes: 1000 });
     assert!(matches!(&long.outcome, Outcome::Failed(reason) if reason.contains("invents data")), "{long:?}");
-    let short = planted(Plant::ShortReply { after_bytes: 1000 });
+    let short = planted(PlantedFault::ShortReply { after_bytes: 1000 });
     assert_eq!(short.outcome, Outcome::Measured);
     assert_eq!(client(&short).errors[0].class, ErrorClass::ShortReply);
 }
@@ -178,7 +178,7 @@ fn corrupted_replies_fail_short_ones_count() {
 #[test]
 fn a_dying_server_fails_the_trial_counts_stay() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.plant = Some(Plant::Die { after_bytes: 10_000 });
+    setup.plant = Some(PlantedFault::Die { after_bytes: 10_000 });
     setup.warmup_ns = 0;
     setup.window_ns = 3_600_000_000_000;
     let measured = run(&setup);
@@ -189,7 +189,7 @@ fn a_dying_server_fails_the_trial_counts_stay() {
 #[test]
 fn a_window_without_a_call_has_a_reason() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
-    setup.plant = Some(Plant::Stall { after_bytes: 1 });
+    setup.plant = Some(PlantedFault::Stall { after_bytes: 1 });
     setup.spec.timeout = Some(10_000_000);
     let Outcome::NothingMoved(reason) = run(&setup).outcome else { panic!("nothing was completed") };
     assert!(reason.contains("timed-out in phase first-byte"), "{reason}");

@@ -10,7 +10,7 @@ use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
 use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, Level, OrMax, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::{Cast, Plant, Setup};
+use bytegauge_traffic::{Cast, PlantedFault, Setup};
 
 fn setup(transport: &str) -> Setup {
     let levels = Spec::from([
@@ -310,12 +310,12 @@ fn a_series_covers_warmup_and_window() {
 }
 
 /// How long a flow may be late: a stall is waited for, and nothing else may be taken for one.
-fn grace_ns(plant: Plant) -> u64 {
-    if matches!(plant, Plant::Stall { .. }) { 300_000_000 } else { GRACE_NS }
+fn grace_ns(plant: PlantedFault) -> u64 {
+    if matches!(plant, PlantedFault::Stall { .. }) { 300_000_000 } else { GRACE_NS }
 }
 
 /// Checks that a planted fault fails the trial with this text.
-fn check_planted(plant: Plant, verify: bool, expected: &str) {
+fn check_planted(plant: PlantedFault, verify: bool, expected: &str) {
     for transport in ["unix", "tcp"] {
         let planted = Setup { plant: Some(plant), verify, grace_ns: grace_ns(plant), ..setup(transport) };
         let Outcome::Failed(reason) = run_until(&planted, |measured| measured.outcome != Outcome::Measured).outcome
@@ -328,32 +328,32 @@ fn check_planted(plant: Plant, verify: bool, expected: &str) {
 
 #[test]
 fn a_corrupting_path_is_caught_in_verify_mode() {
-    check_planted(Plant::Corrupt { offset: 100_000 }, true, "flow 0: byte 100000 arrived as");
+    check_planted(PlantedFault::Corrupt { offset: 100_000 }, true, "flow 0: byte 100000 arrived as");
     // Without verify mode the same fault passes: that is what the mode is for.
-    let planted = Setup { plant: Some(Plant::Corrupt { offset: 100_000 }), ..setup("unix") };
+    let planted = Setup { plant: Some(PlantedFault::Corrupt { offset: 100_000 }), ..setup("unix") };
     assert_eq!(run(&planted).outcome, Outcome::Measured);
 }
 
 #[test]
 fn a_sink_that_counts_too_much_is_caught() {
-    check_planted(Plant::Overcount { bytes: 1 }, false, "the path loses or invents data");
+    check_planted(PlantedFault::Overcount { bytes: 1 }, false, "the path loses or invents data");
 }
 
 #[test]
 fn a_dying_sink_is_a_failure() {
-    check_planted(Plant::Die { after_bytes: 1 << 20 }, false, "died");
+    check_planted(PlantedFault::Die { after_bytes: 1 << 20 }, false, "died");
 }
 
 #[test]
 fn the_watchdog_ends_a_stalled_trial() {
-    check_planted(Plant::Stall { after_bytes: 1 << 20 }, false, "stalled: reading from");
+    check_planted(PlantedFault::Stall { after_bytes: 1 << 20 }, false, "stalled: reading from");
 }
 
 #[test]
 fn ends_that_were_sound_serve_again() {
     let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
     let stop = AtomicBool::new(false);
-    for plant in [None, Some(Plant::Corrupt { offset: 0 }), None] {
+    for plant in [None, Some(PlantedFault::Corrupt { offset: 0 }), None] {
         let mut planted = Setup { plant, verify: true, ..setup("unix") };
         let measured = loop {
             let measured = measure(&mut cast, &planted, &stop, &mut Watch::open()).unwrap();
@@ -371,7 +371,7 @@ fn ends_that_were_sound_serve_again() {
 fn one_bad_flow_ends_the_trial_early() {
     let mut planted = Setup {
         verify: true,
-        plant: Some(Plant::Corrupt { offset: 100_000 }),
+        plant: Some(PlantedFault::Corrupt { offset: 100_000 }),
         // Far longer than this test may take: if the healthy flows waited for it, the test would hang.
         grace_ns: 600_000_000_000,
         ..setup("unix")
@@ -428,22 +428,22 @@ fn thread_sharing_engines_conserve_a_stream() {
 fn thread_sharing_engines_catch_faults() {
     for engine in carrying() {
         let with = |plant| {
-            let verify = matches!(plant, Plant::Corrupt { .. });
+            let verify = matches!(plant, PlantedFault::Corrupt { .. });
             let mut planted = Setup { verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") };
             planted.spec.engine = Some(engine);
             // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
-            let harmless = matches!(plant, Plant::Spin { .. });
+            let harmless = matches!(plant, PlantedFault::Spin { .. });
             let shows = |measured: &TrialResult| harmless || measured.outcome != Outcome::Measured;
             run_until(&Setup { grace_ns: grace_ns(plant), ..planted }, shows).outcome
         };
-        if matches!(with(Plant::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
+        if matches!(with(PlantedFault::Spin { ns: 1.0 }), Outcome::Skipped(_)) {
             continue;
         }
         for (plant, expected) in [
-            (Plant::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
-            (Plant::Overcount { bytes: 1 }, "the path loses or invents data"),
-            (Plant::Die { after_bytes: 100_000 }, "died"),
-            (Plant::Stall { after_bytes: 100_000 }, "stalled"),
+            (PlantedFault::Corrupt { offset: 100_000 }, "flow 0: byte 100000 arrived as"),
+            (PlantedFault::Overcount { bytes: 1 }, "the path loses or invents data"),
+            (PlantedFault::Die { after_bytes: 100_000 }, "died"),
+            (PlantedFault::Stall { after_bytes: 100_000 }, "stalled"),
         ] {
             let outcome = with(plant);
             let Outcome::Failed(reason) = outcome else { panic!("{engine}: {plant:?} went unnoticed: {outcome:?}") };

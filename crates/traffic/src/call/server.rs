@@ -14,7 +14,7 @@ use crate::call::server_worker::{Planted, ServerWorker};
 use crate::call::terms::HEAD;
 use crate::call::unadmitted::Place;
 use crate::flow::{End, Flow, Want};
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::ticket::{SHOWN, Shown};
 
 /// One connection.
@@ -43,7 +43,7 @@ pub struct ServerFlow {
     /// The bytes that it sent, if they are no ticket.
     unadmitted: Vec<u8>,
     /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.
-    spoil: Option<Plant>,
+    spoil: Option<PlantedFault>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl ServerFlow {
     }
 
     #[cold]
-    fn planted(&mut self, plant: Plant) {
+    fn planted(&mut self, plant: PlantedFault) {
         let shared = &self.worker.shared;
         match shared.planted(plant, shared.served()) {
             Planted::Nothing => {}
@@ -198,18 +198,18 @@ impl ServerFlow {
 
     /// Whether a planted byte is to be sent after an echo.
     fn spoils_an_echo(&self) -> bool {
-        self.worker.shared.terms().echo && matches!(self.spoil, Some(Plant::LongReply { .. }))
+        self.worker.shared.terms().echo && matches!(self.spoil, Some(PlantedFault::LongReply { .. }))
     }
 
     /// Spoils an echo whose last bytes have just arrived.
     #[cold]
     fn spoil_echo(&mut self, bytes: &mut [u8]) {
         match self.spoil {
-            Some(Plant::ShortReply { .. }) => {
+            Some(PlantedFault::ShortReply { .. }) => {
                 self.ready -= self.ready.div_ceil(2);
                 self.state = if self.ready == 0 { ServerState::Leaving } else { ServerState::HalfShut };
             }
-            Some(Plant::Corrupt { .. }) => bytes[0] ^= 1,
+            Some(PlantedFault::Corrupt { .. }) => bytes[0] ^= 1,
             // The planted byte follows once the echo is sent.
             _ => return,
         }
@@ -221,16 +221,16 @@ impl ServerFlow {
     fn spoil_reply(&mut self, reply: &mut [u8], len: usize) -> usize {
         self.overwritten.add(reply);
         match self.spoil.take() {
-            Some(Plant::ShortReply { .. }) => {
+            Some(PlantedFault::ShortReply { .. }) => {
                 self.state = ServerState::HalfShut;
                 self.waiting.clear();
                 len - len.div_ceil(2)
             }
-            Some(Plant::LongReply { .. }) => {
+            Some(PlantedFault::LongReply { .. }) => {
                 reply[len] = 0xee;
                 len + 1
             }
-            Some(Plant::Corrupt { .. }) => {
+            Some(PlantedFault::Corrupt { .. }) => {
                 reply[0] ^= 1;
                 len
             }

@@ -13,7 +13,7 @@ use crate::call::unadmitted::Unadmitted;
 use crate::counter::{ThreadCounter, Total};
 use crate::end::Body;
 use crate::fault::Fault;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 
 /// State shared by all connections of one server thread, or of the threads that an engine with a thread per connection starts.
@@ -26,7 +26,7 @@ pub struct ServerShared {
     /// Requests served, as the meter's marks see them.
     served: Arc<Total<1>>,
     ended: EndedWorkers,
-    plant: Option<Plant>,
+    plant: Option<PlantedFault>,
     /// The planted stop has happened; it happens once.
     stopped: AtomicBool,
     body: Body,
@@ -120,16 +120,16 @@ impl ServerShared {
 
     /// The planted fault, if any.
     #[inline]
-    pub(super) fn plant(&self) -> Option<Plant> {
-        Plant::enabled(self.plant)
+    pub(super) fn plant(&self) -> Option<PlantedFault> {
+        PlantedFault::enabled(self.plant)
     }
 
     /// Performs a planted fault that is due, after `served` requests.
     #[cold]
-    pub(super) fn planted(&self, plant: Plant, served: u64) -> Planted {
+    pub(super) fn planted(&self, plant: PlantedFault, served: u64) -> Planted {
         let received = served * self.terms.request as u64;
         match plant {
-            Plant::Die { after_bytes } if received >= after_bytes => match self.body {
+            PlantedFault::Die { after_bytes } if received >= after_bytes => match self.body {
                 Body::Process => std::process::abort(),
                 // Without the panic hook: the death is planned, and standard error belongs to the user.
                 Body::Thread => {
@@ -137,20 +137,20 @@ impl ServerShared {
                     std::panic::resume_unwind(Box::new("planted death"))
                 }
             },
-            Plant::Stall { after_bytes } if received >= after_bytes => Planted::Stuck,
-            Plant::Nap { after_bytes, ns }
+            PlantedFault::Stall { after_bytes } if received >= after_bytes => Planted::Stuck,
+            PlantedFault::Nap { after_bytes, ns }
                 if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
             {
                 std::thread::sleep(Duration::from_nanos(ns));
                 Planted::Nothing
             }
-            Plant::Spin { ns } => {
+            PlantedFault::Spin { ns } => {
                 crate::spin::spin_by_clock_ns(ns);
                 Planted::Nothing
             }
-            Plant::ShortReply { after_bytes }
-            | Plant::LongReply { after_bytes }
-            | Plant::Corrupt { offset: after_bytes }
+            PlantedFault::ShortReply { after_bytes }
+            | PlantedFault::LongReply { after_bytes }
+            | PlantedFault::Corrupt { offset: after_bytes }
                 if received >= after_bytes && !self.stopped.swap(true, Ordering::Relaxed) =>
             {
                 Planted::Spoil

@@ -20,7 +20,7 @@ use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::pace::Pace;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::Effort;
 use crate::ticket::Shown;
@@ -237,7 +237,7 @@ impl<E: Effort> Sink<E> {
     }
 
     /// The planted end, if it was reached.
-    pub(crate) fn planted_end(&self) -> Option<Plant> {
+    pub(crate) fn planted_end(&self) -> Option<PlantedFault> {
         self.desk.planted_end()
     }
 

@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::flow::{End, Flow};
 use crate::meter::Meter;
 use crate::pattern::{Mismatch, Pattern};
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{Effort, SinkFlow};
 use crate::ticket::{SHOWN, Shown};
@@ -95,7 +95,7 @@ impl<E: Effort> Desk<E> {
         self.verified_bytes
     }
 
-    pub(super) fn planted_end(&self) -> Option<Plant> {
+    pub(super) fn planted_end(&self) -> Option<PlantedFault> {
         self.reader.planted_end()
     }
 

@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::pattern::Pattern;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
 use crate::transfer_limit::TransferLimit;
@@ -53,7 +53,7 @@ pub(super) struct Packer {
     fill: Fill,
     turn: u8,
     verify: Option<Pattern>,
-    plant: Option<Plant>,
+    plant: Option<PlantedFault>,
     /// A number that was delayed, by a planted fault.
     put_off: Option<u64>,
     /// Whether only numbers are written.
@@ -65,7 +65,7 @@ pub(super) struct Packer {
 
 impl Packer {
     pub(super) fn new(setup: &Setup, flow: usize) -> Packer {
-        let planted = |plant: &Plant| flow == 0 && plant.is_of_source();
+        let planted = |plant: &PlantedFault| flow == 0 && plant.is_of_source();
         let (fill, plant) = (setup.writer_work(), setup.planted().filter(planted));
         let layout = setup.layout();
         Packer {
@@ -108,7 +108,7 @@ impl Packer {
             self.now_ns = monotonic_ns();
         }
         for datagram in bytes.chunks_mut(self.size) {
-            let number = match Plant::enabled(self.plant) {
+            let number = match PlantedFault::enabled(self.plant) {
                 None => self.take(),
                 Some(plant) => self.planted(plant),
             };
@@ -147,7 +147,7 @@ impl Packer {
             Layout::Plain => number::write(datagram, number),
             Layout::Iperf3 => number::write_iperf3(datagram, number, self.now_ns),
         }
-        if let Some(Plant::Corrupt { offset }) = Plant::enabled(self.plant)
+        if let Some(PlantedFault::Corrupt { offset }) = PlantedFault::enabled(self.plant)
             && let Some(byte) =
                 offset.checked_sub(number * self.size as u64).and_then(|at| datagram.get_mut(at as usize))
         {
@@ -157,19 +157,19 @@ impl Packer {
 
     /// The next number on a path that loses, swaps or repeats every n-th one.
     #[cold]
-    fn planted(&mut self, plant: Plant) -> u64 {
+    fn planted(&mut self, plant: PlantedFault) -> u64 {
         if let Some(number) = self.put_off.take() {
             return number;
         }
         let number = self.take();
         let is_turn = |every: u64| number > 0 && number.is_multiple_of(every.max(2));
         match plant {
-            Plant::Lose { every } if is_turn(every) => self.take(),
-            Plant::Swap { every } if is_turn(every) => {
+            PlantedFault::Lose { every } if is_turn(every) => self.take(),
+            PlantedFault::Swap { every } if is_turn(every) => {
                 self.put_off = Some(number);
                 self.take()
             }
-            Plant::Repeat { every } if is_turn(every) => {
+            PlantedFault::Repeat { every } if is_turn(every) => {
                 self.put_off = Some(number);
                 number
             }
@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use crate::datagram::ledger::Ledger;
 
-    fn packer(plant: Option<Plant>) -> Packer {
+    fn packer(plant: Option<PlantedFault>) -> Packer {
         let (fill, writes_numbers_alone) = (Fill::None, plant.is_none());
         let (layout, now_ns, put_off) = (Layout::Plain, 0, None);
         Packer {
@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    fn check(plant: Option<Plant>, expected: (u64, u64, u64)) {
+    fn check(plant: Option<PlantedFault>, expected: (u64, u64, u64)) {
         let mut packer = packer(plant);
         let mut ledger = Ledger::default();
         let mut bytes = [0; 80];
@@ -416,9 +416,9 @@ mod tests {
     #[test]
     fn planted_faults_are_counted() {
         check(None, (0, 0, 0));
-        check(Some(Plant::Lose { every: 10 }), (10, 0, 0));
-        check(Some(Plant::Swap { every: 10 }), (0, 9, 0));
-        check(Some(Plant::Repeat { every: 10 }), (0, 0, 9));
+        check(Some(PlantedFault::Lose { every: 10 }), (10, 0, 0));
+        check(Some(PlantedFault::Swap { every: 10 }), (0, 9, 0));
+        check(Some(PlantedFault::Repeat { every: 10 }), (0, 0, 9));
     }
 
     /// Sends at once for a while, then waits until a time-out, and is stopped meanwhile.

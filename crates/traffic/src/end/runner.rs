@@ -20,7 +20,7 @@ use crate::fault::Fault;
 use crate::live_bytes;
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::transfer_limit::TransferLimit;
 
@@ -161,8 +161,8 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option
 }
 
 /// A planted fault: a sink that counts wrongly.
-pub(super) fn overcount(report: &mut EndReport, plant: Option<Plant>, side: Side) {
-    if let (Some(Plant::Overcount { bytes }), Side::Sink) = (plant, side) {
+pub(super) fn overcount(report: &mut EndReport, plant: Option<PlantedFault>, side: Side) {
+    if let (Some(PlantedFault::Overcount { bytes }), Side::Sink) = (plant, side) {
         report.total_bytes += bytes;
         report.datagrams.iter_mut().for_each(|datagrams| datagrams.total += bytes);
     }

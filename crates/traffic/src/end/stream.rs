@@ -31,7 +31,7 @@ use crate::iperf3;
 use crate::message::Reply;
 use crate::meter::Meter;
 use crate::pace::Pace;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum};
 use crate::transport::datagram::{cut_sends, join_segments, turn};
@@ -466,12 +466,12 @@ fn end_of<E: Effort>(
 }
 
 /// A flow ended itself: its data was wrong, or a fault was planted.
-pub(super) fn refused(planted_end: Option<Plant>, body: Body, abort: &AtomicBool) -> Option<Fault> {
+pub(super) fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &AtomicBool) -> Option<Fault> {
     match planted_end {
-        Some(Plant::Die { .. }) if body == Body::Process => std::process::abort(),
+        Some(PlantedFault::Die { .. }) if body == Body::Process => std::process::abort(),
         // Without the panic hook: the death is planned, and standard error belongs to the user.
-        Some(Plant::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
-        Some(Plant::Stall { .. }) => {
+        Some(PlantedFault::Die { .. }) => std::panic::resume_unwind(Box::new("planted death")),
+        Some(PlantedFault::Stall { .. }) => {
             while !abort.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -270,7 +270,7 @@ mod tests {
     use bytegauge_sys::option::{self, Value};
 
     use super::*;
-    use crate::Plant;
+    use crate::PlantedFault;
 
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [192, 0, 2, 9];
@@ -396,7 +396,7 @@ mod tests {
             let refused = open(role, asked, address).unwrap_err();
             assert!(refused.contains("measure that on one host"), "{refused}");
         };
-        check(EndRole::Sink, None, |setup| setup.plant = Some(Plant::Corrupt { offset: 1 }));
+        check(EndRole::Sink, None, |setup| setup.plant = Some(PlantedFault::Corrupt { offset: 1 }));
         check(EndRole::Sink, None, |setup| setup.slowdown_ns = Some(1.0));
         check(EndRole::Sink, None, |setup| setup.spec.transport = Some(Transport::UnixDatagram));
         check(EndRole::Sink, None, |setup| setup.spec.set("transport", "/etc/passwd".into()));

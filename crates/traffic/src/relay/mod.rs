@@ -38,7 +38,7 @@ pub use socket::{Upstream, listen};
 use crate::engine;
 use crate::fault::Fault;
 use crate::meter::Meter;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::flow::WokenBy;
 use crate::relay::methods::{
@@ -80,7 +80,7 @@ pub fn carry(
     meter: &mut Meter,
 ) -> Result<EngineReport, Fault> {
     let carrying = Carrying { shared, setup, cues, meter };
-    if let Some(plant) = setup.planted().filter(Plant::is_of_relay) {
+    if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
         return threads::carry(carrying, &move |way| faulty::copy(way, plant));
     }
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {

@@ -14,7 +14,7 @@ use super::{missing, nop_setup, nop_terms, subject};
 use crate::counter::{ThreadCounter, Total};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 
 /// In the published loop the kernel keeps every completion, some 64 bytes each at 10 million per second: longer trials of it
@@ -107,8 +107,10 @@ impl<'a> Run<'a> {
 
     fn lap(&mut self, rounds: u64) -> Result<Lap, Fault> {
         let done = match self.setup.planted() {
-            Some(Plant::Untaken { after_rounds }) if self.rounds >= after_rounds => self.ring.only_submit(rounds),
-            Some(Plant::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
+            Some(PlantedFault::Untaken { after_rounds }) if self.rounds >= after_rounds => {
+                self.ring.only_submit(rounds)
+            }
+            Some(PlantedFault::WrongUserData { after_rounds }) if self.rounds >= after_rounds => {
                 if !std::mem::replace(&mut self.planted, true) {
                     self.ring.plant_fault();
                 }
@@ -172,7 +174,7 @@ impl<'a> Run<'a> {
     /// The counts, plus those of a planted fault.
     fn counted(&self) -> Lap {
         let mut counted = self.total;
-        if let Some(Plant::Overcount { bytes }) = self.setup.planted() {
+        if let Some(PlantedFault::Overcount { bytes }) = self.setup.planted() {
             counted.completed += bytes;
         }
         counted
@@ -280,14 +282,14 @@ mod tests {
     fn planted_faults_fail_the_trial() {
         for implementation in [Implementation::Raw, Implementation::IoUring, Implementation::Liburing] {
             for user_data in [UserData::None, UserData::Unique, UserData::Boxed] {
-                let plant = Some(Plant::WrongUserData { after_rounds: 100 });
+                let plant = Some(PlantedFault::WrongUserData { after_rounds: 100 });
                 let mut wrong = Setup { plant, ..terms(implementation) };
                 wrong.spec.user_data = Some(user_data);
                 check(&wrong, "which does not match a submission");
             }
-            let untaken = Setup { plant: Some(Plant::Untaken { after_rounds: 100 }), ..terms(implementation) };
+            let untaken = Setup { plant: Some(PlantedFault::Untaken { after_rounds: 100 }), ..terms(implementation) };
             check(&untaken, "the completion queue overflowed");
-            let overcount = Setup { plant: Some(Plant::Overcount { bytes: 1 }), ..terms(implementation) };
+            let overcount = Setup { plant: Some(PlantedFault::Overcount { bytes: 1 }), ..terms(implementation) };
             check(&overcount, "the counts do not match");
         }
     }

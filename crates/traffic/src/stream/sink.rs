@@ -5,7 +5,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::pattern::{Mismatch, Pattern};
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::{spin_by_clock_ns, spin_ns};
 use crate::stream::work::{Effort, Walk};
@@ -22,10 +22,10 @@ pub struct SinkFlow<E> {
     walk: Option<Walk>,
     call_work_ns: u64,
     verify: Option<Pattern>,
-    plant: Option<Plant>,
+    plant: Option<PlantedFault>,
     offset: u64,
     mismatch: Option<Mismatch>,
-    planted_end: Option<Plant>,
+    planted_end: Option<PlantedFault>,
     /// When the planted cold start is over.
     warm_ns: Option<u64>,
 }
@@ -41,7 +41,9 @@ impl<E: Effort> SinkFlow<E> {
             walk: (walk > 0).then(|| Walk::new(walk)),
             call_work_ns: setup.call_work_ns(),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
-            plant: setup.planted().filter(|plant| !matches!(plant, Plant::Corrupt { .. } | Plant::Overcount { .. })),
+            plant: setup
+                .planted()
+                .filter(|plant| !matches!(plant, PlantedFault::Corrupt { .. } | PlantedFault::Overcount { .. })),
             offset: 0,
             mismatch: None,
             planted_end: None,
@@ -60,7 +62,7 @@ impl<E: Effort> SinkFlow<E> {
     }
 
     /// The planted end that was reached, if any.
-    pub fn planted_end(&self) -> Option<Plant> {
+    pub fn planted_end(&self) -> Option<PlantedFault> {
         self.planted_end
     }
 
@@ -79,18 +81,18 @@ impl<E: Effort> SinkFlow<E> {
     }
 
     #[cold]
-    fn planted(&mut self, plant: Plant) -> bool {
+    fn planted(&mut self, plant: PlantedFault) -> bool {
         match plant {
-            Plant::Spin { ns } => spin_by_clock_ns(ns),
+            PlantedFault::Spin { ns } => spin_by_clock_ns(ns),
             // Trials of one block share a seed, and its lowest bit changes from block to block.
-            Plant::Modes { ns } if self.seed.is_multiple_of(2) => spin_by_clock_ns(ns),
-            Plant::Cold { ns } => {
+            PlantedFault::Modes { ns } if self.seed.is_multiple_of(2) => spin_by_clock_ns(ns),
+            PlantedFault::Cold { ns } => {
                 let warm_ns = *self.warm_ns.get_or_insert_with(|| monotonic_ns() + ns);
                 if monotonic_ns() < warm_ns {
                     spin_by_clock_ns(COLD_NS);
                 }
             }
-            Plant::Die { after_bytes } | Plant::Stall { after_bytes } if self.offset >= after_bytes => {
+            PlantedFault::Die { after_bytes } | PlantedFault::Stall { after_bytes } if self.offset >= after_bytes => {
                 self.planted_end = Some(plant);
                 return false;
             }
@@ -115,7 +117,7 @@ impl<E: Effort> Flow for SinkFlow<E> {
         if self.call_work_ns > 0 {
             spin_ns(self.call_work_ns as f64);
         }
-        if let Some(plant) = Plant::enabled(self.plant)
+        if let Some(plant) = PlantedFault::enabled(self.plant)
             && !self.planted(plant)
         {
             return false;

@@ -4,7 +4,7 @@ use bytegauge_model::Fill;
 
 use crate::flow::{Flow, Want};
 use crate::pattern::Pattern;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
 
@@ -24,7 +24,7 @@ impl SourceFlow {
     /// The writer of flow number `flow`, whose buffers have `size` bytes.
     pub fn new(setup: &Setup, flow: usize, size: usize) -> SourceFlow {
         let corrupt_at = match setup.planted() {
-            Some(Plant::Corrupt { offset }) if flow == 0 => Some(offset),
+            Some(PlantedFault::Corrupt { offset }) if flow == 0 => Some(offset),
             _ => None,
         };
         SourceFlow {

@@ -8,7 +8,7 @@ use crate::calls::{self, Ended, run, run_against, run_alone, try_run, until};
 use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame, Place, Transport};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, Plant, Reply, Setup};
+use bytegauge_traffic::{Address, PlantedFault, Reply, Setup};
 
 const SERVERS: [&str; 4] = ["plain", "mmsg", "uring:plain", "uring:multishot"];
 const CLIENTS: [&str; 2] = ["plain", "mmsg"];
@@ -176,7 +176,12 @@ const SOON_NS: u64 = 50_000_000;
 const LATE_NS: u64 = 5_000_000_000;
 
 /// A trial with a planted fault, long enough to show it.
-fn planted(plant: Plant, (server, client): (Engine, &str), timeout_ns: u64, shows: impl Fn(&Ended) -> bool) -> Ended {
+fn planted(
+    plant: PlantedFault,
+    (server, client): (Engine, &str),
+    timeout_ns: u64,
+    shows: impl Fn(&Ended) -> bool,
+) -> Ended {
     let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
     // Several times the time-out of a reply.
     setup.window_ns = if timeout_ns == SOON_NS { 300_000_000 } else { 30_000_000 };
@@ -198,7 +203,7 @@ fn lost_reply_is_one_time_out() {
         for client in CLIENTS {
             // All four flows of four would be stuck after sixteen.
             let goes_on = |ended: &Ended| ended.errors(ErrorClass::TimedOut) > 16 && ended.calls().completed > 16;
-            let ended = planted(Plant::Lose { every: 20 }, (server, client), SOON_NS, goes_on);
+            let ended = planted(PlantedFault::Lose { every: 20 }, (server, client), SOON_NS, goes_on);
             let [error] = &ended.calls().errors[..] else { panic!("{:?}", ended.calls().errors) };
             assert_eq!((error.class, error.phase), (ErrorClass::TimedOut, ErrorPhase::FirstByte));
             assert_eq!((error.request_bytes_lost, error.reply_bytes_missing), (512 * error.count, 512 * error.count));
@@ -211,7 +216,7 @@ fn lost_reply_is_one_time_out() {
 fn a_late_reply_is_not_the_next_calls() {
     for server in servers() {
         for client in CLIENTS {
-            let plant = Plant::Late { every: 20, ns: SOON_NS + 20_000_000 };
+            let plant = PlantedFault::Late { every: 20, ns: SOON_NS + 20_000_000 };
             let ended = planted(plant, (server, client), SOON_NS, |ended| datagrams(ended.client()).late > 0);
             let late = datagrams(ended.client()).late;
             assert!(late > 0 && late <= ended.errors(ErrorClass::TimedOut), "{:?}", ended.calls());
@@ -225,13 +230,13 @@ fn repeated_and_overtaken_replies_are_counted() {
     for server in servers() {
         for client in CLIENTS {
             let doubled = |ended: &Ended| datagrams(ended.client()).duplicated > 0;
-            let ended = planted(Plant::Repeat { every: 5 }, (server, client), LATE_NS, doubled);
+            let ended = planted(PlantedFault::Repeat { every: 5 }, (server, client), LATE_NS, doubled);
             let seen = datagrams(ended.client());
             assert!(seen.duplicated > 0 && seen.strange == 0, "{seen:?}");
             assert_eq!(ended.calls().errors, []);
             // Only a flow's own replies can overtake each other. The last one is held for ever.
             let overtaken = |ended: &Ended| datagrams(ended.client()).overtaken > 0;
-            let ended = planted(Plant::Swap { every: 5 }, (server, client), SOON_NS, overtaken);
+            let ended = planted(PlantedFault::Swap { every: 5 }, (server, client), SOON_NS, overtaken);
             assert!(overtaken(&ended), "{:?}", ended.calls());
         }
     }
@@ -240,9 +245,9 @@ fn repeated_and_overtaken_replies_are_counted() {
 #[test]
 fn wrong_bytes_and_wrong_lengths_are_named() {
     for (plant, class) in [
-        (Plant::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply),
-        (Plant::LongReply { after_bytes: 5000 }, ErrorClass::LongReply),
-        (Plant::Corrupt { offset: 5000 }, ErrorClass::Corrupt),
+        (PlantedFault::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply),
+        (PlantedFault::LongReply { after_bytes: 5000 }, ErrorClass::LongReply),
+        (PlantedFault::Corrupt { offset: 5000 }, ErrorClass::Corrupt),
     ] {
         // Ten calls precede the fault, and others follow it.
         let goes_on = |ended: &Ended| ended.errors(class) > 0 && ended.calls().completed > 20;
@@ -304,7 +309,7 @@ fn requests_lost_to_a_full_buffer_are_reported() {
 #[test]
 fn dead_or_stalled_server_is_no_hang() {
     for server in servers() {
-        let mut setup = Setup { plant: Some(Plant::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
+        let mut setup = Setup { plant: Some(PlantedFault::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
         // Requests waiting in its socket when it died get no answer, and later ones an error of the kernel.
         (setup.window_ns, setup.spec.timeout) = (3_600_000_000_000, Some(SOON_NS));
         let ended = run(&setup);
@@ -313,7 +318,7 @@ fn dead_or_stalled_server_is_no_hang() {
         assert!(reason.contains("no longer receives"), "{reason}");
         assert!(ended.errors(ErrorClass::Refused) > 0, "{:?}", ended.calls());
         let all_wait = |ended: &Ended| ended.errors(ErrorClass::TimedOut) >= 16;
-        let ended = planted(Plant::Stall { after_bytes: 5000 }, (server, "plain"), SOON_NS, all_wait);
+        let ended = planted(PlantedFault::Stall { after_bytes: 5000 }, (server, "plain"), SOON_NS, all_wait);
         assert!(all_wait(&ended), "{:?}", ended.calls());
     }
 }

@@ -8,7 +8,7 @@ use crate::support::no_listener;
 use bytegauge_model::{
     Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame,
 };
-use bytegauge_traffic::{Address, Cast, Command, Plant, Reply, Setup};
+use bytegauge_traffic::{Address, Cast, Command, PlantedFault, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Each call that began is completed, lost, or outstanding.
@@ -23,7 +23,7 @@ fn check_counted(ended: &Ended, connect_per_call: bool) {
     assert_eq!(calls.begun, calls.completed + lost + calls.unfinished, "{calls:?}");
 }
 
-fn planted(plant: Plant, engine: Engine) -> Setup {
+fn planted(plant: PlantedFault, engine: Engine) -> Setup {
     let mut setup = Setup { plant: Some(plant), ..setup("tcp", engine) };
     setup.spec.timeout = Some(200_000_000);
     setup
@@ -34,9 +34,9 @@ fn wrong_reply_costs_one_call_and_is_named() {
     for engine in kinds() {
         for response in [512, 700] {
             for (plant, class, missing) in [
-                (Plant::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply, true),
-                (Plant::LongReply { after_bytes: 5000 }, ErrorClass::LongReply, false),
-                (Plant::Corrupt { offset: 5000 }, ErrorClass::Corrupt, true),
+                (PlantedFault::ShortReply { after_bytes: 5000 }, ErrorClass::ShortReply, true),
+                (PlantedFault::LongReply { after_bytes: 5000 }, ErrorClass::LongReply, false),
+                (PlantedFault::Corrupt { offset: 5000 }, ErrorClass::Corrupt, true),
             ] {
                 let mut setup = planted(plant, engine);
                 // Whatever the machine does meanwhile, no other call is lost.
@@ -58,7 +58,7 @@ fn wrong_reply_costs_one_call_and_is_named() {
 #[test]
 fn silent_server_times_out() {
     for engine in kinds() {
-        let mut setup = planted(Plant::Stall { after_bytes: 20_000 }, engine);
+        let mut setup = planted(PlantedFault::Stall { after_bytes: 20_000 }, engine);
         setup.spec.timeout = Some(20_000_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::TimedOut) > 0);
         assert!(ended.errors(ErrorClass::TimedOut) > 0, "{engine} {:?}", ended.calls());
@@ -71,7 +71,7 @@ fn a_client_that_cannot_send_is_timed_out() {
     // Replies are awaited only when a request has been sent: with a stalled server this one never is.
     for transport in ["tcp", "unix"] {
         for engine in kinds() {
-            let mut setup = planted(Plant::Stall { after_bytes: 1 }, engine);
+            let mut setup = planted(PlantedFault::Stall { after_bytes: 1 }, engine);
             setup.spec.transport = Some(transport.parse().unwrap());
             (setup.spec.request, setup.spec.response) = (Some(16 << 20), Some(OrSame::Is(1)));
             (setup.spec.depth, setup.spec.timeout) = (Some(2), Some(50_000_000));
@@ -95,7 +95,7 @@ fn death_of_the_server_keeps_the_counts() {
     // The death of one thread of many is not the server's: processes test that for the blocking engine.
     for engine in kinds().filter(|engine| *engine != Engine::Blocking) {
         for connect_per_call in [false, true] {
-            let mut setup = planted(Plant::Die { after_bytes: 50_000 }, engine);
+            let mut setup = planted(PlantedFault::Die { after_bytes: 50_000 }, engine);
             // An hour: the client must notice, not wait.
             setup.window_ns = 3_600_000_000_000;
             setup.warmup_ns = 0;
@@ -248,7 +248,7 @@ fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
     setup.spec.flows = Some(1);
     setup.window_ns = 200_000_000;
-    setup.plant = Some(Plant::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
+    setup.plant = Some(PlantedFault::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
     setup.spec.call_rate = rate.map(OrMax::Is);
     let ended = run(&setup);
     assert_eq!(ended.calls().errors, []);

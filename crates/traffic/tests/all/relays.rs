@@ -10,7 +10,7 @@ use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
 use bytegauge_model::{OrAuto, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::relay::{self, Cues, RelayShared, Upstream};
-use bytegauge_traffic::{Address, Fault, Plant, Setup};
+use bytegauge_traffic::{Address, Fault, PlantedFault, Setup};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::support::relayed::{
@@ -91,7 +91,13 @@ struct Running {
 
 impl Running {
     /// A relay in front of an address, until `expected` connections have ended, or until it is stopped.
-    fn over(transport: &str, relay: &Spec, to: &Address, expected: Option<usize>, plant: Option<Plant>) -> Running {
+    fn over(
+        transport: &str,
+        relay: &Spec,
+        to: &Address,
+        expected: Option<usize>,
+        plant: Option<PlantedFault>,
+    ) -> Running {
         let mut spec = relay.clone();
         spec.transport = Some(transport.parse().unwrap());
         let setup = Setup { plant, ..Setup::of(&spec).unwrap() };
@@ -388,7 +394,9 @@ fn unavailable_pipe_is_a_reason_to_skip() {
 
 #[test]
 fn planted_fault_changes_bytes_but_not_counts() {
-    for (plant, differs) in [(Plant::RelayLoses { offset: 5 }, "lost"), (Plant::RelayCorrupts { offset: 5 }, "wrong")] {
+    for (plant, differs) in
+        [(PlantedFault::RelayLoses { offset: 5 }, "lost"), (PlantedFault::RelayCorrupts { offset: 5 }, "wrong")]
+    {
         let (behind, to) = blocking_listener();
         let setup = relay_by(RelayMethod::ReadWrite);
         let running = Running::over("tcp", &setup, &Address::Ip(to), Some(1), Some(plant));

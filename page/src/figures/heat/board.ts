@@ -9,8 +9,8 @@ import { colourKey } from "../key";
 import { isSlower, selectedColour, markKey, type Sign } from "../marks";
 import { slice } from "../slice";
 import { type Layout, layout as laidOut, tileAt } from "./layout";
-import { describe, type HeatMap, isRecommended, isSure, plane, withoutTile } from "./map";
-import { drawMap, type Drawn, STRIPES, PALE, type Scale } from "./marks";
+import { describe, type HeatMap, isRecommended, isSure, plane, withoutTile } from "./contents";
+import { drawMap, type Drawn, STRIPES, PALE, type Scale } from "./draw";
 
 /** The least width of a line through the map, pixels. */
 const LINE_MIN = 300;

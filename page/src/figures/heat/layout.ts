@@ -5,7 +5,7 @@ import { axisUnit, digits } from "../../format";
 import { levels, named } from "../../levels";
 import { NARROW, slopeOf } from "../../look";
 import { written, type Writing } from "../tiles";
-import { type HeatMap, hasNumber, plane } from "./map";
+import { type HeatMap, hasNumber, plane } from "./contents";
 
 /** Wider pages have the two lines next to the map; pixels. */
 const SIDE_BY_SIDE = 900;

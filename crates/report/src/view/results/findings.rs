@@ -1,4 +1,4 @@
-//! Gathers the findings of a session from settled numbers. The sentences follow in `text`.
+//! Gathers the findings of a session from settled numbers. The sentences follow in `sentences`.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
 use super::valid_for::{self, is_loopback};
-use super::{all_trials, effects, harm, long_trials, memory, text};
+use super::{all_trials, effects, harm, long_trials, memory, sentences};
 
 /// Other programs below this many CPUs are not reported.
 const OTHERS_NOTICED: f64 = 0.05;
@@ -39,7 +39,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
     all.extend(notes(view));
     for finding in &mut all {
         if finding.text.is_empty() {
-            finding.text = text::sentence(view, finding);
+            finding.text = sentences::sentence(view, finding);
         }
     }
     all.sort_by_key(|finding| finding.severity);

@@ -11,8 +11,8 @@ mod heading;
 mod long_trials;
 mod memory;
 mod next;
+mod sentences;
 pub mod summary;
-mod text;
 mod title;
 mod valid_for;
 

@@ -17,7 +17,7 @@ use crate::call::datagram::admission::{Admissions, AdmittedSenders, Comes};
 use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
 use crate::engine::Stop;
 use crate::meter::Meter;
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 
 /// Interval at which a server with a planted stall checks whether it may leave.
 const LOOK_AROUND: Duration = Duration::from_millis(1);
@@ -127,7 +127,14 @@ impl DatagramResponder {
 
     /// Performs a planted fault: the reply is sent from here, spoiled, or delayed.
     #[cold]
-    fn planted(&mut self, plant: Plant, served: u64, request: &[u8], from: &PeerAddress, fd: BorrowedFd<'_>) -> Answer {
+    fn planted(
+        &mut self,
+        plant: PlantedFault,
+        served: u64,
+        request: &[u8],
+        from: &PeerAddress,
+        fd: BorrowedFd<'_>,
+    ) -> Answer {
         let terms = *self.worker.shared.terms();
         let mut reply = request.to_vec();
         if !terms.echo {
@@ -145,13 +152,13 @@ impl DatagramResponder {
         let mut replies = vec![(*from, reply)];
         match plant {
             _ if self.is_stuck => replies.clear(),
-            Plant::Lose { every } if served.is_multiple_of(every.max(1)) => replies.clear(),
-            Plant::Repeat { every } if served.is_multiple_of(every.max(1)) => replies.extend(replies.clone()),
+            PlantedFault::Lose { every } if served.is_multiple_of(every.max(1)) => replies.clear(),
+            PlantedFault::Repeat { every } if served.is_multiple_of(every.max(1)) => replies.extend(replies.clone()),
             // The next one overtakes it.
-            Plant::Swap { every } if served.is_multiple_of(every.max(1)) => {
+            PlantedFault::Swap { every } if served.is_multiple_of(every.max(1)) => {
                 self.held.extend(replies.drain(..).map(|reply| (0, reply)));
             }
-            Plant::Late { every, ns } if served.is_multiple_of(every.max(1)) => {
+            PlantedFault::Late { every, ns } if served.is_multiple_of(every.max(1)) => {
                 self.held.extend(replies.drain(..).map(|reply| (now_ns + ns, reply)));
             }
             _ => {}
@@ -188,11 +195,11 @@ fn sent(fd: BorrowedFd<'_>, peer: &PeerAddress, bytes: &[u8]) -> io::Result<usiz
     outbox.send_one(fd, 0)
 }
 
-fn spoil(plant: Plant, reply: &mut Vec<u8>) {
+fn spoil(plant: PlantedFault, reply: &mut Vec<u8>) {
     match plant {
-        Plant::ShortReply { .. } => reply.truncate(reply.len() / 2),
-        Plant::LongReply { .. } => reply.push(0xee),
-        Plant::Corrupt { .. } => {
+        PlantedFault::ShortReply { .. } => reply.truncate(reply.len() / 2),
+        PlantedFault::LongReply { .. } => reply.push(0xee),
+        PlantedFault::Corrupt { .. } => {
             // Its number stays; otherwise it would answer no request.
             if let Some(last) = reply.last_mut() {
                 *last ^= 1;

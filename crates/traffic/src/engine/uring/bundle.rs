@@ -17,8 +17,8 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{Errno, QueueId};
 
-use crate::engine::uring::arrival::Back;
-use crate::engine::uring::completions::Loop;
+use crate::engine::uring::receiving::Back;
+use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Flow, Want};

@@ -4,8 +4,8 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
 
 use crate::engine::driver::{EngineLink, Then, WaitingFor};
-use crate::engine::uring::arrival::Input;
-use crate::engine::uring::completions::Loop;
+use crate::engine::uring::receiving::Input;
+use crate::engine::uring::ring_port::Loop;
 use crate::engine::uring::sending::Output;
 use crate::fault::Fault;
 use crate::flow::End;

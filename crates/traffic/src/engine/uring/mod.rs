@@ -8,10 +8,10 @@
 //! Never has two sends of one socket in flight: they could be reordered. Connections and the listener are made blocking, since
 //! the kernel fails an operation on a non-blocking one instead of waiting.
 
-mod arrival;
 mod bundle;
-mod completions;
 mod connection;
+mod receiving;
+mod ring_port;
 mod sending;
 
 use std::io;
@@ -25,8 +25,8 @@ use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, RingSetup, W
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
-use crate::engine::uring::completions::{Completions, Loop};
 use crate::engine::uring::connection::Operations;
+use crate::engine::uring::ring_port::{Loop, RingPort};
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
 use crate::fault::Fault;
 use crate::meter::Meter;
@@ -65,7 +65,7 @@ pub(super) fn drive<P: Party>(
     if let Some(listener) = station.listener {
         sys_io::set_nonblocking(listener, false).map_err(Fault::io("preparing the listener"))?;
     }
-    let port = Completions::new(mode.kind, ring, station.buffer_size.max(1))?;
+    let port = RingPort::new(mode.kind, ring, station.buffer_size.max(1))?;
     let mut driver = Driver::new(port, party, station, meter)?;
     let stopped = driver.drive();
     let counts = driver.port.ring.counts();
@@ -107,7 +107,7 @@ fn features(kind: UringKind) -> &'static [Feature] {
     }
 }
 
-impl Port for Completions {
+impl Port for RingPort {
     type Link = Operations;
 
     const HOLDS: bool = true;
@@ -250,7 +250,7 @@ impl<P: Party> Loop<'_, P> {
             Event::Polled(_) if token == ALARM => {
                 self.port.alarms += 1;
                 self.alarm_rang = true;
-                if more { Ok(()) } else { Completions::watch_alarm(self) }
+                if more { Ok(()) } else { RingPort::watch_alarm(self) }
             }
             Event::Writable(_) | Event::Polled(_) | Event::Nop(_) | Event::Cancelled(_) | Event::Closed(_) => Ok(()),
         }
@@ -275,14 +275,14 @@ impl<P: Party> Loop<'_, P> {
         }
         self.port.accept = None;
         match refused.map(io::Error::from) {
-            None => Completions::listen(self),
-            Some(error) if error.kind() == io::ErrorKind::ConnectionAborted => Completions::listen(self),
+            None => RingPort::listen(self),
+            Some(error) if error.kind() == io::ErrorKind::ConnectionAborted => RingPort::listen(self),
             // Trying again at once would only spin.
             Some(error) if socket::is_exhausted(&error) || error.kind() == io::ErrorKind::WouldBlock => {
                 self.pause_accepting();
                 Ok(())
             }
-            Some(error) if error.kind() == io::ErrorKind::Interrupted => Completions::listen(self),
+            Some(error) if error.kind() == io::ErrorKind::Interrupted => RingPort::listen(self),
             Some(source) => Err(Fault::Io { doing: "accepting a connection".into(), source }),
         }
     }
@@ -295,7 +295,7 @@ impl<P: Party> Loop<'_, P> {
                 break;
             }
             // The time is up already, so the marks do not matter any more.
-            let _ = Completions::wait(self, left_ns.min(WAIT_MAX_NS))?;
+            let _ = RingPort::wait(self, left_ns.min(WAIT_MAX_NS))?;
         }
         Ok(())
     }

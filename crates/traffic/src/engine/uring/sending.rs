@@ -16,8 +16,8 @@ use bytegauge_sys::uring::{BufferId, Errno, QueueId};
 
 use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::memory::first_chunk;
-use crate::engine::uring::arrival::Back;
-use crate::engine::uring::completions::Loop;
+use crate::engine::uring::receiving::Back;
+use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow};

@@ -4,14 +4,14 @@ use std::io;
 
 use bytegauge_sys::socket;
 
-use crate::plant::Plant;
+use crate::planted_fault::PlantedFault;
 use crate::relay::threads::ThreadWay;
 
 /// Buffer of a direction.
 const BUFFER: usize = 16 << 10;
 
 /// One direction with the fault: bytes that are dropped and counted as given, or a flipped bit.
-pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>, plant: Plant) -> io::Result<()> {
+pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>, plant: PlantedFault) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut share = way.share();
     loop {
@@ -28,8 +28,8 @@ pub(in crate::relay) fn copy(way: &mut ThreadWay<'_>, plant: Plant) -> io::Resul
         let reaches = |offset: u64| way.is_up() && (before..before + n as u64).contains(&offset);
         let mut rest = &mut buffer[..n];
         match plant {
-            Plant::RelayLoses { offset } if reaches(offset) => rest = &mut rest[1..],
-            Plant::RelayCorrupts { offset } if reaches(offset) => rest[(offset - before) as usize] ^= 1,
+            PlantedFault::RelayLoses { offset } if reaches(offset) => rest = &mut rest[1..],
+            PlantedFault::RelayCorrupts { offset } if reaches(offset) => rest[(offset - before) as usize] ^= 1,
             _ => {}
         }
         let mut rest: &[u8] = rest;

@@ -20,7 +20,7 @@ use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
 use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::unconnected;
-use crate::engine::uring::completions::Loop;
+use crate::engine::uring::ring_port::Loop;
 use crate::fault::Fault;
 use crate::flow::{Doing, End, Flow, Want};
 use crate::party::Party;

@@ -1,17 +1,17 @@
 //! Faults and slowdowns that are planted on purpose, by tests.
 //!
-//! The feature `faults` of this crate compiles them in. Without it a trial ignores them: `Plant::enabled` is a constant, so no
+//! The feature `faults` of this crate compiles them in. Without it a trial ignores them: `PlantedFault::enabled` is a constant, so no
 //! measured loop contains a check.
 
 use serde::{Deserialize, Serialize};
 
 /// Whether planted faults are compiled in.
-pub const PLANTS: bool = cfg!(feature = "faults");
+pub const PLANTED_FAULTS: bool = cfg!(feature = "faults");
 
 /// A fault or a slowdown injected on purpose, to check that it is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Plant {
+pub enum PlantedFault {
     /// The path flips one bit of the byte at this offset of flow 0; a server flips it in the first byte of a reply.
     Corrupt {
         /// Offset in the stream.
@@ -108,20 +108,26 @@ pub enum Plant {
     },
 }
 
-impl Plant {
+impl PlantedFault {
     /// The same fault, where faults are compiled in: a loop asks this before it looks for one.
     #[inline]
-    pub(crate) fn enabled(plant: Option<Plant>) -> Option<Plant> {
-        if PLANTS { plant } else { None }
+    pub(crate) fn enabled(plant: Option<PlantedFault>) -> Option<PlantedFault> {
+        if PLANTED_FAULTS { plant } else { None }
     }
 
     /// Whether the source applies it: faults of a path on datagrams happen before they leave.
     pub fn is_of_source(&self) -> bool {
-        matches!(self, Plant::Corrupt { .. } | Plant::Lose { .. } | Plant::Swap { .. } | Plant::Repeat { .. })
+        matches!(
+            self,
+            PlantedFault::Corrupt { .. }
+                | PlantedFault::Lose { .. }
+                | PlantedFault::Swap { .. }
+                | PlantedFault::Repeat { .. }
+        )
     }
 
     /// Whether a relay applies it.
     pub fn is_of_relay(&self) -> bool {
-        matches!(self, Plant::RelayLoses { .. } | Plant::RelayCorrupts { .. })
+        matches!(self, PlantedFault::RelayLoses { .. } | PlantedFault::RelayCorrupts { .. })
     }
 }

@@ -7,7 +7,7 @@ import { draw, faint, ink, paper, thinned } from "../../look";
 import { contours } from "../contours";
 import { crosses, hatching, isSlower, outline } from "../marks";
 import { type Layout, tileAt } from "./layout";
-import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./map";
+import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./contents";
 
 /** More cells than this have no tip, which would make the page slow. */
 const TIPS_MAX = 2000;

@@ -1,4 +1,4 @@
-//! The judge of a completed analysis: code outside of this crate, which only uses the stored data.
+//! The analysis of a session between two rounds of blocks: code outside of this crate, which only uses the stored data.
 
 use bytegauge_model::{CellId, GroupId, SessionId};
 use bytegauge_store::{Store, StoreError};
@@ -20,13 +20,13 @@ impl AnalysisProgress {
     }
 }
 
-/// Judges a session by its stored data only.
-pub trait Judge {
-    /// Judges a session whose analysis was just completed.
+/// Analyses a session by its stored data only.
+pub trait SessionAnalysis {
+    /// Analyses a session whose blocks were just completed.
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn judge(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError>;
+    fn analyse(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError>;
 
     /// The recommendations of a session so far, for the long-trial check.
     ///

@@ -14,7 +14,7 @@ use crate::run::Run;
 const SLOWER: f64 = 1.1;
 
 /// The state when an analysis began, or was resumed.
-pub(crate) struct Spending {
+pub(crate) struct TimeUse {
     /// When it was, from the session's begin, nanoseconds.
     before_ns: u64,
     /// Whether blocks of the same analysis were measured before.
@@ -36,16 +36,16 @@ pub(crate) enum UsedUpBy {
     Before(u64),
 }
 
-impl Spending {
+impl TimeUse {
     /// The present state, with the forecast of the analysis's blocks.
-    pub(crate) fn begin(run: &Run<'_>, groups: &[ConfirmedGroup]) -> Spending {
+    pub(crate) fn begin(run: &Run<'_>, groups: &[ConfirmedGroup]) -> TimeUse {
         let known = |confirmed: &ConfirmedGroup| {
             let complete = run.block_times_ns.get(&confirmed.group).copied().unwrap_or_default();
             (confirmed.group.clone(), (run.forecast_ns(confirmed), complete))
         };
         let earlier = |group: &GroupId| if run.look > 1 { run.target(group, run.look - 1) } else { 0 };
         let goes_on = |one: &ConfirmedGroup| run.visits(&one.group, Stage::Confirm) > earlier(&one.group);
-        Spending {
+        TimeUse {
             before_ns: monotonic_ns() - run.began_ns,
             resumed: groups.iter().any(goes_on),
             groups: groups.iter().map(known).collect(),

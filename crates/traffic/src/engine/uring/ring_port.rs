@@ -17,7 +17,7 @@ const OFFERED_MIN: usize = 8;
 const OFFERED_BUNDLE_SIZE: usize = 256 << 10;
 
 /// A ring, and memory for its bytes.
-pub(super) struct Completions {
+pub(super) struct RingPort {
     pub(super) kind: UringKind,
     pub(super) ring: Ring,
     /// The pool for receives; absent in `plain`.
@@ -37,15 +37,15 @@ pub(super) struct Completions {
     pub(super) alarms: u64,
 }
 
-pub(super) type Loop<'a, P> = Driver<'a, P, Completions>;
+pub(super) type Loop<'a, P> = Driver<'a, P, RingPort>;
 
-impl Completions {
-    pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<Completions, Fault> {
+impl RingPort {
+    pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<RingPort, Fault> {
         let pool = match kind {
             UringKind::Plain => None,
             _ => Some(ring.new_pool((POOL_SIZE / receive_size).clamp(64, 4096) as u16, receive_size)?),
         };
-        let mut port = Completions {
+        let mut port = RingPort {
             kind,
             ring,
             pool,
