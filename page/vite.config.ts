@@ -1,6 +1,7 @@
 // One file: the page contains its script and styles, and its policy allows only these, by their hashes.
 
 import { createHash } from "node:crypto";
+import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 import { notices } from "./notices.ts";
 
@@ -95,6 +96,26 @@ function oneFile(built: BuiltPage): Plugin {
   };
 }
 
+/** The parts of d3-geo that Plot uses for shapes; the others are map projections, which no figure has. */
+const SHAPES = ["geoCentroid", "geoClipRectangle", "geoPath", "geoStream", "geoTransform"];
+
+/** Replaces d3-geo by its parts for shapes, so that the page is smaller. */
+function withoutMaps(): Plugin {
+  const id = "\0d3-geo";
+  const file = fileURLToPath(new URL("node_modules/d3-geo/dist/d3-geo.mjs", import.meta.url));
+  return {
+    name: "without-maps",
+    enforce: "pre",
+    resolveId: (source) => (source === "d3-geo" ? id : null),
+    async load(source) {
+      if (source !== id) return null;
+      const others = Object.keys(await import("d3-geo")).filter((name) => !SHAPES.includes(name));
+      const absent = others.map((name) => `export const ${name} = undefined;`);
+      return [`export { ${SHAPES.join(", ")} } from ${JSON.stringify(file)};`, ...absent].join("\n");
+    },
+  };
+}
+
 export default defineConfig(({ mode }) => {
   const page = mode === "mesh" ? MESH : REPORT;
   return {
@@ -107,6 +128,6 @@ export default defineConfig(({ mode }) => {
       emptyOutDir: page === REPORT,
       rolldownOptions: { input: page.source, output: { format: "iife" } },
     },
-    plugins: [oneFile(page)],
+    plugins: [withoutMaps(), oneFile(page)],
   };
 });
