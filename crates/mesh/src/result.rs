@@ -23,6 +23,10 @@ const FALSE_SHARE: f64 = 0.05;
 /// Repetitions that a link needs before it is called slow: one slow test may be a disturbance of that moment.
 pub const REPETITIONS_MIN: usize = 3;
 
+/// Degrees of freedom from which on noise is estimated. The effects of three hosts fit six rates almost exactly: a scatter of
+/// nearly nothing would make every difference significant.
+const FREEDOM_MIN: f64 = 10.0;
+
 /// The standard deviation of a normal sample, divided by its median absolute deviation.
 const NORMAL_BY_MAD: f64 = 1.4826;
 
@@ -179,7 +183,7 @@ pub struct MeshNoise {
 }
 
 impl MeshNoise {
-    /// `None` if there are too few rates to see any noise.
+    /// `None` if there are too few rates to estimate noise.
     fn of(fit: &MeshFit) -> Option<MeshNoise> {
         let pairs = fit.pairs.len() as f64;
         // The mean, and each effect but one of each kind.
@@ -197,7 +201,7 @@ impl MeshNoise {
             .collect();
         let within_freedom: f64 = fit.pairs.iter().map(|pair| pair.residuals.len() as f64 - 1.0).sum();
         let freedom = between_freedom + within_freedom;
-        if freedom < 1.0 {
+        if freedom < FREEDOM_MIN {
             return None;
         }
         let within = scale(&deviations);

@@ -87,7 +87,7 @@ fn options_and_directions_alternate_within_a_test() {
     let bench = bench();
     let flags = format!("{SHORT} --flows 1,2,3");
     let others = [1, 2].map(|number| rank(&bench, number, &flags));
-    rank(&bench, 0, &flags).wait().exits(0).prints(&["3 of 3 tests measured", "3 flows"]);
+    rank(&bench, 0, &flags).wait().exits(0).prints(&["3 of 3 tests measured", "flows 3"]);
     others.into_iter().for_each(|other| drop(other.wait().exits(0)));
     let all = (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl"))));
     let outcomes: Vec<_> = all.map(|row| (row.option, row.sender, row.outcome)).collect();

@@ -161,6 +161,20 @@ fn shifts_contain_the_planted_factor() {
 }
 
 #[test]
+fn three_hosts_without_repetitions_accuse_nothing() {
+    for seed in 0..RUNS {
+        let mut random = seeded(seed, 9);
+        let pairs = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)];
+        let samples: Vec<RateSample> = pairs
+            .into_iter()
+            .map(|(sender, receiver)| RateSample { sender, receiver, ln_rate: 20.0 + 0.2 * random.normal() })
+            .collect();
+        let result = MeshResult::of(&samples, &[], MARGIN);
+        assert!(!result.is_judged() && result.is_sound(), "seed {seed}: {:?}", result.slow_hosts);
+    }
+}
+
+#[test]
 fn a_single_pair_accuses_nothing() {
     let mut random: RandomStream = seeded(1, 1);
     for repetitions in [0, 1, 2, 10] {
