@@ -204,6 +204,8 @@ pub struct EngineReport {
     pub queued_counts: u64,
     /// Polling time of its epoll descriptor (`EPIOCGPARAMS`), nanoseconds, if one was set.
     pub epoll_busy_poll_ns: Option<u64>,
+    /// Time that it waited for a batch of completions (`min_wait_usec`), nanoseconds, if one was set.
+    pub min_wait_ns: Option<u64>,
     /// CPU time of helper threads that the kernel runs for the engine (SQPOLL, io-wq), nanoseconds; absent
     /// where it is unknown.
     pub kernel_threads_ns: Option<u64>,
@@ -229,6 +231,7 @@ impl EngineReport {
             buffer_bytes: self.buffer_bytes + other.buffer_bytes,
             queued_counts: self.queued_counts + other.queued_counts,
             epoll_busy_poll_ns: self.epoll_busy_poll_ns.max(other.epoll_busy_poll_ns),
+            min_wait_ns: self.min_wait_ns.max(other.min_wait_ns),
             kernel_threads_ns: match (self.kernel_threads_ns, other.kernel_threads_ns) {
                 (Some(ours), Some(theirs)) => Some(ours + theirs),
                 (ours, theirs) => ours.or(theirs),

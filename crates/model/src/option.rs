@@ -86,8 +86,8 @@ pub enum ValueForm {
     Pipe,
     /// A CPU, as an int: that of the thread which uses the socket, where a switch is on.
     Cpu,
-    /// A value of the engine's epoll descriptor, set by ioctl(2), and not of a socket.
-    Epoll,
+    /// A value of the engine's epoll descriptor or ring, and not of a socket.
+    Engine,
 }
 
 /// Another option of the kernel with the same meaning: its name, level, number and type.

@@ -393,7 +393,7 @@ macro_rules! with_options {
         /// `EPIOCSPARAMS`, nanoseconds.
         epoll_busy_poll: OrAuto<u64> = OptionRow {
             name: "EPIOCSPARAMS",
-            form: ValueForm::Epoll,
+            form: ValueForm::Engine,
             suffix: "us",
             unit: 1000,
             kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
@@ -403,6 +403,22 @@ macro_rules! with_options {
             example: "50us",
             sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
             no_effect: |spec| over_loopback(spec, NO_QUEUE),
+            why: "the kernel counts whole microseconds",
+            ..USUAL
+        },
+        /// `min_wait_usec` of io_uring, nanoseconds.
+        min_wait: OrAuto<u64> = OptionRow {
+            name: "min_wait_usec",
+            form: ValueForm::Engine,
+            suffix: "us",
+            unit: 1000,
+            kind: Kind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true },
+            heading: "min wait",
+            summary: "min_wait_usec of io_uring: batching time, or auto (off)",
+            details: "the reader or the server waits this long for a completion of each connection; Linux 6.12 and later",
+            example: "20us",
+            fits: CONNECTIONS,
+            sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
             why: "the kernel counts whole microseconds",
             ..USUAL
         },

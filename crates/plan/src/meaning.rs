@@ -106,6 +106,15 @@ const DEPENDENT: &[Dependent] = &[
         needs: Needs::Text("--reuseport on"),
     },
     Dependent {
+        factor: "min_wait",
+        with: &["engine", "server_engine"],
+        when: |levels| {
+            let engines = [levels.engine(), levels.server_engine()];
+            engines.into_iter().flatten().any(|engine| matches!(engine, Engine::Uring(_)))
+        },
+        needs: Needs::Text("--engine uring:plain (in call: --server-engine uring:plain)"),
+    },
+    Dependent {
         factor: "epoll_busy_poll",
         with: &["engine", "server_engine"],
         when: |levels| {

@@ -94,6 +94,8 @@ pub struct Ring {
     counts: Counts,
     enter_flags: EnterFlags,
     deferred: bool,
+    /// How long a wait for several completions gathers them, microseconds; 0: until all are there.
+    min_wait_us: u32,
 }
 
 impl Ring {
@@ -134,6 +136,7 @@ impl Ring {
             counts: Counts::default(),
             enter_flags,
             deferred,
+            min_wait_us: 0,
         })
     }
 
@@ -162,6 +165,19 @@ impl Ring {
         helper_cpu_ns()
     }
 
+    /// Has waits for several completions end after this time if at least one is there (`min_wait_usec`, Linux 6.12).
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if the kernel is older.
+    pub fn set_min_wait(&mut self, micros: u32) -> io::Result<()> {
+        if !self.io.params().is_feature_min_timeout() {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        self.min_wait_us = micros;
+        Ok(())
+    }
+
     /// Submits what is queued and waits until `want` completions are there, at most so long.
     ///
     /// With a submission thread it returns without a system call if completions are there already.
@@ -187,6 +203,7 @@ impl Ring {
             .sec(timeout_ns.unwrap_or(0) / 1_000_000_000)
             .nsec((timeout_ns.unwrap_or(0) % 1_000_000_000) as u32);
         let args = if timeout_ns.is_some() { SubmitArgs::new().timespec(&span) } else { SubmitArgs::new() };
+        let args = if want > 1 { args.min_wait_usec(self.min_wait_us) } else { args };
         self.counts.system_calls += 1;
         // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
         // the Timespec behind it; both live through the call.

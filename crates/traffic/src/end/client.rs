@@ -190,6 +190,7 @@ impl ClientThread {
                 listener: None,
                 buffer_size,
                 epoll_busy_poll_ns: None,
+                min_wait_ns: None,
                 abort: &flags.abort,
                 stop_requested: &never,
             };

@@ -99,9 +99,12 @@ impl ThreadReport {
     pub(super) fn of(meter: Meter, mut rows: Vec<(usize, FlowReport)>, engine: Option<EngineReport>) -> ThreadReport {
         rows.sort_by_key(|(number, _)| *number);
         let window = meter.window();
-        if let Some(ns) = engine.and_then(|engine| engine.epoll_busy_poll_ns) {
+        let of_engine =
+            engine.map(|engine| [("epoll_busy_poll", engine.epoll_busy_poll_ns), ("min_wait", engine.min_wait_ns)]);
+        for (factor, ns) in of_engine.into_iter().flatten() {
+            let Some(ns) = ns else { continue };
             for (_, row) in &mut rows {
-                Arc::make_mut(&mut row.options).levels.insert("epoll_busy_poll".into(), Level::Number(ns));
+                Arc::make_mut(&mut row.options).levels.insert(factor.into(), Level::Number(ns));
             }
         }
         if let Some((_, first)) = rows.first_mut() {

@@ -195,6 +195,7 @@ impl ServerThread {
                 listener: Some(listener.as_fd()),
                 buffer_size: engine::message_buffer(setup.server_engine(), setup.read_size()),
                 epoll_busy_poll_ns: setup.spec.epoll_busy_poll(),
+                min_wait_ns: setup.spec.min_wait(),
                 abort,
                 stop_requested,
             };

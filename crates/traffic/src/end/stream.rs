@@ -370,6 +370,7 @@ impl StreamThread {
                 listener: None,
                 buffer_size: setup.read_size(),
                 epoll_busy_poll_ns: setup.spec.epoll_busy_poll().filter(|_| side == Side::Sink),
+                min_wait_ns: setup.spec.min_wait().filter(|_| side == Side::Sink),
                 abort,
                 stop_requested,
             };

@@ -55,6 +55,8 @@ pub struct Station<'a> {
     pub buffer_size: usize,
     /// Polling time of the epoll descriptor (`EPIOCSPARAMS`), nanoseconds, if the engine has one.
     pub epoll_busy_poll_ns: Option<u64>,
+    /// How long a ring gathers completions (`min_wait_usec`), nanoseconds, if the engine has one.
+    pub min_wait_ns: Option<u64>,
     /// Set by the watchdog: leave at once. Checked after every interrupted or empty wait.
     pub abort: &'a AtomicBool,
     /// Set to stop an end that has no schedule of its own.

@@ -44,6 +44,7 @@ pub(super) fn carry_by<H: CopyMethod + 'static>(
         listener: Some(shared.listener()),
         buffer_size: 0,
         epoll_busy_poll_ns: None,
+        min_wait_ns: None,
         abort: cues.abort,
         stop_requested,
     };
@@ -69,6 +70,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
         listener: Some(shared.listener()),
         buffer_size,
         epoll_busy_poll_ns: None,
+        min_wait_ns: None,
         abort: cues.abort,
         stop_requested,
     };

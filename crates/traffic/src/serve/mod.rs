@@ -156,6 +156,7 @@ fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: 
         listener: Some(listener.as_fd()),
         buffer_size,
         epoll_busy_poll_ns: None,
+        min_wait_ns: None,
         abort: &flags.abort,
         stop_requested: &flags.stop_requested,
     };

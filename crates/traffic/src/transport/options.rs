@@ -40,7 +40,7 @@ pub(crate) fn wanted(spec: &Spec, (setter, moment): (Setter, Moment), transport:
 
 /// Whether a row is an option of sockets or pipes, and not of an engine's descriptor.
 fn is_of_socket(row: &OptionRow) -> bool {
-    row.form != ValueForm::Epoll
+    row.form != ValueForm::Engine
 }
 
 /// The options of one of several listening sockets: where an option is the CPU of the socket's thread, it gets that CPU.
@@ -118,7 +118,7 @@ fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption
         ValueForm::Pipe => Form::Pipe,
         ValueForm::Cpu => Form::Cpu,
         // The engine sets it; no socket has it.
-        ValueForm::Epoll => Form::Int,
+        ValueForm::Engine => Form::Int,
     };
     KernelOption::new(name, layer, number, form, row.suffix)
 }

@@ -73,6 +73,7 @@ fn death_of_a_blocking_thread_is_a_fault() {
         listener: None,
         buffer_size: 64,
         epoll_busy_poll_ns: None,
+        min_wait_ns: None,
         abort: &abort,
         stop_requested: &stop_requested,
     };

@@ -59,6 +59,7 @@ fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
             listener: None,
             buffer_size: 1,
             epoll_busy_poll_ns: None,
+            min_wait_ns: None,
             abort: &abort,
             stop_requested: &stop_requested,
         };

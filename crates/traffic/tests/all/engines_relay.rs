@@ -169,6 +169,7 @@ fn engines_without_wake_ups_refuse_pairs() {
             listener: None,
             buffer_size: 64,
             epoll_busy_poll_ns: None,
+            min_wait_ns: None,
             abort: &abort,
             stop_requested: &stop_requested,
         };

@@ -61,12 +61,16 @@ pub(super) fn drive<P: Party>(
     for feature in features(mode.kind) {
         ring.require(*feature)?;
     }
+    if let Some(ns) = station.min_wait_ns {
+        gather_completions(&mut ring, ns)?;
+    }
     let before = ring.counts();
     if let Some(listener) = station.listener {
         sys_io::set_nonblocking(listener, false).map_err(Fault::io("preparing the listener"))?;
     }
     let port = RingPort::new(mode.kind, ring, station.buffer_size.max(1))?;
     let mut driver = Driver::new(port, party, station, meter)?;
+    driver.report.min_wait_ns = station.min_wait_ns.map(|ns| ns.div_ceil(1000) * 1000);
     let stopped = driver.drive();
     let counts = driver.port.ring.counts();
     driver.report.system_calls += counts.system_calls - before.system_calls;
@@ -74,6 +78,17 @@ pub(super) fn drive<P: Party>(
     driver.report.buffer_bytes = driver.port.ring.buffer_bytes() as u64;
     driver.report.kernel_threads_ns = driver.port.ring.helper_cpu_ns();
     stopped.map(|stop| (stop, driver.report))
+}
+
+/// Most completions that a wait gathers with `min_wait_usec`.
+const GATHERED_MAX: usize = 64;
+
+/// Has waits gather completions for a time.
+fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), Fault> {
+    let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
+    ring.set_min_wait(micros).map_err(|error| {
+        Fault::Missing(format!("min_wait_usec={micros}us: {error}: it needs Linux 6.12 or later: leave out --min-wait"))
+    })
 }
 
 /// The requirement of a mode that this machine lacks, if any; checked before a plan is made.
@@ -137,7 +152,9 @@ impl Port for RingPort {
     fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
         let flows = driver.live;
         driver.port.offer_for(flows);
-        let want = u32::from(timeout_ns > 0);
+        // Each connection has an operation in flight.
+        let batch = if driver.station.min_wait_ns.is_some() { flows.clamp(1, GATHERED_MAX) as u32 } else { 1 };
+        let want = if timeout_ns > 0 { batch } else { 0 };
         let timeout_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
         let waited = driver.port.ring.wait(want, timeout_ns).map_err(Fault::io("waiting in io_uring"))?;
         driver.port.accepted_now = 0;
