@@ -124,7 +124,7 @@ fn links_lead_to_headings_that_exist() {
 }
 
 #[test]
-fn guides_stay_below_13000_words() {
+fn guides_stay_below_14000_words() {
     let folder = root().join("docs");
     // Tables of the product are as long as they must be.
     let is_guide = |path: &PathBuf| !path.ends_with("factors.md") && !path.ends_with("plans.md");
@@ -132,5 +132,5 @@ fn guides_stay_below_13000_words() {
     // The bars of tables are no words.
     let words = |path: PathBuf| fs::read_to_string(path).unwrap().replace(['|'], " ").split_whitespace().count();
     let all: usize = pages.map(words).sum();
-    assert!(all <= 13_000, "{all} words: move evidence to docs/research");
+    assert!(all <= 14_000, "{all} words: move evidence to docs/research");
 }
