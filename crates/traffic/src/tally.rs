@@ -129,6 +129,8 @@ impl Tally {
         }
     }
 
+    /// The counts of all threads so far. Takes a lock, so it stays a function of its own (`cargo xtask hot-loops`).
+    #[inline(never)]
     pub(crate) fn sums(&self) -> Sums {
         let [bytes, calls, short_calls] = self.moved.sums();
         Sums { bytes, calls, short_calls }

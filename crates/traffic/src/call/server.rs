@@ -113,6 +113,8 @@ impl ServerFlow {
     }
 
     /// It has sent its ticket or leaves: its place is free for another.
+    #[cold]
+    #[inline(never)]
     fn finish_admission(&mut self) {
         if let (Some(unadmitted), Some(place)) = (&self.worker.shared.unadmitted, self.place.take()) {
             unadmitted.leaves(&place);

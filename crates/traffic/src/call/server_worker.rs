@@ -201,6 +201,8 @@ impl ServerWorker {
     }
 
     /// Its connection has sent the ticket: from now on it has work. `false`: too many connections are open.
+    #[cold]
+    #[inline(never)]
     pub(super) fn opens(&mut self) -> bool {
         let Some(idle) = self.shared.unadmitted.as_ref().and_then(Unadmitted::opens) else { return false };
         self.is_open = true;
