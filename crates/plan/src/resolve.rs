@@ -187,7 +187,10 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) ->
             fitting.into_iter().partition(|choice| kind_of(part, choice) == CellKind::Candidate);
         let choices: Rc<[Spec]> = choices.into();
         for conditions in crossed(Role::Condition) {
-            let conditions = apply_profile(spec, part, conditions)?;
+            let mut conditions = apply_profile(spec, part, conditions)?;
+            if part.compares_transports() {
+                drop_usual_of_few(spec.workload, part, &mut conditions);
+            }
             // Transports that are compared share their groups.
             if let Some(group) = own.get(&conditions).filter(|_| part.compares_transports()) {
                 add_cells(plan, part, group, &conditions, (&choices, &shown));
@@ -270,6 +273,19 @@ fn add_cells(plan: &mut Plan, part: &Part, group: &GroupId, conditions: &Spec, (
         }
         let id = CellId(format!("a{}", plan.artefacts.len() + 1));
         plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors: factors(choice) });
+    }
+}
+
+/// Drops the usual level of conditions that only some of the compared transports have (no load on the path of calls, which a
+/// Unix socket cannot have): it makes no difference between them.
+fn drop_usual_of_few(workload: Workload, part: &Part, conditions: &mut Spec) {
+    let transports = part.transports(workload);
+    for factor in FACTORS.iter().filter(|factor| factor.role == Role::Condition) {
+        let usual = factor.default_in(workload).and_then(|text| factor.kind.parse(text).ok());
+        let is_usual = usual.is_some_and(|usual| conditions.get(factor.name) == usual);
+        if is_usual && transports.iter().any(|transport| !(factor.fits)(transport)) {
+            conditions.set(factor.name, Level::Absent);
+        }
     }
 }
 
