@@ -97,8 +97,6 @@ fn axes(
         }
         // Only a user who compares a condition sets this.
         "compare" if !part.levels.contains_key("compare") => vec![Level::Absent],
-        // Only TCP has it: over transports that are compared, the path is idle unless the user asks for a load.
-        "load_flows" if part.compares_transports() && !part.levels.contains_key("load_flows") => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => {
             let is_unnamed_profile = name == "profile" && !part.levels.contains_key(name);
