@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::bench::{Bench, Running};
 
-/// A session that runs until it is stopped.
+/// A session that runs until it is stopped. Its load is low and its trials are few: on a busy machine the watcher would not keep up
+/// with a session that takes all CPU time and grows by 50 trials a second.
 const ENDLESS: &str = "stream --connection-age fresh --transport unix --profile drain --read-size 4K,64K --write-size 64K \
-                       --trial-time 20ms --blocks 100000 --analyses 1 --time 180m --seed 1 --quiet";
+                       --rate 10M --trial-time 200ms --blocks 100000 --analyses 1 --time 180m --seed 1 --quiet";
 
 /// The longest wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
