@@ -36,15 +36,27 @@ pub fn at_least(share: f64) -> String {
     format!("{} %", significant_down(share * 100.0, digits(share)))
 }
 
-/// An interval of shares in per cent: `0–5.3 %`, `45–125 %`. Whole per cents from 10 % on, tenths below.
+/// An interval of shares in per cent: `0–5.3 %`, `45–125 %`. Whole per cents from 10 % on, tenths below. A lower end above 0 has as
+/// many digits as show it, two at most: an option that is slower must not look like one that may be as fast.
 pub fn share_range(lower: f64, upper: f64) -> String {
-    let steps = if upper < 0.1 { 1000.0 } else { 100.0 };
-    let shown = |parts: f64| {
-        let tenths = (parts * 1000.0 / steps).round() + 0.0;
-        if tenths % 10.0 == 0.0 { format!("{:.0}", tenths / 10.0) } else { format!("{:.1}", tenths / 10.0) }
+    let shown = |per_cent: f64, decimals: usize| {
+        let text = format!("{:.decimals$}", per_cent + 0.0);
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     };
-    let (from, to) = ((lower * steps + 1e-9).floor(), (upper * steps - 1e-9).ceil());
-    if from >= to { format!("{} %", shown(to)) } else { format!("{}–{} %", shown(from), shown(to)) }
+    let down = |decimals: usize| {
+        let steps = 100.0 * 10f64.powi(decimals as i32);
+        (lower * steps + 1e-9).floor() / steps * 100.0
+    };
+    let usual = usize::from(upper < 0.1);
+    let decimals =
+        if lower > 0.0 { (usual..=2).find(|&decimals| down(decimals) > 0.0).unwrap_or(usual) } else { usual };
+    let steps = 100.0 * 10f64.powi(usual as i32);
+    let (from, to) = (down(decimals), (upper * steps - 1e-9).ceil() / steps * 100.0);
+    if from >= to {
+        format!("{} %", shown(to, usual))
+    } else {
+        format!("{}–{} %", shown(from, decimals), shown(to, usual))
+    }
 }
 
 /// The ends of an interval, and their significant digits: three, or as many as distinguish them.
@@ -205,6 +217,17 @@ pub fn budget(seconds: f64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_lower_end_above_zero_is_shown() {
+        let shown: Vec<String> =
+            [(0.0, 0.053), (0.45, 1.25), (0.004, 0.66), (0.0004, 0.66), (0.00001, 0.66), (0.021, 0.47)]
+                .into_iter()
+                .map(|(lower, upper)| share_range(lower, upper))
+                .collect();
+        assert_eq!(shown, ["0–5.3 %", "45–125 %", "0.4–66 %", "0.04–66 %", "0–66 %", "2–47 %"]);
+        assert_eq!([share_range(-0.004, 0.02), share_range(0.1, 0.1)], ["-0.4–2 %", "10 %"]);
+    }
 
     /// The first number of a text.
     fn number(text: &str) -> f64 {
