@@ -54,7 +54,10 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
         .number("connections", Some(CONNECTIONS as f64))
         .number("smaller_bytes", smaller.map(|bytes| bytes as f64))
         .name("factor", factor);
-    Some(finding.with_text(format!("{CONNECTIONS} connections with a buffer of {each} each take {all}.{tied}")))
+    let of_test = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
+    Some(
+        finding.with_text(format!("{of_test}{CONNECTIONS} connections with a buffer of {each} each take {all}.{tied}")),
+    )
 }
 
 /// A size that the user's program sets in each connection.

@@ -376,7 +376,10 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
         },
         _ => {
             let each = limits.iter().map(|(name, tests)| match tests.as_slice() {
-                [test] if view.tests.len() <= TESTS_MAX => format!("{name} ({})", test.name),
+                tests if view.tests.len() <= TESTS_MAX => {
+                    let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+                    format!("{name} ({})", names.join(", "))
+                }
                 tests => format!("{name} ({})", counted(tests.len(), "test")),
             });
             each.collect::<Vec<_>>().join("; ")

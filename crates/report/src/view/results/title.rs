@@ -176,8 +176,8 @@ fn medium(conditions: &Spec, one: bool) -> String {
         Some(Transport::Udp) => "UDP".into(),
         Some(Transport::Udp6) => "UDP (IPv6)".into(),
         Some(Transport::Source(path)) => path.clone(),
-        // An import may name a transport that this version does not know.
-        None => conditions.get("transport").name().unwrap_or("an unnamed transport").to_owned(),
+        // It is what is compared, or an import names one that this version does not know.
+        None => conditions.get("transport").name().unwrap_or("each transport").to_owned(),
     };
     match conditions.far() {
         Some((place, direction)) => {
