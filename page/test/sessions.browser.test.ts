@@ -122,14 +122,14 @@ inBrowser(
       const short = (each: (typeof calls)[number]) =>
         (each.estimate.median ?? 0) < offered(each) * view.plan.answered_share;
       expect(timed.filter(short).length, "the fixture has its knee").toBeGreaterThan(0);
-      const leads = (each: (typeof calls)[number]) =>
-        view.groups.some(({ recommendation: { cell } }) => cell === each.id);
+      // Too few trials: nothing is recommended at any load.
+      expect(view.tests.map(({ recommended }) => recommended).every((one) => one === null)).toBe(true);
       const figure = page.locator("#load");
       await figure.locator(".data summary").click();
       await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(calls.length);
-      expect(await figure.locator("h3").textContent()).toBe("Which server under which offered load");
+      expect(await figure.locator("h3").textContent()).toBe("Options of server by offered load");
       const panels = figure.locator(".side svg");
-      const titles = ["Server CPU time per call, µs", "Latency, p99 of the calls, ms", "Answered of what was offered"];
+      const titles = ["Server CPU time per call, µs", "Latency, p99 of the calls, ms", "Answered share of the load"];
       expect(await panels.count()).toBe(titles.length);
       for (const [at, title] of titles.entries()) {
         const panel = panels.nth(at);
@@ -138,19 +138,11 @@ inBrowser(
         const drawn = at === 1 ? timed : calls;
         const crosses = panel.locator('g[stroke-width="2"] path[transform], path[stroke-width="2"][transform]');
         expect(await crosses.count(), title).toBe(at === 1 ? drawn.filter(short).length : 0);
-        const rings = panel.locator('[stroke-dasharray="3 2.5"] circle, circle[stroke-dasharray="3 2.5"]');
-        expect(await rings.count(), title).toBe(at === 0 ? drawn.filter(leads).length : 0);
+        const rings = panel.locator('[stroke-width="1.6"] circle, circle[stroke-width="1.6"]');
+        expect(await rings.count(), title).toBe(0);
       }
       const key = plain(await figure.locator(".drawing > svg text").allTextContents());
-      expect(key).toEqual(
-        expect.arrayContaining([
-          "server",
-          "epoll",
-          "blocking",
-          "leads there, not shown to be good",
-          "answered less than 95 %",
-        ]),
-      );
+      expect(key).toEqual(expect.arrayContaining(["server", "epoll", "blocking", "answered less than 95 %"]));
       await figure.locator("select").selectOption("total_p50_ns");
       const texts = plain(await panels.nth(1).locator("text").allTextContents());
       expect(texts.join(" | ")).toContain("Latency, p50 of the calls");
@@ -186,7 +178,7 @@ inBrowser(
       for (let times = 0; times < 2; times += 1) await twice("import", stream);
       await twice("report", "1", "2", "--html", join(home, "two.html"));
       const { page, trouble } = await open(join(home, "two.html"));
-      expect(await page.locator("#apart h3").textContent()).toBe("Session 2 against session 1");
+      expect(await page.locator("#apart h3").textContent()).toBe("Session 2 compared with session 1");
       expect(trouble).toEqual([]);
     });
   },
