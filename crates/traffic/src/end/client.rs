@@ -186,14 +186,7 @@ impl ClientThread {
             alone(&mut party, &setup, flags, &mut meter)
         } else {
             let buffer_size = engine::message_buffer(setup.client_engine(), setup.read_size());
-            let station = Station {
-                listener: None,
-                buffer_size,
-                epoll_busy_poll_ns: None,
-                min_wait_ns: None,
-                abort: &flags.abort,
-                stop_requested: &never,
-            };
+            let station = Station::new(buffer_size, &flags.abort, &never);
             engine::drive(setup.client_engine(), &mut party, station, &mut meter)
         };
         meter.close_early();

@@ -63,6 +63,13 @@ pub struct Station<'a> {
     pub stop_requested: &'a AtomicBool,
 }
 
+impl<'a> Station<'a> {
+    /// Without a listening socket, and with the kernel's usual way to wait.
+    pub fn new(buffer_size: usize, abort: &'a AtomicBool, stop_requested: &'a AtomicBool) -> Station<'a> {
+        Station { listener: None, buffer_size, epoll_busy_poll_ns: None, min_wait_ns: None, abort, stop_requested }
+    }
+}
+
 /// The settings and flags of the loop of one flow.
 #[derive(Debug)]
 pub struct Slot<'a> {

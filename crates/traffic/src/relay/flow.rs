@@ -40,14 +40,7 @@ pub(super) fn carry_by<H: CopyMethod + 'static>(
     let Carrying { shared, setup, cues, meter } = carrying;
     let mut party = PairParty::<H>::new(shared, setup, 1);
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
-    let station = Station {
-        listener: Some(shared.listener()),
-        buffer_size: 0,
-        epoll_busy_poll_ns: None,
-        min_wait_ns: None,
-        abort: cues.abort,
-        stop_requested,
-    };
+    let station = Station { listener: Some(shared.listener()), ..Station::new(0, cues.abort, stop_requested) };
     let driven = match woken_by {
         WokenBy::Epoll => engine::drive_calls(&mut party, station, meter),
         WokenBy::Ring => engine::drive_calls_by_ring(&mut party, station, meter),
@@ -66,14 +59,8 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
     let mut party = PairParty::<ByEngine>::new(shared, setup, setup.relay_buffer());
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
-    let station = Station {
-        listener: Some(shared.listener()),
-        buffer_size,
-        epoll_busy_poll_ns: None,
-        min_wait_ns: None,
-        abort: cues.abort,
-        stop_requested,
-    };
+    let station =
+        Station { listener: Some(shared.listener()), ..Station::new(buffer_size, cues.abort, stop_requested) };
     let driven = engine::drive(engine, &mut party, station, meter);
     driven.map(|(_, report)| report)
 }

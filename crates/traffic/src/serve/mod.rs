@@ -152,14 +152,8 @@ fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: 
     let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true };
     let mut meter = Meter::start(&forever, 0);
     let buffer_size = engine::message_buffer(engine, READ_SIZE);
-    let station = Station {
-        listener: Some(listener.as_fd()),
-        buffer_size,
-        epoll_busy_poll_ns: None,
-        min_wait_ns: None,
-        abort: &flags.abort,
-        stop_requested: &flags.stop_requested,
-    };
+    let station =
+        Station { listener: Some(listener.as_fd()), ..Station::new(buffer_size, &flags.abort, &flags.stop_requested) };
     engine::drive(engine, &mut clients, station, &mut meter)?;
     Ok(clients.served)
 }

@@ -69,14 +69,7 @@ fn death_of_a_blocking_thread_is_a_fault() {
     let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
     // Far longer than the thread needs to start, and over as soon as it died.
     let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 20_000_000_000, until_stopped: false }, 0);
-    let station = Station {
-        listener: None,
-        buffer_size: 64,
-        epoll_busy_poll_ns: None,
-        min_wait_ns: None,
-        abort: &abort,
-        stop_requested: &stop_requested,
-    };
+    let station = Station::new(64, &abort, &stop_requested);
     let mut group = Group::joined(vec![(Buggy, OwnedFd::from(near))]);
     let Err(Fault::Impossible(what)) = drive(Engine::Blocking, &mut group, station, &mut meter) else {
         panic!("it went unnoticed")

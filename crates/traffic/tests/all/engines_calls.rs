@@ -55,14 +55,7 @@ fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
         let slot = Slot { fd, buffer, pace: Pace::Free, abort: &abort, stop_requested: &stop_requested, rewind: false };
         engine::run(engine, &mut flow, slot, &mut meter).unwrap();
     } else {
-        let station = Station {
-            listener: None,
-            buffer_size: 1,
-            epoll_busy_poll_ns: None,
-            min_wait_ns: None,
-            abort: &abort,
-            stop_requested: &stop_requested,
-        };
+        let station = Station::new(1, &abort, &stop_requested);
         drive(engine, &mut Group::joined(vec![(Taker::of(bytes), fd)]), station, &mut meter).unwrap();
     }
     assert_eq!(meter.total_bytes(), bytes as u64);

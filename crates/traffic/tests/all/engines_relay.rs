@@ -165,14 +165,7 @@ fn engines_without_wake_ups_refuse_pairs() {
         }
         let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
         let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 1, until_stopped: false }, 0);
-        let station = Station {
-            listener: None,
-            buffer_size: 64,
-            epoll_busy_poll_ns: None,
-            min_wait_ns: None,
-            abort: &abort,
-            stop_requested: &stop_requested,
-        };
+        let station = Station::new(64, &abort, &stop_requested);
         let mut group = Group::joined(Vec::<(Relay, OwnedFd)>::new());
         match drive(engine, &mut group, station, &mut meter) {
             Err(Fault::Impossible(what)) => assert!(what.contains("use epoll or uring"), "{what}"),

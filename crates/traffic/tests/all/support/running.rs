@@ -57,8 +57,7 @@ impl<F: Flow + Send + 'static> Running<F> {
             let (abort, stop_requested) = &*seen;
             let listener = listener.as_ref().map(AsFd::as_fd);
             let mut meter = Meter::start(&schedule, 0);
-            let station =
-                Station { listener, buffer_size, epoll_busy_poll_ns: None, min_wait_ns: None, abort, stop_requested };
+            let station = Station { listener, ..Station::new(buffer_size, abort, stop_requested) };
             let mut driven = None;
             let counted = allocation_counter::measure(|| driven = Some(drive(engine, &mut group, station, &mut meter)));
             let (stop, report) = driven.expect("the closure runs once")?;
