@@ -193,32 +193,15 @@ fn split<T, V>(rows: &[T], value: impl Fn(&T) -> Option<V>) -> (Vec<V>, Vec<i16>
 mod tests {
     use std::collections::BTreeMap;
 
-    use bytegauge_model::{Ends, Outcome, Workload};
+    use bytegauge_model::Outcome;
     use parquet::file::reader::{FileReader, SerializedFileReader};
 
     use super::*;
-    use crate::pattern::MeshPattern;
     use crate::row::SlotPlace;
-    use crate::settings::{FORMAT, MeshSettings};
+    use crate::settings::MeshSettings;
 
     fn data(rows: u32) -> MeshData {
-        let settings = MeshSettings {
-            format: FORMAT,
-            run: 1,
-            ranks: 2,
-            pattern: MeshPattern::Pairs,
-            replicates: rows,
-            concurrent: None,
-            seed: 1,
-            workload: Workload::Stream,
-            warmup_ns: 1,
-            window_ns: 1,
-            ends: Ends::Threads,
-            margin: 0.1,
-            follow_up: false,
-            options: vec!["all".into()],
-            cells: Vec::new(),
-        };
+        let settings = MeshSettings { replicates: rows, ..MeshSettings::of_pairs(2) };
         let hello = |rank: Rank| RankHello {
             rank,
             size: 2,

@@ -60,6 +60,28 @@ pub struct MeshSettings {
 }
 
 impl MeshSettings {
+    /// Settings of a mesh of all pairs with one option, for tests of what is made of its results.
+    #[cfg(test)]
+    pub(crate) fn of_pairs(ranks: u32) -> MeshSettings {
+        MeshSettings {
+            format: FORMAT,
+            run: 1,
+            ranks,
+            pattern: MeshPattern::Pairs,
+            replicates: 1,
+            concurrent: None,
+            seed: 1,
+            workload: Workload::Stream,
+            warmup_ns: 1,
+            window_ns: 1,
+            ends: Ends::Threads,
+            margin: 0.1,
+            follow_up: false,
+            options: vec!["all".into()],
+            cells: Vec::new(),
+        }
+    }
+
     /// Checks settings that came from another process or a file: the schedule that they describe has bounded size.
     ///
     /// # Errors

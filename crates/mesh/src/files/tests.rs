@@ -2,30 +2,14 @@
 
 use std::os::unix::fs::symlink;
 
-use bytegauge_model::{Ends, Workload};
+use bytegauge_model::Ends;
 
 use super::*;
 use crate::pattern::MeshPattern;
 use crate::row::SlotPlace;
 
 fn header() -> FileHeader {
-    let settings = MeshSettings {
-        format: FORMAT,
-        run: 1,
-        ranks: 3,
-        pattern: MeshPattern::Pairs,
-        replicates: 1,
-        concurrent: None,
-        seed: 1,
-        workload: Workload::Stream,
-        warmup_ns: 0,
-        window_ns: 1,
-        ends: Ends::default(),
-        margin: 0.1,
-        follow_up: false,
-        options: vec!["all".into()],
-        cells: Vec::new(),
-    };
+    let settings = MeshSettings { warmup_ns: 0, ends: Ends::default(), ..MeshSettings::of_pairs(3) };
     let hello = RankHello {
         rank: 1,
         size: 3,

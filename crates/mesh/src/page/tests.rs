@@ -1,4 +1,4 @@
-use bytegauge_model::{Ends, Outcome, Workload};
+use bytegauge_model::Outcome;
 use serde_json::Value;
 
 use super::*;
@@ -6,27 +6,11 @@ use crate::message::RankHello;
 use crate::pattern::MeshPattern;
 use crate::row::{MeshRow, SlotPlace};
 use crate::schedule::MeshSchedule;
-use crate::settings::{FORMAT, MeshSettings};
+use crate::settings::MeshSettings;
 
 /// A mesh of all pairs in which rank 1 sends at half of the rate.
 fn data(ranks: u32) -> MeshData {
-    let settings = MeshSettings {
-        format: FORMAT,
-        run: 1,
-        ranks,
-        pattern: MeshPattern::Pairs,
-        replicates: 1,
-        concurrent: None,
-        seed: 1,
-        workload: Workload::Stream,
-        warmup_ns: 1,
-        window_ns: 1,
-        ends: Ends::Threads,
-        margin: 0.1,
-        follow_up: false,
-        options: vec!["all".into()],
-        cells: Vec::new(),
-    };
+    let settings = MeshSettings::of_pairs(ranks);
     let hello = |rank: Rank| RankHello {
         rank,
         size: ranks,
