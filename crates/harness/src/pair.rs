@@ -4,13 +4,12 @@
 //! A mesh measures each pair of hosts with it. It has no stages and no store: which pairs are measured, how often and
 //! what the numbers mean is decided by the caller, over many visits.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, EndReports, Ends, Level, Outcome, Place, Spec, Trial};
+use bytegauge_model::{Cell, Ends, Level, Outcome, Place, Spec, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{Limits, Link};
@@ -117,20 +116,6 @@ fn at(factors: &Spec, link: &Link) -> Spec {
 
 /// A trial of a cell without numbers.
 fn unmeasured(cell: &Cell, block: u64, position: u32, outcome: Outcome) -> Trial {
-    Trial {
-        cell: cell.id.clone(),
-        workload: cell.factors.workload(),
-        stage: Stage::Confirm,
-        block,
-        position,
-        started_unix_ns: unix_ns(),
-        outcome,
-        bytes: 0,
-        calls: 0,
-        wall_ns: 0,
-        warmup_ns: 0,
-        cpus: BTreeMap::new(),
-        ends: EndReports::default(),
-        machine: None,
-    }
+    let trial = Trial::without_numbers(cell.id.clone(), cell.factors.workload(), Stage::Confirm, outcome);
+    Trial { block, position, started_unix_ns: unix_ns(), ..trial }
 }

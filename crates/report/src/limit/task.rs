@@ -93,20 +93,10 @@ mod tests {
             ..EndReport::default()
         };
         Trial {
-            cell: CellId("c1".into()),
-            workload: Workload::Check,
-            stage: Stage::Confirm,
-            block: 0,
-            position: 0,
-            started_unix_ns: 0,
-            outcome: Outcome::Measured,
-            bytes: 0,
             calls: 1,
             wall_ns: wall_ms * 1_000_000,
-            warmup_ns: 0,
-            cpus: Default::default(),
             ends: [(EndRole::Command, end)].into_iter().collect(),
-            machine: None,
+            ..Trial::without_numbers(CellId("c1".into()), Workload::Check, Stage::Confirm, Outcome::Measured)
         }
     }
 

@@ -265,21 +265,17 @@ impl Fields {
             Some((role?, report))
         });
         let cpus = sides.into_iter().zip(self.cpus).filter_map(|(role, cpu)| Some((role?, cpu? as usize)));
+        let stage = self.stage.unwrap_or(Stage::Confirm);
         let trial = Trial {
-            cell: CellId(String::new()),
-            stage: self.stage.unwrap_or(Stage::Confirm),
-            block: 0,
-            position: 0,
             started_unix_ns: self.started_unix_ns,
-            outcome,
             bytes,
             calls: calls.unwrap_or(0),
             wall_ns,
             warmup_ns: self.warmup_ns,
-            workload,
             cpus: cpus.collect(),
             ends: ends.collect(),
             machine: machine_use(self.machine),
+            ..Trial::without_numbers(CellId(String::new()), workload, stage, outcome)
         };
         let Fields { group, cell, kind, twin_of, block, position, block_complete, .. } = self;
         Ok(Observation { line, factors, group, cell, kind, twin_of, block, position, block_complete, trial })

@@ -108,21 +108,12 @@ fn observation(sample: &PublishedResult) -> Observation {
     }
     let task = TaskReport { rate: sample.per_second, counted: Counted::Runs, ..TaskReport::default() };
     let end = EndReport { task: Some(Box::new(task)), ..EndReport::default() };
+    let cell = CellId(String::new());
     let trial = Trial {
-        cell: CellId(String::new()),
-        workload: Workload::Check,
-        stage: Stage::Confirm,
-        block: 0,
-        position: 0,
-        started_unix_ns: 0,
-        outcome: Outcome::Measured,
-        bytes: 0,
         calls: sample.runs,
         wall_ns: (sample.runs as f64 / sample.per_second * 1e9) as u64,
-        warmup_ns: 0,
-        cpus: Default::default(),
         ends: [(EndRole::Command, end)].into_iter().collect(),
-        machine: None,
+        ..Trial::without_numbers(cell, Workload::Check, Stage::Confirm, Outcome::Measured)
     };
     Observation {
         line: sample.line,
