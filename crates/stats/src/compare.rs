@@ -78,6 +78,13 @@ impl Comparison {
             _ => ComparisonResult::Inconclusive,
         }
     }
+
+    /// The same with its interval wider by `error` (ln) on either side: a systematic error that more blocks do not reduce.
+    /// The p-values stay those of the blocks.
+    #[must_use]
+    pub fn widened(self, error: f64) -> Comparison {
+        Comparison { lower: self.lower - error, upper: self.upper + error, ..self }
+    }
 }
 
 /// Compares one cell by its paired ln differences, one per block, with outliers limited to [`crate::outlier::SPREADS`].
@@ -242,6 +249,16 @@ mod tests {
         let differences: Vec<f64> = (0..n).map(|_| shift + spread * random.normal()).collect();
         let got = paired(&differences, &TERMS);
         assert_eq!(got.verdict, expected, "{got:?}");
+    }
+
+    #[test]
+    fn systematic_error_widens_the_interval() {
+        let terms = ComparisonTerms { level: 0.95, delta: 0.05 };
+        let differences: Vec<f64> = (0..12).map(|block| 0.5 + 0.01 * f64::from(block % 2)).collect();
+        let comparison = paired(&differences, &terms);
+        assert_eq!(comparison.by_interval(0.05), ComparisonResult::Worse);
+        assert_eq!(comparison.widened(0.1).by_interval(0.05), ComparisonResult::Worse);
+        assert_eq!(comparison.widened(0.48).by_interval(0.05), ComparisonResult::Inconclusive);
     }
 
     #[test]

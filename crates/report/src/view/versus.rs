@@ -3,7 +3,7 @@
 //! The verdict is read off the interval that is printed, so that the two never contradict each other. Differences are
 //! logarithms of costs; a difference is a share of the faster one's time, so that a margin means the
 //! same in both directions. Blocks count as everywhere: those up to the last look, merged where neighbours depend on each
-//! other, and an A/A control that differs significantly prevents every result.
+//! other. An A/A control that differs significantly widens the interval by as much as it may differ.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,8 @@ impl Compared {
             blocks.filter_map(|block| Some((cost(block.cost[b])? / cost(block.cost[a])?).ln())).collect();
         let terms = ComparisonTerms { level: group.standing.level, delta: margin };
         let comparison = paired(&merge(&differences, group.verdict.merged_by.max(1)), &terms);
+        // The cause that makes equal subjects differ may make these two differ by as much.
+        let comparison = comparison.widened(alarming(group).unwrap_or(0.0));
         let verdict = comparison.by_interval(margin);
         let stalls = |choice: usize, unless: ComparisonResult| {
             let side = group.cell(Some(choice)).map(|at| &settled[at]);
@@ -54,7 +56,7 @@ impl Compared {
                 .map(|side| moved_nothing(side.stalled, side.tried))
         };
         // A side that is significantly worse may stall as well.
-        let why_open = why_open(group, b, comparison.difference)
+        let why_open = why_open(group, b, &comparison, margin)
             .or_else(|| {
                 stalls(a, ComparisonResult::Better).map(|why| format!("A: {why}, which no comparison of rates holds"))
             })
@@ -73,8 +75,13 @@ impl Compared {
     }
 }
 
+/// How far the A/A control may differ from its cell, in ln, where it differs significantly.
+fn alarming(group: &Judged) -> Option<f64> {
+    group.verdict.twin.filter(|twin| twin.alarm).map(|twin| twin.reach)
+}
+
 /// The reason for which there is no result, whatever the interval.
-fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
+fn why_open(group: &Judged, b: usize, comparison: &Comparison, margin: f64) -> Option<String> {
     let verdict = &group.verdict;
     if !group.standing.proves {
         return Some("too few pairs were measured to judge by".into());
@@ -82,10 +89,11 @@ fn why_open(group: &Judged, b: usize, difference: f64) -> Option<String> {
     if let Some(why) = verdict.inconclusive {
         return Some(why.to_string());
     }
-    if verdict.twin_alarm {
+    let decides = comparison.by_interval(margin) != ComparisonResult::Inconclusive;
+    if alarming(group).is_some() && !decides {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }
-    let slow = verdict.contradicted.contains(&b) && !group.input.cells[b].unfit && difference <= 0.0;
+    let slow = verdict.contradicted.contains(&b) && !group.input.cells[b].unfit && comparison.difference <= 0.0;
     slow.then(|| "plain means, in which slow trials count in full, show the opposite".into())
 }
 

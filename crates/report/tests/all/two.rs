@@ -11,16 +11,19 @@ use crate::support::{Plan, session};
 
 /// Two sizes that hardly differ, `noise` apart in every trial, in the blocks of the first of three analyses.
 fn two(noise: f64, blocks: u64) -> SessionData {
+    two_of(Plan { read_sizes: vec![512 << 10, 1 << 20], noise, ..Plan::default() }, blocks)
+}
+
+/// The two read sizes of a plan, in the blocks of the first of three analyses.
+fn two_of(plan: Plan, blocks: u64) -> SessionData {
     let plan = Plan {
         transports: vec!["unix"],
         profiles: vec!["sum"],
-        read_sizes: vec![512 << 10, 1 << 20],
         write_sizes: vec![64 << 10],
         screen_blocks: 0,
         confirm_blocks: blocks,
         finalists: 2,
-        noise,
-        ..Plan::default()
+        ..plan
     };
     let mut data = session(&plan);
     let cells: Vec<_> =
@@ -60,6 +63,26 @@ fn the_next_step_has_the_forecast() {
     let markdown = render::markdown::render(&view);
     assert!(markdown.contains(" (its width likely from "), "{markdown}");
     assert_eq!(markdown.matches("nconclusive: B may ").count(), 1, "{markdown}");
+}
+
+#[test]
+fn differing_control_widens_the_interval() {
+    let control = |read_sizes: Vec<u64>| {
+        let view = view(&two_of(Plan { read_sizes, noise: 0.005, twin_bias: 0.06, ..Plan::default() }, 24));
+        assert!(view.groups[0].twin.as_ref().is_some_and(|twin| twin.alarm));
+        let versus = view.versus.clone().expect("two");
+        (phrases(&view, FindingKind::ControlDiffers), versus)
+    };
+    // A difference far beyond that of the control is a result.
+    let (text, versus) = control(vec![1 << 10, 1 << 20]);
+    assert!(versus.difference.verdict != "open" && versus.why_open.is_none(), "{}", versus.text);
+    assert!(text.contains("the interval is wider by"), "{text}");
+    let (lower, upper) = versus.difference.lower.zip(versus.difference.upper).expect("an interval");
+    assert!(upper - lower > 0.05, "{lower} to {upper}");
+    // Equal sizes are not called equivalent within 5 %.
+    let (text, versus) = control(vec![768 << 10, 1 << 20]);
+    assert_eq!(versus.difference.verdict, "open", "{}", versus.text);
+    assert!(text.contains("not valid"), "{text}");
 }
 
 #[test]

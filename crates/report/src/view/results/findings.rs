@@ -99,7 +99,12 @@ fn control(view: &View, group: &GroupView) -> Option<Finding> {
             .number("reach", group.twin_reach)
     };
     if twin.alarm {
-        return Some(about(FindingKind::ControlDiffers, Severity::Error));
+        // A comparison of two has an interval that is wider by the control's.
+        let decided = view.versus.as_ref().filter(|versus| versus.difference.verdict != "open");
+        return Some(match decided {
+            Some(_) => about(FindingKind::ControlDiffers, Severity::Warning).number("widened", group.twin_reach),
+            None => about(FindingKind::ControlDiffers, Severity::Error),
+        });
     }
     if group.recommendation.survives_exchange == Some(false) {
         let bound = twin.exchanged_bound;

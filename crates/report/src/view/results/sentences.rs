@@ -231,6 +231,12 @@ impl Sentence<'_> {
             FindingKind::ControlDiffers => {
                 let (a, b) = (self.number("lower").abs(), self.number("upper").abs());
                 let range = share_range(a.min(b), a.max(b));
+                if let Some(more) = self.known("widened") {
+                    return format!(
+                        "the same subject measured twice differs by {range}: the interval is wider by {} on each side.",
+                        at_most(more)
+                    );
+                }
                 format!("the A/A control differs by {range}, so the results of this test are not valid.")
             }
             FindingKind::ControlContradicts => format!(

@@ -22,7 +22,7 @@ use crate::party::Party;
 use crate::tally::Share;
 
 /// How long a call waits before a flow that has a deadline is asked again; nearer deadlines are met exactly.
-const PATIENCE_NS: u64 = 250_000_000;
+const PATIENCE_NS: u64 = 100_000_000;
 
 pub(super) struct Worker<'h, 'a, P: Party> {
     shared: &'h WorkerShared<'a, P>,
