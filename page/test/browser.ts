@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import type { Between, View } from "../src/data";
+import type { Mesh } from "../src/mesh/data";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -79,6 +80,18 @@ export function fileOf(views: View[], between: Between | null = null): string {
   return file;
 }
 
+/** The page of a mesh, as a file. */
+export function meshFileOf(mesh: Mesh): string {
+  const slot = '<script type="application/json" id="mesh">';
+  const built = readFileSync(new URL("../dist/mesh.html", import.meta.url), "utf8");
+  const file = join(folder, `${(files += 1)}.html`);
+  writeFileSync(
+    file,
+    built.replace(`${slot}null`, () => slot + known(mesh)),
+  );
+  return file;
+}
+
 /** The page of a running session, served as the product serves it, until it is closed. */
 export async function served(first: View): Promise<{ address: string; show(view: View): void; close(): void }> {
   let [documents, version] = [known([first]), 0];
@@ -114,8 +127,8 @@ export interface Opened {
   elements(): Promise<number>;
 }
 
-/** Opens a file or an address and waits until the figures are drawn. */
-export async function open(place: string, options: BrowserContextOptions = {}): Promise<Opened> {
+/** Opens a file or an address and waits until the element that is drawn last is there. */
+export async function open(place: string, options: BrowserContextOptions = {}, last = "#environment"): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
@@ -132,6 +145,6 @@ export async function open(place: string, options: BrowserContextOptions = {}): 
       trouble.push(`asked for ${request.url()}`);
   });
   await page.goto(own);
-  await page.waitForSelector("#environment");
+  await page.waitForSelector(last);
   return { page, trouble, elements: () => page.evaluate(() => document.querySelectorAll("*").length) };
 }

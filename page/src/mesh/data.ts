@@ -38,6 +38,8 @@ export interface Mesh {
   span_ns: number;
   parts: number;
   measured: number;
+  ranks: number;
+  /** Every rank, and an external server. */
   hosts: { rank: number; name: string; rack: string }[];
   options: MeshOption[];
   options_left: number;

@@ -5,6 +5,7 @@ import "./mesh.css";
 import { h } from "../dom";
 import { counted, duration } from "../format";
 import { cells, type Mesh } from "./data";
+import { DARK } from "./colours";
 import { map } from "./map";
 import { rounds } from "./rounds";
 import { links, missing, ranking } from "./tables";
@@ -15,7 +16,7 @@ function start(): void {
   const page = document.getElementById("page");
   if (!page || !mesh) return;
   const shown = h("div", {});
-  const title = `Mesh of ${counted(mesh.hosts.length, "host")}`;
+  const title = `Mesh of ${counted(mesh.ranks, "host")}`;
   document.title = `bytegauge: ${title}`;
   const choice = h(
     "select",
@@ -50,6 +51,7 @@ function start(): void {
     ),
   );
   show(0);
+  DARK.addEventListener("change", () => show(Number(choice.value)));
 }
 
 start();

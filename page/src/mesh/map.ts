@@ -3,35 +3,17 @@
 
 import { h } from "../dom";
 import { type Band, type Cells, between, grouped, type Mesh, type MeshOption, single } from "./data";
+import { colour, DARK, key } from "./colours";
 import { rateOf, shareOf } from "./words";
 
 /** Meshes of more hosts begin with racks. */
-const SINGLE_MAX = 150;
+const SINGLE_MAX = 320;
 
+/** The longest side of the canvas, pixels. */
 const SIDE = 640;
 
-/** Colours by the share of the typical rate: slow is orange to red, typical is pale, fast is blue. */
-const STOPS: [number, [number, number, number]][] = [
-  [0.3, [127, 29, 29]],
-  [0.6, [220, 88, 42]],
-  [0.85, [250, 190, 110]],
-  [1, [236, 240, 243]],
-  [1.15, [140, 187, 224]],
-  [1.6, [11, 98, 164]],
-];
-
-const UNMEASURED: [number, number, number] = [150, 150, 150];
-
-/** The colour of a share of the typical rate. */
-export function colour(share: number): [number, number, number] {
-  if (Number.isNaN(share)) return UNMEASURED;
-  const above = STOPS.findIndex(([at]) => share <= at);
-  if (above === 0) return STOPS[0]![1];
-  const [upper, lower] = [STOPS.at(above), STOPS.at(above === -1 ? -1 : above - 1)];
-  if (!upper || !lower || above === -1) return STOPS.at(-1)![1];
-  const part = (share - lower[0]) / (upper[0] - lower[0]);
-  return lower[1].map((low, at) => Math.round(low + part * (upper[1][at]! - low))) as [number, number, number];
-}
+/** Maps of more rows or columns have no names at their sides, on narrow screens of more than the second number. */
+const NAMED_MAX = [48, 20] as const;
 
 /** The rows and columns of the map at the moment, and the cell under the pointer. */
 interface Shown {
@@ -59,6 +41,8 @@ export function map(mesh: Mesh, option: MeshOption, cells: Cells): HTMLElement {
     "aria-label":
       "Rate from each sender (row) to each receiver (column). The tables below have the slow hosts and links.",
   });
+  const mark = h("div", { class: "mark", hidden: true });
+  const [rows, columns] = [h("div", { class: "senders" }), h("div", { class: "receivers" })];
   const detail = h("p", { class: "detail", "aria-live": "polite" });
   const back = h("button", { type: "button", hidden: true, onclick: () => show(groups, groups) }, "All racks");
   const each = h("button", { type: "button", hidden: !isLarge, onclick: () => show(all, all) }, "All hosts");
@@ -68,12 +52,26 @@ export function map(mesh: Mesh, option: MeshOption, cells: Cells): HTMLElement {
     back.hidden = !isLarge || senders === groups;
     each.hidden = !isLarge || senders === all;
     paint(canvas, mesh, option, cells, shown);
+    name(rows, senders);
+    name(columns, receivers);
     describe();
   }
 
   function describe(): void {
-    const hint = isLarge && shown.senders === groups ? "Select a cell to see the hosts of two racks." : " ";
+    const hint =
+      isLarge && shown.senders === groups
+        ? "A dot marks a slow host or link. Select a cell to see the hosts of two racks."
+        : " ";
     detail.textContent = described(mesh, option, cells, shown) ?? hint;
+    mark.hidden = !shown.at;
+    const [row, column] = shown.at ?? [0, 0];
+    const percent = (part: number, all: number): string => `${(100 * part) / all}%`;
+    Object.assign(mark.style, {
+      top: percent(row, shown.senders.length),
+      left: percent(column, shown.receivers.length),
+      height: percent(1, shown.senders.length),
+      width: percent(1, shown.receivers.length),
+    });
   }
 
   function open(): void {
@@ -82,6 +80,21 @@ export function map(mesh: Mesh, option: MeshOption, cells: Cells): HTMLElement {
     show(single(mesh, sender.first, sender.count), single(mesh, receiver.first, receiver.count));
   }
 
+  listen(canvas, shown, describe, open);
+  show(isLarge ? groups : all, isLarge ? groups : all);
+  return h(
+    "div",
+    { class: "map" },
+    h("div", { class: "buttons" }, back, each),
+    h("p", { class: "soft" }, "Rows send, columns receive."),
+    h("div", { class: "plot" }, columns, rows, h("div", { class: "cells" }, canvas, mark)),
+    detail,
+    key(),
+  );
+}
+
+/** Follows the pointer and the keys. */
+function listen(canvas: HTMLCanvasElement, shown: Shown, describe: () => void, open: () => void): void {
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
     const row = Math.floor(((event.clientY - box.top) / box.height) * shown.senders.length);
@@ -103,8 +116,13 @@ export function map(mesh: Mesh, option: MeshOption, cells: Cells): HTMLElement {
     shown.at = within(shown, row + step[0], column + step[1]);
     describe();
   });
-  show(isLarge ? groups : all, isLarge ? groups : all);
-  return h("div", { class: "map" }, h("div", { class: "buttons" }, back, each), canvas, detail, key());
+}
+
+/** Writes the names of bands at a side of the map; none if there are too many. */
+function name(side: HTMLElement, bands: Band[]): void {
+  const [most, narrow] = NAMED_MAX;
+  side.classList.toggle("wide", bands.length > narrow);
+  side.replaceChildren(...(bands.length > most ? [] : bands.map((band) => h("span", { title: band.name }, band.name))));
 }
 
 /** The nearest cell of the map. */
@@ -142,10 +160,33 @@ function paint(
   if (!drawing) return;
   drawing.imageSmoothingEnabled = false;
   drawing.drawImage(small, 0, 0, canvas.width, canvas.height);
+  if (senders.some((band) => band.count > 1)) markSlow(drawing, option, senders, receivers, scale);
   if (scale <= 3) return;
-  drawing.strokeStyle = "#0006";
+  drawing.strokeStyle = DARK.matches ? "#fff6" : "#0006";
   for (const row of begins(mesh, senders)) line(drawing, 0, row * scale, canvas.width, 0);
   for (const column of begins(mesh, receivers)) line(drawing, column * scale, 0, 0, canvas.height);
+}
+
+/** Marks groups of cells with a slow host or link, which the median hides. */
+function markSlow(
+  drawing: CanvasRenderingContext2D,
+  option: MeshOption,
+  senders: Band[],
+  receivers: Band[],
+  scale: number,
+): void {
+  const of = (bands: Band[], host: number): number =>
+    bands.findIndex((band) => host >= band.first && host < band.first + band.count);
+  const hosts = option.slow_hosts.map((host) => [host, host] as const);
+  const links = option.slow_links.map((link) => [link.sender, link.receiver] as const);
+  drawing.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--warn");
+  for (const [sender, receiver] of [...hosts, ...links]) {
+    const [row, column] = [of(senders, sender), of(receivers, receiver)];
+    if (row < 0 || column < 0) continue;
+    drawing.beginPath();
+    drawing.arc((column + 0.5) * scale, (row + 0.5) * scale, Math.max(1, scale / 5), 0, 2 * Math.PI);
+    drawing.fill();
+  }
 }
 
 /** The positions at which a rack begins, except the first one. */
@@ -173,16 +214,4 @@ function line(drawing: CanvasRenderingContext2D, x: number, y: number, width: nu
   drawing.moveTo(x, y);
   drawing.lineTo(x + width, y + height);
   drawing.stroke();
-}
-
-/** The colours with their shares. */
-function key(): HTMLElement {
-  const shares = [0.3, 0.6, 0.85, 1, 1.15, 1.6];
-  const entry = (share: number, text: string): HTMLElement => {
-    const box = h("span", { class: "box" });
-    box.style.background = `rgb(${colour(share).join(" ")})`;
-    return h("span", { class: "entry" }, box, text);
-  };
-  const named = shares.map((share) => entry(share, `${Math.round(share * 100)} %`));
-  return h("p", { class: "key" }, "Share of the typical rate: ", ...named, entry(NaN, "not measured"));
 }

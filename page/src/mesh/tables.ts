@@ -5,6 +5,9 @@ import { counted } from "../format";
 import type { HostShifts, Mesh, MeshOption } from "./data";
 import { shiftOf } from "./words";
 
+const COMPARED = "Rates compared with the typical host, with 95 % intervals";
+const EXPLAINED = "Rates compared with other links of both hosts, with 95 % intervals";
+
 /** The smaller of both sides of a host. */
 const slowest = (shifts: HostShifts | null): number =>
   Math.min(shifts?.sends?.shift ?? 0, shifts?.receives?.shift ?? 0);
@@ -28,7 +31,7 @@ export function ranking(mesh: Mesh, option: MeshOption): HTMLElement | null {
     );
   });
   const heads = ["Host", "Rack", "Sends", "Receives", ""];
-  return h("section", {}, h("h2", {}, "Hosts, the slowest first"), table("Hosts", heads, rows));
+  return h("section", {}, h("h2", {}, "Hosts, the slowest first"), table("Hosts", heads, rows, { caption: COMPARED }));
 }
 
 /** Links that are slower than both of their hosts explain; null if there are none. */
@@ -43,7 +46,12 @@ export function links(mesh: Mesh, option: MeshOption): HTMLElement | null {
       h("td", {}, shiftOf(link.shift)),
     ),
   );
-  return h("section", {}, h("h2", {}, "Slow links"), table("Slow links", ["Link", "Rate"], rows));
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Slow links"),
+    table("Slow links", ["Link", "Rate"], rows, { caption: EXPLAINED }),
+  );
 }
 
 /** Tests that were not measured, by reason; null if all were. */
