@@ -3,7 +3,7 @@
 use bytegauge_harness::this_machine;
 use bytegauge_model::{SessionRecord, SessionStatus};
 use bytegauge_plan::Plan;
-use bytegauge_report::expiry::{MachineChange, changes};
+use bytegauge_report::expiry::{MachineChange, OTHER_HOST, changes};
 use bytegauge_store::Store;
 use serde_json::{Value, json};
 
@@ -70,11 +70,18 @@ fn text(changes: &[MachineChange]) -> String {
     changes.iter().map(MachineChange::sentence).collect::<Vec<_>>().join("; ")
 }
 
+/// The transport of a cell, and whether it goes to another host.
+fn names(cell: &Value) -> Vec<String> {
+    let has = |factor: &str| cell.pointer(&format!("/factors/{factor}")).and_then(Value::as_str).is_some();
+    let transport = cell.pointer("/factors/transport").and_then(Value::as_str).map(str::to_owned);
+    let other_host = ["host", "relay_host", "connect"].iter().any(|factor| has(factor));
+    transport.into_iter().chain(other_host.then(|| OTHER_HOST.to_owned())).collect()
+}
+
 /// The transports of a stored plan.
 fn transports(plan: &Value) -> Vec<String> {
     let cells = plan.get("cells").and_then(Value::as_array).into_iter().flatten();
-    let mut names: Vec<String> =
-        cells.filter_map(|cell| Some(cell.pointer("/factors/transport")?.as_str()?.to_owned())).collect();
+    let mut names: Vec<String> = cells.flat_map(names).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -18,6 +18,10 @@ struct Fact {
 const TCP: &[&str] = &["tcp", "tcp6", "mptcp"];
 const IP: &[&str] = &["tcp", "tcp6", "mptcp", "udp", "udp6"];
 
+/// In the place of a transport: paths to another host, which use a network card.
+pub const OTHER_HOST: &str = "another host";
+const HOSTS: &[&str] = &[OTHER_HOST];
+
 const fn of_all(pointer: &'static str, name: &'static str) -> Fact {
     Fact { pointer, name, transports: &[] }
 }
@@ -35,6 +39,8 @@ const FACTS: &[Fact] = &[
     Fact { pointer: "/network/rmem_max_bytes", name: "net.core.rmem_max", transports: IP },
     Fact { pointer: "/network/wmem_max_bytes", name: "net.core.wmem_max", transports: IP },
     Fact { pointer: "/network/rmem_default_bytes", name: "net.core.rmem_default", transports: &[] },
+    Fact { pointer: "/network/card/driver", name: "driver of the network card", transports: HOSTS },
+    Fact { pointer: "/network/card/offloads", name: "offloads of the network card", transports: HOSTS },
     Fact { pointer: "/network/default_qdisc", name: "net.core.default_qdisc", transports: IP },
 ];
 
@@ -192,6 +198,21 @@ mod tests {
     fn same_machine_has_no_changes() {
         let now = machine("6.12.3", "bbr");
         assert_eq!(sentences(&now, &now, "tcp"), Some(Vec::new()));
+    }
+    #[test]
+    fn a_card_matters_to_paths_to_other_hosts() {
+        let with = |driver: &str, offloads: &[&str]| {
+            let mut machine = machine("6.18.1", "bbr");
+            machine["network"]["card"] = json!({"driver": driver, "offloads": offloads});
+            machine
+        };
+        let (then, now) = (with("mlx5_core 5.8", &["tso", "gro"]), with("mlx5_core 6.1", &["tso"]));
+        let expected = [
+            "driver of the network card: mlx5_core 5.8 then, mlx5_core 6.1 now",
+            "offloads of the network card: tso gro then, tso now",
+        ];
+        assert_eq!(sentences(&then, &now, OTHER_HOST).unwrap(), expected);
+        assert_eq!(sentences(&then, &now, "tcp"), Some(Vec::new()));
     }
 
     #[test]

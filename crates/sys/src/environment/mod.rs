@@ -7,6 +7,7 @@
 //! replaced by a guess. Never evaluates or changes anything, and never records identifying facts of a machine or its
 //! owner (host name, addresses, command line).
 
+mod card;
 mod cgroup;
 mod cpu;
 mod network;
@@ -17,6 +18,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use card::NetworkCard;
 pub use cgroup::CgroupCpu;
 pub(crate) use cgroup::own_group;
 pub use cpu::{Cache, Cpu};
@@ -65,7 +67,9 @@ impl MachineEnvironment {
     /// Reads this machine. Read it before pinning: the allowed CPUs are those of the caller.
     #[must_use]
     pub fn read() -> Self {
-        Self::read_from(Path::new("/"), affinity::allowed_cpus().ok())
+        let mut read = Self::read_from(Path::new("/"), affinity::allowed_cpus().ok());
+        read.network.card = NetworkCard::read();
+        read
     }
 
     /// Reads a machine from copies of `proc`, `sys` and `etc` below `root`, as in a test's fixture.

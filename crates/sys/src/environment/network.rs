@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::card::NetworkCard;
 use super::root::RootFolder;
 
 /// Facts about the network stack. `None` where unknown.
@@ -34,6 +35,8 @@ pub struct NetworkSettings {
     pub default_qdisc: Option<String>,
     /// Largest packet on loopback, bytes.
     pub loopback_mtu_bytes: Option<u32>,
+    /// The card of the default route.
+    pub card: Option<NetworkCard>,
 }
 
 impl NetworkSettings {
@@ -57,6 +60,7 @@ impl NetworkSettings {
             congestion_control,
             default_qdisc: root.line("proc/sys/net/core/default_qdisc"),
             loopback_mtu_bytes: root.number("sys/class/net/lo/mtu"),
+            card: None,
         }
     }
 }
