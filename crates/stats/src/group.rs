@@ -30,8 +30,8 @@ pub struct CellInput {
     pub cpu_per_unit: Option<f64>,
     /// Position in the plan; breaks the last ties.
     pub order: usize,
-    /// The option uses the system's default for everything that varies: it changes nothing.
-    pub is_default: bool,
+    /// Named before others where they are tied: the option changes nothing, or it is known to be good in other programs too.
+    pub is_preferred: bool,
     /// The option has a defect that costs do not show: it stalls, or it misses an offered load that other options
     /// carry.
     pub unfit: bool,

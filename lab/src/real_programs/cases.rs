@@ -1,7 +1,7 @@
 //! The programs, their settings, and the test whose result applies to them.
 //!
 //! Only a list. In all texts `bytegauge check` replaces `{value}`; `{port}`, `{back}` (free ports), `{dir}`, `{ends}`,
-//! `{sinks}`, `{go}` (files) are replaced here.
+//! `{sinks}`, `{sources}`, `{go}` (files) are replaced here.
 
 /// Sizes that every program is tried with.
 pub const VALUES: &str = "4K,16K,64K,256K,1M";
@@ -42,6 +42,40 @@ const SOURCE: &str = "exec '{ends}' source {port} 134217728 65536";
 const UNIX_SOURCE: &str = "exec '{ends}' source '{dir}/socket' 134217728 65536";
 const AT_PORT: &str = "tcp:{port}";
 const AT_PATH: &str = "unix:{dir}/socket";
+
+/// A program that only writes, to a peer that reads 64 KiB at a time.
+const WRITER: &[&str] = &["--transport", "tcp", "--role", "writer", "--read-size", PEER, "--write-size", VALUES];
+const PIPE_READER: &[&str] = &["--transport", "pipe", "--role", "reader", "--write-size", PEER, "--read-size", VALUES];
+const PIPE_WRITER: &[&str] = &["--transport", "pipe", "--role", "writer", "--read-size", PEER, "--write-size", VALUES];
+const RELAY: &[&str] =
+    &["--transport", "tcp", "--relay", "epoll", "--relay-buffer", VALUES, "--read-size", PEER, "--write-size", PEER];
+
+/// Properties that all programs share that read a pipe.
+const FROM_PIPE: ProgramCase = ProgramCase {
+    name: "",
+    program: "",
+    package: None,
+    setting: "",
+    default: "64K",
+    question: PIPE_READER,
+    placement: Some("unpinned"),
+    metric: "bytes:128M",
+    start: None,
+    load: "",
+};
+
+/// Properties that all programs share that write to a pipe.
+const TO_PIPE: ProgramCase = ProgramCase { default: "10K", question: PIPE_WRITER, metric: "bytes:64M", ..FROM_PIPE };
+
+/// Properties that all sources share: a server of the program that writes to a sink in C.
+const SOURCE_PROGRAM: ProgramCase = ProgramCase {
+    setting: "size of a write",
+    question: WRITER,
+    placement: Some("cross-core"),
+    metric: PRINTED,
+    load: "exec '{ends}' sink {port} 65536",
+    ..FROM_PIPE
+};
 
 /// Properties that all sinks share.
 const SINK: ProgramCase = ProgramCase {
@@ -89,11 +123,8 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("pv"),
         setting: "`-B`, reads a pipe, without splice",
         default: "128K",
-        question: &["--transport", "pipe", "--role", "reader", "--write-size", PEER, "--read-size", VALUES],
-        placement: Some("unpinned"),
-        metric: "bytes:128M",
-        start: None,
         load: "dd if=/dev/zero bs=64K count=2048 status=none | pv -q -C -B {value} > /dev/null",
+        ..FROM_PIPE
     },
     ProgramCase {
         name: "socat-tcp",
@@ -140,18 +171,7 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("haproxy"),
         setting: "`tune.bufsize`",
         default: "16K",
-        question: &[
-            "--transport",
-            "tcp",
-            "--relay",
-            "epoll",
-            "--relay-buffer",
-            VALUES,
-            "--read-size",
-            PEER,
-            "--write-size",
-            PEER,
-        ],
+        question: RELAY,
         placement: Some("unpinned"),
         metric: PRINTED,
         start: Some((
@@ -167,7 +187,7 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("nginx"),
         setting: "`output_buffers`, without sendfile",
         default: "32K",
-        question: &["--transport", "tcp", "--role", "writer", "--read-size", PEER, "--write-size", VALUES],
+        question: WRITER,
         placement: Some("cross-core"),
         metric: PRINTED,
         start: Some((
@@ -209,6 +229,179 @@ pub const CASES: &[ProgramCase] = &[
         setting: "buffer of `onread`",
         load: "exec '{program}' '{sinks}/sink.mjs' {port} {value}",
         ..SINK
+    },
+    ProgramCase {
+        name: "mbuffer",
+        program: "mbuffer",
+        package: Some("mbuffer"),
+        setting: "`-s`, reads a pipe",
+        default: "10K",
+        load: "dd if=/dev/zero bs=64K count=2048 status=none | mbuffer -q -s {value} -m 32M > /dev/null",
+        ..FROM_PIPE
+    },
+    ProgramCase {
+        name: "buffer",
+        program: "buffer",
+        package: Some("buffer"),
+        setting: "`-s`, reads a pipe",
+        default: "10K",
+        load: "dd if=/dev/zero bs=64K count=2048 status=none | buffer -s {value} -m 16m > /dev/null",
+        ..FROM_PIPE
+    },
+    ProgramCase {
+        name: "openssl",
+        program: "openssl",
+        package: Some("openssl"),
+        setting: "`enc -bufsize`, reads a pipe",
+        default: "8K",
+        load: "dd if=/dev/zero bs=64K count=2048 status=none | openssl enc -aes-128-ctr -K 0123456789abcdef0123456789abcdef \
+               -iv 00000000000000000000000000000000 -nosalt -bufsize {value} > /dev/null",
+        ..FROM_PIPE
+    },
+    ProgramCase {
+        name: "tar",
+        program: "tar",
+        package: Some("tar"),
+        setting: "`--record-size`, writes to a pipe",
+        load: "tar -cf - --record-size={value} -C '{dir}/files' zeros | dd of=/dev/null bs=64K status=none",
+        ..TO_PIPE
+    },
+    ProgramCase {
+        name: "bsdtar",
+        program: "bsdtar",
+        package: Some("libarchive-tools"),
+        setting: "`-b`, writes to a pipe",
+        load: "size={value}; bsdtar -cf - -b $((size / 512)) -C '{dir}/files' zeros | dd of=/dev/null bs=64K status=none",
+        ..TO_PIPE
+    },
+    ProgramCase {
+        name: "cpio",
+        program: "cpio",
+        package: Some("cpio"),
+        setting: "`--io-size`, writes to a pipe",
+        default: "512",
+        load: "cd '{dir}/files' && echo zeros | cpio -o --quiet -H newc --io-size={value} | dd of=/dev/null bs=64K status=none",
+        ..TO_PIPE
+    },
+    ProgramCase {
+        name: "iperf2",
+        program: "iperf",
+        package: Some("iperf"),
+        setting: "`-l`",
+        default: "128K",
+        question: &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES],
+        placement: Some("cross-core"),
+        metric: "regex:([0-9.]+) Mbits/sec",
+        start: Some(("exec iperf -s -B 127.0.0.1 -p {port} -l {value}", AT_PORT)),
+        load: "exec iperf -c 127.0.0.1 -p {port} -l {value} -n 256M -f m",
+    },
+    ProgramCase {
+        name: "nuttcp",
+        program: "nuttcp",
+        package: Some("nuttcp"),
+        setting: "`-l`",
+        question: &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES],
+        placement: Some("cross-core"),
+        metric: "regex:= +([0-9.]+) Mbps",
+        start: Some(("exec nuttcp -S --nofork -P{port}", AT_PORT)),
+        load: "exec nuttcp -t -l{value} -n256m -P{port} -p{back} 127.0.0.1",
+        ..SINK
+    },
+    ProgramCase {
+        name: "socat-relay",
+        program: "socat",
+        package: Some("socat"),
+        setting: "`-b`, as a relay",
+        default: "8K",
+        question: RELAY,
+        placement: Some("unpinned"),
+        metric: PRINTED,
+        start: Some((
+            "exec '{ends}' source {back} 67108864 65536 socat -b {value} TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork \
+             TCP:127.0.0.1:{back}",
+            AT_PORT,
+        )),
+        load: "exec '{ends}' sink {port} 65536",
+    },
+    ProgramCase {
+        name: "nginx-stream",
+        program: "nginx",
+        package: Some("libnginx-mod-stream"),
+        setting: "`proxy_buffer_size` of a TCP relay",
+        default: "16K",
+        question: RELAY,
+        placement: Some("unpinned"),
+        metric: PRINTED,
+        start: Some((
+            "sed s/@SIZE@/{value}/ '{dir}/nginx-stream.conf' > '{dir}/nginx-stream.run.conf' && exec '{ends}' source \
+             {back} 67108864 65536 '{program}' -p '{dir}' -c nginx-stream.run.conf",
+            AT_PORT,
+        )),
+        load: "exec '{ends}' sink {port} 65536",
+    },
+    ProgramCase {
+        name: "perl-tcp",
+        program: "perl",
+        package: Some("perl"),
+        load: "exec '{program}' '{sinks}/sink.pl' {port} {value}",
+        ..SINK
+    },
+    ProgramCase {
+        name: "perl-unix",
+        program: "perl",
+        package: Some("perl"),
+        question: UNIX_READER,
+        start: Some((UNIX_SOURCE, AT_PATH)),
+        load: "exec '{program}' '{sinks}/sink.pl' '{dir}/socket' {value}",
+        ..SINK
+    },
+    ProgramCase {
+        name: "ruby-tcp",
+        program: "ruby",
+        package: Some("ruby"),
+        load: "exec '{program}' '{sinks}/sink.rb' {port} {value}",
+        ..SINK
+    },
+    ProgramCase {
+        name: "php-tcp",
+        program: "php",
+        package: Some("php-cli"),
+        load: "exec '{program}' '{sinks}/sink.php' {port} {value}",
+        ..SINK
+    },
+    ProgramCase {
+        name: "tcl-tcp",
+        program: "tclsh",
+        package: Some("tcl"),
+        load: "exec '{program}' '{sinks}/sink.tcl' {port} {value}",
+        ..SINK
+    },
+    ProgramCase {
+        name: "asyncio-tcp",
+        program: "python3",
+        package: Some("python3"),
+        load: "exec '{program}' '{sinks}/asyncio_sink.py' {port} {value}",
+        ..SINK
+    },
+    ProgramCase {
+        name: "python-source",
+        program: "python3",
+        package: Some("python3"),
+        start: Some(("exec '{program}' '{sources}/source.py' {port} 134217728 {value}", AT_PORT)),
+        ..SOURCE_PROGRAM
+    },
+    ProgramCase {
+        name: "perl-source",
+        program: "perl",
+        package: Some("perl"),
+        start: Some(("exec '{program}' '{sources}/source.pl' {port} 134217728 {value}", AT_PORT)),
+        ..SOURCE_PROGRAM
+    },
+    ProgramCase {
+        name: "node-source",
+        program: "node",
+        start: Some(("exec '{program}' '{sources}/source.mjs' {port} 134217728 {value}", AT_PORT)),
+        ..SOURCE_PROGRAM
     },
 ];
 

@@ -148,7 +148,7 @@ impl ProgramTests {
     fn measured(&self, case: &ProgramCase, program: &Path) -> Result<Value> {
         let filled = self.fill(case, program)?;
         let [for_question, for_program] = &self.budgets;
-        let mut ask = words(&["stream", "--profile", "drain", "--time", for_question]);
+        let mut ask = words(&["stream", "--time", for_question]);
         ask.extend(words(case.question));
         let mut check = words(&["check", "--values", VALUES, "--default", case.default, "--metric", case.metric]);
         check.extend(words(&["--time", for_program]));
@@ -178,12 +178,13 @@ impl ProgramTests {
             ("{dir}", dir),
             ("{ends}", self.ends.display().to_string()),
             ("{sinks}", sources.join("sinks").display().to_string()),
+            ("{sources}", sources.join("sources").display().to_string()),
             ("{program}", program.display().to_string()),
         ];
         if case.load.contains("{go}") {
             places.push(("{go}", reference::built_go_sink()?.display().to_string()));
         }
-        for name in ["haproxy.cfg", "nginx.conf"] {
+        for name in ["haproxy.cfg", "nginx.conf", "nginx-stream.conf"] {
             let text = fs::read_to_string(sources.join("conf").join(name)).with_context(|| name)?;
             let text = text.replace("@PORT@", &places[0].1).replace("@BACK@", &places[1].1);
             fs::write(self.folder.path().join(name), text).with_context(|| name)?;

@@ -4,7 +4,7 @@ use bytegauge_model::Bytes;
 use bytegauge_model::unit::significant;
 use serde_json::Value;
 
-use super::cases::ProgramCase;
+use super::cases::{ProgramCase, VALUES};
 use xtask::markdown::table;
 
 /// Limits of a good result, and of a bad one for a single case.
@@ -76,6 +76,7 @@ pub fn text(measured: &[(&ProgramCase, Value)], date: &str, missing: &[String]) 
         defaults.iter().filter(|loss| **loss <= GOOD).count(),
         share(worst(&mut defaults.iter().copied())),
     );
+    text.push_str(&constants(&stories));
     text.push_str(&table(
         &[
             "program",
@@ -116,11 +117,24 @@ pub fn text(measured: &[(&ProgramCase, Value)], date: &str, missing: &[String]) 
     text
 }
 
+/// How often one size for all programs is as good. The recommendations must exceed it.
+fn constants(stories: &[CaseResult<'_>]) -> String {
+    let sizes = VALUES.split(',').filter_map(|size| size.parse().ok()).map(|Bytes(size)| size);
+    let of = |size: u64| {
+        let losses: Vec<f64> = stories.iter().filter_map(|story| story.above_best(size)).collect();
+        let within = losses.iter().filter(|loss| **loss <= GOOD).count();
+        let worst = losses.iter().copied().fold(0.0, f64::max);
+        format!("{} in {within} of {} (worst {})", Bytes(size), losses.len(), share(worst))
+    };
+    format!("One size for all programs is within 5 %: {}.\n\n", sizes.map(of).collect::<Vec<_>>().join(", "))
+}
+
 impl<'a> CaseResult<'a> {
     fn of(case: &'a ProgramCase, documents: &Value) -> CaseResult<'a> {
-        let row = &documents["question"]["answer"]["use"]["rows"][0];
-        let named: Vec<(&String, u64)> = row["choice"]
-            .as_object()
+        let test = &documents["question"]["tests"][0];
+        let named: Vec<(&String, u64)> = list(&test["options"])
+            .find(|option| option["id"] == test["recommended"])
+            .and_then(|option| option["settings"].as_object())
             .into_iter()
             .flatten()
             .filter_map(|(name, size)| Some((name, size.as_u64()?)))
@@ -138,10 +152,10 @@ impl<'a> CaseResult<'a> {
         });
         CaseResult {
             case,
-            question: row["question"].as_str().unwrap_or_default().to_owned(),
+            question: test["title"].as_str().unwrap_or_default().to_owned(),
             named: named.iter().map(|(name, size)| format!("{} {}", name.replace('_', " "), Bytes(*size))).collect(),
             advised: named.iter().map(|(_, size)| *size).max(),
-            proven: row["standing"] == "proven",
+            proven: test["state"] == "decided",
             tried: tried.collect(),
             steal: check["environment"]["steal_share"].as_f64().unwrap_or(0.0),
             others: [check, &documents["question"]]
@@ -220,8 +234,9 @@ mod tests {
                 "estimate": {"median": rate}, "above_best_lower": bounds[0], "above_best_upper": bounds[1]})
         };
         json!({
-            "question": {"answer": {"use": {"rows": [
-                {"question": "TCP", "standing": "proven", "choice": {"read_size": read, "write_size": write}}]}}},
+            "question": {"tests": [{"title": "TCP", "state": "decided", "recommended": "c2", "options": [
+                {"id": "c1", "settings": {"read_size": 512}},
+                {"id": "c2", "settings": {"read_size": read, "write_size": write}}]}]},
             "check": {
                 "environment": {"steal_share": 0.01, "foreign_cpus": 1.3},
                 "groups": [{"best_set": ["c1"]}],
@@ -253,6 +268,7 @@ mod tests {
             "{section}"
         );
         assert!(!section.contains("Beyond"), "{section}");
+        assert!(section.contains("64 KiB in 0 of 1 (worst 25 %), 256 KiB in 1 of 1 (worst 0 %)"), "{section}");
     }
 
     #[test]

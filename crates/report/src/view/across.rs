@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::{Judged, is_default};
+use super::compare::{Judged, is_default, is_preferred};
 use super::document::Factors;
 use super::progress::compared;
 use super::settled::Settled;
@@ -252,16 +252,16 @@ fn question(conditions: &Spec, asked: &[&Asked], varying: &[String], (level, mar
     }
 }
 
-/// As in one session: of those within the margin the default, then the smallest; else the default if it is not excluded, else the
-/// one with the smallest bound, or with too few sessions the best on average. A choice that was unfit in a session is skipped.
+/// As in one session: of those within the margin a preferred one, then the smallest; else a preferred one if it is not excluded, else
+/// the one with the smallest bound, or with too few sessions the best on average. A choice that was unfit in a session is skipped.
 fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) -> Option<usize> {
     let bound = |cell: usize| judged.upper.as_ref().map(|upper| upper[cell]);
-    let is_default = |cell: usize| is_default(&common[cell].levels, varied);
+    let is_preferred = |cell: usize| is_preferred(&common[cell].levels, varied);
     let footprint = |cell: usize| common[cell].footprint.unwrap_or(f64::INFINITY);
     let mut ranked: Vec<usize> = (0..common.len()).collect();
-    ranked.sort_by(|&a, &b| is_default(b).cmp(&is_default(a)).then(footprint(a).total_cmp(&footprint(b))));
+    ranked.sort_by(|&a, &b| is_preferred(b).cmp(&is_preferred(a)).then(footprint(a).total_cmp(&footprint(b))));
     let candidate = |&cell: &usize| Candidate {
-        is_default: is_default(cell),
+        is_preferred: is_preferred(cell),
         proven: !common[cell].unfit && bound(cell).is_some_and(|bound| bound <= margin.ln_1p()),
         may_be_best: !common[cell].unfit && !judged.worse[cell],
         bound: bound(cell),

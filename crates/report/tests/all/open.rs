@@ -25,7 +25,7 @@ fn noisy(noise: f64) -> Plan {
 }
 
 #[test]
-fn an_inconclusive_test_names_the_narrowest_interval() {
+fn an_inconclusive_test_names_a_narrow_interval() {
     let mut reported = 0;
     for seed in 1..=12 {
         let view = view(&Plan { seed, ..noisy(0.3) });
@@ -33,7 +33,12 @@ fn an_inconclusive_test_names_the_narrowest_interval() {
             let Some(named) = group.recommendation.bound else { continue };
             let others = view.cells_of(&group.id).filter(|cell| !group.spoken_against.contains(&cell.id));
             let closest = others.filter_map(|cell| cell.above_best_upper).fold(f64::INFINITY, f64::min);
-            assert!(named <= closest, "{seed} {}: {named} of the named option, {closest}", group.id);
+            // A middle size is named up to 1.5 times the narrowest interval, in ln.
+            let times = named.ln_1p() / closest.ln_1p();
+            assert!(times <= 1.5, "{seed} {}: {named} of the named option, {closest}", group.id);
+            let cell = view.cell(group.recommendation.cell.as_ref().expect("an option")).expect("its cell");
+            let is_middle = cell.level("read_size").number().is_some_and(|size| size >= 64 << 10);
+            assert!(is_middle || times <= 1.0, "{seed} {}", group.id);
             reported += 1;
         }
     }

@@ -19,6 +19,7 @@ mod valid_for;
 use bytegauge_model::{CellKind, Level, ProgramRole, SessionStatus, Spec, Stage};
 use serde_json::Value;
 
+use super::compare::is_preferred_level;
 use super::document::{
     Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
 };
@@ -224,6 +225,10 @@ fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[Opt
         let Some(cell) = view.cell(&option.id) else { return false };
         !group.varied.is_empty() && group.varied.iter().all(|name| cell.level(name).is_auto())
     };
+    let is_preferred = |option: &OptionResult| {
+        let Some(cell) = view.cell(&option.id) else { return false };
+        !group.varied.is_empty() && group.varied.iter().all(|name| is_preferred_level(name, &cell.level(name)))
+    };
     let is_fastest = match group.cost.starts_with("cpu_") {
         true => group.recommendation.best.as_ref() == Some(&option.id),
         false => fastest(options).is_some_and(|fastest| fastest.id == option.id),
@@ -231,6 +236,7 @@ fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[Opt
     match option.status {
         _ if is_fastest => Because::Fastest,
         _ if is_default(option) => Because::Default,
+        _ if is_preferred(option) => Because::MiddleSize,
         OptionStatus::Best => Because::Smallest,
         _ => Because::SmallestMaximum,
     }

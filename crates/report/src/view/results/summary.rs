@@ -192,6 +192,7 @@ pub fn reason(because: Option<Because>, compares: Compares) -> &'static str {
         Some(Because::Fastest) if compares == Compares::Cpu => "least CPU time",
         Some(Because::Fastest) => "fastest",
         Some(Because::Default) => "the default",
+        Some(Because::MiddleSize) => "good in most programs",
         Some(Because::Smallest) => "smallest",
         Some(Because::SmallestMaximum) => "smallest maximum",
         Some(Because::Only) | None => "only option",
