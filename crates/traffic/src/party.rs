@@ -64,19 +64,31 @@ pub trait Party: Send {
         None
     }
 
-    /// Receives for a flow by one call, and counts it.
+    /// Receives for a flow by one call, and counts it. Sets the time of a flow that is [`TIMED`](Flow::TIMED).
     ///
     /// # Errors
     /// The kernel's; `WouldBlock` if there is nothing to receive.
-    fn take(&mut self, _flow: &mut Self::Flow, _from: BorrowedFd<'_>, _meter: &mut Meter) -> io::Result<CallResult> {
+    fn take(
+        &mut self,
+        _flow: &mut Self::Flow,
+        _from: BorrowedFd<'_>,
+        _meter: &mut Meter,
+        _now_ns: &mut u64,
+    ) -> io::Result<CallResult> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Sends for a flow by one call, and counts it.
+    /// Sends for a flow by one call, and counts it. Sets the time of a flow that is [`TIMED`](Flow::TIMED).
     ///
     /// # Errors
     /// The kernel's; `WouldBlock` if there is no room.
-    fn give(&mut self, _flow: &mut Self::Flow, _to: BorrowedFd<'_>, _meter: &mut Meter) -> io::Result<CallResult> {
+    fn give(
+        &mut self,
+        _flow: &mut Self::Flow,
+        _to: BorrowedFd<'_>,
+        _meter: &mut Meter,
+        _now_ns: &mut u64,
+    ) -> io::Result<CallResult> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::call::client::ClientFlow;
 use crate::call::terms::HEAD;
 use crate::engine::{Room, Stop};
 use crate::fault::Fault;
@@ -17,7 +16,7 @@ use crate::meter::Meter;
 
 /// Runs one flow until it is done.
 pub(crate) fn carry(
-    flow: &mut ClientFlow,
+    flow: &mut impl Flow,
     response: usize,
     buffer: &mut [u8],
     abort: &AtomicBool,

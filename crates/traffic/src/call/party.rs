@@ -10,7 +10,7 @@ use bytegauge_sys::option::SocketOption;
 
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
-use crate::call::datagram::DatagramFlow;
+use crate::call::datagram::{DatagramFlow, dropped_at};
 use crate::call::record::Record;
 use crate::call::recorder::{Recorder, Records};
 use crate::call::request_work::RequestWork;
@@ -91,7 +91,6 @@ impl Waiting {
 
 /// Whether each flow has a record of its own. In the null engine each has: of the two ways to record, it shows the cost of the
 /// slower one.
-/// slower one costs.
 fn records_by_flow(engine: Engine) -> bool {
     engine.has_thread_a_flow() || engine == Engine::Null
 }
@@ -104,16 +103,20 @@ impl Clients {
         Some(ClientFlow::new(Arc::clone(&self.client), recorder, flow, arrival, joined))
     }
 
-    /// The next flow over datagrams, and its socket, if it has one.
-    pub fn next_datagram_flow(&mut self) -> (DatagramFlow, Option<OwnedFd>) {
+    /// The next flow over datagrams, which sends at most `batch` at once, and its socket. Without a network it has none.
+    pub fn next_datagram_flow(&mut self, batch: usize) -> Option<(DatagramFlow, Option<OwnedFd>)> {
+        self.waiting.left = self.waiting.left.checked_sub(1)?;
         let fd = self.waiting.joined.pop();
         let (flow, arrival, recorder) = self.next();
-        (DatagramFlow::new(Arc::clone(&self.client), recorder, flow, arrival), fd)
+        Some((DatagramFlow::new(Arc::clone(&self.client), recorder, (flow, batch), arrival), fd))
     }
 
-    /// Flows that have a socket and have not begun.
-    pub fn joined(&self) -> usize {
-        self.waiting.joined.len()
+    /// A flow over datagrams is done, or the time is up.
+    pub fn take_back(&mut self, flow: DatagramFlow, socket: Option<OwnedFd>) {
+        flow.hand_in(socket.as_ref().map_or(0, |fd| dropped_at(fd.as_fd())));
+        if let Some(fd) = socket {
+            self.keep(fd);
+        }
     }
 
     /// Number, schedule and recorder of the next flow.
@@ -137,19 +140,17 @@ impl Clients {
         &self.waiting.setup
     }
 
-    /// Another socket towards the server.
+    /// Begins to connect another socket to the server.
     ///
     /// # Errors
-    /// As [`Connector::join`].
-    pub fn join(&self) -> Result<OwnedFd, Fault> {
-        match &self.waiting.connector {
-            Some(connector) => connector.join(),
-            None => Err(Fault::Impossible("a client without a server has no sockets".into())),
-        }
+    /// As [`Connector::begin`].
+    pub fn begin_socket(&self) -> io::Result<OwnedFd> {
+        let connector = self.waiting.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+        connector.begin()
     }
 
     /// Samples the socket of a finished flow, and keeps it open.
-    pub fn keep(&mut self, fd: OwnedFd) {
+    fn keep(&mut self, fd: OwnedFd) {
         self.samples.look(fd.as_fd());
         self.kept.push(fd);
     }
@@ -173,8 +174,7 @@ impl Party for Clients {
     }
 
     fn connect(&mut self, _flow: &mut ClientFlow) -> io::Result<OwnedFd> {
-        let connector = self.waiting.connector.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
-        let fd = connector.begin()?;
+        let fd = self.begin_socket()?;
         if self.client.connect_per_call {
             // The engine closes these; on loopback most are established by now.
             self.samples.look(fd.as_fd());

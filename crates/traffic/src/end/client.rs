@@ -177,17 +177,14 @@ impl ClientThread {
         meter.watch(completed);
         // Clients leave by themselves, when their outstanding calls are answered.
         let never = AtomicBool::new(false);
-        let is_datagram = setup.transport().is_datagram();
-        let driven = if is_datagram && setup.client_engine() == Engine::Null {
-            datagram::carry_alone(&mut party, &flags.abort, &mut meter)
-        } else if is_datagram {
-            datagram::carry(&mut party, &flags.abort, &mut meter)
-        } else if setup.client_engine() == Engine::Null {
-            alone(&mut party, &setup, flags, &mut meter)
-        } else {
-            let buffer_size = engine::message_buffer(setup.client_engine(), setup.read_size());
-            let station = Station::new(buffer_size, &flags.abort, &never);
-            engine::drive(setup.client_engine(), &mut party, station, &mut meter)
+        let driven = match setup.client_engine() {
+            Engine::Null => alone(&mut party, &setup, flags, &mut meter),
+            _ if setup.transport().is_datagram() => datagram::carry(&mut party, &flags.abort, &mut meter),
+            engine => {
+                let buffer_size = engine::message_buffer(engine, setup.read_size());
+                let station = Station::new(buffer_size, &flags.abort, &never);
+                engine::drive(engine, &mut party, station, &mut meter)
+            }
         };
         meter.close_early();
         let (record, samples, kept) = party.into_parts();
@@ -207,10 +204,18 @@ impl ClientThread {
 /// The first flow, without a network.
 fn alone(party: &mut Clients, setup: &Setup, flags: &Flags, meter: &mut Meter) -> Result<(Stop, EngineReport), Fault> {
     let mut buffer = vec![0; setup.read_size().max(8)];
-    let Some(mut flow) = party.next_flow(!setup.connect_per_call()) else {
-        return Err(Fault::Impossible("a client without flows".into()));
+    let response = setup.response();
+    let without_flows = || Fault::Impossible("a client without flows".into());
+    let stop = if setup.transport().is_datagram() {
+        let (mut flow, _) = party.next_datagram_flow(1).ok_or_else(without_flows)?;
+        let stop = carry_alone(&mut flow, response, &mut buffer, &flags.abort, meter)?;
+        flow.hand_in(0);
+        stop
+    } else {
+        let mut flow = party.next_flow(!setup.connect_per_call()).ok_or_else(without_flows)?;
+        let stop = carry_alone(&mut flow, response, &mut buffer, &flags.abort, meter)?;
+        flow.hand_in();
+        stop
     };
-    let stop = carry_alone(&mut flow, setup.response(), &mut buffer, &flags.abort, meter)?;
-    flow.hand_in();
     Ok((stop, EngineReport::default()))
 }

@@ -337,7 +337,13 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
     }
 
     #[inline]
-    fn take(&mut self, half: &mut Half<H>, from: BorrowedFd<'_>, meter: &mut Meter) -> io::Result<CallResult> {
+    fn take(
+        &mut self,
+        half: &mut Half<H>,
+        from: BorrowedFd<'_>,
+        meter: &mut Meter,
+        _now_ns: &mut u64,
+    ) -> io::Result<CallResult> {
         let Some(method) = &mut half.takes else { return Err(io::ErrorKind::Unsupported.into()) };
         let n = method.take(from)?;
         if n == 0 {
@@ -350,7 +356,13 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
     }
 
     #[inline]
-    fn give(&mut self, half: &mut Half<H>, to: BorrowedFd<'_>, meter: &mut Meter) -> io::Result<CallResult> {
+    fn give(
+        &mut self,
+        half: &mut Half<H>,
+        to: BorrowedFd<'_>,
+        meter: &mut Meter,
+        _now_ns: &mut u64,
+    ) -> io::Result<CallResult> {
         let Some(method) = &mut half.gives else { return Err(io::ErrorKind::Unsupported.into()) };
         let held = method.held();
         let n = method.give(to)?;

@@ -17,24 +17,10 @@ use crate::call::client::{Client, RETRIES, RETRY_MAX_NS, RETRY_NS};
 use crate::call::record::{Counts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
+use crate::flow::{End, Flow, Want};
 
 /// Number of calls given up whose replies are still recognised; replies to older ones count as duplicates.
 const GIVEN_UP_MAX: usize = 1024;
-
-/// The next action of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// A call is to begin.
-    Begin,
-    /// Calls that have begun are to be sent.
-    Send,
-    /// A new socket: otherwise a late reply without a number would be taken for that to the next call.
-    Reopen,
-    /// Nothing before this time of the monotonic clock, nanoseconds, unless a reply arrives.
-    At(u64),
-    /// No more calls.
-    Over,
-}
 
 /// One flow.
 #[derive(Debug)]
@@ -43,6 +29,8 @@ pub struct DatagramFlow {
     recorder: Recorder,
     arrival: Arrival,
     flow: usize,
+    /// Most requests of one send.
+    batch: usize,
     /// Calls begun and neither answered nor given up, in the order of their beginning.
     calls: VecDeque<Call>,
     /// The number of the last of them whose requests the kernel has not accepted.
@@ -75,12 +63,18 @@ struct Call {
 }
 
 impl DatagramFlow {
-    /// Flow number `flow`.
-    pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, arrival: Arrival) -> DatagramFlow {
+    /// Flow number `flow`, which sends at most `batch` requests at once.
+    pub fn new(
+        client: Arc<Client>,
+        recorder: Recorder,
+        (flow, batch): (usize, usize),
+        arrival: Arrival,
+    ) -> DatagramFlow {
         DatagramFlow {
             recorder,
             arrival,
             flow,
+            batch,
             calls: VecDeque::with_capacity(client.depth),
             unsent: 0,
             given_up: VecDeque::new(),
@@ -112,36 +106,8 @@ impl DatagramFlow {
         self.calls.len() > self.unsent
     }
 
-    /// The next action. Gives up calls that take too long.
-    pub fn due(&mut self, now_ns: u64) -> Due {
-        self.give_up(now_ns);
-        if self.has_late_replies {
-            return Due::Reopen;
-        }
-        let is_last = self.is_over || self.client.is_late(now_ns);
-        let may_begin = !is_last && self.calls.len() < self.client.depth;
-        let due_ns = self.arrival.due_ns().max(self.rests_until_ns);
-        if may_begin && now_ns >= due_ns {
-            return Due::Begin;
-        }
-        if self.unsent > 0 {
-            return Due::Send;
-        }
-        let patience_ns = self.patience_ns(now_ns);
-        match (is_last, may_begin) {
-            (true, _) if self.calls.is_empty() => Due::Over,
-            (false, true) => Due::At(due_ns.min(patience_ns).min(self.client.end_ns(now_ns))),
-            _ => Due::At(patience_ns),
-        }
-    }
-
-    /// Until when the oldest call waits, nanoseconds of the monotonic clock.
-    pub fn patience_ns(&self, now_ns: u64) -> u64 {
-        self.calls.front().map_or_else(|| self.client.end_ns(now_ns), |call| self.limit_ns(call))
-    }
-
     /// Begins the call that is due.
-    pub fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self, now_ns: u64) {
         let count = self.counts.begun;
         let due_ns = self.arrival.due_ns();
         let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
@@ -159,34 +125,33 @@ impl DatagramFlow {
         }
     }
 
-    /// The flow has a new socket.
-    pub fn reopened(&mut self) {
-        self.has_late_replies = false;
-    }
-
     /// Requests that have begun and were not sent.
     pub fn unsent(&self) -> usize {
         self.unsent
     }
 
-    /// The oldest unsent request was sent.
-    #[inline]
-    pub fn sent(&mut self, now_ns: u64) {
-        let index = self.calls.len() - self.unsent;
-        if let Some(call) = self.calls.get_mut(index) {
-            call.write_ns = now_ns.saturating_sub(call.write_began_ns);
-            self.unsent -= 1;
-            self.counts.datagrams.sent += 1;
+    /// The kernel refused to send, or reported that datagrams sent were not accepted. It does not report which ones, so all
+    /// outstanding calls are lost.
+    pub fn failed(&mut self, errno: i32, now_ns: u64) {
+        let (class, sent) = (class_of(errno), self.calls.len() - self.unsent);
+        for index in 0..self.calls.len() {
+            let phase = if index < sent { ErrorPhase::FirstByte } else { ErrorPhase::Write };
+            self.lose((class, phase), now_ns, self.calls[index].began_ns);
         }
+        self.calls.clear();
+        self.free_ns = now_ns;
+        self.unsent = 0;
+        self.arrival.over(now_ns);
+        self.failures += 1;
+        if self.failures > RETRIES {
+            self.client.gave_up.fetch_add(1, Ordering::Relaxed);
+            self.is_over = true;
+        }
+        self.rests_until_ns = now_ns + (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
     }
 
-    /// A datagram arrived: `bytes` is as much of it as the buffer held.
-    pub fn received(&mut self, datagram: &[u8], now_ns: u64) {
-        self.counts.datagrams.received += 1;
-        let head = self.client.terms.head_of(datagram);
-        let Some((index, call)) = head.and_then(|head| self.call_of(head)) else {
-            return self.odd(head);
-        };
+    /// A reply of a call that waits for one.
+    fn replied(&mut self, index: usize, call: Call, datagram: &[u8], now_ns: u64) {
         if self.calls.len() >= self.client.depth {
             self.free_ns = now_ns;
         }
@@ -220,24 +185,41 @@ impl DatagramFlow {
         self.arrival.over(now_ns);
     }
 
-    /// The kernel refused to send, or reported that datagrams sent were not accepted. It does not report which ones, so all
-    /// outstanding calls are lost.
-    pub fn failed(&mut self, errno: i32, now_ns: u64) {
-        let (class, sent) = (class_of(errno), self.calls.len() - self.unsent);
-        for index in 0..self.calls.len() {
-            let phase = if index < sent { ErrorPhase::FirstByte } else { ErrorPhase::Write };
-            self.lose((class, phase), now_ns, self.calls[index].began_ns);
+    /// Whether a call is to begin.
+    fn is_due(&self, now_ns: u64) -> bool {
+        self.may_begin(now_ns) && now_ns >= self.due_ns()
+    }
+
+    fn may_begin(&self, now_ns: u64) -> bool {
+        !self.is_last(now_ns) && self.calls.len() < self.client.depth
+    }
+
+    fn is_last(&self, now_ns: u64) -> bool {
+        self.is_over || self.client.is_late(now_ns)
+    }
+
+    /// The earliest time of the next call, nanoseconds of the monotonic clock.
+    fn due_ns(&self) -> u64 {
+        self.arrival.due_ns().max(self.rests_until_ns)
+    }
+
+    /// The action of a flow without a request to send.
+    fn want_reply(&self, now_ns: u64) -> Want {
+        if self.is_last(now_ns) && self.calls.is_empty() {
+            return Want::Done;
         }
-        self.calls.clear();
-        self.free_ns = now_ns;
-        self.unsent = 0;
-        self.arrival.over(now_ns);
-        self.failures += 1;
-        if self.failures > RETRIES {
-            self.client.gave_up.fetch_add(1, Ordering::Relaxed);
-            self.is_over = true;
-        }
-        self.rests_until_ns = now_ns + (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
+        let end_ns = self.client.end_ns(now_ns);
+        let patience_ns = self.calls.front().map_or(end_ns, |call| self.limit_ns(call));
+        Want::ReceiveUntil(if self.may_begin(now_ns) {
+            self.due_ns().min(patience_ns).min(end_ns)
+        } else {
+            patience_ns
+        })
+    }
+
+    /// Makes no more calls: all of them would fail.
+    pub fn give_up_all(&mut self) {
+        self.is_over = true;
     }
 
     fn limit_ns(&self, call: &Call) -> u64 {
@@ -328,6 +310,74 @@ impl DatagramFlow {
     }
 }
 
+impl Flow for DatagramFlow {
+    const TIMED: bool = true;
+
+    /// Gives up calls that take too long, and begins those that are due.
+    fn want(&mut self, now_ns: u64) -> Want {
+        self.give_up(now_ns);
+        if self.has_late_replies && !self.is_over {
+            return if now_ns < self.rests_until_ns { Want::Pause(self.rests_until_ns) } else { Want::Connect };
+        }
+        while self.is_due(now_ns) {
+            self.begin(now_ns);
+            if self.unsent >= self.batch {
+                break;
+            }
+        }
+        match (self.unsent, self.waits()) {
+            (0, _) => self.want_reply(now_ns),
+            (_, true) => Want::Both,
+            (_, false) => Want::Send,
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.client.terms.request
+    }
+
+    fn compose(&mut self, room: &mut [u8], _is_new: bool) -> usize {
+        self.write(0, room);
+        room.len()
+    }
+
+    /// The oldest unsent request was sent.
+    #[inline]
+    fn sent(&mut self, _n: usize, now_ns: u64) {
+        let index = self.calls.len() - self.unsent;
+        if let Some(call) = self.calls.get_mut(index) {
+            call.write_ns = now_ns.saturating_sub(call.write_began_ns);
+            self.unsent -= 1;
+            self.counts.datagrams.sent += 1;
+        }
+    }
+
+    /// A datagram arrived: `datagram` is as much of it as the buffer held.
+    fn received(&mut self, datagram: &mut [u8], now_ns: u64) -> bool {
+        self.counts.datagrams.received += 1;
+        let head = self.client.terms.head_of(datagram);
+        match head.and_then(|head| self.call_of(head)) {
+            Some((index, call)) => self.replied(index, call, datagram, now_ns),
+            None => self.odd(head),
+        }
+        true
+    }
+
+    fn patience_ns(&self) -> u64 {
+        self.calls.front().map_or(u64::MAX, |call| self.limit_ns(call))
+    }
+
+    fn connected(&mut self, _now_ns: u64) {
+        self.has_late_replies = false;
+    }
+
+    fn ended(&mut self, end: End, now_ns: u64) {
+        if let End::Failed { errno, .. } = end {
+            self.failed(errno, now_ns);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,7 +410,7 @@ mod tests {
         let mut record = Record::new(false, true);
         record.keep(client.open_ns, client.close_ns);
         let records = Records::new(record, false, &Arc::default());
-        (DatagramFlow::new(Arc::clone(client), records.recorder(), 3, Arrival::closed(0, 0)), records)
+        (DatagramFlow::new(Arc::clone(client), records.recorder(), (3, 1), Arrival::closed(0, 0)), records)
     }
 
     fn report(records: &Records) -> CallReport {
@@ -369,11 +419,15 @@ mod tests {
 
     /// Begins and sends a call. Returns its request, which is its reply.
     fn call(flow: &mut DatagramFlow, now_ns: u64) -> Vec<u8> {
-        let mut request = vec![0; flow.client.terms.request];
-        assert_eq!(flow.due(now_ns), Due::Begin);
-        flow.begin(now_ns);
-        flow.write(0, &mut request);
-        flow.sent(now_ns);
+        let want = flow.want(now_ns);
+        assert!(matches!(want, Want::Send | Want::Both), "{want:?}");
+        send(flow, now_ns)
+    }
+
+    fn send(flow: &mut DatagramFlow, now_ns: u64) -> Vec<u8> {
+        let mut request = vec![0; flow.room()];
+        flow.compose(&mut request, true);
+        flow.sent(request.len(), now_ns);
         request
     }
 
@@ -414,21 +468,21 @@ mod tests {
             let (mut now_ns, mut network, mut answered) = (0, Vec::new(), 0u64);
             for step in steps {
                 match step {
-                    Step::Go => match flow.due(now_ns) {
-                        Due::Begin => {
-                            let request = call(&mut flow, now_ns);
+                    Step::Go => match flow.want(now_ns) {
+                        Want::Send | Want::Both => {
+                            let request = send(&mut flow, now_ns);
                             network.push((flow.counts.begun - 1, request));
                         }
-                        Due::At(at_ns) => prop_assert!(at_ns > now_ns),
-                        Due::Over => break,
+                        Want::ReceiveUntil(at_ns) => prop_assert!(at_ns > now_ns),
+                        Want::Done => break,
                         other => prop_assert!(false, "{:?}", other),
                     },
                     Step::Arrive(which, stays) if !network.is_empty() => {
                         let at = which % network.len();
-                        let (count, reply) = network[at].clone();
+                        let (count, mut reply) = network[at].clone();
                         let waited = flow.calls.iter().any(|call| call.count == count);
                         let odd = flow.counts.datagrams;
-                        flow.received(&reply, now_ns);
+                        flow.received(&mut reply, now_ns);
                         let ours = flow.calls.iter().all(|call| call.count != count);
                         prop_assert!(ours && flow.counts.datagrams.strange == 0);
                         answered += u64::from(waited);
@@ -460,11 +514,11 @@ mod tests {
         let mut record = Record::new(false, true);
         record.keep(client.open_ns, client.close_ns);
         let records = Records::new(record, false, &Arc::default());
-        let mut flow = DatagramFlow::new(client, records.recorder(), 0, Arrival::closed(0, 500));
+        let mut flow = DatagramFlow::new(client, records.recorder(), (0, 1), Arrival::closed(0, 500));
         // The second call is due 500 ns after the first reply, and begins 90 ns after that.
         for (begin_ns, end_ns) in [(0, 10), (600, 610)] {
-            let reply = call(&mut flow, begin_ns);
-            flow.received(&reply, end_ns);
+            let mut reply = call(&mut flow, begin_ns);
+            flow.received(&mut reply, end_ns);
         }
         let late = report(&records).late.unwrap();
         let late = crate::call::recorded::Recorded::decode(&late).unwrap();
@@ -475,19 +529,19 @@ mod tests {
     fn lost_call_times_out_before_the_next() {
         let client = client(64, 8, 1);
         let (mut flow, record) = flow(&client);
-        let lost = call(&mut flow, 10);
-        assert_eq!(flow.due(11), Due::At(10 + TIMEOUT_NS));
-        let next = call(&mut flow, 10 + TIMEOUT_NS);
+        let mut lost = call(&mut flow, 10);
+        assert_eq!(flow.want(11), Want::ReceiveUntil(10 + TIMEOUT_NS));
+        let mut next = call(&mut flow, 10 + TIMEOUT_NS);
         assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::FirstByte, 1)]);
         // Too late, and not the reply that the next call waits for.
-        flow.received(&lost, 1100);
+        flow.received(&mut lost, 1100);
         assert_eq!((flow.counts.datagrams.late, flow.counts.completed, flow.waits()), (1, 0, true));
-        flow.received(&next, 1200);
-        flow.received(&next, 1201);
-        flow.received(&lost, 1202);
+        flow.received(&mut next, 1200);
+        flow.received(&mut next, 1201);
+        flow.received(&mut lost, 1202);
         assert_eq!((flow.counts.completed, flow.counts.datagrams.duplicated), (1, 2));
-        flow.received(&[9; 64], 1203);
-        flow.received(&[], 1203);
+        flow.received(&mut [9; 64], 1203);
+        flow.received(&mut [], 1203);
         assert_eq!(flow.counts.datagrams.strange, 2);
     }
 
@@ -495,14 +549,16 @@ mod tests {
     fn replies_may_overtake_each_other() {
         let client = client(8, 8, 3);
         let (mut flow, record) = flow(&client);
-        let replies: Vec<_> = (0..3).map(|_| call(&mut flow, 0)).collect();
-        for reply in [&replies[1], &replies[0], &replies[2]] {
-            flow.received(reply, 5);
+        let mut replies: Vec<_> = (0..3).map(|_| call(&mut flow, 0)).collect();
+        for reply in [1, 0, 2] {
+            flow.received(&mut replies[reply], 5);
         }
         assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken), (3, 1));
         // A lost reply was not overtaken.
-        let replies: Vec<_> = (0..3).map(|_| call(&mut flow, 10)).collect();
-        replies[1..].iter().for_each(|reply| flow.received(reply, 15));
+        let mut replies: Vec<_> = (0..3).map(|_| call(&mut flow, 10)).collect();
+        for reply in &mut replies[1..] {
+            flow.received(reply, 15);
+        }
         assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken, errors(&record).len()), (5, 1, 0));
     }
 
@@ -517,7 +573,7 @@ mod tests {
         ] {
             let mut reply = call(&mut flow, 0);
             change(&mut reply);
-            flow.received(&reply, 0);
+            flow.received(&mut reply, 0);
             assert!(errors(&record).contains(&(class, ErrorPhase::Reply, 1)));
         }
         assert_eq!((flow.counts.begun, flow.counts.completed), (3, 0));
@@ -529,10 +585,10 @@ mod tests {
         let (mut flow, record) = flow(&client);
         call(&mut flow, 0);
         call(&mut flow, 500);
-        assert_eq!(flow.due(TIMEOUT_NS), Due::Reopen);
+        assert_eq!(flow.want(TIMEOUT_NS), Want::Connect);
         assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::FirstByte, 2)]);
-        flow.reopened();
-        assert_eq!(flow.due(TIMEOUT_NS), Due::Begin);
+        flow.connected(TIMEOUT_NS);
+        assert_eq!(flow.want(TIMEOUT_NS), Want::Send);
     }
 
     #[test]
@@ -541,11 +597,11 @@ mod tests {
         let (mut flow, record) = flow(&client);
         let mut now_ns = 0;
         loop {
-            match flow.due(now_ns) {
-                Due::Begin => drop(call(&mut flow, now_ns)),
-                Due::At(_) if flow.waits() => flow.failed(111, now_ns),
-                Due::At(at_ns) => now_ns = at_ns,
-                Due::Over => break,
+            match flow.want(now_ns) {
+                Want::Send | Want::Both => drop(send(&mut flow, now_ns)),
+                Want::ReceiveUntil(_) if flow.waits() => flow.failed(111, now_ns),
+                Want::ReceiveUntil(at_ns) => now_ns = at_ns,
+                Want::Done => break,
                 other => panic!("{other:?}"),
             }
         }
@@ -558,9 +614,9 @@ mod tests {
     fn what_cannot_be_sent_is_lost_in_sending() {
         let client = client(8, 8, 1);
         let (mut flow, record) = flow(&client);
-        flow.begin(0);
-        assert_eq!((flow.unsent(), flow.waits(), flow.due(0)), (1, false, Due::Send));
-        assert_eq!(flow.due(TIMEOUT_NS), Due::Begin);
-        assert_eq!((errors(&record), flow.unsent()), (vec![(ErrorClass::TimedOut, ErrorPhase::Write, 1)], 0));
+        assert_eq!((flow.want(0), flow.unsent(), flow.waits()), (Want::Send, 1, false));
+        // It is given up, and the next one begins.
+        assert_eq!((flow.want(TIMEOUT_NS), flow.unsent()), (Want::Send, 1));
+        assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::Write, 1)]);
     }
 }

@@ -1,11 +1,11 @@
 //! Calls over datagrams: a request is one datagram, its reply another, and either may be lost.
 //!
-//! Engines of connections move byte streams; here message boundaries and senders matter, so both ends have loops of their own.
-//! Measurements and reports are the same: schedule, record, classes of errors.
+//! Engines of connections move byte streams; here message boundaries and senders matter. So the client makes the calls of its
+//! flows itself, and the server has loops of its own, which wait in a receive. Measurements and reports are the same: schedule,
+//! record, classes of errors.
 
 mod admission;
 mod client;
-mod floor;
 mod flow;
 mod responder;
 mod ring;
@@ -30,7 +30,6 @@ pub use flow::DatagramFlow;
 pub use socket::{bind, dropped_at};
 
 pub(crate) use admission::{Admissions, let_in};
-pub(crate) use floor::carry as carry_alone;
 
 /// Serves requests at a bound socket until it is stopped; with a list, only those of admitted senders. Returns this thread's counts,
 /// however it ended.

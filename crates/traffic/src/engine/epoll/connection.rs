@@ -241,9 +241,10 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             return Ok(Then::Rest);
         }
         self.report.system_calls += 1;
-        match self.party.give(flow, fd.as_fd(), self.meter) {
+        match self.party.give(flow, fd.as_fd(), self.meter, now_ns) {
             Ok(CallResult::Some { is_ready }) => {
                 slot.link.writable = is_ready;
+                self.now_ns = *now_ns;
                 Ok(Then::Ask)
             }
             Ok(CallResult::End) => {
@@ -263,9 +264,10 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             return Ok(Then::Rest);
         }
         self.report.system_calls += 1;
-        match self.party.take(flow, fd.as_fd(), self.meter) {
+        match self.party.take(flow, fd.as_fd(), self.meter, now_ns) {
             Ok(CallResult::Some { is_ready }) => {
                 slot.link.readable = is_ready || slot.link.ending;
+                self.now_ns = *now_ns;
                 Ok(Then::Ask)
             }
             Ok(CallResult::End) => {
