@@ -11,48 +11,7 @@ use crate::modules::{Sources, crates};
 /// Names that each crate may declare, with the reason.
 const CONVENTIONAL: &[(&str, &str)] = &[("Error", "the usual name of a crate's error type")];
 
-/// Names that still occur more than once. Remove a name when it is unique; add none.
-#[rustfmt::skip]
-const STILL_SHARED: &[&str] = &[
-    "Asked",
-    "Buffer",
-    "Column",
-    "Counted",
-    "Counts",
-    "End",
-    "Event",
-    "Family",
-    "Found",
-    "Heard",
-    "Host",
-    "Kept",
-    "Kind",
-    "Line",
-    "Mapping",
-    "Metric",
-    "Opener",
-    "Output",
-    "Part",
-    "Piece",
-    "Place",
-    "Reply",
-    "Run",
-    "Scene",
-    "Schedule",
-    "Seen",
-    "Server",
-    "Session",
-    "Side",
-    "Slot",
-    "Source",
-    "Standing",
-    "Subject",
-    "Task",
-    "Times",
-    "Work",
-];
-
-/// Every name that occurs more than once, and every entry of the list that is not needed.
+/// Every name that occurs more than once.
 ///
 /// # Errors
 /// If a source file cannot be read.
@@ -65,22 +24,18 @@ pub fn breaches() -> Result<Vec<String>> {
             }
         }
     }
-    Ok(breaches_of(&places, STILL_SHARED))
+    Ok(breaches_of(&places))
 }
 
-fn breaches_of(places: &BTreeMap<String, BTreeSet<String>>, still_shared: &[&str]) -> Vec<String> {
-    let is_shared = |name: &str| places.get(name).is_some_and(|places| places.len() > 1);
-    let is_allowed =
-        |name: &str| still_shared.contains(&name) || CONVENTIONAL.iter().any(|(conventional, _)| *conventional == name);
-    let shared = places.iter().filter(|(name, _)| is_shared(name) && !is_allowed(name)).map(|(name, places)| {
-        let places: Vec<&str> = places.iter().map(String::as_str).collect();
-        format!("the type {name} is declared in {}: rename all but one", places.join(", "))
-    });
-    let unneeded = still_shared
-        .iter()
-        .filter(|name| !is_shared(name))
-        .map(|name| format!("the type {name} is declared once: remove it from STILL_SHARED in xtask/src/types.rs"));
-    shared.chain(unneeded).collect()
+fn breaches_of(places: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let is_allowed = |name: &str| CONVENTIONAL.iter().any(|(conventional, _)| *conventional == name);
+    let shared = places.iter().filter(|(name, places)| places.len() > 1 && !is_allowed(name));
+    shared
+        .map(|(name, places)| {
+            let places: Vec<&str> = places.iter().map(String::as_str).collect();
+            format!("the type {name} is declared in {}: rename all but one", places.join(", "))
+        })
+        .collect()
 }
 
 /// Names of the types that code declares.
@@ -119,22 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn shared_names_and_unneeded_entries_are_breaches() {
+    fn shared_names_are_breaches() {
         let at = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-        let places =
-            [("Error", at(&["a", "b"])), ("Row", at(&["a", "b"])), ("Cell", at(&["a"])), ("Run", at(&["a", "c"]))];
+        let places = [("Error", at(&["a", "b"])), ("Row", at(&["a", "b"])), ("Cell", at(&["a"]))];
         let places = places.map(|(name, places)| (name.to_owned(), places)).into();
-        assert_eq!(
-            breaches_of(&places, &["Cell", "Run"]),
-            [
-                "the type Row is declared in a, b: rename all but one",
-                "the type Cell is declared once: remove it from STILL_SHARED in xtask/src/types.rs",
-            ]
-        );
-    }
-
-    #[test]
-    fn list_is_sorted() {
-        assert!(STILL_SHARED.is_sorted());
+        assert_eq!(breaches_of(&places), ["the type Row is declared in a, b: rename all but one"]);
     }
 }

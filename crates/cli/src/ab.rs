@@ -37,7 +37,7 @@ const OF_SESSION: [&str; 17] = [
 ];
 
 /// A side of the comparison.
-enum Side<'a> {
+enum ComparedSide<'a> {
     /// A workload of bytegauge, with its flags.
     Run(&'a str),
     /// An external server.
@@ -64,9 +64,9 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => return Err(Failure::usage(format!("ab needs --a and --b, each one of: {SIDES}"))),
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
-        [Side::Cmd(a), Side::Cmd(b)] => programs(matches, [a, b], false)?.plan(seed, words)?,
-        [Side::Start(a), Side::Start(b)] => programs(matches, [a, b], true)?.plan(seed, words)?,
-        [a @ (Side::Run(_) | Side::Addr(_)), b @ (Side::Run(_) | Side::Addr(_))] => {
+        [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => programs(matches, [a, b], false)?.plan(seed, words)?,
+        [ComparedSide::Start(a), ComparedSide::Start(b)] => programs(matches, [a, b], true)?.plan(seed, words)?,
+        [a @ (ComparedSide::Run(_) | ComparedSide::Addr(_)), b @ (ComparedSide::Run(_) | ComparedSide::Addr(_))] => {
             refuse_what_programs_take(matches)?;
             let [a, b] = [ours("--a", &a, matches, seed)?, ours("--b", &b, matches, seed)?];
             a.against(b, words.map(str::to_owned))?
@@ -80,22 +80,22 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     measure::planned(plan, matches)
 }
 
-fn side<'a>(flag: &str, words: &'a str) -> Result<Side<'a>, Failure> {
+fn side<'a>(flag: &str, words: &'a str) -> Result<ComparedSide<'a>, Failure> {
     let named = words.split_once(':').map(|(kind, rest)| (kind, rest.trim())).filter(|(_, rest)| !rest.is_empty());
     match named {
-        Some(("run", rest)) => Ok(Side::Run(rest)),
-        Some(("addr", rest)) => Ok(Side::Addr(rest)),
-        Some(("cmd", rest)) => Ok(Side::Cmd(rest)),
-        Some(("start", rest)) => Ok(Side::Start(rest)),
+        Some(("run", rest)) => Ok(ComparedSide::Run(rest)),
+        Some(("addr", rest)) => Ok(ComparedSide::Addr(rest)),
+        Some(("cmd", rest)) => Ok(ComparedSide::Cmd(rest)),
+        Some(("start", rest)) => Ok(ComparedSide::Start(rest)),
         _ => Err(Failure::usage(format!("{flag}: `{words}` is not a side: use {SIDES}"))),
     }
 }
 
 /// The plan of a workload of bytegauge, with one cell.
-fn ours(flag: &str, side: &Side<'_>, matches: &ArgMatches, seed: u64) -> Result<Plan, Failure> {
+fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) -> Result<Plan, Failure> {
     let words = match side {
-        Side::Addr(place) => format!("call --connect {place}"),
-        Side::Run(words) | Side::Cmd(words) | Side::Start(words) => (*words).to_owned(),
+        ComparedSide::Addr(place) => format!("call --connect {place}"),
+        ComparedSide::Run(words) | ComparedSide::Cmd(words) | ComparedSide::Start(words) => (*words).to_owned(),
     };
     let failed = |text: String| Failure::usage(format!("{flag}: {text}"));
     let words = args::joined(["bytegauge".into()].into_iter().chain(words.split_whitespace().map(Into::into)));

@@ -2,7 +2,7 @@
 //! in `run`, which learns the workload from the plan, two meanings are described together.
 
 use bytegauge_model::factor::{self, Factor};
-use bytegauge_model::level::Kind;
+use bytegauge_model::level::LevelKind;
 use bytegauge_model::option::OPTIONS;
 use bytegauge_model::{WORKLOADS, Workload};
 use clap::Arg;
@@ -101,7 +101,7 @@ fn factor_arg(flag: String, factors: &[&'static Factor], workload: Option<Worklo
     let flag: &'static str = Box::leak(flag.into_boxed_str());
     let arg = Arg::new(flag).long(flag).value_name("LIST").help(factors[0].summary).long_help(long.join("\nor: "));
     // A switch that is off by default is turned on by its name alone.
-    match factors.iter().all(|factor| matches!(factor.kind, Kind::Switch { auto: false })) {
+    match factors.iter().all(|factor| matches!(factor.kind, LevelKind::Switch { auto: false })) {
         true => arg.num_args(0..=1).default_missing_value("on"),
         false => arg,
     }

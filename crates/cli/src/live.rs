@@ -51,7 +51,7 @@ fn describe(event: &Event<'_>) -> Value {
             }
             line
         }
-        Event::Look { look, of, progress, next_ns } => json!({
+        Event::Analysed { look, of, progress, next_ns } => json!({
             "event": "look",
             "look": look,
             "of": of,

@@ -4,6 +4,7 @@
 mod ab;
 mod across;
 mod agent;
+mod analysis;
 mod args;
 mod capabilities;
 mod check;
@@ -24,7 +25,6 @@ mod iperf3_server;
 mod leftovers;
 mod listing;
 mod live;
-mod look;
 mod measure;
 mod mesh;
 mod observe;

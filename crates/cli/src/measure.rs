@@ -185,7 +185,7 @@ pub fn execute(
         None => Run::begin(plan, store, options, observer, stop)?,
     };
     let session = run.session();
-    let ended = run.execute(&mut look::ByReport);
+    let ended = run.execute(&mut analysis::ByReport);
     if let Some(display) = &mut display {
         display.clear();
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Nanos};
 use bytegauge_observe::{
-    Asked, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
+    DerivedTest, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
 };
 use bytegauge_report::render;
 use clap::ArgMatches;
@@ -108,10 +108,10 @@ fn nothing_seen(observed: &Observed) -> u8 {
 }
 
 /// Writes the plan without replacing another one; returns its path and the test.
-fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<String>, Asked), Failure> {
+fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<String>, DerivedTest), Failure> {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = format!("observed-{}", observed.program.chars().map(safe).collect::<String>());
-    let asked = Asked::of(observed, &name);
+    let asked = DerivedTest::of(observed, &name);
     let Some(plan) = &asked.plan else { return Ok((None, asked)) };
     let unwritten = |path: &str, error: &io::Error| {
         Failure::failed(format!("cannot write the plan to {path}: {error}: choose another place with --output"))
@@ -155,7 +155,7 @@ fn wrapped(text: &str) -> String {
     text.lines().map(of_line).collect()
 }
 
-fn screen(observed: &Observed, asked: &Asked, file: Option<&str>) -> String {
+fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> String {
     let cost = &observed.cost;
     let mut out = format!(
         "bytegauge observe · {} ({}){} · {}{}\n\n",

@@ -184,7 +184,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 /// The reply to a request.
 #[derive(Debug, PartialEq)]
-enum Reply {
+enum HttpReply {
     Page,
     Documents,
     /// The client has these documents already.
@@ -199,18 +199,18 @@ fn answer(stream: &TcpStream, number: u64, shared: &Shared) -> io::Result<()> {
     let served = Arc::clone(&lock(&shared.served));
     let reply = match head {
         Ok(head) => reply(&head, shared.port, &shared.token, &tag(&served)),
-        Err(status) => Reply::Refused(status),
+        Err(status) => HttpReply::Refused(status),
     };
-    if !matches!(reply, Reply::Refused(_)) {
+    if !matches!(reply, HttpReply::Refused(_)) {
         shared.asked.store(true, Ordering::Relaxed);
         *lock(&shared.last) = Some(Instant::now());
     }
     let tag = format!("ETag: {}\r\n", tag(&served));
     let (status, kind, tag, body) = match reply {
-        Reply::Page => ("200 OK", "text/html; charset=utf-8", "", served.page.as_str()),
-        Reply::Documents => ("200 OK", "application/json", tag.as_str(), served.documents.as_str()),
-        Reply::Same => ("304 Not Modified", "application/json", tag.as_str(), ""),
-        Reply::Refused(status) => (status, "text/plain", "", status),
+        HttpReply::Page => ("200 OK", "text/html; charset=utf-8", "", served.page.as_str()),
+        HttpReply::Documents => ("200 OK", "application/json", tag.as_str(), served.documents.as_str()),
+        HttpReply::Same => ("304 Not Modified", "application/json", tag.as_str(), ""),
+        HttpReply::Refused(status) => (status, "text/plain", "", status),
     };
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{HEADERS}{tag}\r\n", body.len());
@@ -242,33 +242,33 @@ fn head(mut stream: &TcpStream, deadline: Instant) -> io::Result<Result<Vec<u8>,
 }
 
 /// The reply to a whole head. A request for another host, or without the token, gets no information.
-fn reply(head: &[u8], port: u16, token: &str, tag: &str) -> Reply {
+fn reply(head: &[u8], port: u16, token: &str, tag: &str) -> HttpReply {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     if request.parse(head).is_err() {
-        return Reply::Refused("400 Bad Request");
+        return HttpReply::Refused("400 Bad Request");
     }
     if !is_for_this_machine(request.headers, port) {
-        return Reply::Refused("421 Misdirected Request");
+        return HttpReply::Refused("421 Misdirected Request");
     }
     let path = request.path.unwrap_or_default();
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     let Some((given, rest)) = path.strip_prefix('/').and_then(|path| path.split_once('/')) else {
-        return Reply::Refused("404 Not Found");
+        return HttpReply::Refused("404 Not Found");
     };
     if !is_same(given.as_bytes(), token.as_bytes()) {
-        return Reply::Refused("404 Not Found");
+        return HttpReply::Refused("404 Not Found");
     }
     if request.method != Some("GET") {
-        return Reply::Refused("405 Method Not Allowed");
+        return HttpReply::Refused("405 Method Not Allowed");
     }
     let has =
         |header: &httparse::Header| header.name.eq_ignore_ascii_case("if-none-match") && header.value == tag.as_bytes();
     match rest {
-        "" => Reply::Page,
-        "data" if request.headers.iter().any(has) => Reply::Same,
-        "data" => Reply::Documents,
-        _ => Reply::Refused("404 Not Found"),
+        "" => HttpReply::Page,
+        "data" if request.headers.iter().any(has) => HttpReply::Same,
+        "data" => HttpReply::Documents,
+        _ => HttpReply::Refused("404 Not Found"),
     }
 }
 
@@ -306,22 +306,22 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 mod tests {
     use super::*;
 
-    fn check(request: &str, expected: &Reply) {
+    fn check(request: &str, expected: &HttpReply) {
         check_host(request, "\r\nHost: 127.0.0.1:80", expected);
     }
 
-    fn check_host(request: &str, host: &str, expected: &Reply) {
+    fn check_host(request: &str, host: &str, expected: &HttpReply) {
         let head = format!("{request}{host}\r\n\r\n");
         assert_eq!(reply(head.as_bytes(), 80, "0a1b", "\"7\""), *expected, "{head}");
     }
 
     #[test]
     fn requests_for_other_hosts_are_refused() {
-        let page = |host: &str, expected: &Reply| check_host("GET /0a1b/ HTTP/1.1", host, expected);
+        let page = |host: &str, expected: &HttpReply| check_host("GET /0a1b/ HTTP/1.1", host, expected);
         for host in ["127.0.0.1:80", "localhost:80", "LOCALHOST:80", "[::1]:80"] {
-            page(&format!("\r\nhost: {host}"), &Reply::Page);
+            page(&format!("\r\nhost: {host}"), &HttpReply::Page);
         }
-        let refused = Reply::Refused("421 Misdirected Request");
+        let refused = HttpReply::Refused("421 Misdirected Request");
         for host in ["", "evil.example:80", "evil.example", "127.0.0.1", "localhost:81", "127.0.0.1:80.evil.example"] {
             page(&format!("\r\nHost: {host}"), &refused);
         }
@@ -360,13 +360,13 @@ mod tests {
 
     #[test]
     fn the_token_is_asked_before_anything_else() {
-        let missing = || Reply::Refused("404 Not Found");
-        check("GET /0a1b/ HTTP/1.1", &Reply::Page);
-        check("GET /0a1b/data HTTP/1.1", &Reply::Documents);
-        check("GET /0a1b/data?x HTTP/1.1\r\nIf-None-Match: \"6\"", &Reply::Documents);
-        check("GET /0a1b/data HTTP/1.1\r\nif-none-match: \"7\"", &Reply::Same);
+        let missing = || HttpReply::Refused("404 Not Found");
+        check("GET /0a1b/ HTTP/1.1", &HttpReply::Page);
+        check("GET /0a1b/data HTTP/1.1", &HttpReply::Documents);
+        check("GET /0a1b/data?x HTTP/1.1\r\nIf-None-Match: \"6\"", &HttpReply::Documents);
+        check("GET /0a1b/data HTTP/1.1\r\nif-none-match: \"7\"", &HttpReply::Same);
         check("GET /0a1b/other HTTP/1.1", &missing());
-        check("POST /0a1b/ HTTP/1.1", &Reply::Refused("405 Method Not Allowed"));
+        check("POST /0a1b/ HTTP/1.1", &HttpReply::Refused("405 Method Not Allowed"));
         for path in ["/", "/0a1b", "//", "/0a1c/", "/0a1/", "/0a1bb/", "*"] {
             check(&format!("GET {path} HTTP/1.1"), &missing());
             check(&format!("POST {path} HTTP/1.1"), &missing());

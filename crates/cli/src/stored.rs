@@ -95,7 +95,7 @@ pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => store.export_jsonl(session, redact, out),
     };
     match args::text(matches, "output") {
-        None => write(&mut BufWriter::new(terminal::Output))?,
+        None => write(&mut BufWriter::new(terminal::StandardOutput))?,
         Some(file) => {
             let opened = File::create(file)
                 .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --output")))?;

@@ -84,9 +84,9 @@ pub fn output_failure() -> Option<&'static str> {
 }
 
 /// Standard output for data that is written in pieces. Every write succeeds; a failure is kept for [`output_failure`].
-pub struct Output;
+pub struct StandardOutput;
 
-impl Write for Output {
+impl Write for StandardOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         finish(io::stdout().write_all(bytes));
         Ok(bytes.len())

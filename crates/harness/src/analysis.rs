@@ -32,12 +32,12 @@ pub trait SessionAnalysis {
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<Subject>, StoreError>;
+    fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<AnalysedGroup>, StoreError>;
 }
 
 /// The recommended option of a group, and the options that it should be compared with again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct AnalysedGroup {
     /// The group.
     pub group: GroupId,
     /// The recommended option first, then the others, the most important first.

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_plan_declares_what_the_statistics_expect() {
-        assert_eq!(usize::try_from(bytegauge_plan::LOOKS), Ok(bytegauge_stats::looks::LOOKS));
+        assert_eq!(usize::try_from(bytegauge_plan::LOOKS), Ok(bytegauge_stats::interim::LOOKS));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use bytegauge_model::{Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, order};
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::analysis::{SessionAnalysis, Subject};
+use crate::analysis::{AnalysedGroup, SessionAnalysis};
 use crate::block::BlockTask;
 use crate::confirm::ConfirmedGroup;
 use crate::run::{Run, RunError};
@@ -98,7 +98,7 @@ impl Run<'_> {
             && candidates().all(|cell| self.plan.design.audits(&cell.factors) && !is_long(cell))
     }
 
-    fn audited<'a>(&self, confirmed: &'a ConfirmedGroup, subjects: &[Subject]) -> Option<Audited<'a>> {
+    fn audited<'a>(&self, confirmed: &'a ConfirmedGroup, subjects: &[AnalysedGroup]) -> Option<Audited<'a>> {
         let subject = subjects.iter().find(|subject| subject.group == confirmed.group)?;
         let find = |id: &CellId| confirmed.cells.iter().find(|cell| cell.id == *id).cloned();
         let cells: Vec<Cell> = subject.cells.iter().filter_map(find).collect();

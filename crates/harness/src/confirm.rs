@@ -33,7 +33,7 @@ pub(crate) struct ConfirmedGroup {
 
 /// How an analysis's blocks ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LookEnd {
+enum AnalysisEnd {
     /// Every group has its blocks.
     Complete,
     /// The time is over, and the measured blocks suffice for the analysis.
@@ -57,20 +57,20 @@ impl Run<'_> {
             return Ok(ended);
         }
         loop {
-            match self.take_look(&groups)? {
-                LookEnd::Interrupted => return Ok(Ended::Interrupted),
-                LookEnd::OutOfTime => return Ok(Ended::OutOfTime),
-                LookEnd::CutShort => return Ok(Ended::Complete),
-                LookEnd::Complete if !self.audit(&groups, analysis)? => return Ok(Ended::Interrupted),
-                LookEnd::Complete if !self.goes_on(&groups, analysis)? => return Ok(Ended::Complete),
-                LookEnd::Complete => self.look += 1,
+            match self.carry_out_analysis(&groups)? {
+                AnalysisEnd::Interrupted => return Ok(Ended::Interrupted),
+                AnalysisEnd::OutOfTime => return Ok(Ended::OutOfTime),
+                AnalysisEnd::CutShort => return Ok(Ended::Complete),
+                AnalysisEnd::Complete if !self.audit(&groups, analysis)? => return Ok(Ended::Interrupted),
+                AnalysisEnd::Complete if !self.goes_on(&groups, analysis)? => return Ok(Ended::Complete),
+                AnalysisEnd::Complete => self.look += 1,
             }
         }
     }
 
     /// Measures the blocks of the present analysis.
-    fn take_look(&mut self, groups: &[ConfirmedGroup]) -> Result<LookEnd, RunError> {
-        self.begin_look(groups)?;
+    fn carry_out_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<AnalysisEnd, RunError> {
+        self.begin_analysis(groups)?;
         let look = self.look;
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
         let spending = TimeUse::begin(self, groups);
@@ -93,7 +93,7 @@ impl Run<'_> {
                         series: false,
                     };
                     if !self.visit(&task)? {
-                        return Ok(LookEnd::Interrupted);
+                        return Ok(AnalysisEnd::Interrupted);
                     }
                 }
             }
@@ -119,17 +119,17 @@ impl Run<'_> {
                 if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
                     self.store.add_note(self.session, &note)?;
                     self.observer.hear(&Event::Note(note));
-                    return Ok(LookEnd::CutShort);
+                    return Ok(AnalysisEnd::CutShort);
                 }
                 // Not stored with the session: it is only true until the session is resumed.
                 self.observer.hear(&Event::Note(format!("{note}; --resume measures what the analysis lacks")));
-                return Ok(LookEnd::OutOfTime);
+                return Ok(AnalysisEnd::OutOfTime);
             }
             if number == 0 {
                 self.warn_of_slow_blocks(groups);
             }
         }
-        Ok(LookEnd::Complete)
+        Ok(AnalysisEnd::Complete)
     }
 
     /// Whether a group still has a cell to compare.
@@ -213,7 +213,7 @@ impl Run<'_> {
         let aside_blocks = design.aside_blocks(blocks);
         let each = groups.iter().map(|one| (one.group.clone(), if one.aside { aside_blocks } else { blocks }));
         self.first_blocks = each.collect();
-        self.declare_looks(groups)?;
+        self.declare_analyses(groups)?;
         let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
             self.take_longer(end_ns as u64);

@@ -44,7 +44,7 @@ pub enum Event<'a> {
         further_ns: u64,
     },
     /// An analysis is complete.
-    Look {
+    Analysed {
         /// Its number, from 1.
         look: u64,
         /// The planned number.

@@ -24,15 +24,15 @@ mod confirm;
 mod forecast;
 mod giving_way;
 mod home;
+mod interim;
 mod knee;
-mod look;
 mod lost_host;
 mod screen;
 mod stages;
 mod time_limit;
 mod time_use;
 
-pub use analysis::{AnalysisProgress, SessionAnalysis, Subject};
+pub use analysis::{AnalysedGroup, AnalysisProgress, SessionAnalysis};
 pub use analysis_state::{Ahead, AnalysisState};
 pub use event::{Event, Observer};
 pub use lost_host::HOST_WAIT_NS;

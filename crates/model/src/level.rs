@@ -96,7 +96,7 @@ impl fmt::Display for Level {
 
 /// The kind of a factor's levels: how a level is read, bounded and printed.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum LevelKind {
     /// Bytes, from `min` to `max`; `auto` allowed where the system has a default of its own.
     Size {
         /// The smallest size.
@@ -222,7 +222,7 @@ pub enum LevelError {
     Twice(String),
 }
 
-impl Kind {
+impl LevelKind {
     /// Reads one level.
     ///
     /// # Errors
@@ -234,11 +234,11 @@ impl Kind {
         }
         let auto_allowed = matches!(
             self,
-            Kind::Size { auto: true, .. }
-                | Kind::Count { auto: true, .. }
-                | Kind::Duration { auto: true, .. }
-                | Kind::Switch { auto: true }
-                | Kind::Rate { word: "auto" }
+            LevelKind::Size { auto: true, .. }
+                | LevelKind::Count { auto: true, .. }
+                | LevelKind::Duration { auto: true, .. }
+                | LevelKind::Switch { auto: true }
+                | LevelKind::Rate { word: "auto" }
         );
         if auto_allowed && text == "auto" {
             return Ok(Level::auto());
@@ -247,12 +247,12 @@ impl Kind {
             return Err(LevelError::NotAuto(text.into()));
         }
         match *self {
-            Kind::SizeOr { name, .. } if text == name => Ok(Level::Name(name.into())),
-            Kind::Size { min, max, .. } | Kind::SizeOr { min, max, .. } => {
+            LevelKind::SizeOr { name, .. } if text == name => Ok(Level::Name(name.into())),
+            LevelKind::Size { min, max, .. } | LevelKind::SizeOr { min, max, .. } => {
                 let Bytes(n) = text.parse()?;
                 bounded(n, min, max, |n| Bytes(n).compact())
             }
-            Kind::Count { min, max, .. } => {
+            LevelKind::Count { min, max, .. } => {
                 // Counts take no units except the binary thousands of `1K`, which are never meant for flows.
                 let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
                     Err(error @ UnitError::Negative(_)) => error,
@@ -260,7 +260,7 @@ impl Kind {
                 })?;
                 bounded(n, min, max, |n| n.to_string())
             }
-            Kind::PowerOfTwo { max } => {
+            LevelKind::PowerOfTwo { max } => {
                 let n = text.parse::<u64>().map_err(|_| match text.parse::<Bytes>() {
                     Err(error @ UnitError::Negative(_)) => error,
                     _ => UnitError::NotANumber(text.into(), "256"),
@@ -273,27 +273,27 @@ impl Kind {
                     Err(LevelError::NotPowerOfTwo { given: n, below: above / 2, above })
                 }
             }
-            Kind::Duration { min_ns, max_ns, .. } => {
+            LevelKind::Duration { min_ns, max_ns, .. } => {
                 let Nanos(n) = text.parse()?;
                 bounded(n, min_ns, max_ns, |n| Nanos(n).compact())
             }
-            Kind::Rate { word } if text == word => Ok(Level::Name(word.into())),
-            Kind::CallRate if text == "max" => Ok(Level::Name("max".into())),
-            Kind::Rate { word } => {
+            LevelKind::Rate { word } if text == word => Ok(Level::Name(word.into())),
+            LevelKind::CallRate if text == "max" => Ok(Level::Name("max".into())),
+            LevelKind::Rate { word } => {
                 let n = bytes_per_second(text, word)?;
                 bounded(n, 1, 1 << 40, |n| format!("{}/s", Bytes(n).compact()))
             }
-            Kind::CallRate => {
+            LevelKind::CallRate => {
                 let per_second = calls_per_second(text)?;
                 bounded(per_second, 1, 1_000_000_000, compact_calls)
             }
-            Kind::Switch { auto } => match text {
+            LevelKind::Switch { auto } => match text {
                 "on" | "true" => Ok(Level::Switch(true)),
                 "off" | "false" => Ok(Level::Switch(false)),
                 _ => Err(LevelError::NotSwitch(text.into(), if auto { "on, off or auto" } else { "on or off" })),
             },
-            Kind::Value => Ok(value(text, false)),
-            Kind::Name(accept) => Ok(Level::Name(accept(text)?)),
+            LevelKind::Value => Ok(value(text, false)),
+            LevelKind::Name(accept) => Ok(Level::Name(accept(text)?)),
         }
     }
 
@@ -303,8 +303,8 @@ impl Kind {
     /// If an element is not of this kind, a range is in the wrong order, or a level occurs twice.
     pub fn parse_list(&self, text: &str) -> Result<Vec<Level>, LevelError> {
         let mut levels = Vec::new();
-        let sizes = matches!(self, Kind::Value) && are_sizes(text);
-        let elements = if matches!(self, Kind::Name(_)) { names(text) } else { text.split(',').collect() };
+        let sizes = matches!(self, LevelKind::Value) && are_sizes(text);
+        let elements = if matches!(self, LevelKind::Name(_)) { names(text) } else { text.split(',').collect() };
         for element in elements {
             let element = element.trim();
             if element.is_empty() {
@@ -312,11 +312,11 @@ impl Kind {
             }
             // A path such as `../file` holds the range's two dots.
             match element.split_once("..") {
-                _ if matches!(self, Kind::Value) => levels.extend(values(element, sizes)?),
-                Some((low, high)) if !matches!(self, Kind::Name(_) | Kind::Switch { .. }) => {
+                _ if matches!(self, LevelKind::Value) => levels.extend(values(element, sizes)?),
+                Some((low, high)) if !matches!(self, LevelKind::Name(_) | LevelKind::Switch { .. }) => {
                     levels.extend(self.range(element, low, high)?);
                 }
-                Some(_) if matches!(self, Kind::Switch { .. }) => return Err(LevelError::NoRange(element.into())),
+                Some(_) if matches!(self, LevelKind::Switch { .. }) => return Err(LevelError::NoRange(element.into())),
                 _ => levels.push(self.parse(element).map_err(|error| self.dashed(element).unwrap_or(error))?),
             }
         }
@@ -347,10 +347,12 @@ impl Kind {
     /// A level as shown to users: `64 KiB`, `42 ms`, `on`.
     pub fn show(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).to_string(),
-            (Kind::CallRate, Level::Number(n)) => call_rate(*n as f64),
-            (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
-            (Kind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
+            (LevelKind::Size { .. } | LevelKind::SizeOr { .. } | LevelKind::Value, Level::Number(n)) => {
+                Bytes(*n).to_string()
+            }
+            (LevelKind::CallRate, Level::Number(n)) => call_rate(*n as f64),
+            (LevelKind::Duration { .. }, Level::Number(n)) => Nanos(*n).to_string(),
+            (LevelKind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
                 Some(megabits) => format!("{megabits} Mbit/s"),
                 None => format!("{}/s", Bytes(*n)),
             },
@@ -361,13 +363,15 @@ impl Kind {
     /// A level as a flag or a plan takes it: `64K`, `42ms`, `on`.
     pub fn compact(&self, level: &Level) -> String {
         match (self, level) {
-            (Kind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
+            (LevelKind::Rate { .. }, Level::Number(n)) => match megabits(*n) {
                 Some(megabits) => format!("{megabits}Mbit"),
                 None => Bytes(*n).compact(),
             },
-            (Kind::Size { .. } | Kind::SizeOr { .. } | Kind::Value, Level::Number(n)) => Bytes(*n).compact(),
-            (Kind::CallRate, Level::Number(n)) => compact_calls(*n),
-            (Kind::Duration { .. }, Level::Number(n)) => Nanos(*n).compact(),
+            (LevelKind::Size { .. } | LevelKind::SizeOr { .. } | LevelKind::Value, Level::Number(n)) => {
+                Bytes(*n).compact()
+            }
+            (LevelKind::CallRate, Level::Number(n)) => compact_calls(*n),
+            (LevelKind::Duration { .. }, Level::Number(n)) => Nanos(*n).compact(),
             _ => level.to_string(),
         }
     }
@@ -458,10 +462,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SIZE: Kind = Kind::Size { min: 1, max: 16 << 20, auto: true };
-    const RATE: Kind = Kind::Rate { word: "max" };
+    const SIZE: LevelKind = LevelKind::Size { min: 1, max: 16 << 20, auto: true };
+    const RATE: LevelKind = LevelKind::Rate { word: "max" };
 
-    fn check(kind: Kind, text: &str, expected: &str) {
+    fn check(kind: LevelKind, text: &str, expected: &str) {
         let got = match kind.parse_list(text) {
             Ok(levels) => levels.iter().map(|l| kind.compact(l)).collect::<Vec<_>>().join(" "),
             Err(error) => error.to_string(),
@@ -471,13 +475,13 @@ mod tests {
 
     #[test]
     fn commands_keep_their_commas() {
-        let kind = Kind::Name(|name| Ok(format!("<{name}>")));
+        let kind = LevelKind::Name(|name| Ok(format!("<{name}>")));
         check(kind, "a, b", "<a> <b>");
         check(kind, "a,cmd:x -l {listen},y", "<a> <cmd:x -l {listen},y>");
         check(kind, "cmd:x 1,2,cmd:y 3,4", "<cmd:x 1,2> <cmd:y 3,4>");
         check(kind, "cmd:x a,cmd", "<cmd:x a,cmd>");
         check(kind, "a,,cmd:x", "an empty level in `a,,cmd:x`: write levels with commas between them");
-        check(Kind::Value, "cmd:x,y", "cmd:x y");
+        check(LevelKind::Value, "cmd:x,y", "cmd:x y");
     }
 
     #[test]
@@ -510,47 +514,47 @@ mod tests {
         check(SIZE, "32M", "32M is out of range: use 1 to 16M");
         check(SIZE, "4K,,8K", "an empty level in `4K,,8K`: write levels with commas between them");
         check(SIZE, "4K,4096", "4 KiB is twice in the list: write every level once");
-        let count = Kind::Count { min: 1, max: 5000, auto: false };
+        let count = LevelKind::Count { min: 1, max: 5000, auto: false };
         check(count, "1,50,150", "1 50 150");
         check(count, "-2", "`-2` is negative: sizes, counts and durations start at 0");
-        let entries = Kind::PowerOfTwo { max: 32_768 };
+        let entries = LevelKind::PowerOfTwo { max: 32_768 };
         check(entries, "1,64..512", "1 64 128 256 512");
         check(entries, "100", "100 is not a power of two, and the kernel would make it 128: use 64 or 128");
         check(entries, "64..1000", "1000 is not a power of two, and the kernel would make it 1024: use 512 or 1024");
         check(entries, "65536", "65536 is out of range: use 1 to 32768");
         check(entries, "0", "0 is out of range: use 1 to 32768");
         check(entries, "-8", "`-8` is negative: sizes, counts and durations start at 0");
-        check(Kind::Switch { auto: true }, "on,off,auto", "on off auto");
-        check(Kind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
-        check(Kind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");
+        check(LevelKind::Switch { auto: true }, "on,off,auto", "on off auto");
+        check(LevelKind::Switch { auto: false }, "auto", "`auto` is not a switch: use on or off");
+        check(LevelKind::SizeOr { min: 1, max: 4096, name: "same" }, "same,1K", "same 1K");
         check(RATE, "max,100M", "max 100M");
     }
 
     #[test]
     fn values_of_programs_are_sizes_where_one_is() {
-        check(Kind::Value, "4K..16K", "4K 8K 16K");
-        check(Kind::Value, "512..2K,64", "512 1K 2K 64");
-        check(Kind::Value, "1..4", "1 2 4");
-        check(Kind::Value, "lz4,zstd,1.5", "lz4 zstd 1.5");
-        check(Kind::Value, "../a,/b", "../a /b");
-        check(Kind::Value, "4096,4K", "4 KiB is twice in the list: write every level once");
-        check(Kind::Value, "8K..4K", "the range 8K..4K is in the wrong order: write the smaller end first");
-        check(Kind::Value, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
-        let levels = |text: &str| Kind::Value.parse_list(text).unwrap();
+        check(LevelKind::Value, "4K..16K", "4K 8K 16K");
+        check(LevelKind::Value, "512..2K,64", "512 1K 2K 64");
+        check(LevelKind::Value, "1..4", "1 2 4");
+        check(LevelKind::Value, "lz4,zstd,1.5", "lz4 zstd 1.5");
+        check(LevelKind::Value, "../a,/b", "../a /b");
+        check(LevelKind::Value, "4096,4K", "4 KiB is twice in the list: write every level once");
+        check(LevelKind::Value, "8K..4K", "the range 8K..4K is in the wrong order: write the smaller end first");
+        check(LevelKind::Value, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
+        let levels = |text: &str| LevelKind::Value.parse_list(text).unwrap();
         assert_eq!(levels("64"), [Level::Name("64".into())]);
         assert_eq!(levels("64,1K"), [Level::Number(64), Level::Number(1024)]);
     }
 
     #[test]
     fn rates_of_calls_are_decimal() {
-        check(Kind::CallRate, "max,20k,1.5M,300/s", "max 20k 1500k 300");
-        check(Kind::CallRate, "1k..4k", "1k 2k 4k");
-        check(Kind::CallRate, "0", "0 is out of range: use 1 to 1000M");
-        check(Kind::CallRate, "-5", "`-5` is negative: sizes, counts and durations start at 0");
+        check(LevelKind::CallRate, "max,20k,1.5M,300/s", "max 20k 1500k 300");
+        check(LevelKind::CallRate, "1k..4k", "1k 2k 4k");
+        check(LevelKind::CallRate, "0", "0 is out of range: use 1 to 1000M");
+        check(LevelKind::CallRate, "-5", "`-5` is negative: sizes, counts and durations start at 0");
         for nonsense in ["fast", "1e9", "inf", "nan", "20q", "0.5", "k"] {
             let expected =
                 format!("`{nonsense}` is not a rate of calls: write calls per second such as 20k or 20000, or max");
-            check(Kind::CallRate, nonsense, &expected);
+            check(LevelKind::CallRate, nonsense, &expected);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::end::{EndRole, Side};
 use crate::factor::{
     CONNECTIONS, Defaults, FACTORS, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP, both, call, stream,
 };
-use crate::level::{Kind, Level};
+use crate::level::{Level, LevelKind};
 use crate::program::{ComparedCondition, ProgramRole};
 use crate::spec::{Lens, Spec, index_of};
 use crate::workload::Workload;
@@ -99,7 +99,7 @@ pub struct OptionRow {
     /// The factor's name. It and all up to `fits` are as in [`Factor`]; every option is a choice.
     pub factor: &'static str,
     /// How levels are parsed, limited and printed.
-    pub kind: Kind,
+    pub kind: LevelKind,
     /// The default list of levels.
     pub(crate) defaults: Defaults,
     /// A short column heading.
@@ -149,7 +149,7 @@ pub struct OptionRow {
 const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
 const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
 
-const SWITCH: Kind = Kind::Switch { auto: true };
+const SWITCH: LevelKind = LevelKind::Switch { auto: true };
 
 /// Values that most rows have.
 const USUAL: OptionRow = OptionRow {

@@ -11,7 +11,7 @@ const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum WordPart<'a> {
     /// Text of the command line.
     Text(&'a str),
     /// A value that was filled in.
@@ -30,7 +30,7 @@ enum Quotes {
 /// The words of a program, each made of the pieces that `pieces` finds in it.
 pub(crate) fn filled<E>(
     words: &[String],
-    pieces: impl for<'a> Fn(&'a str) -> Result<Vec<Piece<'a>>, E>,
+    pieces: impl for<'a> Fn(&'a str) -> Result<Vec<WordPart<'a>>, E>,
 ) -> Result<Vec<String>, E> {
     let has_script = match words {
         [shell, flag, _, ..] => SHELLS.contains(&shell.rsplit('/').next().unwrap_or(shell)) && flag == "-c",
@@ -44,16 +44,16 @@ pub(crate) fn filled<E>(
 }
 
 /// The pieces as text, one after another.
-pub(crate) fn plain(pieces: &[Piece<'_>]) -> String {
-    let text = |piece: &Piece<'_>| match piece {
-        Piece::Text(text) => (*text).to_owned(),
-        Piece::Value(value) => value.clone(),
+pub(crate) fn plain(pieces: &[WordPart<'_>]) -> String {
+    let text = |piece: &WordPart<'_>| match piece {
+        WordPart::Text(text) => (*text).to_owned(),
+        WordPart::Value(value) => value.clone(),
     };
     pieces.iter().map(text).collect()
 }
 
 /// Finds the places of a text, from left to right. A value is never searched for places.
-pub(crate) fn pieces<'a>(text: &'a str, places: &[(String, String)]) -> Vec<Piece<'a>> {
+pub(crate) fn pieces<'a>(text: &'a str, places: &[(String, String)]) -> Vec<WordPart<'a>> {
     let mut found = Vec::new();
     let mut rest = text;
     let next = |rest: &str| {
@@ -61,24 +61,24 @@ pub(crate) fn pieces<'a>(text: &'a str, places: &[(String, String)]) -> Vec<Piec
         places.iter().filter_map(at).min_by_key(|(at, ..)| *at)
     };
     while let Some((at, length, value)) = next(rest) {
-        found.extend([Piece::Text(&rest[..at]), Piece::Value(value)]);
+        found.extend([WordPart::Text(&rest[..at]), WordPart::Value(value)]);
         rest = &rest[at + length..];
     }
-    found.push(Piece::Text(rest));
+    found.push(WordPart::Text(rest));
     found
 }
 
-fn script(pieces: &[Piece<'_>]) -> String {
+fn script(pieces: &[WordPart<'_>]) -> String {
     let (mut variables, mut script) = (String::new(), String::new());
     let (mut quotes, mut number) = (Quotes::None, 0);
     for piece in pieces {
         let value = match piece {
-            Piece::Text(text) => {
+            WordPart::Text(text) => {
                 quotes = after(quotes, &script, text);
                 script.push_str(text);
                 continue;
             }
-            Piece::Value(value) => value,
+            WordPart::Value(value) => value,
         };
         // Only a zero byte cannot be quoted, and no word of a program can contain one.
         let quoted = shlex::try_quote(value).unwrap_or_default();

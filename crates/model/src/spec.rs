@@ -32,7 +32,7 @@ use crate::workload::Workload;
 pub struct Lens {
     /// The factor's name, which is the field's.
     pub name: &'static str,
-    slot: Slot,
+    slot: SpecSlot,
     get: fn(&Spec) -> Level,
     is_set: fn(&Spec) -> bool,
     set: fn(&mut Spec, &Level) -> bool,
@@ -57,15 +57,15 @@ impl Hash for Stated {
 }
 
 impl Stated {
-    fn has(self, slot: Slot) -> bool {
+    fn has(self, slot: SpecSlot) -> bool {
         self.0 & (1 << slot as u8) != 0
     }
 
-    fn insert(&mut self, slot: Slot) {
+    fn insert(&mut self, slot: SpecSlot) {
         self.0 |= 1 << slot as u8;
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: SpecSlot) {
         self.0 &= !(1 << slot as u8);
     }
 }
@@ -95,12 +95,12 @@ macro_rules! spec {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(non_camel_case_types, reason = "a slot has the name of its field")]
         #[repr(u8)]
-        pub(crate) enum Slot { $($name,)+ }
+        pub(crate) enum SpecSlot { $($name,)+ }
 
         /// The lens of every field, in their order.
         pub(crate) const LENSES: &[Lens] = &[$(Lens {
             name: stringify!($name),
-            slot: Slot::$name,
+            slot: SpecSlot::$name,
             get: |spec| spec.$name.as_ref().map_or(Level::Absent, FactorValue::to_level),
             is_set: |spec| spec.$name.is_some(),
             set: |spec, level| {
@@ -123,9 +123,9 @@ macro_rules! spec {
         }
 
         /// The slot of a field by its name.
-        fn slot_of(name: &str) -> Option<Slot> {
+        fn slot_of(name: &str) -> Option<SpecSlot> {
             match name {
-                $(stringify!($name) => Some(Slot::$name),)+
+                $(stringify!($name) => Some(SpecSlot::$name),)+
                 _ => None,
             }
         }
@@ -346,7 +346,7 @@ impl Spec {
         }
     }
 
-    fn forget(&mut self, slot: Slot) {
+    fn forget(&mut self, slot: SpecSlot) {
         let lens = &LENSES[slot as usize];
         (lens.copy)(&EMPTY, self);
         self.stated.remove(slot);
@@ -488,7 +488,7 @@ impl Lens {
 /// The lens of a field, by the field's name.
 macro_rules! lens {
     ($name:ident) => {
-        crate::spec::LENSES[crate::spec::Slot::$name as usize]
+        crate::spec::LENSES[crate::spec::SpecSlot::$name as usize]
     };
 }
 pub(crate) use lens;

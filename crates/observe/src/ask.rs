@@ -54,7 +54,7 @@ pub enum ProgramKind {
 
 /// The test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
+pub struct DerivedTest {
     /// The program's role.
     pub kind: ProgramKind,
     /// One sentence: the program's behaviour, and the question that the test answers.
@@ -68,9 +68,9 @@ pub struct Asked {
     pub check: Suggested,
 }
 
-impl Asked {
+impl DerivedTest {
     /// The test for the observed behaviour. `name` is the plan's.
-    pub fn of(observed: &Observed, name: &str) -> Asked {
+    pub fn of(observed: &Observed, name: &str) -> DerivedTest {
         let most = observed.ends.iter().filter(|end| !end.start_up).map(EndView::bytes).max().unwrap_or(0);
         // Ignore messages that a program prints, or that a shell reads from its helpers.
         let aside = |end: &EndView| end.leads.transport() == Some("pipe") && end.bytes() < most / ASIDE;
@@ -101,7 +101,7 @@ fn bytes(side: Option<&SideView>) -> u64 {
     side.map_or(0, |side| side.bytes)
 }
 
-fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> Asked {
+fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> DerivedTest {
     let transport = main.leads.transport().unwrap_or_default();
     if transport.starts_with("udp") || transport == "unix-dgram" {
         return datagrams(observed, main, transport);
@@ -202,7 +202,7 @@ fn stream(transport: &str, role: &str, flows: u64, sizes: &str, work: &str) -> S
     )
 }
 
-fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+fn reader(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let mut assumed = Vec::new();
     let Some(side) = &end.reads else { return other(observed, end) };
     let own = buffer(side);
@@ -220,7 +220,7 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     };
     let work = work(observed.user_ns_per_byte, &mut assumed);
     let sizes = format!("write-size = \"{writes}\"\nread-size = \"{}\"\n", list(own));
-    Asked {
+    DerivedTest {
         kind: ProgramKind::Reader,
         summary: format!(
             "it reads {} at a time from a peer that writes ({writes}): which read size is best?",
@@ -232,12 +232,12 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     }
 }
 
-fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+fn writer(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let Some(side) = &end.writes else { return other(observed, end) };
     let own = buffer(side);
     let assumed = vec![format!("the peer's read size is not visible: the plan uses 64K{}", peers_hint(end))];
     let sizes = format!("read-size = \"64K\"\nwrite-size = \"{}\"\n", list(own));
-    Asked {
+    DerivedTest {
         kind: ProgramKind::Writer,
         summary: format!("it writes {} at a time to a peer that reads: which write size is best?", compact(own)),
         assumed,
@@ -246,12 +246,12 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     }
 }
 
-fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+fn both(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
     let mut assumed = vec![format!("the peer is assumed to use the same sizes{}", peers_hint(end))];
     let (in_size, out_size) = (buffer(reads), buffer(writes));
     let work = work(observed.user_ns_per_byte, &mut assumed);
-    Asked {
+    DerivedTest {
         kind: ProgramKind::Both,
         summary: format!(
             "it reads {} and writes {} at a time, independently of each other: which sizes are best, each way?",
@@ -273,7 +273,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     }
 }
 
-fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
     let serves = matches!(end.leads, Leads::Accepted { .. });
     // A message may arrive in pieces: divide bytes by the number of responses.
@@ -290,7 +290,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     let work = if serves { work } else { "sum".into() };
     // One pipe goes one way.
     let transport = if transport == "pipe" { "unix" } else { transport };
-    Asked {
+    DerivedTest {
         kind: if serves { ProgramKind::Server } else { ProgramKind::Client },
         summary: format!(
             "it {} requests of {} B with {} B over {}: which engine serves them best?",
@@ -314,11 +314,11 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     }
 }
 
-fn relay(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let side = end.reads.as_ref().filter(|side| side.bytes > bytes(end.writes.as_ref())).or(end.writes.as_ref());
     let Some(side) = side else { return other(observed, end) };
     let own = buffer(side);
-    Asked {
+    DerivedTest {
         kind: ProgramKind::Relay,
         summary: format!(
             "it relays {} at a time: which buffer size is best, and would another relay method be better?",
@@ -338,7 +338,7 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     }
 }
 
-fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
+fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let (kind, side) = match (&end.reads, &end.writes) {
         (Some(read), Some(written))
             if read.messages_per_call * read.calls as f64 >= written.messages_per_call * written.calls as f64 =>
@@ -351,7 +351,7 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     };
     // The largest payload over IPv4; a Unix datagram can have it as well.
     let size = side.moved.most_often.clamp(1, 65_507);
-    Asked {
+    DerivedTest {
         kind,
         summary: format!(
             "it {} datagrams of {size} B, {:.1} per call: does batching help?",
@@ -368,13 +368,13 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> Asked {
     }
 }
 
-fn over_files(observed: &Observed) -> Asked {
+fn over_files(observed: &Observed) -> DerivedTest {
     // Files that a program reads at its start are not tested.
     let is_own = |end: &&EndView| !end.start_up;
     let reads = |end: &&EndView| bytes(end.reads.as_ref()) >= bytes(end.writes.as_ref());
     let own = || observed.ends.iter().filter(is_own);
     let Some(end) = own().find(reads).or(own().next()) else {
-        return Asked {
+        return DerivedTest {
             kind: ProgramKind::Other,
             summary: "it moved no bytes in the samples, except files that it reads at its start".into(),
             assumed: Vec::new(),
@@ -390,7 +390,7 @@ fn over_files(observed: &Observed) -> Asked {
     let own = buffer(side);
     let mut assumed = Vec::new();
     let work = work(observed.user_ns_per_byte, &mut assumed);
-    Asked {
+    DerivedTest {
         kind: ProgramKind::FileReader,
         summary: format!("it reads {path}, {} at a time: which read size is best?", compact(own)),
         assumed,
@@ -403,9 +403,9 @@ fn over_files(observed: &Observed) -> Asked {
     }
 }
 
-fn other(observed: &Observed, end: &EndView) -> Asked {
+fn other(observed: &Observed, end: &EndView) -> DerivedTest {
     let own = [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.bytes).map_or(65_536, buffer);
-    Asked {
+    DerivedTest {
         kind: ProgramKind::Other,
         summary: format!(
             "most of its bytes go over {}, for which there is no test: use bytegauge check on the program",
@@ -437,7 +437,7 @@ mod tests {
 
     use super::*;
     use crate::end::PeerProcess;
-    use crate::seen::LookCost;
+    use crate::seen::TracingCost;
     use crate::tally::OneWay;
 
     fn side(name: &'static str, asked: u64, moved: u64, calls: u64) -> Option<SideView> {
@@ -484,14 +484,14 @@ mod tests {
             throttled: None,
             ended: true,
             interrupted: false,
-            cost: LookCost::default(),
+            cost: TracingCost::default(),
         }
     }
 
     /// Checks that `run` accepts the plan, and that it contains these lines.
     #[track_caller]
-    fn check_plan(ends: Vec<EndView>, kind: ProgramKind, lines: &[&str]) -> Asked {
-        let asked = Asked::of(&observed(ends, &["thing", "--buffer", "64K"]), "observed-thing");
+    fn check_plan(ends: Vec<EndView>, kind: ProgramKind, lines: &[&str]) -> DerivedTest {
+        let asked = DerivedTest::of(&observed(ends, &["thing", "--buffer", "64K"]), "observed-thing");
         assert_eq!(asked.kind, kind, "{asked:?}");
         let plan = asked.plan.as_deref().expect("a plan");
         for line in lines {
@@ -572,12 +572,12 @@ mod tests {
     #[test]
     fn behaviour_without_a_test_is_only_checked() {
         let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
-        let asked = Asked::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
+        let asked = DerivedTest::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
         assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
         assert_eq!(asked.check.command, "bytegauge check --values 4K..1M --default 4K -- cp --size={value} 'a b'");
-        assert_eq!(Asked::of(&observed(Vec::new(), &["x"]), "x").plan, None);
+        assert_eq!(DerivedTest::of(&observed(Vec::new(), &["x"]), "x").plan, None);
         let library = end(Leads::File { path: "/lib/libc.so.6".into() }, side("read", 832, 832, 1), None, 0);
-        assert_eq!(Asked::of(&observed(vec![library], &["x"]), "x").plan, None);
+        assert_eq!(DerivedTest::of(&observed(vec![library], &["x"]), "x").plan, None);
     }
 
     #[test]
@@ -615,16 +615,16 @@ mod tests {
             ended: false,
             ..observed(vec![end(zero.clone(), side("read", 512, 512, 9), None, 0)], command)
         };
-        let asked = Asked::of(&runs(&["cat", "/dev/zero"]), "x");
+        let asked = DerivedTest::of(&runs(&["cat", "/dev/zero"]), "x");
         assert!(asked.check.lacks.is_some_and(|lacks| lacks.contains("end by itself")), "{asked:?}");
-        let asked = Asked::of(&runs(&["dd", "if=/dev/zero", "bs=512"]), "x");
+        let asked = DerivedTest::of(&runs(&["dd", "if=/dev/zero", "bs=512"]), "x");
         assert!(asked.check.lacks.is_none() && asked.check.command.contains("count=1073741824"), "{asked:?}");
         let mut reader = end(tcp(), side("read", 65_536, 1448, 90), None, 0);
         reader.peers.insert(PeerProcess { ended: true, pid: 17_239, name: "client.py".into() });
-        let asked = Asked::of(&observed(vec![reader.clone()], &["x"]), "x");
+        let asked = DerivedTest::of(&observed(vec![reader.clone()], &["x"]), "x");
         assert!(asked.assumed[0].contains("client.py, process 17239, has ended"), "{asked:?}");
         reader.peers.insert(PeerProcess { ended: false, pid: 99_999, name: "next".into() });
-        let asked = Asked::of(&observed(vec![reader], &["x"]), "x");
+        let asked = DerivedTest::of(&observed(vec![reader], &["x"]), "x");
         assert!(asked.assumed[0].contains("to observe next: bytegauge observe --pid 99999"), "{asked:?}");
     }
 }

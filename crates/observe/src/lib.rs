@@ -25,10 +25,10 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::CgroupCpu;
 
-pub use ask::{Asked, ProgramKind};
+pub use ask::{DerivedTest, ProgramKind};
 pub use end::{Leads, PeerProcess};
 pub use refusal::ObserveError;
-pub use seen::{EndView, LookCost, Observed};
+pub use seen::{EndView, Observed, TracingCost};
 pub use started::Started;
 pub use suggest::Suggested;
 pub use tally::{SideView, SizeSummary};
@@ -70,7 +70,7 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
     let began = Instant::now();
     let limit = CgroupCpu::of(pid);
     let mut counted = ProgramCounts::default();
-    let mut cost = LookCost::default();
+    let mut cost = TracingCost::default();
     let mut pace = ProgramPace::of(pid);
     // A program's start shows nothing about its pace.
     let (mut first, mut traced, mut alone) =
@@ -147,7 +147,7 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
     })
 }
 
-fn add(cost: &mut LookCost, sampled: &Sampled) {
+fn add(cost: &mut TracingCost, sampled: &Sampled) {
     let length_ns = sampled.length.as_nanos() as u64;
     cost.samples += 1;
     cost.traced_ns += length_ns;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::interrupt::{self, ThreadHandle};
-use bytegauge_sys::trace::{Called, Did, LETTING_GO, Seen, TraceCost, Tracer};
+use bytegauge_sys::trace::{Called, Did, LETTING_GO, TraceCost, TraceEvent, Tracer};
 use bytegauge_sys::{children, descendants};
 
 use crate::counted::ProgramCounts;
@@ -130,16 +130,16 @@ fn follow(
             _ => {}
         }
         tracer.next(&mut |seen| match seen {
-            Seen::Called(called) => {
+            TraceEvent::Called(called) => {
                 calls += 1;
                 count(counted, called);
             }
-            Seen::Ended(who, status) => {
+            TraceEvent::Ended(who, status) => {
                 ended |= *who == pid;
                 counted.gone(*who, status.is_some());
             }
-            Seen::Executed(who) => counted.executed(*who),
-            Seen::OtherArchitecture(who) => other_arch = Some(*who),
+            TraceEvent::Executed(who) => counted.executed(*who),
+            TraceEvent::OtherArchitecture(who) => other_arch = Some(*who),
         })?;
     }
     Ok((calls, ended, other_arch))

@@ -41,7 +41,7 @@ pub struct EndView {
 
 /// The effect of the observation on the program.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct LookCost {
+pub struct TracingCost {
     /// Samples.
     pub samples: u64,
     /// Time in samples, nanoseconds.
@@ -107,7 +107,7 @@ pub struct Observed {
     /// The user pressed Ctrl-C.
     pub interrupted: bool,
     /// The cost of the observation.
-    pub cost: LookCost,
+    pub cost: TracingCost,
 }
 
 impl EndView {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::descendants;
-use bytegauge_traffic::keeper::Kept;
+use bytegauge_traffic::keeper::KeptProgram;
 
 /// Stops itself before it executes the program, so that the program is observed from its first call on.
 const STOP_FIRST: [&str; 4] = ["/bin/sh", "-c", "kill -STOP $$; exec \"$@\"", "sh"];
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The program. Dropping it ends the program and every process that it started.
 #[derive(Debug)]
-pub struct Started(Kept);
+pub struct Started(KeptProgram);
 
 impl Started {
     /// Starts a program in a session of its own, without input, and stops it. It prints to standard error, since the report
@@ -32,7 +32,8 @@ impl Started {
     pub fn start(program: &Path, words: &[String]) -> io::Result<Started> {
         let words: Vec<OsString> =
             STOP_FIRST.into_iter().map(OsString::from).chain(words.iter().map(OsString::from)).collect();
-        let started = Started(Kept::start(program, &words, [Stdio::null(), io::stderr().into(), Stdio::inherit()])?);
+        let started =
+            Started(KeptProgram::start(program, &words, [Stdio::null(), io::stderr().into(), Stdio::inherit()])?);
         let until = Instant::now() + PATIENCE;
         while descendants::is_stopped(started.pid()) == Some(false) {
             if Instant::now() > until {

@@ -8,7 +8,7 @@ use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Group, GroupId, Level, Nanos, Spec, factor};
 
-use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERTIME, Schedule};
+use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERTIME, StageTimes};
 use crate::index::{GroupFacts, Index};
 use crate::missing::connections;
 use crate::plan::{Family, Plan};
@@ -25,14 +25,14 @@ impl Plan {
     }
 
     /// The time of each stage, with the warm-ups that the design assumes.
-    pub fn schedule(&self) -> Schedule {
+    pub fn schedule(&self) -> StageTimes {
         self.schedule_of(&Index::of(self))
     }
 
     /// The same by an index of this plan's groups, which stays valid while lengths, counts and families change.
-    fn schedule_of(&self, index: &Index) -> Schedule {
+    fn schedule_of(&self, index: &Index) -> StageTimes {
         let design = &self.design;
-        let mut schedule = Schedule::default();
+        let mut schedule = StageTimes::default();
         let stretch = self.stretch();
         let mut shortest_audit_ns: Option<u64> = None;
         for family in &self.families {
@@ -92,7 +92,7 @@ impl Plan {
         let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
         let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
         let rounds = (schedule.confirm_round_ns as f64, schedule.aside_round_ns as f64);
-        let confirm = |schedule: &mut Schedule, left_ns: f64| {
+        let confirm = |schedule: &mut StageTimes, left_ns: f64| {
             schedule.blocks = self.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, rounds.0, rounds.1));
             schedule.aside_blocks = design.aside_blocks(schedule.blocks);
         };
@@ -265,7 +265,7 @@ mod tests {
     use crate::resolve::resolve;
     use crate::spec::PlanSpec;
 
-    fn schedule(text: &str) -> Schedule {
+    fn schedule(text: &str) -> StageTimes {
         let unix = if text.contains("transport") { "" } else { "transport = \"unix\"\nwrite-size = \"64K\"\n" };
         let text = format!("{unix}read-size = \"4K,64K\"\n{text}");
         resolve(&parse("t", &text).unwrap(), &Catalog::default(), 1).unwrap().schedule()

@@ -91,7 +91,7 @@ pub const BUDGET_NS: u64 = 60_000_000_000;
 pub const SEARCH_BUDGET_NS: u64 = 180_000_000_000;
 
 /// Number of planned analyses of a session: after its blocks, and after twice and four times their number. The module
-/// `bytegauge_stats::looks` gives the statistical cost and gain.
+/// `bytegauge_stats::interim` gives the statistical cost and gain.
 pub const LOOKS: u64 = 3;
 
 /// More analyses would leave too little error level for each.
@@ -295,7 +295,7 @@ pub(crate) const OVERRUN_UNSTATED: f64 = 2.0;
 
 /// The time of each stage, for the dry run and the progress bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Schedule {
+pub struct StageTimes {
     /// Time of the calibration trials, nanoseconds.
     pub calibrate_ns: u64,
     /// Time of the screening, nanoseconds.
@@ -329,7 +329,7 @@ impl Design {
     }
 }
 
-impl Schedule {
+impl StageTimes {
     /// Time of the confirmation until the first analysis, nanoseconds.
     pub fn confirm_ns(&self) -> u64 {
         self.confirm_round_ns.saturating_mul(self.blocks) + self.aside_round_ns.saturating_mul(self.aside_blocks)

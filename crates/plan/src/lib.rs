@@ -33,7 +33,9 @@ mod task;
 pub mod versus;
 
 pub use catalog::Catalog;
-pub use design::{AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, Schedule};
+pub use design::{
+    AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
+};
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
 pub use spec::{Part, PlanError, PlanSpec, ProfileSpec};

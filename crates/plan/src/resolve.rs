@@ -95,7 +95,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
     refuse_too_many(spec)?;
-    let mut asked = Asked::new();
+    let mut asked = OptionsByCondition::new();
     for part in spec.parts.iter().flat_map(Part::by_program) {
         relay::refuse_without_one(spec.workload, &part)?;
         add_part(&mut plan, spec, &part, &mut asked)?;
@@ -170,10 +170,10 @@ const ASKED_BEFORE: &str = "a [[part]] repeats a test of an earlier part with ot
                             write all options of a test into one [[part]]";
 
 /// Options by the conditions under which they are compared. Conditions of one part share them.
-type Asked = HashMap<Spec, Rc<[Spec]>>;
+type OptionsByCondition = HashMap<Spec, Rc<[Spec]>>;
 
 /// Crosses one part's levels and adds its groups, families and cells, except groups that an earlier part added.
-fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut Asked) -> Result<(), PlanError> {
+fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsByCondition) -> Result<(), PlanError> {
     let mut families: HashMap<Spec, Family> = HashMap::new();
     let mut family_order = Vec::new();
     let mut own: HashMap<Spec, GroupId> = HashMap::new();

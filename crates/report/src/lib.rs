@@ -21,4 +21,4 @@ pub use names::TestNames;
 pub use view::across::AcrossView;
 pub use view::document::BetweenView;
 pub use view::history::HistoryView;
-pub use view::{Progress, Settings, Subject, View, paused_ns};
+pub use view::{AuditedGroup, Progress, Settings, View, paused_ns};

@@ -19,15 +19,19 @@ use crate::view::View;
 const SESSIONS_MAX: usize = 50;
 
 /// A kind of real work, its transports, and the command that measures it.
-struct Work {
+struct RealWork {
     name: &'static str,
     transports: &'static [&'static str],
     command: &'static str,
 }
 
-const WORK: &[Work] = &[
-    Work { name: "echo over stream sockets", transports: &["tcp", "tcp6", "unix"], command: "bytegauge run tcp-echo" },
-    Work {
+const WORK: &[RealWork] = &[
+    RealWork {
+        name: "echo over stream sockets",
+        transports: &["tcp", "tcp6", "unix"],
+        command: "bytegauge run tcp-echo",
+    },
+    RealWork {
         name: "echo of datagrams",
         transports: &["udp", "udp6", "unix-dgram"],
         command: "bytegauge call --transport udp --server-engine uring",
@@ -69,15 +73,15 @@ fn ceiling(view: &View) -> Option<f64> {
 }
 
 /// The fastest cell of a session that did real work.
-struct Found {
+struct FastestCell {
     session: SessionId,
     engine: String,
     conditions: String,
     calls_per_second: f64,
 }
 
-impl Found {
-    fn text(&self, work: &Work, ceiling: Option<f64>) -> String {
+impl FastestCell {
+    fn text(&self, work: &RealWork, ceiling: Option<f64>) -> String {
         let rate = call_rate(self.calls_per_second);
         let share = ceiling.map(|nops| {
             format!(
@@ -97,7 +101,7 @@ impl Found {
     }
 }
 
-fn latest(store: &Store, record: &SessionRecord, work: &Work) -> Result<Option<Found>, StoreError> {
+fn latest(store: &Store, record: &SessionRecord, work: &RealWork) -> Result<Option<FastestCell>, StoreError> {
     let mut ids: Vec<SessionId> = store.sessions()?.into_iter().map(|summary| summary.id).collect();
     ids.sort_unstable_by_key(|id| std::cmp::Reverse(id.0));
     for id in ids.into_iter().take(SESSIONS_MAX) {
@@ -120,7 +124,7 @@ pub fn is_same_machine(one: &SessionRecord, other: &SessionRecord) -> bool {
     })
 }
 
-fn fastest(store: &Store, session: SessionId, work: &Work) -> Result<Option<Found>, StoreError> {
+fn fastest(store: &Store, session: SessionId, work: &RealWork) -> Result<Option<FastestCell>, StoreError> {
     let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for trial in store.trials(session)? {
         if let (Stage::Confirm, Outcome::Measured, Some(rate)) = (trial.stage, &trial.outcome, trial.rate()) {
@@ -134,7 +138,7 @@ fn fastest(store: &Store, session: SessionId, work: &Work) -> Result<Option<Foun
         let compared = carried && row.cell.kind == CellKind::Candidate;
         let calls_per_second = median(rates.get(&row.cell.id.0).filter(|_| compared)?)?;
         let conditions = phrase::group_label(&levels.of_role(bytegauge_model::Role::Condition));
-        Some(Found { session, engine: engine.to_string(), conditions, calls_per_second })
+        Some(FastestCell { session, engine: engine.to_string(), conditions, calls_per_second })
     });
     Ok(found.max_by(|a, b| a.calls_per_second.total_cmp(&b.calls_per_second)))
 }

@@ -7,7 +7,7 @@
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
 //! result of one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`] (the cheapest option that is good
-//! enough everywhere; calls [`budget`]). [`looks`] schedules interim analyses, and [`audit`] checks results with long
+//! enough everywhere; calls [`budget`]). [`interim`] schedules interim analyses, and [`audit`] checks results with long
 //! trials.
 //!
 //! Other modules: [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by screening), [`stolen`] (whether CPU
@@ -29,10 +29,10 @@ pub mod finalists;
 pub mod grade;
 pub mod group;
 pub mod histogram;
+pub mod interim;
 pub mod interval;
 pub mod knee;
 pub mod lifetimes;
-pub mod looks;
 pub mod modes;
 pub mod outlier;
 pub mod pairs;

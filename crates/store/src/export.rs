@@ -15,7 +15,7 @@ use crate::Store;
 use crate::cell::{CellRow, kind_name};
 use crate::counters;
 use crate::error::StoreError;
-use crate::line::{self, Line};
+use crate::line::{self, ExchangeLine};
 use crate::redact;
 use crate::trial;
 
@@ -122,7 +122,7 @@ impl Store {
     /// # Errors
     /// When there is no such session, the store cannot be read, or `out` not written.
     pub fn export_jsonl(&self, id: SessionId, redact: bool, mut out: impl Write) -> Result<(), StoreError> {
-        let mut write = |line: &Line| -> Result<(), StoreError> {
+        let mut write = |line: &ExchangeLine| -> Result<(), StoreError> {
             let text = serde_json::to_string(line)?;
             Ok(writeln!(out, "{}", escape::json(&text))?)
         };
@@ -130,18 +130,18 @@ impl Store {
         if redact {
             redact::session(&mut session);
         }
-        write(&Line::Session { schema_version: line::VERSION, session })?;
+        write(&ExchangeLine::Session { schema_version: line::VERSION, session })?;
         for row in self.groups(id)? {
-            write(&Line::Group { group: row.group, facts: row.facts })?;
+            write(&ExchangeLine::Group { group: row.group, facts: row.facts })?;
         }
         for mut row in self.cells(id)? {
             if redact {
                 row.outcome.iter_mut().for_each(redact::outcome);
             }
-            write(&Line::Cell { cell: row.cell, outcome: row.outcome })?;
+            write(&ExchangeLine::Cell { cell: row.cell, outcome: row.outcome })?;
         }
         for block in self.blocks(id)? {
-            write(&Line::Block { block })?;
+            write(&ExchangeLine::Block { block })?;
         }
         self.read(|connection| {
             trial::visit(connection, id, |row, mut trial| {
@@ -149,7 +149,7 @@ impl Store {
                 if redact {
                     redact::outcome(&mut trial.outcome);
                 }
-                write(&Line::Trial { trial: Box::new(trial) })
+                write(&ExchangeLine::Trial { trial: Box::new(trial) })
             })
         })?;
         Ok(out.flush()?)

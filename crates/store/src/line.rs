@@ -13,7 +13,7 @@ pub(crate) const VERSION: u64 = 3;
 /// One line.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub(crate) enum Line {
+pub(crate) enum ExchangeLine {
     /// The first line.
     Session {
         /// The version of the lines.

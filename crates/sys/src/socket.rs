@@ -28,7 +28,7 @@ pub enum Until {
 
 /// The result of a wait for one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SocketReadiness {
     /// A receive would not block; it may return an error.
     pub readable: bool,
     /// A send would not block; it may return an error.
@@ -173,7 +173,7 @@ fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()
 /// # Errors
 ///
 /// `EINTR` if a signal arrived.
-pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Option<Found>> {
+pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Option<SocketReadiness>> {
     let events = match until {
         Until::Readable => libc::POLLIN,
         Until::Writable => libc::POLLOUT,
@@ -190,7 +190,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
     let count = outcome::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
     // An error or a hang-up makes every call return at once.
     let gone = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
-    Ok((count > 0).then_some(Found {
+    Ok((count > 0).then_some(SocketReadiness {
         readable: gone || poll.revents & (libc::POLLIN | libc::POLLRDHUP) != 0,
         writable: gone || poll.revents & libc::POLLOUT != 0,
     }))
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(wait(right.as_fd(), Until::Readable, 2_000_000).unwrap(), None);
         assert!(clock::monotonic_ns() - began_ns >= 2_000_000);
         let found = wait(right.as_fd(), Until::Either, 0).unwrap().unwrap();
-        assert_eq!(found, Found { readable: false, writable: true });
+        assert_eq!(found, SocketReadiness { readable: false, writable: true });
         assert_eq!(send_now(left.as_fd(), b"x").unwrap(), 1);
         assert!(wait(right.as_fd(), Until::Readable, u64::MAX / 2).unwrap().unwrap().readable);
     }

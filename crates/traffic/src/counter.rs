@@ -12,15 +12,15 @@ use std::{sync::OnceLock, thread::ThreadId};
 /// `N` numbers of one writer. 128 bytes: the prefetcher of x86-64 fetches cache lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Line<const N: usize> {
+struct CounterLine<const N: usize> {
     numbers: [AtomicU64; N],
     #[cfg(debug_assertions)]
     writer: OnceLock<ThreadId>,
 }
 
-impl<const N: usize> Line<N> {
-    fn new() -> Line<N> {
-        Line {
+impl<const N: usize> CounterLine<N> {
+    fn new() -> CounterLine<N> {
+        CounterLine {
             numbers: [const { AtomicU64::new(0) }; N],
             #[cfg(debug_assertions)]
             writer: OnceLock::new(),
@@ -38,7 +38,7 @@ pub struct Total<const N: usize>(Mutex<Lines<N>>);
 
 #[derive(Debug)]
 struct Lines<const N: usize> {
-    live: Vec<Arc<Line<N>>>,
+    live: Vec<Arc<CounterLine<N>>>,
     /// The sum of the counters that were dropped.
     ended: [u64; N],
 }
@@ -52,7 +52,7 @@ impl<const N: usize> Default for Total<N> {
 impl<const N: usize> Total<N> {
     /// Another counter, which starts at 0.
     pub fn counter(self: &Arc<Self>) -> ThreadCounter<N> {
-        let line = Arc::new(Line::new());
+        let line = Arc::new(CounterLine::new());
         self.lines().live.push(Arc::clone(&line));
         ThreadCounter { line, total: Arc::clone(self) }
     }
@@ -72,7 +72,7 @@ impl<const N: usize> Total<N> {
 /// One thread's part of a [`Total`]. A build with debug assertions panics if a second thread adds to it.
 #[derive(Debug)]
 pub struct ThreadCounter<const N: usize> {
-    line: Arc<Line<N>>,
+    line: Arc<CounterLine<N>>,
     total: Arc<Total<N>>,
 }
 

@@ -34,7 +34,7 @@ pub enum Want {
 
 /// Why a flow's connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ConnectionEnd {
     /// The peer sent all its data and closed.
     Eof,
     /// The peer takes no more data.
@@ -145,10 +145,10 @@ pub trait Flow {
     fn connected(&mut self, _now_ns: u64) {}
 
     /// The connection ended although the flow did not end it. The engine calls [`want`](Flow::want) again and
-    /// closes the connection, with one exception: a peer that only shut down its writing side ([`End::Eof`])
+    /// closes the connection, with one exception: a peer that only shut down its writing side ([`ConnectionEnd::Eof`])
     /// can still receive, so the connection stays as long as the flow still sends, or pauses while its
     /// partner may still bring it data to send; a flow with a partner that is done takes its connection
     /// along. Receiving from it again ends it a second
     /// time.
-    fn ended(&mut self, _end: End, _now_ns: u64) {}
+    fn ended(&mut self, _end: ConnectionEnd, _now_ns: u64) {}
 }

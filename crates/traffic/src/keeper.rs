@@ -39,19 +39,19 @@ const ENDED: &str = "ended";
 
 /// A program with its keeper. Dropping it ends both, and everything that the program started.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptProgram {
     /// The program's process number; it leads its own session.
     pub pid: u32,
     keeper: Child,
     control: BufReader<UnixStream>,
 }
 
-impl Kept {
+impl KeptProgram {
     /// Starts `words` with the given standard input, output and error. `program` is this program's own file.
     ///
     /// # Errors
     /// The error of starting the program or its keeper.
-    pub fn start(program: &Path, words: &[OsString], stdio: [Stdio; 3]) -> io::Result<Kept> {
+    pub fn start(program: &Path, words: &[OsString], stdio: [Stdio; 3]) -> io::Result<KeptProgram> {
         let (control, theirs) = UnixStream::pair()?;
         control.set_read_timeout(Some(START))?;
         let mut command = Command::new(program);
@@ -65,7 +65,7 @@ impl Kept {
         let keeper = command.spawn()?;
         // This closes our copy of the other side: the death of either side ends the control line.
         drop(command);
-        let mut kept = Kept { pid: 0, keeper, control: BufReader::new(control) };
+        let mut kept = KeptProgram { pid: 0, keeper, control: BufReader::new(control) };
         kept.pid = kept.read_word()?.parse::<i64>().map_err(io::Error::other).and_then(|number| match number {
             pid @ 1.. => Ok(pid as u32),
             // An error number, negated.
@@ -130,7 +130,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptProgram {
     fn drop(&mut self) {
         let _ = self.end();
     }

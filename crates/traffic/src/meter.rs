@@ -58,7 +58,7 @@ pub struct Schedule {
 
 /// Counts up to one moment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct MeterCounts {
     at_ns: u64,
     bytes: u64,
     calls: u64,
@@ -68,15 +68,15 @@ struct Counts {
     watched: u64,
 }
 
-impl Counts {
+impl MeterCounts {
     /// The counts at `at_ns`, between this moment and a later one, if the calls between them were made one
     /// after another at equal distances: whole calls only, so that calls and bytes agree.
-    fn towards(&self, later: &Counts, at_ns: u64) -> Counts {
+    fn towards(&self, later: &MeterCounts, at_ns: u64) -> MeterCounts {
         let share = at_ns.saturating_sub(self.at_ns) as f64 / later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
         let calls = later.calls.saturating_sub(self.calls);
         let share = if calls == 0 { share } else { (calls as f64 * share).round() / calls as f64 }.min(1.0);
         let part = |from: u64, to: u64| from + (to.saturating_sub(from) as f64 * share).round() as u64;
-        Counts {
+        MeterCounts {
             at_ns: at_ns.clamp(self.at_ns, later.at_ns),
             bytes: part(self.bytes, later.bytes),
             calls: part(self.calls, later.calls),
@@ -92,9 +92,9 @@ impl Counts {
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     /// Counts before the edge.
-    edge: Counts,
+    edge: MeterCounts,
     /// When and after how many calls the rest was read.
-    read: Counts,
+    read: MeterCounts,
     usage: ThreadUsage,
     queued_ns: Option<u64>,
 }
@@ -195,7 +195,7 @@ struct MeterShared {
     /// Before the first lap.
     begin: Mark,
     /// The counts at the beginning of the present lap.
-    lap: Counts,
+    lap: MeterCounts,
 }
 
 impl Meter {
@@ -550,9 +550,9 @@ impl Meter {
         }
     }
 
-    fn counts(&self, at_ns: u64) -> Counts {
+    fn counts(&self, at_ns: u64) -> MeterCounts {
         let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
-        Counts {
+        MeterCounts {
             at_ns,
             bytes: self.bytes + others.bytes,
             calls: self.calls + others.calls,
@@ -569,7 +569,7 @@ impl Meter {
         let waiting = |fd: &OwnedFd| queued_out(fd.as_fd()).map_or(0, |bytes| bytes as u64);
         let waiting: u64 = self.unacknowledged.iter().map(waiting).sum();
         Mark {
-            edge: Counts { bytes: read.bytes.saturating_sub(waiting), ..read },
+            edge: MeterCounts { bytes: read.bytes.saturating_sub(waiting), ..read },
             read,
             usage: if self.of_process { process_usage() } else { thread_usage() },
             queued_ns: self.run_delay.as_ref().and_then(RunDelay::ns),
@@ -583,7 +583,7 @@ impl Meter {
         // Unacknowledged bytes may exceed those of a lap, so they are subtracted last.
         let waiting = mark.read.bytes - mark.edge.bytes;
         let edge = shared.lap.towards(&mark.read, edge_ns);
-        Mark { edge: Counts { bytes: edge.bytes.saturating_sub(waiting), ..edge }, ..mark }
+        Mark { edge: MeterCounts { bytes: edge.bytes.saturating_sub(waiting), ..edge }, ..mark }
     }
 
     /// Aims the next lap at its length: at most doubling, so that one fast lap of cached data cannot make the
@@ -694,7 +694,7 @@ mod tests {
 
     #[test]
     fn a_lap_across_an_edge_counts_by_share() {
-        let counts = |at_ns, calls, bytes| Counts { at_ns, calls, bytes, ..Counts::default() };
+        let counts = |at_ns, calls, bytes| MeterCounts { at_ns, calls, bytes, ..MeterCounts::default() };
         let (began, ended) = (counts(1000, 10, 500), counts(2000, 14, 900));
         for (at_ns, calls, bytes) in
             [(1000, 10, 500), (1120, 10, 500), (1130, 11, 600), (1500, 12, 700), (2000, 14, 900), (9000, 14, 900)]

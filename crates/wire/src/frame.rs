@@ -77,7 +77,7 @@ impl Sealer {
 
 /// Opens frames, and joins their parts to messages.
 #[derive(Debug)]
-pub(crate) struct Opener {
+pub(crate) struct FrameOpener {
     pub(crate) noise: Arc<StatelessTransportState>,
     number: u64,
     /// The parts of the message that is not complete yet.
@@ -99,9 +99,9 @@ pub(crate) fn announced(header: [u8; HEADER], max: usize) -> Result<usize, LineE
     Ok(len)
 }
 
-impl Opener {
-    pub(crate) fn new(noise: Arc<StatelessTransportState>) -> Opener {
-        Opener { noise, number: 0, message: Vec::new() }
+impl FrameOpener {
+    pub(crate) fn new(noise: Arc<StatelessTransportState>) -> FrameOpener {
+        FrameOpener { noise, number: 0, message: Vec::new() }
     }
 
     /// Opens the next frame. Returns the message if the frame is its last one.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::cheap;
-use crate::frame::{HEADER, Opener, Sealer, announced};
+use crate::frame::{FrameOpener, HEADER, Sealer, announced};
 use crate::key::Key;
 use crate::opening::{FIRST_WORDS, HANDSHAKE, OpeningStep, Responder, directions, handshake, opening as opening_of};
 
@@ -25,7 +25,7 @@ pub fn cheap_opening(input: &[u8]) {
 /// # Panics
 /// As [`frames`].
 pub fn cheap_frames(input: &[u8]) {
-    static LINE: OnceLock<(Sealer, Opener)> = OnceLock::new();
+    static LINE: OnceLock<(Sealer, FrameOpener)> = OnceLock::new();
     cheap::with(|| frames_over(LINE.get_or_init(line), input));
 }
 
@@ -92,11 +92,11 @@ fn fed(responder: &mut Responder, mut bytes: &[u8], chunk: usize) -> (bool, Opti
 /// # Panics
 /// If a message is longer than is accepted, or a changed frame opens.
 pub fn frames(input: &[u8]) {
-    static LINE: OnceLock<(Sealer, Opener)> = OnceLock::new();
+    static LINE: OnceLock<(Sealer, FrameOpener)> = OnceLock::new();
     frames_over(LINE.get_or_init(line), input);
 }
 
-fn frames_over((sealer, opener): &(Sealer, Opener), input: &[u8]) {
+fn frames_over((sealer, opener): &(Sealer, FrameOpener), input: &[u8]) {
     let (mut sealer, mut opener, mut rest) = (sealer.renewed(), opener.renewed(), input);
     while let [how, len, bytes @ ..] = rest {
         let (bytes, left) = bytes.split_at(bytes.len().min(usize::from(*len)));
@@ -119,7 +119,7 @@ fn frames_over((sealer, opener): &(Sealer, Opener), input: &[u8]) {
 }
 
 /// A line from a caller that seals to its agent that opens.
-fn line() -> (Sealer, Opener) {
+fn line() -> (Sealer, FrameOpener) {
     let (key, ours) = (Key::fixed(), opening_of(VERSION));
     let mut caller = handshake(&key, &ours, true).expect("a handshake");
     let mut agent = handshake(&key, &ours, false).expect("a handshake");
@@ -147,9 +147,9 @@ impl Sealer {
     }
 }
 
-impl Opener {
-    fn renewed(&self) -> Opener {
-        Opener::new(Arc::clone(&self.noise))
+impl FrameOpener {
+    fn renewed(&self) -> FrameOpener {
+        FrameOpener::new(Arc::clone(&self.noise))
     }
 }
 

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::LineError;
-use crate::frame::{HEADER, Opener, Sealer, announced};
+use crate::frame::{FrameOpener, HEADER, Sealer, announced};
 use crate::key::Key;
 use crate::opening::{
     FIRST_WORDS, HANDSHAKE, OPENING, OpeningStep, Proven, Responder, directions, handshake, opening, same_version,
@@ -50,7 +50,7 @@ pub struct Sender {
 #[derive(Debug)]
 pub struct Receiver {
     stream: TcpStream,
-    opener: Opener,
+    opener: FrameOpener,
     /// A message that was opened together with the caller's proof.
     first: Option<Vec<u8>>,
 }
@@ -124,7 +124,7 @@ impl Proven {
 fn halves(
     stream: TcpStream,
     sealer: Sealer,
-    opener: Opener,
+    opener: FrameOpener,
     first: Option<Vec<u8>>,
 ) -> Result<(Sender, Receiver), LineError> {
     // A message is a frame or a few; none waits for another.

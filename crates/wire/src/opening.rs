@@ -13,7 +13,7 @@ use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::error::LineError;
-use crate::frame::{HEADER, Opener, SEAL, Sealer, announced};
+use crate::frame::{FrameOpener, HEADER, SEAL, Sealer, announced};
 use crate::key::Key;
 
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -72,11 +72,11 @@ fn builder<'a>(noise: NoiseParams) -> Builder<'a> {
 }
 
 /// The two directions after a finished handshake.
-pub(crate) fn directions(noise: HandshakeState) -> Result<(Sealer, Opener), LineError> {
+pub(crate) fn directions(noise: HandshakeState) -> Result<(Sealer, FrameOpener), LineError> {
     let noise: StatelessTransportState =
         noise.into_stateless_transport_mode().map_err(|_| LineError::Garbled("the handshake was not finished"))?;
     let noise = Arc::new(noise);
-    Ok((Sealer::new(Arc::clone(&noise)), Opener::new(noise)))
+    Ok((Sealer::new(Arc::clone(&noise)), FrameOpener::new(noise)))
 }
 
 /// Whether these first bytes of a connection, which may be none, can be those of a caller of any version.
@@ -100,8 +100,8 @@ pub struct Responder {
 enum OpeningState {
     Opening,
     Handshake,
-    FrameHeader(Box<(Sealer, Opener)>),
-    Frame(Box<(Sealer, Opener)>, usize),
+    FrameHeader(Box<(Sealer, FrameOpener)>),
+    Frame(Box<(Sealer, FrameOpener)>, usize),
     /// Proven or refused.
     Over,
 }
@@ -121,7 +121,7 @@ pub enum OpeningStep {
 #[derive(Debug)]
 pub struct Proven {
     pub(crate) sealer: Sealer,
-    pub(crate) opener: Opener,
+    pub(crate) opener: FrameOpener,
     /// The first message, if its first frame was the last one as well.
     pub(crate) message: Option<Vec<u8>>,
 }

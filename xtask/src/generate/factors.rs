@@ -3,7 +3,7 @@
 use anyhow::Result;
 use bytegauge_model::catalog::{Batches, ENGINES, EngineEnd, PROFILES, TRANSPORTS, Threads};
 use bytegauge_model::factor::{self, Factor, Role};
-use bytegauge_model::level::Kind;
+use bytegauge_model::level::LevelKind;
 use bytegauge_model::meaning;
 use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
 use bytegauge_model::{Bytes, Nanos, Transport, Workload};
@@ -139,22 +139,22 @@ fn defaults(workloads: &[Workload], factor: &Factor) -> String {
     text
 }
 
-fn levels(kind: Kind) -> String {
+fn levels(kind: LevelKind) -> String {
     let or_auto = |text: String, auto: bool| if auto { format!("{text}, `auto`") } else { text };
     match kind {
-        Kind::Size { min, max, auto } => or_auto(format!("{} to {}", Bytes(min), Bytes(max)), auto),
-        Kind::SizeOr { min, max, name } => format!("{} to {}, `{name}`", Bytes(min), Bytes(max)),
-        Kind::Count { min, max, auto } => or_auto(format!("{min} to {max}"), auto),
-        Kind::Duration { min_ns, max_ns, auto } => {
+        LevelKind::Size { min, max, auto } => or_auto(format!("{} to {}", Bytes(min), Bytes(max)), auto),
+        LevelKind::SizeOr { min, max, name } => format!("{} to {}, `{name}`", Bytes(min), Bytes(max)),
+        LevelKind::Count { min, max, auto } => or_auto(format!("{min} to {max}"), auto),
+        LevelKind::Duration { min_ns, max_ns, auto } => {
             or_auto(format!("{} to {}", Nanos(min_ns).compact(), Nanos(max_ns).compact()), auto)
         }
-        Kind::PowerOfTwo { max } => format!("powers of two, 1 to {max}"),
-        Kind::Rate { word } => format!("bytes per second, `{word}`"),
-        Kind::CallRate => "calls per second, `max`".to_owned(),
-        Kind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
-        Kind::Switch { auto: false } => "`on`, `off`".to_owned(),
-        Kind::Value => "sizes, numbers, words".to_owned(),
-        Kind::Name(_) => "names".to_owned(),
+        LevelKind::PowerOfTwo { max } => format!("powers of two, 1 to {max}"),
+        LevelKind::Rate { word } => format!("bytes per second, `{word}`"),
+        LevelKind::CallRate => "calls per second, `max`".to_owned(),
+        LevelKind::Switch { auto: true } => "`on`, `off`, `auto`".to_owned(),
+        LevelKind::Switch { auto: false } => "`on`, `off`".to_owned(),
+        LevelKind::Value => "sizes, numbers, words".to_owned(),
+        LevelKind::Name(_) => "names".to_owned(),
     }
 }
 

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::input;
-use bytegauge_traffic::keeper::Kept;
+use bytegauge_traffic::keeper::KeptProgram;
 
 const PERF: &str = "perf";
 
@@ -34,7 +34,7 @@ const ASK: Duration = Duration::from_millis(5);
 pub struct Sampling<'a> {
     /// Closing it ends the command that perf runs, and perf with it. It is dropped before perf.
     input: Option<ChildStdin>,
-    perf: Kept,
+    perf: KeptProgram,
     stop: &'a AtomicBool,
     /// The file of its errors.
     errors: PathBuf,
@@ -116,9 +116,14 @@ fn words(words: &[&str]) -> Vec<OsString> {
     [PERF].iter().chain(words).map(OsString::from).collect()
 }
 
-fn started(program: &Path, words: &[OsString], (input, output): (Stdio, Stdio), errors: &Path) -> Result<Kept, String> {
+fn started(
+    program: &Path,
+    words: &[OsString],
+    (input, output): (Stdio, Stdio),
+    errors: &Path,
+) -> Result<KeptProgram, String> {
     let to = File::create(errors).map_err(|error| format!("{}: {error}", errors.display()))?;
-    Kept::start(program, words, [input, output, to.into()]).map_err(|error| match error.kind() {
+    KeptProgram::start(program, words, [input, output, to.into()]).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             "perf is not installed: install it (Debian: apt-get install linux-perf; Ubuntu: linux-tools-generic)".into()
         }
@@ -127,7 +132,7 @@ fn started(program: &Path, words: &[OsString], (input, output): (Stdio, Stdio), 
 }
 
 /// Waits for perf to end by itself, and returns whether it succeeded. It is ended when its time is over or `stop` is set.
-fn succeeded(mut perf: Kept, stop: &AtomicBool) -> bool {
+fn succeeded(mut perf: KeptProgram, stop: &AtomicBool) -> bool {
     let until = Instant::now() + PATIENCE;
     while !stop.load(Ordering::Relaxed) && Instant::now() < until {
         match perf.ends_within(ASK) {

@@ -18,7 +18,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{print, terminal};
 use redraw::{Redraw, cut};
-use standing::{Leader, Standing};
+use standing::{Leader, SessionProgress};
 
 /// A terminal shows at most four states a second: each takes time between two trials.
 const DRAW_PAUSE: Duration = Duration::from_millis(250);
@@ -31,7 +31,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 
 /// Draws the state of a session on standard error.
 pub struct Display {
-    standing: Standing,
+    standing: SessionProgress,
     /// The lines on the terminal; `None` where standard error is none.
     redraw: Option<Redraw>,
     last: Instant,
@@ -42,7 +42,7 @@ impl Display {
     /// A display in place on a terminal that can do that, else as lines of a log.
     pub fn new() -> Display {
         let redraw = in_place().then(Redraw::default);
-        Display { standing: Standing::default(), redraw, last: Instant::now(), resumed: false }
+        Display { standing: SessionProgress::default(), redraw, last: Instant::now(), resumed: false }
     }
 
     /// Removes the display from the terminal.
@@ -126,7 +126,7 @@ impl Observer for Display {
                     self.draw();
                 }
             }
-            Event::Look { look, of, progress, next_ns } => {
+            Event::Analysed { look, of, progress, next_ns } => {
                 let AnalysisProgress { groups, settled } = progress;
                 let next = match progress.is_settled() {
                     true => String::new(),
@@ -173,7 +173,7 @@ fn in_place() -> bool {
 }
 
 /// The lines for a terminal of this size. The cursor needs the last row.
-fn screen(standing: &Standing, columns: usize, rows: usize) -> Vec<String> {
+fn screen(standing: &SessionProgress, columns: usize, rows: usize) -> Vec<String> {
     // A line that fills its row makes some terminals begin another one.
     let columns = columns.saturating_sub(1);
     let mut leaders: Vec<Leader> = standing.leaders(rows.saturating_sub(2)).into_iter().map(escaped).collect();
@@ -202,7 +202,7 @@ fn screen(standing: &Standing, columns: usize, rows: usize) -> Vec<String> {
 }
 
 /// The same in one line, for a log: every test has its leader.
-fn log_line(standing: &Standing) -> String {
+fn log_line(standing: &SessionProgress) -> String {
     let leaders = standing.leaders(usize::MAX).into_iter().map(escaped);
     let leaders = leaders.map(|Leader { test, option, rate, interval }| format!("; {test}: {option} {rate}{interval}"));
     standing.progress(usize::MAX) + &leaders.collect::<String>()

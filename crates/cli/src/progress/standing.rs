@@ -17,7 +17,7 @@ const OTHERS_MIN: f64 = 0.05;
 
 /// The state of a session.
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct SessionProgress {
     stage: Option<Stage>,
     blocks_done: u64,
     blocks: u64,
@@ -93,7 +93,7 @@ struct Disturbances {
     others_ns: f64,
 }
 
-impl Standing {
+impl SessionProgress {
     /// A stage begins. Further analyses continue the stage that confirms.
     pub fn begin(&mut self, stage: Stage, blocks: u64, names: TestNames) {
         if self.stage != Some(stage) {
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn progress_states_stage_blocks_time_and_disturbances() {
-        let mut standing = Standing::default();
+        let mut standing = SessionProgress::default();
         standing.begin(Stage::Confirm, 40, TestNames::default());
         assert_eq!(standing.progress(80), "confirmation: 0 of 40 blocks");
         let stream = cell("c1", "g1", &[("transport", "tcp")]);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn each_test_has_a_line_with_its_leader() {
-        let mut standing = Standing::default();
+        let mut standing = SessionProgress::default();
         let tests = [("g1", "Read from TCP"), ("g2", "Read from a pipe")];
         standing.begin(Stage::Confirm, 9, names(&tests, &[("c1", "4K"), ("c2", "64K"), ("c3", "4K")]));
         let cells = [("c1", "g1"), ("c2", "g1"), ("c3", "g2")].map(|(id, group)| cell(id, group, &[]));

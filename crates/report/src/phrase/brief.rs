@@ -2,7 +2,7 @@
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
-use bytegauge_model::level::Kind;
+use bytegauge_model::level::LevelKind;
 use bytegauge_model::option::of_factor;
 use bytegauge_model::{Engine, Level, ProgramRole, Spec, Transport, Workload};
 
@@ -80,7 +80,7 @@ fn heading(name: &str) -> &str {
 pub fn compact(name: &str, value: &Level) -> String {
     let Some(factor) = factor::find(name) else { return value.to_string() };
     let text = factor.kind.compact(value);
-    let is_size = matches!(factor.kind, Kind::Size { .. } | Kind::SizeOr { .. });
+    let is_size = matches!(factor.kind, LevelKind::Size { .. } | LevelKind::SizeOr { .. });
     if is_size && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) { text + " B" } else { text }
 }
 

@@ -8,24 +8,24 @@ use crate::View;
 use crate::view::document::{CallView, CellView, DatagramView, RingView};
 
 /// A column after the factors.
-type Column = (&'static str, fn(&CellView) -> String);
+type CsvColumn = (&'static str, fn(&CellView) -> String);
 
 /// The first columns of every workload after the factors.
-const FIRST: &[Column] = &[
+const FIRST: &[CsvColumn] = &[
     ("outcome", |cell| cell.outcome.to_owned()),
     ("reason", |cell| cell.reason.clone().unwrap_or_default()),
     ("trials", |cell| cell.trials.to_string()),
 ];
 
 /// The last columns of every workload.
-const LAST: &[Column] = &[
+const LAST: &[CsvColumn] = &[
     ("footprint_bytes", |cell| text(cell.footprint)),
     ("above_best_upper", |cell| text(cell.above_best_upper)),
     ("limit", |cell| cell.limit.name.to_owned()),
     ("limit_sentence", |cell| cell.limit.sentence.clone()),
 ];
 
-const OF_STREAMS: &[Column] = &[
+const OF_STREAMS: &[CsvColumn] = &[
     ("throughput_bytes_per_s", |cell| text(cell.estimate.median)),
     ("throughput_lower_bytes_per_s", |cell| text(cell.estimate.lower)),
     ("throughput_upper_bytes_per_s", |cell| text(cell.estimate.upper)),
@@ -46,7 +46,7 @@ const OF_STREAMS: &[Column] = &[
     ("retransmits", |cell| text(cell.counters.retransmits)),
 ];
 
-const OF_CALLS: &[Column] = &[
+const OF_CALLS: &[CsvColumn] = &[
     ("calls_per_s", |cell| text(cell.estimate.median)),
     ("calls_lower_per_s", |cell| text(cell.estimate.lower)),
     ("calls_upper_per_s", |cell| text(cell.estimate.upper)),
@@ -81,7 +81,7 @@ const OF_CALLS: &[Column] = &[
     ("effective_sndbuf", |cell| effective(cell, "sndbuf")),
 ];
 
-const OF_RINGS: &[Column] = &[
+const OF_RINGS: &[CsvColumn] = &[
     ("nops_per_s", |cell| text(cell.estimate.median)),
     ("nops_lower_per_s", |cell| text(cell.estimate.lower)),
     ("nops_upper_per_s", |cell| text(cell.estimate.upper)),
@@ -98,7 +98,7 @@ const OF_RINGS: &[Column] = &[
     ("kernel_thread_cpus", |cell| of_rings(cell, |ring| ring.kernel_thread_cpus)),
 ];
 
-const OF_CHECKS: &[Column] = &[
+const OF_CHECKS: &[CsvColumn] = &[
     ("unit", |cell| cell.estimate.unit.to_owned()),
     ("rate", |cell| text(cell.estimate.median)),
     ("rate_lower", |cell| text(cell.estimate.lower)),
@@ -110,7 +110,7 @@ const OF_CHECKS: &[Column] = &[
 ];
 
 /// The additional columns of datagrams.
-const OF_DATAGRAMS: &[Column] = &[
+const OF_DATAGRAMS: &[CsvColumn] = &[
     ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
     ("packets_per_s", |cell| more(cell, "packets_per_second")),
     ("datagrams_sent", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sent))),
@@ -125,7 +125,7 @@ const OF_DATAGRAMS: &[Column] = &[
     ("sends_refused", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sends_refused))),
 ];
 
-fn after_factors(view: &View) -> impl Iterator<Item = &'static Column> {
+fn after_factors(view: &View) -> impl Iterator<Item = &'static CsvColumn> {
     let columns = match workload(view) {
         Workload::Stream => OF_STREAMS,
         Workload::Call => OF_CALLS,

@@ -11,11 +11,11 @@ use crate::View;
 use crate::view::document::CellView;
 
 /// A family: its name, its unit's part of that, its help, and its number of a cell.
-type Family = (&'static str, &'static str, fn(&View, &CellView) -> Option<f64>);
+type MetricFamily = (&'static str, &'static str, fn(&View, &CellView) -> Option<f64>);
 
 const PROVEN: &str = "bytegauge_proven";
 
-const FAMILIES: &[Family] = &[
+const FAMILIES: &[MetricFamily] = &[
     ("bytegauge_rate", "Median rate of the trials: bytes, calls, operations or runs a second.", |_, cell| {
         cell.estimate.median
     }),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::{Judged, is_default, is_preferred};
+use super::compare::{GroupAnalysis, is_default, is_preferred};
 use super::document::Factors;
 use super::progress::compared;
 use super::settled::Settled;
@@ -94,7 +94,7 @@ pub struct AcrossAnswer {
 }
 
 /// One group of one session.
-struct Asked {
+struct GroupAnswer {
     answer: AcrossAnswer,
     /// The choice of the session.
     named: Option<Spec>,
@@ -117,9 +117,9 @@ impl AcrossView {
     /// The result of the sessions together.
     pub fn of(sessions: &[SessionData], settings: &Settings) -> AcrossView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
-        let asked: Vec<Asked> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
+        let asked: Vec<GroupAnswer> = sessions.iter().flat_map(|session| asked(session, settings)).collect();
         let mut order: Vec<&Spec> = Vec::new();
-        let mut by_question: BTreeMap<&Spec, Vec<&Asked>> = BTreeMap::new();
+        let mut by_question: BTreeMap<&Spec, Vec<&GroupAnswer>> = BTreeMap::new();
         for one in &asked {
             let of = by_question.entry(&one.conditions).or_default();
             if of.is_empty() {
@@ -158,9 +158,9 @@ fn congestion(machine: &Value) -> Option<String> {
 }
 
 /// The result of a session for each of its groups.
-fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
+fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
     let view = View::of(session, settings);
-    let own = |group: &Judged| view.groups.iter().find(|known| known.id == group.row.group.id);
+    let own = |group: &GroupAnalysis| view.groups.iter().find(|known| known.id == group.row.group.id);
     compared(session, settings, |groups, settled, _| {
         let confirmed = groups.iter().filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
         confirmed
@@ -177,13 +177,13 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<Asked> {
                     proven: own_result.proven,
                     bound: own_result.bound,
                 };
-                Some(Asked { named: levels, ..asked_of(answer, group, settled) })
+                Some(GroupAnswer { named: levels, ..asked_of(answer, group, settled) })
             })
             .collect()
     })
 }
 
-fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked {
+fn asked_of(answer: AcrossAnswer, group: &GroupAnalysis, settled: &[Settled]) -> GroupAnswer {
     let present = &group.verdict.present;
     let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
     let choice = |&choice: &usize| {
@@ -196,7 +196,7 @@ fn asked_of(answer: AcrossAnswer, group: &Judged, settled: &[Settled]) -> Asked 
     let factors = &group.row.group.factors;
     let mut conditions = factors.clone().with_workload(factors.workload());
     conditions.drop_absent();
-    Asked {
+    GroupAnswer {
         answer,
         conditions,
         named: None,
@@ -213,8 +213,13 @@ fn choices(levels: &Spec) -> Spec {
     levels
 }
 
-fn question(conditions: &Spec, asked: &[&Asked], varying: &[String], (level, margin): (f64, f64)) -> AcrossQuestion {
-    let place = |one: &Asked, levels: &Spec| one.choices.iter().position(|choice| choice.levels == *levels);
+fn question(
+    conditions: &Spec,
+    asked: &[&GroupAnswer],
+    varying: &[String],
+    (level, margin): (f64, f64),
+) -> AcrossQuestion {
+    let place = |one: &GroupAnswer, levels: &Spec| one.choices.iter().position(|choice| choice.levels == *levels);
     let in_all = |choice: &Choice| {
         let each: Option<Vec<&Choice>> =
             asked.iter().map(|one| Some(&one.choices[place(one, &choice.levels)?])).collect();
@@ -222,7 +227,7 @@ fn question(conditions: &Spec, asked: &[&Asked], varying: &[String], (level, mar
     };
     let common: Vec<Choice> =
         asked.first().map_or_else(Vec::new, |first| first.choices.iter().filter_map(in_all).collect());
-    let replicate = |one: &&Asked| {
+    let replicate = |one: &&GroupAnswer| {
         let at: Vec<usize> = common.iter().filter_map(|choice| place(one, &choice.levels)).collect();
         Replicate {
             means: at.iter().map(|&i| one.choices[i].mean).collect(),
@@ -235,7 +240,7 @@ fn question(conditions: &Spec, asked: &[&Asked], varying: &[String], (level, mar
     let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
     let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
     let label = |cell: usize| cell_label(&common[cell].levels, &varied);
-    let same = |one: &&&Asked| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
+    let same = |one: &&&GroupAnswer| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
     let who = profile_brief(conditions);
     let question = brief(conditions, varying);
     AcrossQuestion {

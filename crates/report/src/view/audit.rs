@@ -8,7 +8,7 @@ use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::document::{AuditRival, AuditSummary, AuditView};
 use super::recommendation::Conditions;
 use super::settled::Settled;
@@ -25,7 +25,7 @@ pub struct Together {
 impl Together {
     /// For all groups whose choice was measured in them; `None` without any. Windows end with a lap, so the plan has the exact
     /// length.
-    pub fn of(groups: &[Judged], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
+    pub fn of(groups: &[GroupAnalysis], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
         let audits: Vec<Audit> = groups.iter().filter_map(|group| of_choice(group, margin)).collect();
         let means: Vec<f64> = groups.iter().filter_map(|group| mean_against_runner_up(group, margin)).collect();
         let (all, finding) = together(&means, LEVEL, margin.ln_1p());
@@ -47,21 +47,21 @@ impl Together {
 }
 
 /// The long trials of a group's choice; `None` without any.
-fn of_choice(group: &Judged, margin: f64) -> Option<Audit> {
+fn of_choice(group: &GroupAnalysis, margin: f64) -> Option<Audit> {
     let choice = group.alone.cell?;
     audit(&group.audit, choice, LEVEL, margin.ln_1p(), |rival| ahead(group, choice, rival))
 }
 
 /// How much faster than an open choice a rival already was in its confirmation, in ln: such a choice is named for its bound, so
 /// that this is no contradiction. 0 for a proven one.
-fn ahead(group: &Judged, choice: usize, rival: usize) -> f64 {
+fn ahead(group: &GroupAnalysis, choice: usize, rival: usize) -> f64 {
     let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten();
     let known = excess(choice).zip(excess(rival)).map_or(0.0, |(choice, rival)| (choice - rival).max(0.0));
     if group.alone.proven_cells.contains(&choice) { 0.0 } else { known }
 }
 
 /// How much slower the choice is than the best of its rivals in long trials, beyond the confirmation, in ln.
-fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
+fn mean_against_runner_up(group: &GroupAnalysis, margin: f64) -> Option<f64> {
     let audit = of_choice(group, margin)?;
     let excess = |cell: usize| group.verdict.excess.get(cell).copied().flatten().unwrap_or(f64::INFINITY);
     let best = audit.rivals.iter().min_by(|a, b| excess(a.cell).total_cmp(&excess(b.cell)))?;
@@ -70,7 +70,7 @@ fn mean_against_runner_up(group: &Judged, margin: f64) -> Option<f64> {
 
 /// Whether long trials contradict the choice, so that its confirmation is no result. If the plan asks for fresh connections,
 /// longer ones are another case.
-pub fn is_withdrawn(group: &Judged, conditions: &Conditions) -> bool {
+pub fn is_withdrawn(group: &GroupAnalysis, conditions: &Conditions) -> bool {
     let all = conditions.audit.is_some_and(|all| all.finding == AuditResult::Contradicts);
     let is_steady = group.row.group.factors.connection_age() == Some(ConnectionAge::Steady);
     let contradicts = |audit: Audit| audit.finding == AuditResult::Contradicts || all;
@@ -78,7 +78,7 @@ pub fn is_withdrawn(group: &Judged, conditions: &Conditions) -> bool {
 }
 
 /// The printed results of a group's long trials.
-pub fn view(group: &Judged, conditions: &Conditions) -> Option<AuditView> {
+pub fn view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView> {
     let audit = of_choice(group, conditions.margin)?;
     let id = |choice: usize| group.cell(Some(choice)).map(|at| conditions.cells[at].id.clone());
     let rivals = audit.rivals.iter().filter_map(|rival| {
@@ -114,7 +114,7 @@ fn share(ln: f64) -> Option<f64> {
 
 /// The answer of a group, and its rivals for long trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct AuditedGroup {
     /// The group.
     pub group: GroupId,
     /// The choice; then the runner-up, and the smallest confirmed one.
@@ -124,11 +124,11 @@ pub struct Subject {
 }
 
 /// All groups that could have long trials.
-pub fn subjects(groups: &[Judged], settled: &[Settled]) -> Vec<Subject> {
+pub fn subjects(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<AuditedGroup> {
     groups.iter().filter_map(|group| subject(group, settled)).collect()
 }
 
-fn subject(group: &Judged, settled: &[Settled]) -> Option<Subject> {
+fn subject(group: &GroupAnalysis, settled: &[Settled]) -> Option<AuditedGroup> {
     let verdict = &group.verdict;
     let choice = group.alone.cell?;
     let others = || verdict.present.iter().copied().filter(|&cell| cell != choice);
@@ -145,5 +145,5 @@ fn subject(group: &Judged, settled: &[Settled]) -> Option<Subject> {
         }
     }
     let cells = wanted.into_iter().filter_map(|cell| Some(settled[group.cell(Some(cell))?].cell.id.clone()));
-    Some(Subject { group: group.row.group.id.clone(), cells: cells.collect(), proven: group.alone.proven })
+    Some(AuditedGroup { group: group.row.group.id.clone(), cells: cells.collect(), proven: group.alone.proven })
 }

@@ -7,14 +7,14 @@ use bytegauge_model::{Level, Role, Spec, Stage, Trial};
 use bytegauge_stats::avoid::{GridPlace, against};
 use serde_json::{Value, to_value};
 
-use super::compare::{Judged, moves_nothing};
+use super::compare::{GroupAnalysis, moves_nothing};
 use super::document::AvoidView;
 use super::recommendation::Conditions;
 use super::settled::Settled;
 
 /// The levels that are slower than the level of the cell `reference` by significantly more than the margin, factor by factor,
 /// ascending. None if the group was not screened or varies nothing.
-pub fn avoid(judged: &Judged, reference: Option<usize>, conditions: &Conditions) -> Vec<AvoidView> {
+pub fn avoid(judged: &GroupAnalysis, reference: Option<usize>, conditions: &Conditions) -> Vec<AvoidView> {
     let settled = conditions.settled;
     let Some(reference) = reference else { return Vec::new() };
     let mut found = Vec::new();

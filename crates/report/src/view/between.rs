@@ -14,7 +14,7 @@ use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
 
-use super::compare::{Judged, varied};
+use super::compare::{GroupAnalysis, varied};
 use super::document::difference::{longer, name};
 use super::document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion,
@@ -27,7 +27,7 @@ use crate::SessionData;
 use crate::phrase::{brief, cell_label, profile_brief};
 
 /// A group of a session with its confirmed cells.
-struct Asked {
+struct MeasuredGroup {
     session: usize,
     group: GroupId,
     conditions: Spec,
@@ -56,9 +56,10 @@ impl BetweenView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
         let terms = ComparisonTerms { level: level(settings), delta: margin };
         let arms = arms(sessions);
-        let asked: Vec<Asked> = sessions.iter().enumerate().flat_map(|(at, data)| asked(at, data, settings)).collect();
-        let scene = Scene { sessions, arms: &arms, terms: &terms };
-        let lined_up: Vec<Vec<&Asked>> = line_up(&asked, sessions);
+        let asked: Vec<MeasuredGroup> =
+            sessions.iter().enumerate().flat_map(|(at, data)| asked(at, data, settings)).collect();
+        let scene = BetweenInput { sessions, arms: &arms, terms: &terms };
+        let lined_up: Vec<Vec<&MeasuredGroup>> = line_up(&asked, sessions);
         let conditions: Vec<&Spec> = lined_up.iter().map(|same| &same[0].conditions).collect();
         let mut names = varied(&conditions, |_, _| true);
         names.insert(0, "transport".into());
@@ -144,14 +145,14 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
 }
 
 /// The confirmed cells of a session.
-fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<Asked> {
+fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<MeasuredGroup> {
     compared(data, settings, |groups, settled, _| {
         let asked = groups.iter().map(|group| asked_of(session, group, settled));
         asked.filter(|asked| !asked.cells.is_empty()).collect()
     })
 }
 
-fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
+fn asked_of(session: usize, group: &GroupAnalysis, settled: &[Settled]) -> MeasuredGroup {
     let confirmed = |(choice, settled): (usize, &Settled)| Confirmed {
         id: settled.cell.id.clone(),
         choices: present(&settled.cell.factors, Some(Role::Choice)),
@@ -164,7 +165,7 @@ fn asked_of(session: usize, group: &Judged, settled: &[Settled]) -> Asked {
     for (at, cell) in cells.iter().enumerate() {
         by_choices.entry(cell.choices.clone()).and_modify(|place| *place = None).or_insert(Some(at));
     }
-    Asked {
+    MeasuredGroup {
         session,
         group: group.row.group.id.clone(),
         conditions: present(&group.row.group.factors, None),
@@ -195,12 +196,12 @@ fn agree(one: &Spec, other: &Spec, stated_only: bool) -> bool {
 }
 
 /// The groups with the same conditions, those of the earliest session first; only if two sessions or more have them.
-fn line_up<'a>(asked: &'a [Asked], sessions: &[SessionData]) -> Vec<Vec<&'a Asked>> {
-    let table = |one: &Asked| is_table(&sessions[one.session].record);
+fn line_up<'a>(asked: &'a [MeasuredGroup], sessions: &[SessionData]) -> Vec<Vec<&'a MeasuredGroup>> {
+    let table = |one: &MeasuredGroup| is_table(&sessions[one.session].record);
     let mut taken: BTreeSet<(usize, &GroupId)> = BTreeSet::new();
     let mut all = Vec::new();
     // A table fits several groups: those with more conditions come first, and it fits all of them.
-    let mut order: Vec<&Asked> = asked.iter().collect();
+    let mut order: Vec<&MeasuredGroup> = asked.iter().collect();
     order.sort_by_key(|one| (table(one), one.session));
     for first in order {
         if !taken.insert((first.session, &first.group)) {
@@ -211,7 +212,7 @@ fn line_up<'a>(asked: &'a [Asked], sessions: &[SessionData]) -> Vec<Vec<&'a Aske
             if session == first.session {
                 continue;
             }
-            let fits = |one: &&Asked| {
+            let fits = |one: &&MeasuredGroup| {
                 one.session == session
                     && one.cost == first.cost
                     && agree(&first.conditions, &one.conditions, table(first) || table(one))
@@ -239,24 +240,24 @@ fn worded(conditions: &Spec, names: &[String]) -> String {
 }
 
 /// The common conditions of all groups.
-struct Scene<'a> {
+struct BetweenInput<'a> {
     sessions: &'a [SessionData],
     arms: &'a [BetweenArm],
     terms: &'a ComparisonTerms,
 }
 
-impl Scene<'_> {
-    fn id(&self, asked: &Asked) -> SessionId {
+impl BetweenInput<'_> {
+    fn id(&self, asked: &MeasuredGroup) -> SessionId {
         self.sessions[asked.session].record.id
     }
 
-    fn arm(&self, asked: &Asked) -> Option<usize> {
+    fn arm(&self, asked: &MeasuredGroup) -> Option<usize> {
         let id = self.id(asked);
         self.arms.iter().position(|arm| arm.sessions.contains(&id))
     }
 
     /// The cell of one session in another.
-    fn same<'c>(&self, choices: &Spec, first: &Asked, in_: &'c Asked) -> Option<&'c Confirmed> {
+    fn same<'c>(&self, choices: &Spec, first: &MeasuredGroup, in_: &'c MeasuredGroup) -> Option<&'c Confirmed> {
         let stated_only = [first, in_].iter().any(|asked| is_table(&self.sessions[asked.session].record));
         if !stated_only {
             return in_.by_choices.get(choices).copied().flatten().map(|at| &in_.cells[at]);
@@ -269,7 +270,7 @@ impl Scene<'_> {
     fn question(
         &self,
         question: String,
-        same: &[&Asked],
+        same: &[&MeasuredGroup],
         comparisons: &mut [Vec<Comparison>],
     ) -> Option<BetweenQuestion> {
         let first = same[0];
@@ -277,11 +278,11 @@ impl Scene<'_> {
         let names = varied(&every, |_, _| true);
         let mut cells = Vec::new();
         for cell in &first.cells {
-            let found: Vec<(&Asked, &Confirmed)> =
+            let found: Vec<(&MeasuredGroup, &Confirmed)> =
                 same.iter().filter_map(|asked| Some((*asked, self.same(&cell.choices, first, asked)?))).collect();
             let differences = self.differences(&found, comparisons);
             if !differences.is_empty() {
-                let place = |(asked, cell): &(&Asked, &Confirmed)| BetweenPlace {
+                let place = |(asked, cell): &(&MeasuredGroup, &Confirmed)| BetweenPlace {
                     session: self.id(asked),
                     cell: cell.id.clone(),
                 };
@@ -292,7 +293,7 @@ impl Scene<'_> {
                 });
             }
         }
-        let group = |asked: &&Asked| BetweenGroup { session: self.id(asked), group: asked.group.clone() };
+        let group = |asked: &&MeasuredGroup| BetweenGroup { session: self.id(asked), group: asked.group.clone() };
         let groups = same.iter().map(group).collect();
         (!cells.is_empty()).then_some(BetweenQuestion { question, groups, cost: first.cost, cells })
     }
@@ -300,7 +301,7 @@ impl Scene<'_> {
     /// Every subject with the cell, compared with the first.
     fn differences(
         &self,
-        found: &[(&Asked, &Confirmed)],
+        found: &[(&MeasuredGroup, &Confirmed)],
         comparisons: &mut [Vec<Comparison>],
     ) -> Vec<BetweenDifference> {
         let of_arm = |arm: usize| -> Vec<&[f64]> {
@@ -335,7 +336,7 @@ impl Scene<'_> {
     }
 
     /// The choice of each session, in every other one.
-    fn choices(&self, question: &str, same: &[&Asked]) -> Vec<BetweenChoice> {
+    fn choices(&self, question: &str, same: &[&MeasuredGroup]) -> Vec<BetweenChoice> {
         let every: Vec<&Spec> = same.iter().flat_map(|asked| &asked.cells).map(|cell| &cell.choices).collect();
         let names = varied(&every, |_, _| true);
         let mut choices = Vec::new();

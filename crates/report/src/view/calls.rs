@@ -13,7 +13,7 @@ use super::call_datagrams;
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
-use super::latency::{self, Times};
+use super::latency::{self, TimeDistribution};
 use super::lateness::lateness;
 use super::settled::Settled;
 use crate::errors::{self, Circumstances};
@@ -75,9 +75,9 @@ fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     if acks == 0 || !pieces {
         return None;
     }
-    let mut times = Times::default();
+    let mut times = TimeDistribution::default();
     let totals = settled.trials.iter().filter_map(|trial| trial.client()?.total.as_ref());
-    totals.filter_map(Times::decode).for_each(|trial| times.add(&trial));
+    totals.filter_map(TimeDistribution::decode).for_each(|trial| times.add(&trial));
     let (slow_calls, slow_share, slow_time_share) = times.at_least(DELAYED_ACK_MIN_NS)?;
     Some(DelayedAcksView { acks, slow_calls, slow_share, slow_time_share })
 }

@@ -12,7 +12,7 @@ use bytegauge_store::CellRow;
 use serde_json::Value;
 
 use super::calls::{calls, mean_and_sd};
-use super::compare::{Judged, moves_nothing};
+use super::compare::{GroupAnalysis, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
 use super::document::{
@@ -45,7 +45,7 @@ pub struct Context<'a> {
 }
 
 /// Every cell, in the order of the plan.
-pub fn cells(settled: &[Settled], groups: &[Judged], context: &Context) -> Vec<CellView> {
+pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -> Vec<CellView> {
     let rates: Vec<Estimate> = settled.iter().map(|cell| throughput(cell, context.level)).collect();
     let mut larger: HashMap<usize, (&'static str, f64)> = HashMap::new();
     let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
@@ -98,12 +98,12 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
     let record = &context.data.record;
     let goes_on = !record.imported && record.status != SessionStatus::Complete;
     let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
-    let seen = Seen::of(settled, context);
+    let seen = CellCounts::of(settled, context);
     let total_rate = total_rate(settled);
     let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
     let limit = seen.limit(settled, estimate.median, siblings, context);
     let limit = with_other_rate(in_doubt(limit, settled, siblings, context), &estimate, total_rate);
-    let Seen { counters, cpu, call, ring } = seen;
+    let CellCounts { counters, cpu, call, ring } = seen;
     let reason = artefact(settled, ring.as_ref()).or(reason).map(|reason| explained(reason, outcome, call.as_ref()));
     // Old trials of the null engine are tagged like those of engines that move bytes.
     let idle_floor = moves_nothing(levels) && settled.trouble(row.outcome.as_ref()).is_some_and(Outcome::moved_nothing);
@@ -145,18 +145,18 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
 }
 
 /// The counts of a cell.
-struct Seen {
+struct CellCounts {
     counters: Counters,
     cpu: CpuView,
     call: Option<CallView>,
     ring: Option<RingView>,
 }
 
-impl Seen {
-    fn of(settled: &Settled, context: &Context) -> Seen {
+impl CellCounts {
+    fn of(settled: &Settled, context: &Context) -> CellCounts {
         let levels = &settled.cell.factors;
         let accounting = irq_accounting(&context.data.record.machine);
-        Seen {
+        CellCounts {
             counters: counters(levels, &settled.trials),
             cpu: cpu(levels, &settled.trials, accounting),
             call: calls(settled, context.level),
@@ -196,7 +196,7 @@ fn in_doubt(mut limit: LimitView, settled: &Settled, siblings: &Siblings, contex
     if settled.is_confirmed() && settled.cell.kind == CellKind::Candidate {
         let alone = settled.trials.iter().map(|trial| (settled.by(trial), trial.rate()));
         let names: Vec<_> =
-            alone.map(|(one, rate)| Seen::of(&one, context).limit(&one, rate, siblings, context).name).collect();
+            alone.map(|(one, rate)| CellCounts::of(&one, context).limit(&one, rate, siblings, context).name).collect();
         limit.doubt = limit::doubt(limit.name, &names);
         if let Some(doubt) = &limit.doubt {
             let LimitDoubt { trials, agree, other, show_other } = doubt;

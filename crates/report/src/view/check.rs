@@ -7,7 +7,7 @@
 use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::recommendation::Conditions;
 use super::settled::Settled;
@@ -18,7 +18,7 @@ use crate::phrase;
 const VALUE: &str = "value";
 
 /// The results of a session that checked a program.
-pub fn check(task: &ProgramTask, judged: &[Judged], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
+pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
     let gains = judged.iter().zip(groups).filter_map(|(judged, group)| gain(task, judged, conditions, group));
     let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
     CheckView {
@@ -42,12 +42,12 @@ fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
 }
 
 /// The choice that takes a value, where it was confirmed.
-fn choice_of(judged: &Judged, value: &Level, conditions: &Conditions) -> Option<usize> {
+fn choice_of(judged: &GroupAnalysis, value: &Level, conditions: &Conditions) -> Option<usize> {
     judged.cells.iter().position(|&at| conditions.settled[at].cell.factors.get(VALUE) == *value)
 }
 
 /// ln(cost of the reference / cost of the choice) as a share, with its ends: above 0 the choice is better.
-fn against(judged: &Judged, choice: usize, reference: usize) -> Option<(f64, f64, f64)> {
+fn against(judged: &GroupAnalysis, choice: usize, reference: usize) -> Option<(f64, f64, f64)> {
     let pair = judged.verdict.pair(choice, reference)?;
     let reach = pair.critical * pair.error;
     let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
@@ -58,7 +58,7 @@ fn cpu_ns(settled: &Settled) -> Option<f64> {
     median(&settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_run()).collect::<Vec<_>>())
 }
 
-fn gain(task: &ProgramTask, judged: &Judged, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
+fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
     let default = task.default.as_ref()?;
     let reference = choice_of(judged, default, conditions);
     let named = judged.alone.cell;
@@ -140,7 +140,7 @@ pub(crate) fn signed(share: f64) -> String {
 }
 
 /// The result of an earlier recommendation, compared with the best option that was confirmed here.
-fn advice(task: &ProgramTask, judged: &Judged, conditions: &Conditions) -> Vec<AdviceView> {
+fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<AdviceView> {
     let Some(advice) = &task.advice else { return Vec::new() };
     let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));
     let each = advice.values.iter().map(|advised| {

@@ -10,19 +10,19 @@ use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Me
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
+use super::analyses::{AnalysisState, SessionAnalyses};
 use super::document::HarmView;
 use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
 use super::harm::{beyond, harm, least};
-use super::looks::{Looks, Standing};
 use super::settled::{Blocks, Settled};
 use super::signs::offered_rate;
 use crate::SessionData;
 use crate::limit::OFFERED_SHARE;
 
 /// One group, judged.
-pub struct Judged<'a> {
+pub struct GroupAnalysis<'a> {
     /// The group and what the harness found about it.
     pub row: &'a GroupRow,
     /// Indices of its candidates among the settled cells.
@@ -46,7 +46,7 @@ pub struct Judged<'a> {
     /// Its recommendation.
     pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
-    pub standing: Standing,
+    pub standing: AnalysisState,
     /// Results of earlier analyses that the present one does not repeat.
     pub once: Once,
 }
@@ -64,7 +64,7 @@ pub struct Once {
 /// Fewer blocks show no spread of an A/A control: the interval of two blocks is very wide.
 const TWIN_BLOCKS_MIN: usize = 3;
 
-impl Judged<'_> {
+impl GroupAnalysis<'_> {
     /// How much the same option measured twice may differ, as a share; `None` without a control, or with too few blocks.
     pub fn twin_reach(&self) -> Option<f64> {
         let twin = self.verdict.twin.filter(|twin| twin.blocks >= TWIN_BLOCKS_MIN)?;
@@ -88,7 +88,7 @@ impl Judged<'_> {
 }
 
 /// The input of the comparison.
-pub struct Scene<'a> {
+pub struct CompareInput<'a> {
     /// Every cell with its trials.
     pub settled: &'a [Settled<'a>],
     /// Every block, judged.
@@ -100,11 +100,11 @@ pub struct Scene<'a> {
     /// How to judge.
     pub method: &'a Method,
     /// When the session is judged.
-    pub looks: &'a Looks,
+    pub looks: &'a SessionAnalyses,
 }
 
 /// Compares everything in a session, in the order of the plan.
-pub fn groups<'a>(data: &'a SessionData, scene: &Scene) -> Vec<Judged<'a>> {
+pub fn groups<'a>(data: &'a SessionData, scene: &CompareInput) -> Vec<GroupAnalysis<'a>> {
     let members = members(scene.settled);
     let of_row = |row: &'a GroupRow| judge(row, members.get(&row.group.id).map_or(&[], Vec::as_slice), scene);
     data.groups.iter().map(of_row).collect()
@@ -132,7 +132,7 @@ pub fn moves_nothing(levels: &Spec) -> bool {
         .any(|engine| levels.get(engine).name() == Some("null"))
 }
 
-fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &Scene) -> Judged<'a> {
+fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> GroupAnalysis<'a> {
     let (settled, method) = (scene.settled, scene.method);
     let cells: Vec<usize> = members.iter().copied().filter(|&at| competes(&settled[at])).collect();
     let candidates: Vec<usize> =
@@ -154,7 +154,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &Scene) -> Judged<'a> 
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
     let once = once(&input, &verdict, &standing, method);
-    Judged {
+    GroupAnalysis {
         row,
         varied: varied_choices(&candidates, settled),
         candidates,
@@ -181,7 +181,7 @@ fn behind(answered: &[Option<f64>], choice: usize) -> Option<f64> {
     answered[choice].filter(|share| is_carried && *share < OFFERED_SHARE)
 }
 
-fn once(input: &GroupInput, now: &GroupVerdict, standing: &Standing, method: &Method) -> Once {
+fn once(input: &GroupInput, now: &GroupVerdict, standing: &AnalysisState, method: &Method) -> Once {
     let avoids = |verdict: &GroupVerdict, choice: usize| {
         verdict.lower.get(choice).copied().flatten().is_some_and(|lower| lower > method.ln_margin())
     };
@@ -220,7 +220,7 @@ pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<Str
     bytegauge_model::FACTORS.iter().filter(|factor| varies(factor.name)).map(|factor| factor.name.to_owned()).collect()
 }
 
-fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &Scene) -> GroupInput {
+fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &CompareInput) -> GroupInput {
     let (settled, blocks) = (scene.settled, scene.blocks);
     let cost = |trial: &Trial| trial.cost_ns(offered);
     // By block, then by choice; broken blocks were repeated and do not count.
@@ -248,7 +248,7 @@ fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &Scene) -> 
 }
 
 /// The audit's whole blocks, a row each.
-fn audit_rows(cells: &[usize], offered: bool, scene: &Scene) -> Vec<Vec<Option<f64>>> {
+fn audit_rows(cells: &[usize], offered: bool, scene: &CompareInput) -> Vec<Vec<Option<f64>>> {
     let mut by_block: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
     for (choice, at) in cells.iter().enumerate() {
         let trials = &scene.settled[*at].audited;

@@ -15,13 +15,13 @@ use super::estimate::ns_per_call;
 use super::settled::Settled;
 
 /// One end of the path, as input of the model.
-struct End {
+struct CostEnd {
     size: &'static str,
     report: fn(&Trial) -> Option<&EndReport>,
 }
 
-const READER: End = End { size: "read_size", report: |trial| trial.sink_side() };
-const WRITER: End = End { size: "write_size", report: |trial| trial.source_side() };
+const READER: CostEnd = CostEnd { size: "read_size", report: |trial| trial.sink_side() };
+const WRITER: CostEnd = CostEnd { size: "write_size", report: |trial| trial.source_side() };
 
 /// How the model is fitted.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ pub fn model(candidates: &[usize], pivot: Option<usize>, settled: &[Settled], fi
         || settled[pivot].measured.iter().any(|trial| trial.source_side().is_some()),
         bytegauge_model::Transport::two_ended,
     );
-    let slice = |end: &End| slice(end, &along(end.size, levels, &cells), two_ended, fit);
+    let slice = |end: &CostEnd| slice(end, &along(end.size, levels, &cells), two_ended, fit);
     let reader = slice(&READER);
     let writer = if two_ended { slice(&WRITER) } else { None };
     CostModel { main: reader.clone().unwrap_or_default(), reader, writer }
@@ -71,7 +71,7 @@ const SIZES_MIN: usize = 3;
 /// that was tried. As many as the search wants of different sizes that calls moved.
 const SIZES_OF_BREAK: usize = 6;
 
-fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Slice> {
+fn slice(end: &CostEnd, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Slice> {
     let mut sizes: Vec<u64> = cells
         .iter()
         .filter(|cell| !cell.measured.is_empty())
@@ -87,10 +87,10 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
     // A one-ended source works inside the reader's call: its waits belong to it. With two ends a wait is the
     // other end's cost, so only time on the CPU counts; an import that lacks it is described by wall time.
     let on_cpu = two_ended && reports().any(|report| report.cpu_time_ns() > 0);
-    let fitted = |look: &Look| fit.fit_max.is_none_or(|most| look.point.bytes <= most as f64);
-    let looks = trials().filter_map(|trial| look(trial, (end.report)(trial)?, on_cpu));
-    let looks: Vec<Look> = looks.filter(fitted).collect();
-    let points: Vec<Point> = looks.iter().map(|look| look.point).collect();
+    let fitted = |input: &CurvePoint| fit.fit_max.is_none_or(|most| input.point.bytes <= most as f64);
+    let inputs = trials().filter_map(|trial| curve_point(trial, (end.report)(trial)?, on_cpu));
+    let inputs: Vec<CurvePoint> = inputs.filter(fitted).collect();
+    let points: Vec<Point> = inputs.iter().map(|input| input.point).collect();
     let max_breaks = if sizes.len() < SIZES_OF_BREAK { 0 } else { CostSearch::default().max_breaks };
     let search = CostSearch { level: fit.level, seed: fit.seed, max_breaks, ..CostSearch::default() };
     let found = analyse(&points, &search);
@@ -122,17 +122,17 @@ fn slice(end: &End, cells: &[&Settled], two_ended: bool, fit: &Fit) -> Option<Sl
         size_for_95: reach.and_then(|reach| reach.most_of_observed_bytes),
         asymptote_size_for_half: reach.and_then(|reach| reach.half_of_asymptote_bytes),
         asymptote_size_for_95: reach.and_then(|reach| reach.most_of_asymptote_bytes),
-        residuals: residuals.map(|residuals| looks.iter().zip(residuals).map(residual).collect()),
-        off_curve: residuals.map(|residuals| off_curve(cells, end, &looks, residuals, fit.level)).unwrap_or_default(),
+        residuals: residuals.map(|residuals| inputs.iter().zip(residuals).map(residual).collect()),
+        off_curve: residuals.map(|residuals| off_curve(cells, end, &inputs, residuals, fit.level)).unwrap_or_default(),
         residual_correlation: ResidualCorrelation {
-            short_call_share: residuals.and_then(|residuals| explained(residuals, &looks, |look| look.short_share)),
-            context_switches: residuals.and_then(|residuals| explained(residuals, &looks, |look| look.switches)),
+            short_call_share: residuals.and_then(|residuals| explained(residuals, &inputs, |point| point.short_share)),
+            context_switches: residuals.and_then(|residuals| explained(residuals, &inputs, |point| point.switches)),
         },
     })
 }
 
 /// One trial, as input of the model, and possible reasons why it is off the curve.
-struct Look<'a> {
+struct CurvePoint<'a> {
     cell: &'a CellId,
     block: u64,
     point: Point,
@@ -142,9 +142,9 @@ struct Look<'a> {
     switches: f64,
 }
 
-fn look<'a>(trial: &'a Trial, report: &EndReport, on_cpu: bool) -> Option<Look<'a>> {
+fn curve_point<'a>(trial: &'a Trial, report: &EndReport, on_cpu: bool) -> Option<CurvePoint<'a>> {
     let switches = report.voluntary_switches.saturating_add(report.involuntary_switches);
-    Some(Look {
+    Some(CurvePoint {
         cell: &trial.cell,
         block: trial.block,
         point: point(report, on_cpu)?,
@@ -153,11 +153,11 @@ fn look<'a>(trial: &'a Trial, report: &EndReport, on_cpu: bool) -> Option<Look<'
     })
 }
 
-fn off_curve(cells: &[&Settled], end: &End, looks: &[Look], residuals: &[f64], level: f64) -> Vec<OffCurve> {
+fn off_curve(cells: &[&Settled], end: &CostEnd, points: &[CurvePoint], residuals: &[f64], level: f64) -> Vec<OffCurve> {
     let each = 1.0 - (1.0 - level) / cells.len() as f64;
     let of = |settled: &&Settled| {
-        let own = looks.iter().zip(residuals).filter(|(look, _)| *look.cell == settled.cell.id);
-        let (sizes, ln): (Vec<f64>, Vec<f64>) = own.map(|(look, ln)| (look.point.bytes, *ln)).unzip();
+        let own = points.iter().zip(residuals).filter(|(point, _)| *point.cell == settled.cell.id);
+        let (sizes, ln): (Vec<f64>, Vec<f64>) = own.map(|(point, ln)| (point.point.bytes, *ln)).unzip();
         let interval = student_interval(&ln, each);
         Some(OffCurve {
             cell: settled.cell.id.clone(),
@@ -172,15 +172,15 @@ fn off_curve(cells: &[&Settled], end: &End, looks: &[Look], residuals: &[f64], l
     found
 }
 
-fn residual((look, ln): (&Look, &f64)) -> ResidualView {
-    ResidualView { cell: look.cell.clone(), block: look.block, bytes_per_call: look.point.bytes, ln: *ln }
+fn residual((point, ln): (&CurvePoint, &f64)) -> ResidualView {
+    ResidualView { cell: point.cell.clone(), block: point.block, bytes_per_call: point.point.bytes, ln: *ln }
 }
 
 /// The correlation of the residuals with another quantity; one that is equal in every trial, or was not recorded, explains
 /// nothing.
-fn explained(residuals: &[f64], looks: &[Look], by: fn(&Look) -> f64) -> Option<f64> {
+fn explained(residuals: &[f64], points: &[CurvePoint], by: fn(&CurvePoint) -> f64) -> Option<f64> {
     // Rounding may carry a perfect one past its end.
-    correlation(residuals, &looks.iter().map(by).collect::<Vec<_>>()).map(|r| r.clamp(-1.0, 1.0))
+    correlation(residuals, &points.iter().map(by).collect::<Vec<_>>()).map(|r| r.clamp(-1.0, 1.0))
 }
 
 fn point(report: &EndReport, on_cpu: bool) -> Option<Point> {

@@ -543,7 +543,7 @@ pub struct GroupView {
     /// Confirmation blocks.
     pub blocks: BlocksView,
     /// The state of the group between its analyses; `null` where the number of blocks was fixed beforehand.
-    pub look: Option<LookView>,
+    pub look: Option<InterimView>,
     /// How old connections were when a trial's window opened and closed, nanoseconds; `null` where there are none.
     pub age_ns: Option<(u64, u64)>,
     /// Warm-up of every trial, nanoseconds.
@@ -631,7 +631,7 @@ pub struct BlocksView {
 
 /// The state of a group between the analyses that were declared beforehand.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LookView {
+pub struct InterimView {
     /// Completed analyses; the results rest on the last of them. 0: there is no result yet.
     pub done: usize,
     /// Whether the first of them ended with fewer blocks than were fixed: time was over, or no cell was left.

@@ -15,34 +15,50 @@ use super::latency;
 use super::settled::{Blocks, Settled};
 
 /// A number that a trial yields.
-pub(super) struct Metric {
+pub(super) struct TrialMetric {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     pub(super) of: fn(&Trial) -> Option<f64>,
 }
 
-const THROUGHPUT: Metric = Metric { name: "throughput", unit: "bytes/s", of: Trial::rate };
+const THROUGHPUT: TrialMetric = TrialMetric { name: "throughput", unit: "bytes/s", of: Trial::rate };
 
 /// Whatever a program prints of itself.
-const PRINTED: Metric = Metric { name: "printed", unit: "printed", of: Trial::rate };
+const PRINTED: TrialMetric = TrialMetric { name: "printed", unit: "printed", of: Trial::rate };
 
 /// One event more than were counted, so that a run without any has a rate.
-const EVENTS: Metric = Metric { name: "events", unit: "runs/M events", of: Trial::rate };
+const EVENTS: TrialMetric = TrialMetric { name: "events", unit: "runs/M events", of: Trial::rate };
 
 /// Estimates of programs of the user.
-const MORE_OF_CHECKS: &[Metric] = &[
-    Metric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
-    Metric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
-    Metric { name: "server_cpu_ns_per_run", unit: "ns", of: |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64) },
-    Metric { name: "events_per_run", unit: "events", of: |trial| trial.task()?.events.map(|events| events as f64) },
+const MORE_OF_CHECKS: &[TrialMetric] = &[
+    TrialMetric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
+    TrialMetric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
+    TrialMetric {
+        name: "server_cpu_ns_per_run",
+        unit: "ns",
+        of: |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64),
+    },
+    TrialMetric {
+        name: "events_per_run",
+        unit: "events",
+        of: |trial| trial.task()?.events.map(|events| events as f64),
+    },
 ];
 
 /// Estimates of rings. A loop that takes no completions has submissions only.
-const MORE_OF_RINGS: &[Metric] = &[
-    Metric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
-    Metric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
-    Metric { name: "submissions_per_second", unit: "NOPs/s", of: |trial| per_second(trial, trial.ring()?.submitted) },
-    Metric { name: "system_calls_per_second", unit: "calls/s", of: |trial| per_second(trial, trial.ring()?.enters) },
+const MORE_OF_RINGS: &[TrialMetric] = &[
+    TrialMetric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
+    TrialMetric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
+    TrialMetric {
+        name: "submissions_per_second",
+        unit: "NOPs/s",
+        of: |trial| per_second(trial, trial.ring()?.submitted),
+    },
+    TrialMetric {
+        name: "system_calls_per_second",
+        unit: "calls/s",
+        of: |trial| per_second(trial, trial.ring()?.enters),
+    },
 ];
 
 /// A count within the window, per second of the window that the rate has.
@@ -50,24 +66,32 @@ fn per_second(trial: &Trial, count: u64) -> Option<f64> {
     ratio(count, trial.wall_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
 }
 
-const MORE: &[Metric] = &[
-    Metric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
-    Metric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
-    Metric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
-    Metric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
-    Metric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
-    Metric { name: "source_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.source_side()?) },
-    Metric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink_side()?) },
-    Metric {
+const MORE: &[TrialMetric] = &[
+    TrialMetric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
+    TrialMetric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
+    TrialMetric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
+    TrialMetric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
+    TrialMetric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
+    TrialMetric {
+        name: "source_cpu_ns_per_byte",
+        unit: "ns/byte",
+        of: |trial| end_cpu_ns_per_byte(trial.source_side()?),
+    },
+    TrialMetric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink_side()?) },
+    TrialMetric {
         name: "datagrams_per_second",
         unit: "datagrams/s",
         of: |trial| per_second(trial, arrived(trial)?.datagrams),
     },
-    Metric { name: "packets_per_second", unit: "packets/s", of: |trial| per_second(trial, arrived(trial)?.packets) },
-    Metric { name: TO, unit: "bytes/s", of: |trial| one_way(trial, false) },
-    Metric { name: FROM, unit: "bytes/s", of: |trial| one_way(trial, true) },
-    Metric { name: NEAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, false) },
-    Metric { name: FAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, true) },
+    TrialMetric {
+        name: "packets_per_second",
+        unit: "packets/s",
+        of: |trial| per_second(trial, arrived(trial)?.packets),
+    },
+    TrialMetric { name: TO, unit: "bytes/s", of: |trial| one_way(trial, false) },
+    TrialMetric { name: FROM, unit: "bytes/s", of: |trial| one_way(trial, true) },
+    TrialMetric { name: NEAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, false) },
+    TrialMetric { name: FAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, true) },
 ];
 
 /// Where bytes go both ways at once: the rate of those that come from the end that connected.
@@ -105,27 +129,31 @@ pub const RELAY_COPIED: &str = "relay_copied_share";
 pub const WRITER_COPIED: &str = "writer_copied_share";
 
 /// Estimates of relays of streams, of both directions, and of calls.
-const OF_RELAYS: &[Metric; 8] = &[
-    Metric {
+const OF_RELAYS: &[TrialMetric; 8] = &[
+    TrialMetric {
         name: "relay_cpu_s_per_gib",
         unit: "s/GiB",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9),
     },
-    Metric {
+    TrialMetric {
         name: RELAY_SYSTEM_CALLS[0],
         unit: "system calls/MiB",
         of: |trial| Some(relay_system_calls(trial)? * MIB),
     },
-    Metric { name: RELAY_SWITCHES[0], unit: "context switches/MiB", of: |trial| Some(relay_switches(trial)? * MIB) },
-    Metric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
-    Metric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
-    Metric {
+    TrialMetric {
+        name: RELAY_SWITCHES[0],
+        unit: "context switches/MiB",
+        of: |trial| Some(relay_switches(trial)? * MIB),
+    },
+    TrialMetric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
+    TrialMetric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
+    TrialMetric {
         name: "relay_cpu_s_per_million_calls",
         unit: "s/M calls",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
     },
-    Metric { name: RELAY_SYSTEM_CALLS[1], unit: "system calls/call", of: relay_system_calls },
-    Metric { name: RELAY_SWITCHES[1], unit: "context switches/call", of: relay_switches },
+    TrialMetric { name: RELAY_SYSTEM_CALLS[1], unit: "system calls/call", of: relay_system_calls },
+    TrialMetric { name: RELAY_SWITCHES[1], unit: "context switches/call", of: relay_switches },
 ];
 
 /// System calls of bytegauge's own relays, for a MiB of a stream or for a call.
@@ -171,20 +199,20 @@ fn arrived(trial: &Trial) -> Option<&DatagramReport> {
 }
 
 /// Estimates of calls. The server's CPU time is the cost of an answer; the client's is the cost of measuring it.
-const MORE_OF_CALLS: &[Metric] = &[
-    Metric { name: "server_cpu_ns_per_call", unit: "ns", of: Trial::server_cpu_ns_per_call },
-    Metric {
+const MORE_OF_CALLS: &[TrialMetric] = &[
+    TrialMetric { name: "server_cpu_ns_per_call", unit: "ns", of: Trial::server_cpu_ns_per_call },
+    TrialMetric {
         name: "calls_per_server_cpu_second",
         unit: "calls/s",
         of: |trial| trial.server_cpu_ns_per_call().map(|ns| 1e9 / ns),
     },
-    Metric { name: "client_cpu_ns_per_call", unit: "ns", of: client_cpu_ns_per_call },
-    Metric {
+    TrialMetric { name: "client_cpu_ns_per_call", unit: "ns", of: client_cpu_ns_per_call },
+    TrialMetric {
         name: "server_system_calls_per_call",
         unit: "system calls",
         of: |trial| trial.end(EndRole::Server).and_then(|server| system_calls_per_call(server, server.calls)),
     },
-    Metric {
+    TrialMetric {
         name: "client_system_calls_per_call",
         unit: "system calls",
         of: |trial| system_calls_per_call(trial.end(EndRole::Client)?, trial.calls),
@@ -220,7 +248,7 @@ fn end_cpu_ns_per_byte(end: &EndReport) -> Option<f64> {
     ratio(end.cpu_time_ns(), end.bytes).filter(|ns| *ns > 0.0)
 }
 
-fn estimate(metric: &Metric, settled: &Settled, level: f64) -> Estimate {
+fn estimate(metric: &TrialMetric, settled: &Settled, level: f64) -> Estimate {
     let values: Vec<f64> = settled.trials.iter().filter_map(|trial| (metric.of)(trial)).collect();
     let found = sign_interval(&values, level);
     let confirmed = settled.is_confirmed();
@@ -243,7 +271,7 @@ pub fn throughput(settled: &Settled, level: f64) -> Estimate {
         Some(Counted::Runs) | None => {}
     }
     let (name, unit) = settled.workload().row().unit.metric;
-    estimate(&Metric { name, unit, of: Trial::rate }, settled, level)
+    estimate(&TrialMetric { name, unit, of: Trial::rate }, settled, level)
 }
 
 /// The other estimates, those that are known.

@@ -51,16 +51,16 @@ fn of_calls(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<u64> 
 }
 
 /// A kernel buffer that a factor sets.
-pub struct Buffer {
+pub struct FactorBuffer {
     /// The factor.
     pub factor: &'static str,
 }
 
 /// The kernel's buffers: the writer's, the reader's, the pipe's.
-pub const BUFFERS: &[Buffer] =
-    &[Buffer { factor: "sndbuf" }, Buffer { factor: "rcvbuf" }, Buffer { factor: "pipe_size" }];
+pub const BUFFERS: &[FactorBuffer] =
+    &[FactorBuffer { factor: "sndbuf" }, FactorBuffer { factor: "rcvbuf" }, FactorBuffer { factor: "pipe_size" }];
 
-impl Buffer {
+impl FactorBuffer {
     fn applies(&self, levels: &Spec) -> bool {
         levels.get(self.factor) != Level::Absent
     }

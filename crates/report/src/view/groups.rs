@@ -6,7 +6,7 @@ use bytegauge_stats::twin::Twin;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::cost::{self, Fit};
 use super::document::{AvoidView, CourseView, GroupView, LinkView, OptionRatio, SerialView, TwinView};
 use super::group_blocks::GroupBlocks;
@@ -16,7 +16,7 @@ use super::{audit, avoid, course, link, stolen};
 use crate::phrase;
 
 /// Puts together what is printed of one group.
-pub fn view(judged: &Judged, conditions: &Conditions, blocks: &GroupBlocks, fit: &Fit) -> GroupView {
+pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit: &Fit) -> GroupView {
     let id = |at: usize| conditions.cells[at].id.clone();
     let of_choice = |choice: usize| judged.cell(Some(choice)).map(id);
     let verdict = &judged.verdict;
@@ -72,7 +72,7 @@ pub fn view(judged: &Judged, conditions: &Conditions, blocks: &GroupBlocks, fit:
 
 /// The fastest option against each other one. None where the A/A control differs or too few blocks were measured: no interval
 /// holds there.
-fn ratios(judged: &Judged, conditions: &Conditions) -> Vec<OptionRatio> {
+fn ratios(judged: &GroupAnalysis, conditions: &Conditions) -> Vec<OptionRatio> {
     let verdict = &judged.verdict;
     let Some(leader) = verdict.leader().filter(|_| !verdict.twin_alarm && judged.standing.proves) else {
         return Vec::new();
@@ -94,7 +94,7 @@ fn ratios(judged: &Judged, conditions: &Conditions) -> Vec<OptionRatio> {
 }
 
 /// The levels to avoid by the screening, with the age of its connections where confirmed ones had another age.
-fn avoided(judged: &Judged, conditions: &Conditions) -> Vec<AvoidView> {
+fn avoided(judged: &GroupAnalysis, conditions: &Conditions) -> Vec<AvoidView> {
     let ages = screened_age_ns(judged, conditions).zip(age_ns(judged, conditions));
     let age_ns = ages.filter(|(screened, confirmed)| are_apart(*screened, *confirmed)).map(|(screened, _)| screened);
     let mut found = avoid::avoid(judged, pivot(judged, conditions), conditions);
@@ -103,25 +103,25 @@ fn avoided(judged: &Judged, conditions: &Conditions) -> Vec<AvoidView> {
 }
 
 /// The counts of the link between its ends, over all trials of the group.
-fn link_of(judged: &Judged, conditions: &Conditions) -> Option<LinkView> {
+fn link_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<LinkView> {
     let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]);
     let trials: Vec<&Trial> = cells.flat_map(|cell| cell.trials.iter().copied()).collect();
     link::view(&judged.row.group.factors, &trials)
 }
 
 /// The course of the compared cells, and of the A/A control.
-fn course_of(judged: &Judged, conditions: &Conditions) -> Option<CourseView> {
+fn course_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<CourseView> {
     let cells = judged.cells.iter().copied().chain(judged.twin);
     let cells: Vec<_> = cells.map(|at| &conditions.settled[at]).collect();
     course::course(&cells, conditions.blocks, conditions.started_unix_ns)
 }
 
 /// The compared quantity.
-pub fn cost_name(judged: &Judged) -> &'static str {
+pub fn cost_name(judged: &GroupAnalysis) -> &'static str {
     judged.row.group.factors.workload().row().unit.costs[usize::from(judged.offered)]
 }
 
-fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
+fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
     let Twin { difference, spread, alarm, reach, blocks, .. } = judged.verdict.twin?;
     let reported = judged.twin_reach().is_some();
     // The reach is the far end of the interval about the difference: its half width follows.
@@ -141,26 +141,26 @@ fn twin(judged: &Judged, id: &dyn Fn(usize) -> CellId) -> Option<TwinView> {
 }
 
 /// The value that the harness found; else that of the trials.
-fn warmup_ns(judged: &Judged, conditions: &Conditions) -> Option<u64> {
+fn warmup_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
     let first = || judged.candidates.iter().find_map(|&at| conditions.settled[at].trials.first());
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
 }
 
 /// The id of the cell that takes a choice in a group.
-pub fn id_of(judged: &Judged, choice: Option<usize>, conditions: &Conditions) -> Option<CellId> {
+pub fn id_of(judged: &GroupAnalysis, choice: Option<usize>, conditions: &Conditions) -> Option<CellId> {
     judged.cell(choice).map(|at| conditions.cells[at].id.clone())
 }
 
 /// How old the connections were when the window of a trial opened and when it closed, nanoseconds: medians over the
 /// confirmed trials. `None` where there is no connection, or one a call.
-fn age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
+fn age_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<(u64, u64)> {
     let cells = judged.cells.iter().map(|&at| &conditions.settled[at]);
     age_of(cells.filter(|cell| has_an_age(cell)).flat_map(|cell| cell.trials.iter().copied()))
 }
 
 /// The same of the screening, which may have seen younger ones.
-fn screened_age_ns(judged: &Judged, conditions: &Conditions) -> Option<(u64, u64)> {
+fn screened_age_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<(u64, u64)> {
     let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]).filter(|cell| has_an_age(cell));
     age_of(cells.flat_map(|cell| cell.measured.iter().copied()).filter(|trial| trial.stage == Stage::Screen))
 }
@@ -188,7 +188,7 @@ fn age_of<'a>(trials: impl Iterator<Item = &'a Trial>) -> Option<(u64, u64)> {
 }
 
 /// The cell that the verdict names; else the best confirmed; else the fastest seen.
-fn pivot(judged: &Judged, conditions: &Conditions) -> Option<usize> {
+fn pivot(judged: &GroupAnalysis, conditions: &Conditions) -> Option<usize> {
     let fastest = || {
         let rated = judged.candidates.iter().filter_map(|&at| Some((at, conditions.cells[at].estimate.median?)));
         rated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)

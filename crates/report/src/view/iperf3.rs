@@ -6,7 +6,7 @@ use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{CellKind, EndRole, Iperf3Report, Trial};
 
 use super::document::CellView;
-use super::estimate::Metric;
+use super::estimate::TrialMetric;
 
 const RATE: &str = "iperf3_server_bytes_per_second";
 const CPU: &str = "iperf3_server_cpu_percent";
@@ -15,12 +15,16 @@ const LOST: &str = "iperf3_server_lost_share";
 const JITTER: &str = "iperf3_server_jitter_ns";
 
 /// The server's numbers, by trial.
-pub(super) const METRICS: &[Metric] = &[
-    Metric { name: RATE, unit: "bytes/s", of: |trial| per_second(server(trial)?) },
-    Metric { name: CPU, unit: "%", of: |trial| Some(server(trial)?.cpu_percent) },
-    Metric { name: RETRANSMITS, unit: "segments", of: |trial| server(trial)?.retransmits.map(|count| count as f64) },
-    Metric { name: LOST, unit: "share", of: |trial| lost_share(server(trial)?) },
-    Metric { name: JITTER, unit: "ns", of: |trial| server(trial)?.jitter_ns.map(|ns| ns as f64) },
+pub(super) const METRICS: &[TrialMetric] = &[
+    TrialMetric { name: RATE, unit: "bytes/s", of: |trial| per_second(server(trial)?) },
+    TrialMetric { name: CPU, unit: "%", of: |trial| Some(server(trial)?.cpu_percent) },
+    TrialMetric {
+        name: RETRANSMITS,
+        unit: "segments",
+        of: |trial| server(trial)?.retransmits.map(|count| count as f64),
+    },
+    TrialMetric { name: LOST, unit: "share", of: |trial| lost_share(server(trial)?) },
+    TrialMetric { name: JITTER, unit: "ns", of: |trial| server(trial)?.jitter_ns.map(|ns| ns as f64) },
 ];
 
 fn server(trial: &Trial) -> Option<&Iperf3Report> {

@@ -25,35 +25,35 @@ const BEYOND_MIN: f64 = 10.0;
 const OUTLASTING_MIN: f64 = 0.01;
 
 /// A part of a call: how it is read from a report, and the names of its percentiles.
-struct Part {
+struct CallPart {
     /// Its mean, as others publish it.
     mean: &'static str,
-    read: fn(&CallReport) -> Option<Times>,
+    read: fn(&CallReport) -> Option<TimeDistribution>,
     names: [&'static str; PERCENTILES.len()],
 }
 
 /// The percentiles, as shares.
 const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
-const PARTS: &[Part] = &[
-    Part {
+const PARTS: &[CallPart] = &[
+    CallPart {
         mean: "total_mean_ns",
         read: whole,
         names: ["total_p50_ns", "total_p90_ns", "total_p99_ns", "total_p99_9_ns", "total_p99_99_ns"],
     },
-    Part {
+    CallPart {
         mean: "connect_mean_ns",
-        read: |report| Times::decode(report.connect.as_ref()?),
+        read: |report| TimeDistribution::decode(report.connect.as_ref()?),
         names: ["connect_p50_ns", "connect_p90_ns", "connect_p99_ns", "connect_p99_9_ns", "connect_p99_99_ns"],
     },
-    Part {
+    CallPart {
         mean: "write_mean_ns",
-        read: |report| Times::decode(report.write.as_ref()?),
+        read: |report| TimeDistribution::decode(report.write.as_ref()?),
         names: ["write_p50_ns", "write_p90_ns", "write_p99_ns", "write_p99_9_ns", "write_p99_99_ns"],
     },
-    Part {
+    CallPart {
         mean: "first_byte_mean_ns",
-        read: |report| Times::decode(report.first_byte.as_ref()?),
+        read: |report| TimeDistribution::decode(report.first_byte.as_ref()?),
         names: [
             "first_byte_p50_ns",
             "first_byte_p90_ns",
@@ -66,7 +66,7 @@ const PARTS: &[Part] = &[
 
 /// Recorded times with how often each was, nanoseconds. Sparse: a trial holds a few hundred different ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Times {
+pub struct TimeDistribution {
     seen: Lifetimes,
     /// Calls that were seen whole.
     calls: u64,
@@ -77,11 +77,11 @@ fn durations(encoded: &EncodedHistogram) -> Option<Durations> {
     histogram::durations(&encoded.0)
 }
 
-impl Times {
+impl TimeDistribution {
     /// Reads a histogram; `None` where it is damaged.
-    pub fn decode(encoded: &EncodedHistogram) -> Option<Times> {
+    pub fn decode(encoded: &EncodedHistogram) -> Option<TimeDistribution> {
         let ended = durations(encoded)?;
-        Some(Times {
+        Some(TimeDistribution {
             calls: ended.iter().map(|(_, count)| count).sum(),
             seen: Lifetimes { ended, ..Lifetimes::default() },
         })
@@ -93,7 +93,7 @@ impl Times {
     }
 
     /// Adds another trial's.
-    pub fn add(&mut self, other: &Times) {
+    pub fn add(&mut self, other: &TimeDistribution) {
         self.seen.add(&other.seen);
         self.calls += other.calls;
     }
@@ -131,8 +131,8 @@ pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estima
     let reports = || settled.trials.iter().filter_map(|trial| trial.client());
     let mut all = BTreeMap::new();
     for part in PARTS {
-        let trials: Vec<Times> = reports().filter_map(part.read).collect();
-        let means: Vec<f64> = trials.iter().filter_map(Times::mean).collect();
+        let trials: Vec<TimeDistribution> = reports().filter_map(part.read).collect();
+        let means: Vec<f64> = trials.iter().filter_map(TimeDistribution::mean).collect();
         all.extend(settle(part.mean, &means, settled.is_confirmed(), level).map(|mean| (part.mean, mean)));
         let found = in_order(&part.names, &trials, settled.is_confirmed(), level);
         all.extend(found.into_iter().map(|estimate| (estimate.metric, estimate)));
@@ -173,9 +173,9 @@ pub fn observed(report: &CallReport) -> Option<ObservedCalls> {
 }
 
 /// How long whole calls took, those included that the window cut.
-fn whole(report: &CallReport) -> Option<Times> {
+fn whole(report: &CallReport) -> Option<TimeDistribution> {
     let seen = |edge: &Option<EncodedHistogram>| edge.as_ref().and_then(durations).unwrap_or_default();
-    let mut times = Times::decode(report.total.as_ref()?)?;
+    let mut times = TimeDistribution::decode(report.total.as_ref()?)?;
     (times.seen.entered, times.seen.left) = (seen(&report.entered), seen(&report.left));
     Some(times)
 }
@@ -184,7 +184,7 @@ fn whole(report: &CallReport) -> Option<Times> {
 /// however many calls each holds: where clients began slowly in some trials, percentiles of different pools may be in
 /// the wrong order. Then all come from the pools of the highest, in each of which they are in order, and so are their
 /// medians.
-fn in_order(names: &[&'static str], trials: &[Times], confirmed: bool, level: f64) -> Vec<Estimate> {
+fn in_order(names: &[&'static str], trials: &[TimeDistribution], confirmed: bool, level: f64) -> Vec<Estimate> {
     let named = || PERCENTILES.into_iter().zip(names.iter().copied());
     let own: Vec<(f64, Estimate)> =
         named().filter_map(|(share, name)| Some((share, estimate(name, share, trials, confirmed, level)?))).collect();
@@ -199,7 +199,13 @@ fn in_order(names: &[&'static str], trials: &[Times], confirmed: bool, level: f6
         .collect()
 }
 
-fn estimate(name: &'static str, share: f64, trials: &[Times], confirmed: bool, level: f64) -> Option<Estimate> {
+fn estimate(
+    name: &'static str,
+    share: f64,
+    trials: &[TimeDistribution],
+    confirmed: bool,
+    level: f64,
+) -> Option<Estimate> {
     let pools = pools(share, trials)?;
     let values: Vec<f64> = pools.iter().filter_map(|pool| pool.percentile(share)).collect();
     settle(name, &values, confirmed, level)
@@ -219,9 +225,9 @@ fn settle(name: &'static str, values: &[f64], confirmed: bool, level: f64) -> Op
 
 /// Neighbouring trials together until each pool reaches the percentile; a rest that does not goes to the last.
 /// `None` where all trials together do not reach it.
-fn pools(share: f64, trials: &[Times]) -> Option<Vec<Times>> {
-    let mut pools: Vec<Times> = Vec::new();
-    let mut open = Times::default();
+fn pools(share: f64, trials: &[TimeDistribution]) -> Option<Vec<TimeDistribution>> {
+    let mut pools: Vec<TimeDistribution> = Vec::new();
+    let mut open = TimeDistribution::default();
     for trial in trials {
         open.add(trial);
         if open.reaches(share) {
@@ -249,14 +255,14 @@ mod tests {
         EncodedHistogram(BASE64.encode(bytes))
     }
 
-    fn times(values: impl IntoIterator<Item = u64>) -> Times {
-        Times::decode(&encoded(&values.into_iter().collect::<Vec<_>>())).unwrap()
+    fn times(values: impl IntoIterator<Item = u64>) -> TimeDistribution {
+        TimeDistribution::decode(&encoded(&values.into_iter().collect::<Vec<_>>())).unwrap()
     }
 
     #[test]
     fn a_percentile_needs_ten_calls_beyond_it() {
         let trials = |calls: u64| vec![times(1..=calls)];
-        let phrases = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).is_some();
+        let phrases = |share, trials: &[TimeDistribution]| estimate("x", share, trials, true, 0.95).is_some();
         assert!(phrases(0.5, &trials(20)) && !phrases(0.5, &trials(19)));
         assert!(phrases(0.99, &trials(1000)) && !phrases(0.99, &trials(999)));
         assert!(phrases(0.999, &vec![times(1..=1000); 10]) && !phrases(0.999, &vec![times(1..=1000); 9]));
@@ -266,12 +272,12 @@ mod tests {
     fn slow_calls_are_counted_and_weighed() {
         let (slow, share, time_share) = times([1, 1, 8]).at_least(8).unwrap();
         assert_eq!((slow, share, time_share), (1, 1.0 / 3.0, 0.8));
-        assert_eq!(Times::default().at_least(8), None);
+        assert_eq!(TimeDistribution::default().at_least(8), None);
     }
 
     #[test]
     fn intervals_need_six_pools() {
-        let trials: Vec<Times> = (0..8).map(|n| times((1..=1000).map(|ns| ns + n))).collect();
+        let trials: Vec<TimeDistribution> = (0..8).map(|n| times((1..=1000).map(|ns| ns + n))).collect();
         let p99 = estimate("x", 0.99, &trials, true, 0.95).unwrap();
         assert!(p99.lower.is_some() && p99.upper.is_some());
         // Two thousand calls at a time reach the 99.5th percentile: four pools, and no interval.
@@ -284,7 +290,8 @@ mod tests {
     fn percentiles_are_in_order() {
         // Most trials complete a few slow calls, one completes many quick ones.
         let slow = || times((0..30).map(|n| 15_000 + n));
-        let trials: Vec<Times> = (0..5).map(|_| slow()).chain([times((0..40_000).map(|n| 100 + n / 100))]).collect();
+        let trials: Vec<TimeDistribution> =
+            (0..5).map(|_| slow()).chain([times((0..40_000).map(|n| 100 + n / 100))]).collect();
         let names = PARTS[0].names;
         let own = |share| estimate("x", share, &trials, true, 0.95).unwrap().median;
         assert!(own(0.5) > own(0.99), "the cause");
@@ -297,7 +304,8 @@ mod tests {
         // Half of a thousand clients are answered again and again, the others never.
         let mut trial = times(vec![1_000; 2_000]);
         trial.seen.left = durations(&encoded(&[900_000; 3_000])).unwrap();
-        let phrases = |share, trials: &[Times]| estimate("x", share, trials, true, 0.95).map(|found| found.median);
+        let phrases =
+            |share, trials: &[TimeDistribution]| estimate("x", share, trials, true, 0.95).map(|found| found.median);
         assert_eq!(phrases(0.3, &vec![trial.clone(); 6]), Some(Some(1_000.0)));
         assert_eq!(phrases(0.5, &vec![trial.clone(); 6]), None, "longer than what was seen");
         assert_eq!(
@@ -315,7 +323,7 @@ mod tests {
     #[test]
     fn damaged_histograms_are_left_out() {
         for text in ["", "HISTFAAA", "no base64!", "AAAA"] {
-            assert_eq!(Times::decode(&EncodedHistogram(text.into())), None, "{text}");
+            assert_eq!(TimeDistribution::decode(&EncodedHistogram(text.into())), None, "{text}");
         }
     }
 

@@ -8,7 +8,7 @@ use bytegauge_model::{CellKind, Nanos, Trial};
 use bytegauge_stats::interval::sign_interval;
 
 use super::document::{CellView, LateFinding, LatenessView};
-use super::latency::Times;
+use super::latency::TimeDistribution;
 use super::settled::Settled;
 use crate::outward::percent;
 
@@ -20,8 +20,8 @@ const LOOKED_AT: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
 
 /// The lateness of a cell over its trials; `None` if calls have no intended times.
 pub fn lateness(settled: &Settled) -> Option<LatenessView> {
-    let late = |trial: &Trial| Times::decode(trial.client()?.late.as_ref()?);
-    let mut all = Times::default();
+    let late = |trial: &Trial| TimeDistribution::decode(trial.client()?.late.as_ref()?);
+    let mut all = TimeDistribution::default();
     settled.trials.iter().filter_map(|trial| late(trial)).for_each(|times| all.add(&times));
     Some(LatenessView {
         p50_ns: all.percentile(0.5)?,
@@ -45,8 +45,11 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
         .iter()
         .filter_map(|trial| {
             let call = trial.client()?;
-            let late = Times::decode(call.late.as_ref()?).filter(|times| times.reaches(share))?.percentile(share)?;
-            let reported = if is_open { Times::decode(call.total.as_ref()?)?.percentile(share)? } else { pause_ns? };
+            let late = TimeDistribution::decode(call.late.as_ref()?)
+                .filter(|times| times.reaches(share))?
+                .percentile(share)?;
+            let reported =
+                if is_open { TimeDistribution::decode(call.total.as_ref()?)?.percentile(share)? } else { pause_ns? };
             Some((late, reported))
         })
         .collect();

@@ -10,7 +10,7 @@ use bytegauge_stats::interval::{ROUND_MEANS, batched_interval};
 use bytegauge_stats::outlier::limit;
 use serde_json::to_value;
 
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::document::LeverView;
 use super::groups::id_of;
 use super::recommendation::Conditions;
@@ -35,8 +35,8 @@ impl Apart {
 }
 
 /// Compares two groups at a choice each, round by round; `None` with too few rounds.
-fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apart> {
-    let costs = |(group, choice): (&Judged, usize)| -> Vec<f64> {
+fn apart(a: (&GroupAnalysis, usize), b: (&GroupAnalysis, usize), level: f64) -> Option<Apart> {
+    let costs = |(group, choice): (&GroupAnalysis, usize)| -> Vec<f64> {
         group.input.blocks.iter().filter_map(|block| block.cost.get(choice).copied().flatten()).collect()
     };
     let (a, b) = (costs(a), costs(b));
@@ -49,14 +49,14 @@ fn apart(a: (&Judged, usize), b: (&Judged, usize), level: f64) -> Option<Apart> 
 }
 
 /// How far the confirmed choices of a group are apart, in ln of cost.
-fn spread_of_choices(group: &Judged) -> f64 {
+fn spread_of_choices(group: &GroupAnalysis) -> f64 {
     group.verdict.excess.iter().flatten().copied().fold(0.0, f64::max)
 }
 
 /// Every lever with a significantly larger effect than the choices of its group, the largest first.
-pub fn levers(groups: &[Judged], conditions: &Conditions) -> Vec<LeverView> {
-    let groups: Vec<&Judged> = groups.iter().filter(|group| choice_of(group).is_some()).collect();
-    let pairs: Vec<(&str, &Judged, &Judged)> = groups
+pub fn levers(groups: &[GroupAnalysis], conditions: &Conditions) -> Vec<LeverView> {
+    let groups: Vec<&GroupAnalysis> = groups.iter().filter(|group| choice_of(group).is_some()).collect();
+    let pairs: Vec<(&str, &GroupAnalysis, &GroupAnalysis)> = groups
         .iter()
         .enumerate()
         .flat_map(|(at, a)| groups[at + 1..].iter().map(move |b| (*a, *b)))
@@ -80,12 +80,12 @@ pub fn levers(groups: &[Judged], conditions: &Conditions) -> Vec<LeverView> {
     found
 }
 
-fn choice_of(group: &Judged) -> Option<usize> {
+fn choice_of(group: &GroupAnalysis) -> Option<usize> {
     group.alone.cell.or_else(|| group.verdict.leader()).filter(|_| group.is_confirmed() && group.standing.proves)
 }
 
 /// The one condition in which two groups differ, if a user could change it.
-fn only_difference(a: &Judged, b: &Judged) -> Option<&'static str> {
+fn only_difference(a: &GroupAnalysis, b: &GroupAnalysis) -> Option<&'static str> {
     let (one, other) = (&a.row.group.factors, &b.row.group.factors);
     let names = one.iter().chain(other.iter()).map(|(name, _)| name);
     let mut differing: Vec<&str> = names.filter(|name| one.get(name) != other.get(name)).collect();
@@ -103,12 +103,12 @@ fn only_difference(a: &Judged, b: &Judged) -> Option<&'static str> {
 
 fn lever(
     factor: &str,
-    slow: &Judged,
-    fast: &Judged,
+    slow: &GroupAnalysis,
+    fast: &GroupAnalysis,
     (lower, upper): (f64, f64),
     conditions: &Conditions,
 ) -> Option<LeverView> {
-    let level = |group: &Judged| to_value(group.row.group.factors.get(factor)).ok();
+    let level = |group: &GroupAnalysis| to_value(group.row.group.factors.get(factor)).ok();
     Some(LeverView {
         factor: factor.to_owned(),
         from: level(slow)?,
@@ -122,7 +122,7 @@ fn lever(
 
 /// A choice that is no size, against its other levels among the confirmed choices, by the group's own blocks. Without another
 /// compared factor its effect cannot be larger.
-fn within(group: &Judged, conditions: &Conditions) -> Option<LeverView> {
+fn within(group: &GroupAnalysis, conditions: &Conditions) -> Option<LeverView> {
     let chosen = choice_of(group)?;
     let levels_of = |choice: usize| Some(&conditions.settled[group.cell(Some(choice))?].cell.factors);
     let own = levels_of(chosen)?;

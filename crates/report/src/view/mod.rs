@@ -4,6 +4,7 @@
 //! prints; every renderer takes the [`View`] that is made here.
 
 pub mod across;
+mod analyses;
 mod audit;
 mod avoid;
 mod backlog;
@@ -35,7 +36,6 @@ mod latency;
 mod lateness;
 mod lever;
 pub mod link;
-mod looks;
 mod notes;
 mod options;
 pub mod over_time;
@@ -52,22 +52,22 @@ mod time;
 mod versus;
 
 use bytegauge_model::{
-    Cell, CellKind, GroupId, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::Kind, meaning,
-    renamed,
+    Cell, CellKind, GroupId, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::LevelKind,
+    meaning, renamed,
 };
 use bytegauge_stats::group::Method;
 
 use crate::{SessionData, limit};
-pub use audit::Subject;
+use analyses::SessionAnalyses;
+pub use audit::AuditedGroup;
 use audit::Together;
 use cells::Context;
-use compare::{Judged, Scene};
+use compare::{CompareInput, GroupAnalysis};
 use cost::Fit;
 pub use document::View;
 use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use group_blocks::GroupBlocks;
-use looks::Looks;
 pub use progress::Progress;
 use recommendation::Conditions;
 use settled::{Blocks, Settled, settle};
@@ -107,10 +107,10 @@ impl View {
         let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
         let varied = plan_varied(&cells);
         let group_blocks = GroupBlocks::of(&session.blocks);
-        let looks = Looks::of(&session.groups, record.status, level);
+        let looks = SessionAnalyses::of(&session.groups, record.status, level);
         let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
         let settled = settled(session, &cells, &blocks);
-        let scene = Scene {
+        let scene = CompareInput {
             settled: &settled,
             blocks: &blocks,
             group_blocks: &group_blocks,
@@ -255,14 +255,14 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
         // Several set-ups of a ring are one level.
         levels.flat_map(|level| level.split('+')).any(|part| part == name)
     };
-    let unit = |kind: Kind| match kind {
-        Kind::Size { .. } | Kind::SizeOr { .. } => Some("bytes"),
+    let unit = |kind: LevelKind| match kind {
+        LevelKind::Size { .. } | LevelKind::SizeOr { .. } => Some("bytes"),
         // Whatever a program takes.
-        Kind::Value => None,
-        Kind::Duration { .. } => Some("ns"),
-        Kind::Rate { .. } => Some("bytes/s"),
-        Kind::CallRate => Some("calls/s"),
-        Kind::Count { .. } | Kind::PowerOfTwo { .. } | Kind::Switch { .. } | Kind::Name(_) => None,
+        LevelKind::Value => None,
+        LevelKind::Duration { .. } => Some("ns"),
+        LevelKind::Rate { .. } => Some("bytes/s"),
+        LevelKind::CallRate => Some("calls/s"),
+        LevelKind::Count { .. } | LevelKind::PowerOfTwo { .. } | LevelKind::Switch { .. } | LevelKind::Name(_) => None,
     };
     // An import with an unknown workload is a stream.
     factor::of(workload.parse::<Workload>().unwrap_or_default())
@@ -278,6 +278,6 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
 }
 
 /// The largest difference that an A/A control may have, as a share.
-fn twin_reach(groups: &[Judged]) -> Option<f64> {
-    groups.iter().filter_map(Judged::twin_reach).reduce(f64::max)
+fn twin_reach(groups: &[GroupAnalysis]) -> Option<f64> {
+    groups.iter().filter_map(GroupAnalysis::twin_reach).reduce(f64::max)
 }

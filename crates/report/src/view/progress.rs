@@ -2,12 +2,12 @@
 
 use bytegauge_model::Cell;
 use bytegauge_stats::group::Method;
-use bytegauge_stats::looks;
+use bytegauge_stats::interim;
 
-use super::audit::{Subject, subjects};
-use super::compare::{Judged, Scene, groups};
+use super::analyses::SessionAnalyses;
+use super::audit::{AuditedGroup, subjects};
+use super::compare::{CompareInput, GroupAnalysis, groups};
 use super::group_blocks::GroupBlocks;
-use super::looks::Looks;
 use super::settled::{Blocks, Settled};
 use super::versus::Compared;
 use super::{Settings, method, plan_varied, settled, two};
@@ -32,21 +32,21 @@ impl Progress {
                 let settled = Compared::of(&two, groups, all, method.margin).is_settled();
                 return Progress { groups: 1, settled: usize::from(settled) };
             }
-            let compares = |group: &&Judged| group.verdict.present.len() > 1;
+            let compares = |group: &&GroupAnalysis| group.verdict.present.len() > 1;
             for group in groups.iter().filter(compares) {
                 let method = Method { level: group.standing.level, ..*method };
                 progress.groups += 1;
-                progress.settled += usize::from(looks::settled(std::slice::from_ref(&group.verdict), &method));
+                progress.settled += usize::from(interim::settled(std::slice::from_ref(&group.verdict), &method));
             }
             progress
         })
     }
 }
 
-impl Subject {
+impl AuditedGroup {
     /// The choices of a session so far, and their rivals for long trials.
     #[must_use]
-    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<Subject> {
+    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<AuditedGroup> {
         compared(session, settings, |groups, settled, _| subjects(groups, settled))
     }
 }
@@ -55,15 +55,15 @@ impl Subject {
 pub fn compared<T>(
     session: &SessionData,
     settings: &Settings,
-    then: impl FnOnce(&[Judged], &[Settled], &Method) -> T,
+    then: impl FnOnce(&[GroupAnalysis], &[Settled], &Method) -> T,
 ) -> T {
     let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
     let (method, varied) = (method(session, settings), plan_varied(&cells));
     let group_blocks = GroupBlocks::of(&session.blocks);
-    let looks = Looks::of(&session.groups, session.record.status, method.level);
+    let looks = SessionAnalyses::of(&session.groups, session.record.status, method.level);
     let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
     let settled = settled(session, &cells, &blocks);
-    let scene = Scene {
+    let scene = CompareInput {
         settled: &settled,
         blocks: &blocks,
         group_blocks: &group_blocks,

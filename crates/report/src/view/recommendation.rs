@@ -3,7 +3,7 @@
 use bytegauge_stats::group::Method;
 
 use super::audit::{Together, is_withdrawn};
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::document::{CellView, GroupRecommendation};
 use super::settled::{Blocks, Settled};
 use crate::outward::{excludes_nothing, likely_bound};
@@ -33,14 +33,14 @@ pub struct Conditions<'a> {
 
 impl Conditions<'_> {
     /// Whether the reader of a group discards the bytes; a reader that compares them does not.
-    pub fn throw_away(&self, group: &Judged) -> bool {
+    pub fn throw_away(&self, group: &GroupAnalysis) -> bool {
         let verifies = |at: &usize| self.cells[*at].counters.verified_bytes.is_some();
         phrase::throws_away(&group.row.group.factors) && !group.candidates.iter().any(verifies)
     }
 }
 
 /// The recommendation of a group. Empty without two compared options.
-pub fn recommendation(group: &Judged, conditions: &Conditions) -> GroupRecommendation {
+pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRecommendation {
     let id = |choice: Option<usize>| group.cell(choice).map(|at| conditions.cells[at].id.clone());
     let nothing = GroupRecommendation { margin: conditions.margin, ..GroupRecommendation::default() };
     if group.verdict.present.len() < 2 {
@@ -65,13 +65,13 @@ pub fn recommendation(group: &Judged, conditions: &Conditions) -> GroupRecommend
 }
 
 /// Whether the result holds with the A/A control in its cell's place; `None` without a result, or without a control.
-fn survives_exchange(group: &Judged, margin: f64) -> Option<bool> {
+fn survives_exchange(group: &GroupAnalysis, margin: f64) -> Option<bool> {
     let cell = group.alone.cell.filter(|_| group.alone.proven)?;
     group.verdict.survives_exchange(cell, &Method { margin, ..Method::default() })
 }
 
 /// The blocks of the remaining analyses, and the likely bound after them; `None` if they would not reduce the bound.
-fn left(group: &Judged, bound: Option<f64>, conditions: &Conditions) -> Option<(u64, Option<f64>)> {
+fn left(group: &GroupAnalysis, bound: Option<f64>, conditions: &Conditions) -> Option<(u64, Option<f64>)> {
     group.alone.blocks_more_needed.filter(|_| conditions.resumable)?;
     let look = group.standing.view.as_ref()?;
     let last = look.left_until()?;

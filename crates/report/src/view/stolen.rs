@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_stats::stolen::{Uneven, uneven};
 
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::document::StolenView;
 use super::settled::{Blocks, Settled};
 
@@ -13,7 +13,7 @@ pub const NOTICED_P: f64 = 0.01;
 
 /// How unevenly steal was distributed among the trials of a group's confirmed cells; `None` if it does not differ, or was not
 /// counted.
-pub fn stolen(judged: &Judged, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
+pub fn stolen(judged: &GroupAnalysis, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
     let cells = &judged.cells;
     let mut hits: BTreeMap<u64, Vec<Option<bool>>> = BTreeMap::new();
     for (place, &at) in cells.iter().enumerate() {

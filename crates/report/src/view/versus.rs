@@ -12,7 +12,7 @@ use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, pa
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::serial::merge;
 
-use super::compare::Judged;
+use super::compare::GroupAnalysis;
 use super::document::difference::longer;
 use super::document::{SubjectDifference, VersusSideView, VersusView};
 use super::recommendation::Conditions;
@@ -32,7 +32,7 @@ pub struct Compared {
 
 impl Compared {
     /// By the blocks of the group that holds both.
-    pub fn of(versus: &Versus, judged: &[Judged], settled: &[Settled], margin: f64) -> Compared {
+    pub fn of(versus: &Versus, judged: &[GroupAnalysis], settled: &[Settled], margin: f64) -> Compared {
         let open =
             |why: Option<String>| Compared { comparison: None, verdict: ComparisonResult::Inconclusive, why_open: why };
         let Some((group, a, b)) = judged.iter().find_map(|group| {
@@ -76,12 +76,12 @@ impl Compared {
 }
 
 /// How far the A/A control may differ from its cell, in ln, where it differs significantly.
-fn alarming(group: &Judged) -> Option<f64> {
+fn alarming(group: &GroupAnalysis) -> Option<f64> {
     group.verdict.twin.filter(|twin| twin.alarm).map(|twin| twin.reach)
 }
 
 /// The reason for which there is no result, whatever the interval.
-fn why_open(group: &Judged, b: usize, comparison: &Comparison, margin: f64) -> Option<String> {
+fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f64) -> Option<String> {
     let verdict = &group.verdict;
     if !group.standing.proves {
         return Some("too few pairs were measured to judge by".into());
@@ -98,7 +98,7 @@ fn why_open(group: &Judged, b: usize, comparison: &Comparison, margin: f64) -> O
 }
 
 /// The results of a session that compares two.
-pub fn versus(versus: &Versus, judged: &[Judged], conditions: &Conditions) -> VersusView {
+pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions) -> VersusView {
     let margin = conditions.margin;
     let compared = Compared::of(versus, judged, conditions.settled, margin);
     let (a, b) = (levels(&versus.a.cell, conditions), levels(&versus.b.cell, conditions));

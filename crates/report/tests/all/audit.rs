@@ -5,7 +5,7 @@ use crate::support::{Plan, session, trial};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};
 use bytegauge_report::view::document::{FindingKind, GroupView, TestState};
-use bytegauge_report::{SessionData, Settings, Subject, View, render};
+use bytegauge_report::{AuditedGroup, SessionData, Settings, View, render};
 
 /// Adds long trials of a group: 250 ms of its confirmed cells, each slower by its cost than one that moves
 /// 1 GB/s, and every other block a little slower for the first of them.
@@ -160,7 +160,7 @@ fn long_trials_are_in_no_estimate() {
 fn long_trials_begin_with_the_recommendation() {
     let data = planted("steady", &["sum", "parser"]);
     let view = view(&data);
-    let subjects = Subject::all_of(&data, &Settings::default());
+    let subjects = AuditedGroup::all_of(&data, &Settings::default());
     assert_eq!(subjects.len(), 2);
     for (subject, group) in subjects.iter().zip(&view.groups) {
         assert_eq!((Some(&subject.cells[0]), subject.proven), (group.recommendation.cell.as_ref(), true));

@@ -12,9 +12,9 @@
 
 mod audit;
 mod comparisons;
+mod interim;
 mod intervals;
 mod lifetimes;
-mod looks;
 mod models;
 mod rounds;
 mod selection;
@@ -94,7 +94,7 @@ pub const PARTS: [TablePart; 21] = [
     ("twin", selection::twin_alarms),
     ("a shared machine", shared::rows),
     ("the default", unchanged::rows),
-    ("analyses", looks::rows),
+    ("analyses", interim::rows),
     ("audit", audit::rows),
     ("rounds", rounds::rows),
     ("several sessions", sessions::rows),

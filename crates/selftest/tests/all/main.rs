@@ -2,5 +2,5 @@
 
 mod budget;
 mod group;
-mod looks;
+mod interim;
 mod recommend;

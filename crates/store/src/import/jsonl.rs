@@ -6,7 +6,7 @@ use bytegauge_model::{CellId, EndRole, GroupId, Side, Workload};
 use serde_json::{Map, Value};
 
 use crate::cell::{CellRow, GroupRow};
-use crate::line::{self, Line};
+use crate::line::{self, ExchangeLine};
 use crate::outcome;
 
 use super::{Format, ImportDraft, ImportError, Parser};
@@ -46,21 +46,23 @@ fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportErro
             false => Err(wrong(format!("group {group} is not described by an earlier line"))),
         };
         match read(line, version, &draft.session.workload).map_err(|error| wrong(error.to_string()))? {
-            Line::Session { .. } => return Err(wrong("a second session begins here; import one at a time".into())),
-            Line::Group { group, facts } => {
+            ExchangeLine::Session { .. } => {
+                return Err(wrong("a second session begins here; import one at a time".into()));
+            }
+            ExchangeLine::Group { group, facts } => {
                 groups.insert(group.id.clone());
                 draft.groups.push(GroupRow { group, facts });
             }
-            Line::Cell { cell, outcome } => {
+            ExchangeLine::Cell { cell, outcome } => {
                 needs_group(&groups, &cell.group)?;
                 cells.insert(cell.id.clone());
                 draft.cells.push(CellRow { cell, outcome: outcome.map(outcome::typed) });
             }
-            Line::Block { block } => {
+            ExchangeLine::Block { block } => {
                 needs_group(&groups, &block.group)?;
                 draft.blocks.push(block);
             }
-            Line::Trial { mut trial } => {
+            ExchangeLine::Trial { mut trial } => {
                 if !cells.contains(&trial.cell) {
                     return Err(wrong(format!("cell {} is not described by an earlier line", trial.cell)));
                 }
@@ -83,7 +85,7 @@ fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
         _ => return Err(wrong("it is not the first line of `bytegauge export --format jsonl`".into())),
     };
     match serde_json::from_value(value).map_err(|error| wrong(error.to_string()))? {
-        Line::Session { session, .. } => {
+        ExchangeLine::Session { session, .. } => {
             let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             Ok((version, ImportDraft { session, groups, cells, blocks, trials, warnings: Vec::new() }))
         }
@@ -92,7 +94,7 @@ fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
 }
 
 /// A line of this version or an earlier one.
-fn read(line: &str, version: u64, workload: &str) -> serde_json::Result<Line> {
+fn read(line: &str, version: u64, workload: &str) -> serde_json::Result<ExchangeLine> {
     if version >= TWO_ENDS_UNTIL {
         return serde_json::from_str(line);
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use bytegauge_model::factor::Role;
-use bytegauge_model::level::Kind;
+use bytegauge_model::level::LevelKind;
 use bytegauge_model::{
     CellId, CellKind, EndReport, Factor, Level, MachineUse, Nanos, Outcome, Side, Spec, Stage, Transport, Trial,
     Workload, factor, unit,
@@ -331,8 +331,8 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
 /// Parses a level. A plain number is in base units; other text is as on the command line.
 fn level(factor: &Factor, text: &str, in_base_units: bool) -> Result<Level, String> {
     let takes_numbers = match factor.kind {
-        Kind::Name(_) | Kind::Switch { .. } => false,
-        Kind::Duration { .. } => in_base_units,
+        LevelKind::Name(_) | LevelKind::Switch { .. } => false,
+        LevelKind::Duration { .. } => in_base_units,
         _ => true,
     };
     match text.parse() {

@@ -74,7 +74,7 @@ pub struct Transfer {
 
 /// Something about the threads that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum TraceEvent {
     /// A call returned.
     Called(Called),
     /// A thread or a process has ended; of a process with its status.
@@ -101,7 +101,7 @@ struct Entered {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Task {
+struct TracedThread {
     pid: i32,
     entered: Option<Entered>,
 }
@@ -109,7 +109,7 @@ struct Task {
 /// The threads that the calling thread traces.
 #[derive(Debug, Default)]
 pub struct Tracer {
-    tasks: BTreeMap<i32, Task>,
+    tasks: BTreeMap<i32, TracedThread>,
     letting_go: bool,
     cost: TraceCost,
 }
@@ -143,7 +143,7 @@ impl Tracer {
                 match raw::seize(tid) {
                     Ok(()) => {
                         found += 1;
-                        self.tasks.insert(tid, Task { pid: pid as i32, entered: None });
+                        self.tasks.insert(tid, TracedThread { pid: pid as i32, entered: None });
                         // One that has ended meanwhile is heard of.
                         let _ = raw::interrupt(tid);
                     }
@@ -191,11 +191,11 @@ impl Tracer {
     /// # Errors
     ///
     /// Whatever waitpid(2) returns; none is expected.
-    pub fn next(&mut self, look: &mut dyn FnMut(&Seen)) -> io::Result<()> {
+    pub fn next(&mut self, look: &mut dyn FnMut(&TraceEvent)) -> io::Result<()> {
         let (tid, status) = match raw::wait()? {
-            raw::Heard::Thread(tid, status) => (tid, status),
-            raw::Heard::Nothing => return Ok(()),
-            raw::Heard::NoThread => {
+            raw::WaitReport::Thread(tid, status) => (tid, status),
+            raw::WaitReport::Nothing => return Ok(()),
+            raw::WaitReport::NoThread => {
                 self.tasks.clear();
                 return Ok(());
             }
@@ -204,7 +204,7 @@ impl Tracer {
         if !libc::WIFSTOPPED(status) {
             let task = self.tasks.remove(&tid);
             let is_process = task.is_none_or(|task| task.pid == tid);
-            look(&Seen::Ended(tid as u32, is_process.then_some(status)));
+            look(&TraceEvent::Ended(tid as u32, is_process.then_some(status)));
             return Ok(());
         }
         self.stopped(tid, status, look);
@@ -214,10 +214,10 @@ impl Tracer {
     }
 
     /// Handles the stop of one thread. A request that fails means that the thread was killed meanwhile, which is reported.
-    fn stopped(&mut self, tid: i32, status: libc::c_int, look: &mut dyn FnMut(&Seen)) {
+    fn stopped(&mut self, tid: i32, status: libc::c_int, look: &mut dyn FnMut(&TraceEvent)) {
         let signal = libc::WSTOPSIG(status);
         let event = status >> 16;
-        self.tasks.entry(tid).or_insert_with(|| Task { pid: process_of(tid), entered: None });
+        self.tasks.entry(tid).or_insert_with(|| TracedThread { pid: process_of(tid), entered: None });
         let at_call = signal == libc::SIGTRAP | 0x80;
         if at_call {
             self.at_call(tid, look);
@@ -225,7 +225,7 @@ impl Tracer {
         if event == libc::PTRACE_EVENT_EXEC {
             // All threads but the one that goes on are gone, and it has the process's number (execve(2)).
             self.tasks.retain(|other, task| task.pid != tid || *other == tid);
-            look(&Seen::Executed(tid as u32));
+            look(&TraceEvent::Executed(tid as u32));
         }
         // Any other is on its way to the program, which gets it.
         let kept = if at_call || event != 0 { 0 } else { signal };
@@ -245,12 +245,12 @@ impl Tracer {
         }
     }
 
-    fn at_call(&mut self, tid: i32, look: &mut dyn FnMut(&Seen)) {
+    fn at_call(&mut self, tid: i32, look: &mut dyn FnMut(&TraceEvent)) {
         let Ok(info) = raw::call_info(tid) else { return };
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let pid = task.pid;
         if Some(info.arch) != raw::OWN_ARCH {
-            look(&Seen::OtherArchitecture(pid as u32));
+            look(&TraceEvent::OtherArchitecture(pid as u32));
             return;
         }
         match info.op {
@@ -263,7 +263,7 @@ impl Tracer {
                 let Some((name, shape)) = calls::known(entered.number) else { return };
                 let result = info.words[0] as i64;
                 let Some(did) = did(pid, shape, &entered.args, result) else { return };
-                look(&Seen::Called(Called { pid: pid as u32, tid: tid as u32, name, did }));
+                look(&TraceEvent::Called(Called { pid: pid as u32, tid: tid as u32, name, did }));
             }
             _ => {}
         }

@@ -113,7 +113,7 @@ pub(super) fn restart(_tid: i32) -> io::Result<()> {
 }
 
 /// A report of a traced thread: its number, and the status of waitpid(2).
-pub(super) enum Heard {
+pub(super) enum WaitReport {
     /// It stopped or ended.
     Thread(i32, libc::c_int),
     /// A signal came, or, where it was not to be waited for, nothing has happened.
@@ -123,14 +123,14 @@ pub(super) enum Heard {
 }
 
 /// Waits for a report of a thread that the calling thread traces, or of its children.
-pub(super) fn wait() -> io::Result<Heard> {
+pub(super) fn wait() -> io::Result<WaitReport> {
     let mut status = 0;
     // SAFETY: `status` is a valid place for an int and lives through the call.
     match outcome::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) }) {
-        Ok(0) => Ok(Heard::Nothing),
-        Ok(tid) => Ok(Heard::Thread(tid, status)),
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Heard::NoThread),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Heard::Nothing),
+        Ok(0) => Ok(WaitReport::Nothing),
+        Ok(tid) => Ok(WaitReport::Thread(tid, status)),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(WaitReport::NoThread),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(WaitReport::Nothing),
         Err(error) => Err(error),
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::interrupt::{self, ThreadHandle};
 
 /// Traces a process until `enough` returns true or the process ends, and releases it. Returns all events.
-fn trace(pid: u32, mut enough: impl FnMut(&[Seen]) -> bool) -> Vec<Seen> {
+fn trace(pid: u32, mut enough: impl FnMut(&[TraceEvent]) -> bool) -> Vec<TraceEvent> {
     let mut tracer = Tracer::new();
     tracer.seize(pid).unwrap();
     let mut seen = Vec::new();
@@ -33,9 +33,9 @@ fn waiting(script: &str) -> Child {
 }
 
 /// (bytes asked for, bytes moved) of calls with that name.
-fn moves(seen: &[Seen], wanted: &str) -> Vec<(Option<u64>, i64)> {
+fn moves(seen: &[TraceEvent], wanted: &str) -> Vec<(Option<u64>, i64)> {
     let called = seen.iter().filter_map(|one| match one {
-        Seen::Called(Called { name, did: Did::Moved(transfers), .. }) if *name == wanted => Some(transfers),
+        TraceEvent::Called(Called { name, did: Did::Moved(transfers), .. }) if *name == wanted => Some(transfers),
         _ => None,
     });
     called.flatten().map(|transfer| (transfer.asked, transfer.moved)).collect()
@@ -60,8 +60,8 @@ fn sizes_in_a_child_process_are_seen() {
     assert_eq!(moves(&seen, "read").iter().filter(|pair| **pair == (Some(12_345), 12_345)).count(), 7, "{seen:?}");
     // The message at its end is shorter.
     assert_eq!(moves(&seen, "write").iter().filter(|pair| **pair == (Some(12_345), 12_345)).count(), 7, "{seen:?}");
-    assert!(seen.iter().any(|one| matches!(one, Seen::Executed(_))));
-    assert!(seen.contains(&Seen::Ended(child.id(), Some(0))));
+    assert!(seen.iter().any(|one| matches!(one, TraceEvent::Executed(_))));
+    assert!(seen.contains(&TraceEvent::Ended(child.id(), Some(0))));
     assert!(child.wait().is_err(), "the tracer received its end");
 }
 

@@ -39,12 +39,12 @@ pub struct Completion {
     /// Whether the same operation will complete again.
     pub more: bool,
     /// The result.
-    pub event: Event,
+    pub event: OpResult,
 }
 
 /// The result of an operation.
 #[derive(Debug)]
-pub enum Event {
+pub enum OpResult {
     /// Nothing, as was asked; with the kernel's result.
     Nop(i32),
     /// A connection was accepted.
@@ -95,7 +95,7 @@ pub enum Wait {
 
 /// Totals since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RingCounts {
     /// io_uring_enter(2) calls.
     pub system_calls: u64,
     /// Operations queued.

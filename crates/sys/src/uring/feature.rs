@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use io_uring::{Probe, opcode};
 
-use super::{Event, Missing, Ring, RingSetup};
+use super::{Missing, OpResult, Ring, RingSetup};
 
 /// A part of io_uring that younger kernels have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Ring {
         for _ in 0..100 {
             self.wait(1, Some(10_000_000)).map_err(refused)?;
             let Some(completion) = self.reap() else { continue };
-            if let Event::Received { taken, .. } = completion.event {
+            if let OpResult::Received { taken, .. } = completion.event {
                 goes_on = completion.more;
                 taken.into_iter().for_each(|taken| self.give_back(taken));
                 break;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
 
-use super::memory::Mapping;
+use super::memory::PageMapping;
 
 /// Most entries of one ring (io_uring_register_buf_ring(3)).
 const ENTRIES_MAX: u16 = 1 << 15;
@@ -13,7 +13,7 @@ const ENTRIES_MAX: u16 = 1 << 15;
 /// The shared entries of one buffer group.
 #[derive(Debug)]
 pub(super) struct Entries {
-    memory: Mapping,
+    memory: PageMapping,
     count: u16,
     tail: u16,
 }
@@ -22,7 +22,7 @@ impl Entries {
     /// At least `count` entries; rounded up to a power of two.
     pub(super) fn new(count: u16) -> io::Result<Entries> {
         let count = count.clamp(1, ENTRIES_MAX).next_power_of_two();
-        Ok(Entries { memory: Mapping::new(usize::from(count) * size_of::<BufRingEntry>())?, count, tail: 0 })
+        Ok(Entries { memory: PageMapping::new(usize::from(count) * size_of::<BufRingEntry>())?, count, tail: 0 })
     }
 
     /// Where they are: registered with the kernel.

@@ -11,7 +11,7 @@ use super::message::{self, MessageId, Parcel};
 use super::missing::Missing;
 use super::op::Uses;
 use super::pool::{Pool, PoolId, Taken};
-use super::send_queue::{Piece, QueueId, SendQueue, Source};
+use super::send_queue::{QueueId, SendPiece, SendQueue, SendSource};
 use super::{BufferId, QUEUE_GROUPS, Ring};
 use crate::datagram::{Arrived, PeerAddress};
 
@@ -224,8 +224,11 @@ impl Ring {
     ///
     /// As [`Ring::offer_own`].
     pub fn offer_buffer(&mut self, queue: QueueId, buffer: BufferId, part: &Range<usize>) {
-        let piece =
-            Piece { source: Source::Buffer(buffer), start: self.buffers.lend_to_send(buffer, part), len: part.len() };
+        let piece = SendPiece {
+            source: SendSource::Buffer(buffer),
+            start: self.buffers.lend_to_send(buffer, part),
+            len: part.len(),
+        };
         self.queues[usize::from(queue.0)].offer(piece);
     }
 
@@ -239,8 +242,8 @@ impl Ring {
         let pool = self.pool(taken.pool);
         let (buffer, start, len) = pool.front(taken, part);
         pool.hold(buffer);
-        let source = Source::Pool(taken.pool, buffer);
-        self.queues[usize::from(queue.0)].offer(Piece { source, start, len });
+        let source = SendSource::Pool(taken.pool, buffer);
+        self.queues[usize::from(queue.0)].offer(SendPiece { source, start, len });
         len
     }
 
@@ -330,14 +333,14 @@ impl Ring {
 }
 
 /// A piece of a send queue was sent, or forgotten.
-fn let_go(source: Source, pools: &mut [Option<Pool>], buffers: &mut Buffers) {
+fn let_go(source: SendSource, pools: &mut [Option<Pool>], buffers: &mut Buffers) {
     match source {
-        Source::Own => {}
-        Source::Pool(pool, buffer) => {
+        SendSource::Own => {}
+        SendSource::Pool(pool, buffer) => {
             if let Some(pool) = &mut pools[usize::from(pool.0)] {
                 pool.release(buffer);
             }
         }
-        Source::Buffer(buffer) => buffers.take_back(buffer),
+        SendSource::Buffer(buffer) => buffers.take_back(buffer),
     }
 }

@@ -12,14 +12,14 @@ use std::slice;
 /// Anonymous pages, unmapped when dropped. Not backed by memory until they are touched: a thousand
 /// connections cost what they use, not what they might.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(super) struct PageMapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-impl Mapping {
+impl PageMapping {
     /// `len` zero bytes on a page boundary.
-    pub(super) fn new(len: usize) -> io::Result<Mapping> {
+    pub(super) fn new(len: usize) -> io::Result<PageMapping> {
         let len = len.max(1);
         // Miri knows no other flags.
         let untouched = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
@@ -39,7 +39,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        Ok(Mapping { start, len })
+        Ok(PageMapping { start, len })
     }
 
     /// The first byte.
@@ -55,7 +55,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for PageMapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `new` with this very length, unmapped once, and nothing borrows from it
         // any more since borrows do not outlive `self`. The kernel uses none of it: the ring is
@@ -74,7 +74,7 @@ pub(super) struct Buffers(Vec<Buffer>);
 
 #[derive(Debug)]
 struct Buffer {
-    memory: Mapping,
+    memory: PageMapping,
     offset: usize,
     len: usize,
     /// Operations that use it.
@@ -169,7 +169,7 @@ impl Buffers {
 impl Buffer {
     fn new(id: usize, len: usize) -> io::Result<Buffer> {
         let offset = (id * STAGGER) % PAGE;
-        Ok(Buffer { memory: Mapping::new(offset + len)?, offset, len, users: 0, is_written: false })
+        Ok(Buffer { memory: PageMapping::new(offset + len)?, offset, len, users: 0, is_written: false })
     }
 
     fn lend(&mut self, part: &Range<usize>) -> *mut u8 {

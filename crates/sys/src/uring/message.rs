@@ -9,7 +9,7 @@ use std::slice;
 
 use io_uring::types::RecvMsgOut;
 
-use super::memory::{Mapping, STAGGER};
+use super::memory::{PageMapping, STAGGER};
 use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control, control_len, header};
 
 /// One of a ring's own messages.
@@ -42,7 +42,7 @@ struct Envelope {
 
 #[derive(Debug)]
 struct Message {
-    memory: Mapping,
+    memory: PageMapping,
     offset: usize,
     len: usize,
     in_use: bool,
@@ -57,7 +57,7 @@ impl Messages {
         let id = self.0.len();
         // The envelope begins on a page, the bytes somewhere else in it than those of other messages.
         let offset = (size_of::<Envelope>() + (id * STAGGER) % 4096).next_multiple_of(64);
-        self.0.push(Message { memory: Mapping::new(offset + len)?, offset, len, in_use: false });
+        self.0.push(Message { memory: PageMapping::new(offset + len)?, offset, len, in_use: false });
         Ok(MessageId(id as u32))
     }
 

@@ -3,7 +3,7 @@
 
 use super::memory::Buffers;
 use super::pool::{Pool, PoolId};
-use super::send_queue::{SendQueue, Source};
+use super::send_queue::{SendQueue, SendSource};
 
 /// The kernel writes bytes.
 fn write(start: *mut u8, bytes: &[u8]) {
@@ -65,6 +65,6 @@ fn a_queue_is_composed_and_sent() {
         let second = queue.own(&(6..12));
         queue.offer(second);
         assert_eq!((read(first.start, 6), read(second.start, 6)), (vec![round; 6], vec![round + 1; 6]));
-        assert_eq!(queue.start_over(|source| assert_eq!(source, Source::Own)).len(), 12);
+        assert_eq!(queue.start_over(|source| assert_eq!(source, SendSource::Own)).len(), 12);
     }
 }

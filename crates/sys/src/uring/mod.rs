@@ -32,7 +32,7 @@ mod miri;
 #[cfg(test)]
 mod tests;
 
-pub use completion::{Completion, Counts, Errno, Event, Wait};
+pub use completion::{Completion, Errno, OpResult, RingCounts, Wait};
 pub use feature::{Feature, probe};
 pub use memory::BufferId;
 pub use message::{MESSAGE_ROOM, MessageId, Parcel};
@@ -53,7 +53,7 @@ use crate::clock::monotonic_ns;
 use crate::epoll::Ready;
 use memory::Buffers;
 use message::Messages;
-use op::{Kind, Op, Ops, Uses};
+use op::{Op, OpKind, Ops, Uses};
 use pool::Pool;
 use send_queue::SendQueue;
 
@@ -91,7 +91,7 @@ pub struct Ring {
     messages: ManuallyDrop<Messages>,
     /// Templates of multishot receives of messages; the kernel reads them when it takes the operation.
     template: ManuallyDrop<Box<libc::msghdr>>,
-    counts: Counts,
+    counts: RingCounts,
     enter_flags: EnterFlags,
     deferred: bool,
     /// How long a wait for several completions gathers them, microseconds; 0: until all are there.
@@ -133,7 +133,7 @@ impl Ring {
             queues: ManuallyDrop::default(),
             messages: ManuallyDrop::default(),
             template: ManuallyDrop::new(Box::new(message::template())),
-            counts: Counts::default(),
+            counts: RingCounts::default(),
             enter_flags,
             deferred,
             min_wait_us: 0,
@@ -142,7 +142,7 @@ impl Ring {
 
     /// Totals since the ring was made.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RingCounts {
         self.counts
     }
 
@@ -247,33 +247,33 @@ impl Ring {
     }
 
     #[inline]
-    fn event(&mut self, op: Op, result: i32, flags: u32) -> Event {
+    fn event(&mut self, op: Op, result: i32, flags: u32) -> OpResult {
         let count = if result < 0 { Err(Errno(result.wrapping_neg())) } else { Ok(result as usize) };
         let first = cqueue::buffer_select(flags);
         match op.kind {
-            Kind::Nop => Event::Nop(result),
+            OpKind::Nop => OpResult::Nop(result),
             // SAFETY: the result of an accept is a descriptor that nothing else owns yet.
-            Kind::Accept => Event::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
-            Kind::Writable => Event::Writable(count.map(drop)),
-            Kind::Poll => Event::Polled(count.map(|found| Ready(found as u32))),
-            Kind::Cancel => Event::Cancelled(count.map(drop)),
-            Kind::Close => Event::Closed(count.map(drop)),
-            Kind::Receive | Kind::ReceiveBundles => {
+            OpKind::Accept => OpResult::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
+            OpKind::Writable => OpResult::Writable(count.map(drop)),
+            OpKind::Poll => OpResult::Polled(count.map(|found| Ready(found as u32))),
+            OpKind::Cancel => OpResult::Cancelled(count.map(drop)),
+            OpKind::Close => OpResult::Closed(count.map(drop)),
+            OpKind::Receive | OpKind::ReceiveBundles => {
                 let taken = match (op.uses, first, count) {
                     // A bundle of nothing names a buffer that the kernel keeps (`io_bundle_nbufs`).
-                    (_, _, Err(_) | Ok(0)) if op.kind == Kind::ReceiveBundles => None,
+                    (_, _, Err(_) | Ok(0)) if op.kind == OpKind::ReceiveBundles => None,
                     (Uses::Pool(id), Some(first), _) => Some(self.pool(id).lend(id, first, count.unwrap_or(0))),
                     _ => None,
                 };
-                Event::Received { moved: count, taken }
+                OpResult::Received { moved: count, taken }
             }
-            Kind::Send if cqueue::notif(flags) => Event::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
-            Kind::Send => {
+            OpKind::Send if cqueue::notif(flags) => OpResult::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
+            OpKind::Send => {
                 let (buffers, lost) = match (op.uses, first, count) {
                     (Uses::Queue(id), Some(first), Ok(moved)) => self.sent(id, first, moved),
                     _ => (0, 0),
                 };
-                Event::Sent { moved: count, buffers, lost }
+                OpResult::Sent { moved: count, buffers, lost }
             }
         }
     }

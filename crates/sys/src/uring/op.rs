@@ -10,7 +10,7 @@ use super::send_queue::QueueId;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OpKind {
     Nop,
     Accept,
     Writable,
@@ -56,7 +56,7 @@ impl OpId {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
-    pub(super) kind: Kind,
+    pub(super) kind: OpKind,
     pub(super) token: u64,
     pub(super) uses: Uses,
 }
@@ -64,12 +64,12 @@ pub(super) struct Op {
 /// All operations in flight.
 #[derive(Debug, Default)]
 pub(super) struct Ops {
-    places: Vec<Place>,
+    places: Vec<OpSlot>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct OpSlot {
     turn: u32,
     op: Option<Op>,
 }
@@ -82,7 +82,7 @@ impl Ops {
             return OpId { index, turn: place.turn };
         }
         let index = self.places.len() as u32;
-        self.places.push(Place { turn: 0, op: Some(op) });
+        self.places.push(OpSlot { turn: 0, op: Some(op) });
         OpId { index, turn: 0 }
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_name_is_never_used_twice() {
         let mut ops = Ops::default();
-        let op = Op { kind: Kind::Nop, token: 7, uses: Uses::Nothing };
+        let op = Op { kind: OpKind::Nop, token: 7, uses: Uses::Nothing };
         let first = ops.add(op);
         assert_eq!(OpId::of_user_data(first.user_data()), first);
         ops.remove(first);

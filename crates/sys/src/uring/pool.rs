@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::slice;
 
 use super::group::Entries;
-use super::memory::{Mapping, STAGGER};
+use super::memory::{PageMapping, STAGGER};
 
 /// Where a buffer is that the program has.
 const OURS: u16 = u16::MAX;
@@ -52,13 +52,13 @@ impl Taken {
 #[derive(Debug)]
 pub(super) struct Pool {
     entries: Entries,
-    memory: Mapping,
+    memory: PageMapping,
     /// Bytes of one buffer, and from one to the next.
     buffer_len: usize,
     stride: usize,
     /// By place in the ring: the buffer there.
     order: Box<[u16]>,
-    buffers: Box<[Buffer]>,
+    buffers: Box<[PoolBuffer]>,
     /// Buffers that hold nothing and are not offered; the one that was used last is at the end.
     idle: Vec<u16>,
     /// How many are offered, and shall be.
@@ -69,7 +69,7 @@ pub(super) struct Pool {
 }
 
 #[derive(Clone, Debug)]
-struct Buffer {
+struct PoolBuffer {
     /// Its place in the ring, or [`OURS`].
     place: u16,
     /// The next one of the bundle it is lent with.
@@ -87,11 +87,11 @@ impl Pool {
         let count = entries.count();
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
         Ok(Pool {
-            memory: Mapping::new(usize::from(count) * stride)?,
+            memory: PageMapping::new(usize::from(count) * stride)?,
             buffer_len,
             stride,
             order: vec![0; usize::from(count)].into(),
-            buffers: vec![Buffer { place: OURS, follower: OURS, users: 0, is_returned: false }; usize::from(count)]
+            buffers: vec![PoolBuffer { place: OURS, follower: OURS, users: 0, is_returned: false }; usize::from(count)]
                 .into(),
             idle: (0..count).rev().collect(),
             offered: 0,

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{EnterFlags, opcode, squeue};
 
-use super::op::{Kind, Op, OpId, Uses};
+use super::op::{Op, OpId, OpKind, Uses};
 use super::{BufferId, MESSAGE_ROOM, MessageId, PoolId, QUEUE_GROUPS, QueueId, Ring, Taken};
 use crate::datagram::{PeerAddress, SlotTarget};
 use crate::epoll::Ready;
@@ -19,26 +19,26 @@ impl Ring {
     /// Does nothing.
     #[inline]
     pub fn nop(&mut self, token: u64) -> OpId {
-        self.queue(Kind::Nop, token, Uses::Nothing, opcode::Nop::new().build())
+        self.queue(OpKind::Nop, token, Uses::Nothing, opcode::Nop::new().build())
     }
 
     /// Accepts one connection, as a blocking descriptor that is closed on exec.
     pub fn accept(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
         let null = std::ptr::null_mut();
         let entry = opcode::Accept::new(fd(listener), null, null.cast()).flags(libc::SOCK_CLOEXEC).build();
-        self.queue(Kind::Accept, token, Uses::Nothing, entry)
+        self.queue(OpKind::Accept, token, Uses::Nothing, entry)
     }
 
     /// Accepts connections on and on (Linux 5.19).
     pub fn accept_multishot(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
         let entry = opcode::AcceptMulti::new(fd(listener)).flags(libc::SOCK_CLOEXEC).build();
-        self.queue(Kind::Accept, token, Uses::Nothing, entry)
+        self.queue(OpKind::Accept, token, Uses::Nothing, entry)
     }
 
     /// Completes when a socket can be written: a connection that was begun is there, or failed.
     pub fn writable(&mut self, token: u64, socket: BorrowedFd<'_>) -> OpId {
         let entry = opcode::PollAdd::new(fd(socket), libc::POLLOUT as u32).build();
-        self.queue(Kind::Writable, token, Uses::Nothing, entry)
+        self.queue(OpKind::Writable, token, Uses::Nothing, entry)
     }
 
     /// Tells what a descriptor is ready for: once, or, if changes are asked for ([`Ready::EDGE`]), at every one of them
@@ -46,7 +46,7 @@ impl Ring {
     pub fn poll(&mut self, token: u64, descriptor: BorrowedFd<'_>, ready: Ready) -> OpId {
         let wanted = ready.0 & !Ready::EDGE.0;
         let entry = opcode::PollAdd::new(fd(descriptor), wanted).multi(ready.any(Ready::EDGE)).build();
-        self.queue(Kind::Poll, token, Uses::Nothing, entry)
+        self.queue(OpKind::Poll, token, Uses::Nothing, entry)
     }
 
     /// Receives once, into a part of a buffer of the ring.
@@ -58,7 +58,7 @@ impl Ring {
     pub fn receive(&mut self, token: u64, socket: BorrowedFd<'_>, buffer: BufferId, part: &Range<usize>) -> OpId {
         let start = self.buffers.lend_to_receive(buffer, part);
         let entry = opcode::Recv::new(fd(socket), start, part.len() as u32).build();
-        self.queue(Kind::Receive, token, Uses::Buffer(buffer), entry)
+        self.queue(OpKind::Receive, token, Uses::Buffer(buffer), entry)
     }
 
     /// Receives on and on, each time into one buffer of a pool (Linux 6.0). Ends with `ENOBUFS` when
@@ -66,7 +66,7 @@ impl Ring {
     #[inline]
     pub fn receive_multishot(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
         let entry = opcode::RecvMulti::new(fd(socket), pool.0).build();
-        self.queue(Kind::Receive, token, Uses::Pool(pool), entry)
+        self.queue(OpKind::Receive, token, Uses::Pool(pool), entry)
     }
 
     /// Receives on and on, each time into as many buffers of a pool as there are bytes for
@@ -74,7 +74,7 @@ impl Ring {
     #[inline]
     pub fn receive_bundles(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
         let entry = opcode::RecvMultiBundle::new(fd(socket), pool.0).build();
-        self.queue(Kind::ReceiveBundles, token, Uses::Pool(pool), entry)
+        self.queue(OpKind::ReceiveBundles, token, Uses::Pool(pool), entry)
     }
 
     /// Sends a part of a buffer, which other sends may use as well. Never queue two sends of one socket: they may change
@@ -150,14 +150,14 @@ impl Ring {
     fn queue_send(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
         // Without MSG_WAITALL a full socket ends the send, and the rest costs another submission (io_send, io_uring/net.c).
         let entry = opcode::Send::new(fd(socket), bytes.0, bytes.1 as u32).flags(libc::MSG_WAITALL).build();
-        self.queue(Kind::Send, token, uses, entry)
+        self.queue(OpKind::Send, token, uses, entry)
     }
 
     #[inline]
     fn queue_zero_copy(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
         assert!(!self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
         let entry = opcode::SendZc::new(fd(socket), bytes.0, bytes.1 as u32).zc_flags(REPORT_USAGE).build();
-        self.queue(Kind::Send, token, uses, entry)
+        self.queue(OpKind::Send, token, uses, entry)
     }
 
     /// The front of a part of what was received, for a send.
@@ -181,7 +181,7 @@ impl Ring {
     pub fn send_bundle(&mut self, token: u64, socket: BorrowedFd<'_>, queue: QueueId) -> OpId {
         self.queues[usize::from(queue.0)].in_use = true;
         let entry = opcode::SendBundle::new(fd(socket), QUEUE_GROUPS + queue.0).flags(libc::MSG_WAITALL).build();
-        self.queue(Kind::Send, token, Uses::Queue(queue), entry)
+        self.queue(OpKind::Send, token, Uses::Queue(queue), entry)
     }
 
     /// Receives one message, with its address and the kernel's report on it: [`Ring::arrived`],
@@ -195,7 +195,7 @@ impl Ring {
     pub fn receive_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId) -> OpId {
         let header = self.messages.lend_to_receive(message);
         let entry = opcode::RecvMsg::new(fd(socket), header).flags(libc::MSG_TRUNC as u32).build();
-        self.queue(Kind::Receive, token, Uses::Message(message), entry)
+        self.queue(OpKind::Receive, token, Uses::Message(message), entry)
     }
 
     /// Receives messages on and on, each into one buffer of a pool, whose buffers are [`super::MESSAGE_ROOM`]
@@ -205,7 +205,7 @@ impl Ring {
     pub fn receive_messages(&mut self, token: u64, socket: BorrowedFd<'_>, pool: PoolId) -> OpId {
         let template: *const libc::msghdr = &**self.template;
         let entry = opcode::RecvMsgMulti::new(fd(socket), template, pool.0).flags(libc::MSG_TRUNC as u32).build();
-        self.queue(Kind::Receive, token, Uses::Pool(pool), entry)
+        self.queue(OpKind::Receive, token, Uses::Pool(pool), entry)
     }
 
     /// Sends a message. Those of one socket leave in the order in which they were queued, unless one has to wait
@@ -218,7 +218,7 @@ impl Ring {
     pub fn send_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId, to: SlotTarget<'_>) -> OpId {
         let header = self.messages.lend_to_send(message, to);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
-        self.queue(Kind::Send, token, Uses::Message(message), entry)
+        self.queue(OpKind::Send, token, Uses::Message(message), entry)
     }
 
     /// Sends the first `len` bytes of a message from [`Ring::receive_messages`] to `peer`, without copying them. `message`
@@ -243,25 +243,25 @@ impl Ring {
         pool.hold(buffer);
         let header = self.messages.lend_to_send_from(message, (start, len), peer);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
-        self.queue(Kind::Send, token, Uses::MessageLent(message, taken.pool, buffer), entry)
+        self.queue(OpKind::Send, token, Uses::MessageLent(message, taken.pool, buffer), entry)
     }
 
     /// Calls an operation off. The operation itself completes too, with `ECANCELED` if it was not
     /// over.
     pub fn cancel(&mut self, op: OpId) -> OpId {
         let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(op.user_data())).build();
-        self.queue(Kind::Cancel, 0, Uses::Nothing, entry)
+        self.queue(OpKind::Cancel, 0, Uses::Nothing, entry)
     }
 
     /// Closes a descriptor once the kernel has taken everything that was queued before. Operations in
     /// flight keep the socket alive: cancel them first.
     pub fn close(&mut self, token: u64, descriptor: OwnedFd) -> OpId {
         let entry = opcode::Close::new(Fd(descriptor.into_raw_fd())).build();
-        self.queue(Kind::Close, token, Uses::Nothing, entry)
+        self.queue(OpKind::Close, token, Uses::Nothing, entry)
     }
 
     #[inline]
-    fn queue(&mut self, kind: Kind, token: u64, uses: Uses, entry: squeue::Entry) -> OpId {
+    fn queue(&mut self, kind: OpKind, token: u64, uses: Uses, entry: squeue::Entry) -> OpId {
         let id = self.ops.add(Op { kind, token, uses });
         self.counts.queued += 1;
         let entry = entry.user_data(id.user_data());

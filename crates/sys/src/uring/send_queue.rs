@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::slice;
 
 use super::group::Entries;
-use super::memory::{BufferId, Mapping};
+use super::memory::{BufferId, PageMapping};
 use super::pool::PoolId;
 
 /// Names a send queue of a ring.
@@ -19,7 +19,7 @@ pub struct QueueId(pub(super) u16);
 
 /// The memory that a piece is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum SendSource {
     /// The queue's own memory.
     Own,
     /// A buffer of a pool.
@@ -30,8 +30,8 @@ pub(super) enum Source {
 
 /// A part of some memory that is to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub(super) source: Source,
+pub(super) struct SendPiece {
+    pub(super) source: SendSource,
     pub(super) start: *const u8,
     pub(super) len: usize,
 }
@@ -48,10 +48,10 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) struct SendQueue {
     entries: Entries,
-    memory: Mapping,
+    memory: PageMapping,
     len: usize,
     /// Those that were offered and not sent; the first one perhaps in part.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<SendPiece>,
     /// A send is in flight.
     pub(super) in_use: bool,
 }
@@ -60,7 +60,7 @@ impl SendQueue {
     pub(super) fn new(pieces: u16, len: usize) -> io::Result<SendQueue> {
         let entries = Entries::new(pieces)?;
         let pieces = VecDeque::with_capacity(usize::from(entries.count()));
-        Ok(SendQueue { entries, memory: Mapping::new(len)?, len, pieces, in_use: false })
+        Ok(SendQueue { entries, memory: PageMapping::new(len)?, len, pieces, in_use: false })
     }
 
     pub(super) fn entries(&self) -> &Entries {
@@ -94,14 +94,14 @@ impl SendQueue {
     }
 
     /// A piece of the queue's own memory.
-    pub(super) fn own(&self, part: &Range<usize>) -> Piece {
+    pub(super) fn own(&self, part: &Range<usize>) -> SendPiece {
         assert!(part.start <= part.end && part.end <= self.len, "a part of the queue's memory");
-        Piece { source: Source::Own, start: self.memory.at(part.start), len: part.len() }
+        SendPiece { source: SendSource::Own, start: self.memory.at(part.start), len: part.len() }
     }
 
     /// Offers a piece to the next send. The memory that it is a part of must stay until [`sent`](Self::sent) or
     /// [`start_over`](Self::start_over) lets go of it.
-    pub(super) fn offer(&mut self, piece: Piece) {
+    pub(super) fn offer(&mut self, piece: SendPiece) {
         assert!(self.free() > 0, "a queue has room for the piece");
         let bid = self.entries.place(self.entries.tail()) as u16;
         self.entries.offer(piece.start, piece.len as u32, bid);
@@ -109,7 +109,7 @@ impl SendQueue {
     }
 
     /// A send took `moved` bytes, beginning with the entry `first`. `release` lets go of what was sent.
-    pub(super) fn sent(&mut self, first: u16, moved: usize, mut release: impl FnMut(Source)) -> Sent {
+    pub(super) fn sent(&mut self, first: u16, moved: usize, mut release: impl FnMut(SendSource)) -> Sent {
         let offered = self.entries.tail().wrapping_sub(self.pieces.len() as u16);
         assert_eq!(
             usize::from(first),
@@ -134,7 +134,7 @@ impl SendQueue {
     }
 
     /// Forgets all pieces, and returns what was not sent of them. Only for entries that the kernel no longer knows.
-    pub(super) fn start_over(&mut self, mut release: impl FnMut(Source)) -> Vec<u8> {
+    pub(super) fn start_over(&mut self, mut release: impl FnMut(SendSource)) -> Vec<u8> {
         assert!(!self.in_use, "a queue in use keeps its pieces");
         let mut rest = Vec::new();
         for piece in self.pieces.drain(..) {
@@ -166,7 +166,7 @@ mod tests {
         let mut queue = filled(4, b"abcdefgh", 2);
         assert_eq!(queue.free(), 0);
         assert_eq!(queue.sent(0, 4, |_| ()), Sent { pieces: 2, lost: 0 });
-        assert_eq!(queue.sent(2, 2, |source| assert_eq!(source, Source::Own)), Sent { pieces: 1, lost: 0 });
+        assert_eq!(queue.sent(2, 2, |source| assert_eq!(source, SendSource::Own)), Sent { pieces: 1, lost: 0 });
         queue.offer(queue.own(&(0..3)));
         assert_eq!(queue.start_over(|_| ()), b"ghabc");
         assert_eq!(queue.free(), 4);

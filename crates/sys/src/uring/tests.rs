@@ -32,7 +32,7 @@ fn next(ring: &mut Ring) -> Completion {
 }
 
 fn received(ring: &mut Ring, completion: Completion) -> Vec<u8> {
-    let Event::Received { moved, taken } = completion.event else { panic!("{completion:?}") };
+    let OpResult::Received { moved, taken } = completion.event else { panic!("{completion:?}") };
     let (mut bytes, mut taken) = (Vec::new(), taken.expect("a buffer of the pool"));
     while let Some(piece) = ring.piece(&mut taken) {
         bytes.extend_from_slice(piece);
@@ -51,7 +51,7 @@ fn tokens_come_back_and_every_operation_completes_once() {
     }
     let mut tokens = Vec::new();
     while ring.in_flight() > 0 {
-        let Completion { token, more, event: Event::Nop(0) } = next(&mut ring) else { panic!("not a nop") };
+        let Completion { token, more, event: OpResult::Nop(0) } = next(&mut ring) else { panic!("not a nop") };
         assert!(!more);
         tokens.push(token);
     }
@@ -90,8 +90,8 @@ fn a_buffer_is_sent_received_and_lent_again() {
     for _ in 0..2 {
         let completion = next(&mut ring);
         match (completion.token, completion.event) {
-            (1, Event::Received { moved: Ok(60), taken: None })
-            | (2, Event::Sent { moved: Ok(60), buffers: 0, lost: 0 }) => {}
+            (1, OpResult::Received { moved: Ok(60), taken: None })
+            | (2, OpResult::Sent { moved: Ok(60), buffers: 0, lost: 0 }) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -99,7 +99,7 @@ fn a_buffer_is_sent_received_and_lent_again() {
     assert_eq!(&ring.buffer(into).unwrap()[..61], [&[7; 60][..], &[0]].concat());
     drop(left);
     ring.receive(3, right.as_fd(), into, &(0..200));
-    assert!(matches!(next(&mut ring).event, Event::Received { moved: Ok(0), .. }));
+    assert!(matches!(next(&mut ring).event, OpResult::Received { moved: Ok(0), .. }));
 }
 
 #[test]
@@ -120,10 +120,10 @@ fn multishot_receive_ends_with_an_empty_pool() {
     left.write_all(&[1; 100]).unwrap();
     loop {
         match next(&mut ring) {
-            Completion { event: Event::Received { moved: Ok(16), taken }, .. } => kept.extend(taken),
+            Completion { event: OpResult::Received { moved: Ok(16), taken }, .. } => kept.extend(taken),
             Completion {
                 more: false,
-                event: Event::Received { moved: Err(Errno(libc::ENOBUFS)), taken: None },
+                event: OpResult::Received { moved: Err(Errno(libc::ENOBUFS)), taken: None },
                 ..
             } => break,
             other => panic!("{other:?}"),
@@ -150,7 +150,9 @@ fn bundles_carry_many_buffers_in_order() {
     ring.send_bundle(1, left.as_fd(), out);
     let (mut moved, mut buffers) = (0, 0);
     while moved < 70 {
-        let Event::Sent { moved: Ok(some), buffers: used, lost: 0 } = next(&mut ring).event else { panic!("not sent") };
+        let OpResult::Sent { moved: Ok(some), buffers: used, lost: 0 } = next(&mut ring).event else {
+            panic!("not sent")
+        };
         (moved, buffers) = (moved + some, buffers + used);
     }
     assert_eq!((moved, buffers), (70, 7));
@@ -158,7 +160,7 @@ fn bundles_carry_many_buffers_in_order() {
     let (mut bytes, mut most) = (Vec::new(), 0);
     while bytes.len() < 70 {
         let completion = next(&mut ring);
-        if let Event::Received { taken: Some(taken), .. } = &completion.event {
+        if let OpResult::Received { taken: Some(taken), .. } = &completion.event {
             most = most.max(taken.buffers());
         }
         bytes.extend(received(&mut ring, completion));
@@ -187,7 +189,7 @@ fn a_bundle_larger_than_the_socket_is_sent() {
     let mut moved = 0;
     while moved < 256 * LEN {
         let completion = next(&mut ring);
-        let Event::Sent { moved: Ok(some), lost: 0, .. } = completion.event else { panic!("{completion:?}") };
+        let OpResult::Sent { moved: Ok(some), lost: 0, .. } = completion.event else { panic!("{completion:?}") };
         moved += some;
         if !completion.more && moved < 256 * LEN {
             ring.send_bundle(1, left.as_fd(), out);
@@ -205,12 +207,12 @@ fn zero_copy_keeps_the_buffer_until_notified() {
     let out = ring.new_buffer(5000).unwrap();
     ring.send_zero_copy(1, left.as_fd(), out, &(0..5000));
     let sent = next(&mut ring);
-    assert!(sent.more && matches!(sent.event, Event::Sent { moved: Ok(5000), .. }), "{sent:?}");
+    assert!(sent.more && matches!(sent.event, OpResult::Sent { moved: Ok(5000), .. }), "{sent:?}");
     assert!(ring.buffer(out).is_none());
     right.read_exact(&mut [0; 5000]).unwrap();
     // Over loopback the kernel always copies.
     let released = next(&mut ring);
-    assert!(!released.more && matches!(released.event, Event::Released { copied: true }), "{released:?}");
+    assert!(!released.more && matches!(released.event, OpResult::Released { copied: true }), "{released:?}");
     assert!(ring.buffer(out).is_some());
 }
 
@@ -224,21 +226,21 @@ fn connections_are_accepted_on_and_on() {
         let mut client = TcpStream::connect(address).unwrap();
         let completion = next(&mut ring);
         assert!(completion.more);
-        let Event::Accepted(Ok(connection)) = completion.event else { panic!("{completion:?}") };
+        let OpResult::Accepted(Ok(connection)) = completion.event else { panic!("{completion:?}") };
         ring.close(4, connection);
-        assert!(matches!(next(&mut ring), Completion { token: 4, event: Event::Closed(Ok(())), .. }));
+        assert!(matches!(next(&mut ring), Completion { token: 4, event: OpResult::Closed(Ok(())), .. }));
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
     }
     ring.cancel(op);
     let mut ended = 0;
     while ring.in_flight() > 0 {
-        let cancelled = Event::Accepted(Err(Errno(libc::ECANCELED)));
+        let cancelled = OpResult::Accepted(Err(Errno(libc::ECANCELED)));
         ended += usize::from(format!("{:?}", next(&mut ring).event) == format!("{cancelled:?}"));
     }
     assert_eq!(ended, 1);
     ring.accept(1, listener.as_fd());
     let _client = TcpStream::connect(address).unwrap();
-    assert!(matches!(next(&mut ring), Completion { more: false, event: Event::Accepted(Ok(_)), .. }));
+    assert!(matches!(next(&mut ring), Completion { more: false, event: OpResult::Accepted(Ok(_)), .. }));
 }
 
 #[test]
@@ -247,7 +249,7 @@ fn a_writable_socket_ends_a_wait() {
     assert_eq!(ring.wait(1, Some(1_000_000)).unwrap(), Wait::TimedOut);
     let (left, _right) = UnixStream::pair().unwrap();
     ring.writable(3, left.as_fd());
-    assert!(matches!(next(&mut ring), Completion { token: 3, event: Event::Writable(Ok(())), .. }));
+    assert!(matches!(next(&mut ring), Completion { token: 3, event: OpResult::Writable(Ok(())), .. }));
 }
 
 #[test]
@@ -304,7 +306,7 @@ fn a_queue_that_was_not_sent_is_emptied() {
     ring.queue_bytes(out, &(0..5)).unwrap().copy_from_slice(b"after");
     ring.offer_own(out, &(0..5));
     ring.send_bundle(1, left.as_fd(), out);
-    assert!(matches!(next(&mut ring).event, Event::Sent { moved: Ok(5), buffers: 1, .. }));
+    assert!(matches!(next(&mut ring).event, OpResult::Sent { moved: Ok(5), buffers: 1, .. }));
     let mut bytes = [0; 5];
     (&right).read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"after");
@@ -327,7 +329,7 @@ fn received_bytes_are_sent_without_a_copy() {
         left.write_all(&[way; 10]).unwrap();
         let taken = loop {
             // Before it, the notification of a zero-copy send.
-            if let Event::Received { taken: Some(taken), .. } = next(&mut ring).event {
+            if let OpResult::Received { taken: Some(taken), .. } = next(&mut ring).event {
                 break taken;
             }
         };
@@ -343,7 +345,7 @@ fn received_bytes_are_sent_without_a_copy() {
         // It stays until it is sent.
         ring.give_back(taken);
         loop {
-            if let Event::Sent { moved, .. } = next(&mut ring).event {
+            if let OpResult::Sent { moved, .. } = next(&mut ring).event {
                 assert_eq!(moved, Ok(7));
                 break;
             }
@@ -381,7 +383,7 @@ fn the_unsent_rest_of_a_bundle_is_returned() {
             ring.offer_own(out, &(0..4096));
         }
         ring.send_bundle(1, left.as_fd(), out);
-        if let Event::Sent { moved, .. } = next(&mut ring).event {
+        if let OpResult::Sent { moved, .. } = next(&mut ring).event {
             sent += moved.unwrap_or(0);
         }
         // Nothing reads: the socket is full soon.
@@ -423,8 +425,8 @@ fn several_waiting_receives_get_their_messages() {
         let mut filled = None;
         for _ in 0..2 {
             match next(&mut ring) {
-                Completion { token: 9, event: Event::Sent { moved: sent, .. }, .. } => assert_eq!(sent, Ok(len)),
-                Completion { token, event: Event::Received { moved: received, taken: None }, .. } => {
+                Completion { token: 9, event: OpResult::Sent { moved: sent, .. }, .. } => assert_eq!(sent, Ok(len)),
+                Completion { token, event: OpResult::Received { moved: received, taken: None }, .. } => {
                     assert_eq!(received, Ok(len));
                     // Which of those that wait is filled first is the kernel's choice.
                     filled = Some(messages[token as usize]);
@@ -459,7 +461,8 @@ fn multishot_messages_report_joined_and_truncated() {
         ring.send_message(9, left.as_fd(), outgoing, SlotTarget { len, peer: None, segment });
         for _ in 0..2 {
             let completion = next(&mut ring);
-            let Completion { token: 5, more: true, event: Event::Received { taken: Some(mut taken), .. } } = completion
+            let Completion { token: 5, more: true, event: OpResult::Received { taken: Some(mut taken), .. } } =
+                completion
             else {
                 assert_eq!(completion.token, 9);
                 continue;
@@ -487,7 +490,7 @@ fn a_datagram_is_sent_without_a_copy() {
     let message = ring.new_message(0).unwrap();
     for round in 0..6 {
         left.send(&[round; 20]).unwrap();
-        let Completion { event: Event::Received { taken: Some(mut taken), .. }, .. } = next(&mut ring) else {
+        let Completion { event: OpResult::Received { taken: Some(mut taken), .. }, .. } = next(&mut ring) else {
             panic!("a datagram was sent")
         };
         let parcel = ring.parcel(&mut taken).unwrap();
@@ -495,7 +498,7 @@ fn a_datagram_is_sent_without_a_copy() {
         ring.send_parcel(7, right.as_fd(), message, (&taken, len), &source);
         // It stays until it is sent.
         ring.give_back(taken);
-        assert!(matches!(next(&mut ring), Completion { token: 7, event: Event::Sent { moved: Ok(20), .. }, .. }));
+        assert!(matches!(next(&mut ring), Completion { token: 7, event: OpResult::Sent { moved: Ok(20), .. }, .. }));
         let mut bytes = [0; 30];
         assert_eq!(left.recv(&mut bytes).unwrap(), 20);
         assert_eq!(bytes[..20], [round; 20]);

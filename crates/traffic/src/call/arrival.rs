@@ -9,14 +9,14 @@ use bytegauge_model::Arrivals;
 /// One flow's schedule.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    kind: Kind,
+    kind: ArrivalKind,
     due_ns: u64,
     /// The part of a nanosecond that `due_ns` leaves out.
     rest: f64,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ArrivalKind {
     Closed { think_ns: u64 },
     Open { gap_ns: f64, random: Option<Random> },
 }
@@ -35,7 +35,7 @@ pub struct Offered {
 impl Arrival {
     /// A closed loop from `start_ns` on with a pause between calls.
     pub fn closed(start_ns: u64, think_ns: u64) -> Arrival {
-        Arrival { kind: Kind::Closed { think_ns }, due_ns: start_ns, rest: 0.0 }
+        Arrival { kind: ArrivalKind::Closed { think_ns }, due_ns: start_ns, rest: 0.0 }
     }
 
     /// The share of flow number `flow` of an offered load.
@@ -45,7 +45,7 @@ impl Arrival {
             Arrivals::Constant => None,
             Arrivals::Poisson => Some(Random(seed ^ (flow as u64).wrapping_mul(0xd134_2543_de82_ef95))),
         };
-        let mut arrival = Arrival { kind: Kind::Open { gap_ns, random }, due_ns: start_ns, rest: 0.0 };
+        let mut arrival = Arrival { kind: ArrivalKind::Open { gap_ns, random }, due_ns: start_ns, rest: 0.0 };
         match offered.arrivals {
             Arrivals::Constant => arrival.later(gap_ns * (flow % offered.flows) as f64 / offered.flows as f64),
             // The first gap of a Poisson process has the same distribution as all others.
@@ -56,12 +56,12 @@ impl Arrival {
 
     /// Whether a load is offered.
     pub fn is_open(&self) -> bool {
-        matches!(self.kind, Kind::Open { .. })
+        matches!(self.kind, ArrivalKind::Open { .. })
     }
 
     /// Whether calls have intended times, for which a flow waits.
     pub fn waits(&self) -> bool {
-        !matches!(self.kind, Kind::Closed { think_ns: 0 })
+        !matches!(self.kind, ArrivalKind::Closed { think_ns: 0 })
     }
 
     /// When the next call is due, nanoseconds.
@@ -71,7 +71,7 @@ impl Arrival {
 
     /// The call that was due has begun.
     pub fn begun(&mut self) {
-        if let Kind::Open { gap_ns, random } = &mut self.kind {
+        if let ArrivalKind::Open { gap_ns, random } = &mut self.kind {
             let gap_ns = *gap_ns * random.as_mut().map_or(1.0, Random::exponential);
             self.later(gap_ns);
         }
@@ -79,14 +79,14 @@ impl Arrival {
 
     /// A call has ended, with or without success.
     pub fn over(&mut self, now_ns: u64) {
-        if let Kind::Closed { think_ns } = self.kind {
+        if let ArrivalKind::Closed { think_ns } = self.kind {
             self.due_ns = now_ns + think_ns;
         }
     }
 
     /// Calls that were due from `open_ns` to `close_ns` and have not begun; for random arrivals their expectation.
     pub fn overdue(&self, open_ns: u64, close_ns: u64) -> u64 {
-        let Kind::Open { gap_ns, .. } = self.kind else { return 0 };
+        let ArrivalKind::Open { gap_ns, .. } = self.kind else { return 0 };
         if self.due_ns >= close_ns {
             return 0;
         }

@@ -12,10 +12,10 @@ use crate::call::arrival::Arrival;
 use crate::call::classify::{class_of, class_of_connect};
 use crate::call::overwritten::Overwritten;
 use crate::call::pending::{PendingCall, PendingCalls};
-use crate::call::record::{Counts, Times, Trouble};
+use crate::call::record::{FlowCounts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
-use crate::flow::{Doing, End, Flow, Want};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::ticket::{SHOWN, Shown};
 
 /// The first pause after a failed connection attempt; it doubles.
@@ -92,7 +92,7 @@ pub struct ClientFlow {
     /// When to check next for an overdue call.
     look_ns: u64,
     failures: u32,
-    counts: Counts,
+    counts: FlowCounts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl ClientFlow {
             free_ns: 0,
             look_ns: client.open_ns,
             failures: 0,
-            counts: Counts::default(),
+            counts: FlowCounts::default(),
             client,
         }
     }
@@ -418,22 +418,22 @@ impl Flow for ClientFlow {
         }
     }
 
-    fn ended(&mut self, end: End, now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, now_ns: u64) {
         match (self.state, end) {
             (ClientState::Joining { .. }, end) => {
                 let class = match end {
-                    End::Failed { errno, .. } => class_of_connect(errno),
-                    End::Eof | End::Closed => ErrorClass::Reset,
+                    ConnectionEnd::Failed { errno, .. } => class_of_connect(errno),
+                    ConnectionEnd::Eof | ConnectionEnd::Closed => ErrorClass::Reset,
                 };
                 self.fail(class, ErrorPhase::Connect, now_ns);
                 self.state = self.rest(now_ns);
             }
             (ClientState::Joined, end) => {
                 let (class, phase) = match end {
-                    End::Eof => (ErrorClass::ShortReply, self.phase()),
-                    End::Closed => (ErrorClass::Reset, ErrorPhase::Write),
-                    End::Failed { doing: Doing::Sending, errno } => (class_of(errno), ErrorPhase::Write),
-                    End::Failed { errno, .. } => (class_of(errno), self.phase()),
+                    ConnectionEnd::Eof => (ErrorClass::ShortReply, self.phase()),
+                    ConnectionEnd::Closed => (ErrorClass::Reset, ErrorPhase::Write),
+                    ConnectionEnd::Failed { doing: Doing::Sending, errno } => (class_of(errno), ErrorPhase::Write),
+                    ConnectionEnd::Failed { errno, .. } => (class_of(errno), self.phase()),
                 };
                 self.fail(class, if self.calls.is_empty() { ErrorPhase::Idle } else { phase }, now_ns);
                 self.state = ClientState::Apart { until_ns: 0 };

@@ -64,12 +64,12 @@ pub struct Record {
     left: Histogram<u64>,
     late: Option<Histogram<u64>>,
     errors: BTreeMap<(ErrorClass, ErrorPhase), CallError>,
-    counts: Counts,
+    counts: FlowCounts,
 }
 
 /// Counts that flows add when they leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FlowCounts {
     /// Calls begun.
     pub begun: u64,
     /// Calls completed.
@@ -109,7 +109,7 @@ impl Record {
             left: histogram(DIGITS_OF_AGES),
             late: waits.then(|| histogram(DIGITS_OF_AGES)),
             errors: BTreeMap::new(),
-            counts: Counts::default(),
+            counts: FlowCounts::default(),
         }
     }
 
@@ -182,7 +182,7 @@ impl Record {
     }
 
     /// A flow leaves.
-    pub fn hand_in(&mut self, counts: Counts) {
+    pub fn hand_in(&mut self, counts: FlowCounts) {
         self.counts.begun += counts.begun;
         self.counts.completed += counts.completed;
         self.counts.unfinished += counts.unfinished;
@@ -213,7 +213,7 @@ impl Record {
 
     /// The report of all shards.
     pub fn report(&self) -> CallReport {
-        let Counts { begun, completed, unfinished, overdue, datagrams } = self.counts;
+        let FlowCounts { begun, completed, unfinished, overdue, datagrams } = self.counts;
         CallReport {
             calls: self.total.len(),
             begun,
@@ -274,7 +274,7 @@ mod tests {
         let mut other = Record::new(false, true);
         other.keep(100, 200);
         other.completed(150, times(90_000));
-        other.hand_in(Counts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..Counts::default() });
+        other.hand_in(FlowCounts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..FlowCounts::default() });
         record.add(&other);
         let report = record.report();
         assert_eq!((report.calls, report.begun, report.unfinished, report.overdue), (3, 7, 2, 1));

@@ -39,10 +39,10 @@ pub(super) struct OfFlows {
 
 /// One flow's recorder.
 #[derive(Debug)]
-pub struct Recorder(Kind);
+pub struct Recorder(RecorderKind);
 
 #[derive(Debug)]
-enum Kind {
+enum RecorderKind {
     OfThread(Arc<OfThread>),
     OfFlow(Box<OfFlow>),
 }
@@ -108,8 +108,8 @@ impl Records {
     /// For another flow.
     pub(super) fn recorder(&self) -> Recorder {
         Recorder(match self {
-            Records::OfThread(record) => Kind::OfThread(Arc::clone(record)),
-            Records::OfFlows(all) => Kind::OfFlow(Box::new(OfFlow {
+            Records::OfThread(record) => RecorderKind::OfThread(Arc::clone(record)),
+            Records::OfFlows(all) => RecorderKind::OfFlow(Box::new(OfFlow {
                 kept: Vec::with_capacity(KEPT),
                 record: all.left().growing(),
                 completed: all.completed.counter(),
@@ -138,12 +138,12 @@ impl Recorder {
     #[inline]
     pub(super) fn completed(&mut self, now_ns: u64, times: Times) {
         match &mut self.0 {
-            Kind::OfThread(shared) => {
+            RecorderKind::OfThread(shared) => {
                 let (record, completed) = shared.get();
                 completed.add([1]);
                 record.borrow_mut().completed(now_ns, times);
             }
-            Kind::OfFlow(own) => {
+            RecorderKind::OfFlow(own) => {
                 own.completed.add([1]);
                 match KeptCall::new(now_ns, &times) {
                     Some(call) => own.kept.push(call),
@@ -160,8 +160,8 @@ impl Recorder {
     #[cold]
     pub(super) fn with<R>(&mut self, what: impl FnOnce(&mut Record) -> R) -> R {
         match &mut self.0 {
-            Kind::OfThread(shared) => what(&mut shared.get().0.borrow_mut()),
-            Kind::OfFlow(own) => {
+            RecorderKind::OfThread(shared) => what(&mut shared.get().0.borrow_mut()),
+            RecorderKind::OfFlow(own) => {
                 own.enter();
                 what(&mut own.record)
             }
@@ -188,7 +188,7 @@ impl Drop for OfFlow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::record::Counts;
+    use crate::call::record::FlowCounts;
 
     fn record() -> Record {
         let mut record = Record::new(false, false);
@@ -205,7 +205,7 @@ mod tests {
         for _ in 0..3 {
             let mut recorder = records.recorder();
             (0..calls).for_each(|call| recorder.completed(call, TIMES));
-            recorder.with(|record| record.hand_in(Counts::default()));
+            recorder.with(|record| record.hand_in(FlowCounts::default()));
         }
         (records.into_record().report().calls, total.sums()[0])
     }

@@ -13,7 +13,7 @@ use crate::call::request_work::RequestWork;
 use crate::call::server_worker::{Planted, ServerWorker};
 use crate::call::terms::HEAD;
 use crate::call::unadmitted::Place;
-use crate::flow::{End, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::planted_fault::PlantedFault;
 use crate::ticket::{SHOWN, Shown};
 
@@ -330,11 +330,11 @@ impl Flow for ServerFlow {
         true
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
         self.to_show = 0;
         self.finish_admission();
         self.state = match (self.state, end) {
-            (ServerState::Open, End::Eof) => ServerState::HalfShut,
+            (ServerState::Open, ConnectionEnd::Eof) => ServerState::HalfShut,
             _ => ServerState::Gone,
         };
     }

@@ -77,7 +77,7 @@ struct PresentCount {
 
 /// A connection's place until it has sent its ticket, or has left.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PendingPlace {
     /// Its number among those with a copy, 0 without.
     number: u64,
     /// Its peer's address.
@@ -98,12 +98,12 @@ impl Unadmitted {
     }
 
     /// A place for a new connection; `None` if there is no descriptor for it.
-    pub(super) fn comes(&self, connection: BorrowedFd<'_>) -> Option<Place> {
+    pub(super) fn comes(&self, connection: BorrowedFd<'_>) -> Option<PendingPlace> {
         let peer = peer_of(connection);
         let mut present = self.present();
         if self.may_enter(peer) && present.seated < SEATS {
             present.seated += 1;
-            return Some(Place { number: 0, peer });
+            return Some(PendingPlace { number: 0, peer });
         }
         let copy = connection.try_clone_to_owned().ok()?;
         if present.standing.len() >= self.standing_max {
@@ -112,11 +112,11 @@ impl Unadmitted {
         present.came += 1;
         let number = present.came;
         present.standing.insert(number, copy.into());
-        Some(Place { number, peer })
+        Some(PendingPlace { number, peer })
     }
 
     /// A connection has sent its ticket, or has left.
-    pub(super) fn leaves(&self, place: &Place) {
+    pub(super) fn leaves(&self, place: &PendingPlace) {
         let mut present = self.present();
         match place.number {
             0 => present.seated -= 1,
@@ -126,7 +126,7 @@ impl Unadmitted {
 
     /// Whether a connection sent a client's ticket and comes from the clients' host.
     #[inline(never)]
-    pub(super) fn admits(&self, place: &Place, shown: &Shown) -> bool {
+    pub(super) fn admits(&self, place: &PendingPlace, shown: &Shown) -> bool {
         let admits = self.may_enter(place.peer) && self.ticket.admits(shown).is_some();
         // Set once: all connections admitted later come from there too.
         admits && place.peer.is_some_and(|peer| *self.other.get_or_init(|| peer) == peer)
@@ -215,7 +215,7 @@ mod tests {
             (caller, accepted, place)
         };
         let came: Vec<_> = (0..kept + CLOSED).map(comes).collect();
-        let has_ended = |(caller, _, _): &(TcpStream, TcpStream, Place)| {
+        let has_ended = |(caller, _, _): &(TcpStream, TcpStream, PendingPlace)| {
             caller.set_nonblocking(true).unwrap();
             matches!((&*caller).read(&mut [0]), Ok(0))
         };

@@ -15,7 +15,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
-use crate::datagram::source::Run;
+use crate::datagram::source::SourceLoop;
 use crate::ticket::{SHOWN, Shown};
 
 /// The sink's message that its reader runs. Its answer to the announced end is empty.
@@ -79,8 +79,8 @@ pub(super) fn begin_until_heard(fd: BorrowedFd<'_>, abort: &AtomicBool) {
 }
 
 /// Waits until the reader runs. `false` if the sink does not want the stream.
-pub(super) fn await_reader(run: Run<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
-    let Run { fd, abort, stop_requested, limit } = run;
+pub(super) fn await_reader(run: SourceLoop<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
+    let SourceLoop { fd, abort, stop_requested, limit } = run;
     let is_let = || limit.is_none_or(|limit| limit.allows(0, monotonic_ns()));
     while !abort.load(Ordering::Relaxed) && is_let() {
         // A thread that got the CPU late may have an answer all the same.
@@ -234,7 +234,8 @@ mod tests {
                 sink.send(BEGUN).unwrap();
             });
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: None };
+                let run =
+                    SourceLoop { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: None };
                 assert!(await_reader(run, Some(&shown), true));
             });
         });
@@ -251,7 +252,8 @@ mod tests {
             let mut received = [0; SHOWN];
             while source.recv(&mut received).unwrap() != BEGUN.len() {}
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: None };
+                let run =
+                    SourceLoop { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: None };
                 assert!(await_reader(run, None, true));
             });
             source.send(b"the first one").unwrap();
@@ -270,7 +272,7 @@ mod tests {
                 sink.send(BEGUN).unwrap();
             }
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(true), limit: None };
+                let run = SourceLoop { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(true), limit: None };
                 assert_eq!(await_reader(run, None, true), answers);
             });
         }
@@ -286,7 +288,7 @@ mod tests {
                 sink.send(BEGUN).unwrap();
             }
             ends(|abort| {
-                let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(true), limit: None };
+                let run = SourceLoop { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(true), limit: None };
                 assert_eq!(await_reader(run, Some(&shown), true), answers);
             });
             assert!(sink.recv(&mut [0; SHOWN]).is_err());
@@ -303,7 +305,8 @@ mod tests {
         ends(|abort| {
             let limit = TransferLimit::new(Bound { bytes: u64::MAX, lasts_ns: 100_000_000 });
             limit.begin(monotonic_ns());
-            let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: Some(&limit) };
+            let run =
+                SourceLoop { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: Some(&limit) };
             assert!(!await_reader(run, Some(&shown), true));
         });
     }
@@ -315,7 +318,8 @@ mod tests {
         let limit = TransferLimit::new(Bound { bytes: u64::MAX, lasts_ns: 1_000_000 });
         limit.begin(monotonic_ns());
         ends(|abort| {
-            let run = Run { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: Some(&limit) };
+            let run =
+                SourceLoop { fd: source.as_fd(), abort, stop_requested: &AtomicBool::new(false), limit: Some(&limit) };
             assert!(!await_reader(run, Some(&shown), true));
         });
     }

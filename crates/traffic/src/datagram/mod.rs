@@ -24,15 +24,15 @@ use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::Effort;
 use crate::ticket::Shown;
-use sink::Desk;
+use sink::SinkReader;
 use source::{Packer, SentDatagrams};
 
 pub(crate) use handshake::KNOCKS_EVERY;
-pub(crate) use source::{Run, at_most, cut_size};
+pub(crate) use source::{SourceLoop, at_most, cut_size};
 
 /// One flow's sender, its memory ready.
-pub(crate) struct Source {
-    postbox: Postboxes,
+pub(crate) struct DatagramSource {
+    sender: SourceSender,
     packer: Packer,
     sent: SentDatagrams,
     /// The ticket for another host, shown by the end that connected.
@@ -41,46 +41,46 @@ pub(crate) struct Source {
     is_far: bool,
 }
 
-enum Postboxes {
+enum SourceSender {
     One(source::OneSender),
     Many(source::ManySender),
     Ring(Box<ring::DatagramSends>),
 }
 
-impl Source {
+impl DatagramSource {
     /// The sender of flow number `flow`.
     ///
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &Setup, flow: usize) -> Result<Source, Fault> {
-        let postbox = match setup.engine() {
-            Engine::Plain | Engine::Gso => Postboxes::One(source::OneSender::new(setup)),
-            Engine::Mmsg => Postboxes::Many(source::ManySender::new(setup)),
-            Engine::Uring(_) => Postboxes::Ring(Box::new(ring::DatagramSends::new(setup)?)),
+    pub(crate) fn prepare(setup: &Setup, flow: usize) -> Result<DatagramSource, Fault> {
+        let sender = match setup.engine() {
+            Engine::Plain | Engine::Gso => SourceSender::One(source::OneSender::new(setup)),
+            Engine::Mmsg => SourceSender::Many(source::ManySender::new(setup)),
+            Engine::Uring(_) => SourceSender::Ring(Box::new(ring::DatagramSends::new(setup)?)),
             engine => return Err(does_not_carry(engine)),
         };
         let shown = setup.shown_by(flow).filter(|_| !setup.goes_back(flow));
         let is_far = setup.far.is_some();
-        Ok(Source { postbox, packer: Packer::new(setup, flow), sent: SentDatagrams::default(), shown, is_far })
+        Ok(DatagramSource { sender, packer: Packer::new(setup, flow), sent: SentDatagrams::default(), shown, is_far })
     }
 
     /// Asks a sink on another host to admit the flow.
-    pub(crate) fn knock(&self, run: Run<'_>) {
+    pub(crate) fn knock(&self, run: SourceLoop<'_>) {
         self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
     /// Waits until the sink's reader runs. `false` if the sink does not want the stream.
-    pub(crate) fn await_reader(&self, run: Run<'_>) -> bool {
+    pub(crate) fn await_reader(&self, run: SourceLoop<'_>) -> bool {
         handshake::await_reader(run, self.shown.as_ref(), self.is_far)
     }
 
     /// Sends until stopped.
-    pub(crate) fn run(&mut self, run: Run<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
-        let Source { postbox, packer, sent, .. } = self;
-        let stopped = match postbox {
-            Postboxes::One(one) => source::run(one, packer, run, pace, meter, sent),
-            Postboxes::Many(many) => source::run(many, packer, run, pace, meter, sent),
-            Postboxes::Ring(ring) => {
+    pub(crate) fn run(&mut self, run: SourceLoop<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
+        let DatagramSource { sender, packer, sent, .. } = self;
+        let stopped = match sender {
+            SourceSender::One(one) => source::run(one, packer, run, pace, meter, sent),
+            SourceSender::Many(many) => source::run(many, packer, run, pace, meter, sent),
+            SourceSender::Ring(ring) => {
                 let stopped = source::run(&mut **ring, packer, run, pace, meter, sent);
                 ring.finish(run.abort);
                 stopped
@@ -91,7 +91,7 @@ impl Source {
     }
 
     /// Announces the end, until the sink has received it.
-    pub(crate) fn part(&self, run: Run<'_>) {
+    pub(crate) fn part(&self, run: SourceLoop<'_>) {
         handshake::announce(run.fd, self.is_far, run.abort);
     }
 
@@ -110,22 +110,22 @@ impl Source {
 
     /// Counts of the engine, if it keeps any.
     pub(crate) fn engine(&self) -> Option<EngineReport> {
-        match &self.postbox {
-            Postboxes::Ring(ring) => Some(ring.report()),
-            Postboxes::One(_) | Postboxes::Many(_) => None,
+        match &self.sender {
+            SourceSender::Ring(ring) => Some(ring.report()),
+            SourceSender::One(_) | SourceSender::Many(_) => None,
         }
     }
 }
 
 /// One flow's receiver, its memory ready.
 pub(crate) struct Sink<E> {
-    mailbox: Mailboxes,
-    desk: Desk<E>,
+    receiver: SinkReceiver,
+    sink: SinkReader<E>,
     /// The ticket for another host, if this end connected.
     shown: Option<Shown>,
 }
 
-enum Mailboxes {
+enum SinkReceiver {
     Single(sink::Single),
     One(sink::OneReceiver),
     Many(sink::ManyReceiver),
@@ -139,42 +139,42 @@ impl<E: Effort> Sink<E> {
     /// # Errors
     /// [`Fault::Missing`] if this machine lacks what the engine needs.
     pub(crate) fn prepare(setup: &Setup, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
-        let mailbox = match setup.engine() {
-            Engine::Plain => Mailboxes::Single(sink::Single(AlignedBuffer::new(setup.read_size()))),
-            Engine::Gso => Mailboxes::One(sink::OneReceiver(Inbox::new(1, setup.read_size(), false))),
-            Engine::Mmsg => Mailboxes::Many(sink::ManyReceiver::new(setup)),
+        let receiver = match setup.engine() {
+            Engine::Plain => SinkReceiver::Single(sink::Single(AlignedBuffer::new(setup.read_size()))),
+            Engine::Gso => SinkReceiver::One(sink::OneReceiver(Inbox::new(1, setup.read_size(), false))),
+            Engine::Mmsg => SinkReceiver::Many(sink::ManyReceiver::new(setup)),
             Engine::Uring(mode) if source::goes_on(mode.kind) => {
-                Mailboxes::Multishot(Box::new(ring::Multishot::new(setup)?))
+                SinkReceiver::Multishot(Box::new(ring::Multishot::new(setup)?))
             }
-            Engine::Uring(_) => Mailboxes::Outstanding(Box::new(ring::Outstanding::new(setup)?)),
+            Engine::Uring(_) => SinkReceiver::Outstanding(Box::new(ring::Outstanding::new(setup)?)),
             engine => return Err(does_not_carry(engine)),
         };
         let shown = setup.shown_by(flow).filter(|_| setup.goes_back(flow));
-        Ok(Sink { mailbox, desk: Desk::new(setup, flow, effort), shown })
+        Ok(Sink { receiver, sink: SinkReader::new(setup, flow, effort), shown })
     }
 
     /// Asks a source on another host to admit the flow.
-    pub(crate) fn knock(&self, run: Run<'_>) {
+    pub(crate) fn knock(&self, run: SourceLoop<'_>) {
         self.shown.iter().for_each(|shown| handshake::knock(run.fd, shown));
     }
 
     /// Reports to the source that the reader runs.
-    pub(crate) fn begin(&self, run: Run<'_>) {
+    pub(crate) fn begin(&self, run: SourceLoop<'_>) {
         match self.shown {
             Some(_) => handshake::begin_until_heard(run.fd, run.abort),
-            None => handshake::begin(run.fd, self.desk.shown(), run.abort),
+            None => handshake::begin(run.fd, self.sink.shown(), run.abort),
         }
     }
 
     /// Receives until the time is up.
-    pub(crate) fn run(&mut self, run: Run<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
-        let desk = &mut self.desk;
-        let stopped = match &mut self.mailbox {
-            Mailboxes::Single(mailbox) => sink::run(mailbox, desk, run, meter),
-            Mailboxes::One(mailbox) => sink::run(mailbox, desk, run, meter),
-            Mailboxes::Many(mailbox) => sink::run(mailbox, desk, run, meter),
-            Mailboxes::Outstanding(mailbox) => sink::run(&mut **mailbox, desk, run, meter),
-            Mailboxes::Multishot(mailbox) => sink::run(&mut **mailbox, desk, run, meter),
+    pub(crate) fn run(&mut self, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+        let sink = &mut self.sink;
+        let stopped = match &mut self.receiver {
+            SinkReceiver::Single(receiver) => sink::run(receiver, sink, run, meter),
+            SinkReceiver::One(receiver) => sink::run(receiver, sink, run, meter),
+            SinkReceiver::Many(receiver) => sink::run(receiver, sink, run, meter),
+            SinkReceiver::Outstanding(receiver) => sink::run(&mut **receiver, sink, run, meter),
+            SinkReceiver::Multishot(receiver) => sink::run(&mut **receiver, sink, run, meter),
         };
         if matches!(stopped, Ok(Stop::Ended(_))) {
             handshake::answer(run.fd);
@@ -186,32 +186,32 @@ impl<E: Effort> Sink<E> {
     ///
     /// # Errors
     /// [`Fault::Io`] if receiving fails.
-    pub(crate) fn drain(&mut self, run: Run<'_>) -> Result<(), Fault> {
-        let desk = &mut self.desk;
-        let drained = match &mut self.mailbox {
-            Mailboxes::Single(mailbox) => sink::drain(mailbox, desk, run),
-            Mailboxes::One(mailbox) => sink::drain(mailbox, desk, run),
-            Mailboxes::Many(mailbox) => sink::drain(mailbox, desk, run),
-            Mailboxes::Outstanding(mailbox) => sink::drain(&mut **mailbox, desk, run),
-            Mailboxes::Multishot(mailbox) => sink::drain(&mut **mailbox, desk, run),
+    pub(crate) fn drain(&mut self, run: SourceLoop<'_>) -> Result<(), Fault> {
+        let sink = &mut self.sink;
+        let drained = match &mut self.receiver {
+            SinkReceiver::Single(receiver) => sink::drain(receiver, sink, run),
+            SinkReceiver::One(receiver) => sink::drain(receiver, sink, run),
+            SinkReceiver::Many(receiver) => sink::drain(receiver, sink, run),
+            SinkReceiver::Outstanding(receiver) => sink::drain(&mut **receiver, sink, run),
+            SinkReceiver::Multishot(receiver) => sink::drain(&mut **receiver, sink, run),
         };
         handshake::answer(run.fd);
         drained
     }
 
     /// Counts of received datagrams.
-    pub(crate) fn report(&self, meter: &Meter, run: Run<'_>) -> DatagramReport {
-        let (window, desk) = (meter.window(), &self.desk);
+    pub(crate) fn report(&self, meter: &Meter, run: SourceLoop<'_>) -> DatagramReport {
+        let (window, sink) = (meter.window(), &self.sink);
         DatagramReport {
             datagrams: window.datagrams,
             packets: window.packets,
-            total: desk.total,
-            total_packets: desk.packets,
-            missing: desk.ledger().missing(),
-            reordered: desk.ledger().reordered(),
-            duplicated: desk.ledger().duplicated(),
-            truncated: desk.truncated,
-            cut_bytes: desk.cut_bytes,
+            total: sink.total,
+            total_packets: sink.packets,
+            missing: sink.ledger().missing(),
+            reordered: sink.ledger().reordered(),
+            duplicated: sink.ledger().duplicated(),
+            truncated: sink.truncated,
+            cut_bytes: sink.cut_bytes,
             socket_drops: socket_memory(run.fd).ok().map(|memory| memory.drops.into()),
             ..DatagramReport::default()
         }
@@ -219,31 +219,31 @@ impl<E: Effort> Sink<E> {
 
     /// Counts of the engine, if it keeps any.
     pub(crate) fn engine(&self) -> Option<EngineReport> {
-        match &self.mailbox {
-            Mailboxes::Outstanding(ring) => Some(ring.report()),
-            Mailboxes::Multishot(ring) => Some(ring.report()),
-            Mailboxes::Single(_) | Mailboxes::One(_) | Mailboxes::Many(_) => None,
+        match &self.receiver {
+            SinkReceiver::Outstanding(ring) => Some(ring.report()),
+            SinkReceiver::Multishot(ring) => Some(ring.report()),
+            SinkReceiver::Single(_) | SinkReceiver::One(_) | SinkReceiver::Many(_) => None,
         }
     }
 
     /// Bytes kept, in the flow's whole life.
     pub(crate) fn total_bytes(&self) -> u64 {
-        self.desk.bytes
+        self.sink.bytes
     }
 
     /// Bytes compared with the pattern.
     pub(crate) fn verified_bytes(&self) -> u64 {
-        self.desk.verified_bytes()
+        self.sink.verified_bytes()
     }
 
     /// The planted end, if it was reached.
     pub(crate) fn planted_end(&self) -> Option<PlantedFault> {
-        self.desk.planted_end()
+        self.sink.planted_end()
     }
 
     /// The error in the bytes, if any.
     pub(crate) fn fault(&self) -> Option<Fault> {
-        self.desk.fault()
+        self.sink.fault()
     }
 }
 

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::datagram::SlotTarget;
-use bytegauge_sys::uring::{Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, PoolId, Ring, RingSetup, Wait};
+use bytegauge_sys::uring::{
+    Completion, Errno, Feature, MESSAGE_ROOM, MessageId, OpResult, PoolId, Ring, RingSetup, Wait,
+};
 
-use crate::datagram::sink::{Desk, Goes, Mailbox};
-use crate::datagram::source::{Packer, PostResult, Postbox, at_once};
+use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
+use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::stream::Effort;
@@ -93,8 +95,8 @@ impl DatagramSends {
     }
 }
 
-impl Postbox for DatagramSends {
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult> {
+impl MessageSender for DatagramSends {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult> {
         let size = packer.size();
         while let Some(index) = self.refused.pop() {
             self.queue(fd, index, size);
@@ -108,10 +110,10 @@ impl Postbox for DatagramSends {
             self.queue(fd, index, size);
         }
         self.engine.wait()?;
-        let mut moved = PostResult { full: true, ..PostResult::default() };
+        let mut moved = BatchResult { full: true, ..BatchResult::default() };
         let mut refused = None;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
-            let Event::Sent { moved: sent, .. } = event else { continue };
+            let OpResult::Sent { moved: sent, .. } = event else { continue };
             match sent {
                 Ok(bytes) => {
                     moved.bytes += bytes;
@@ -152,21 +154,25 @@ impl Outstanding {
     }
 }
 
-impl Mailbox for Outstanding {
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
+impl MessageReceiver for Outstanding {
+    fn receive<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        sink: &mut SinkReader<E>,
+    ) -> io::Result<(BatchResult, SinkState)> {
         if !std::mem::replace(&mut self.begun, true) {
             for (index, message) in self.messages.iter().enumerate() {
                 self.engine.ring.receive_message(index as u64, fd, *message);
             }
         }
         self.engine.wait()?;
-        let mut moved = PostResult { full: true, ..PostResult::default() };
-        let mut goes = self.take_completions(fd, desk, &mut moved)?;
-        if goes == Goes::Ended {
+        let mut moved = BatchResult { full: true, ..BatchResult::default() };
+        let mut goes = self.take_completions(fd, sink, &mut moved)?;
+        if goes == SinkState::Ended {
             // Completions may arrive in another order than the datagrams: earlier datagrams may follow the announced end.
             self.engine.ring.wait(0, None)?;
-            if self.take_completions(fd, desk, &mut moved)? == Goes::Refused {
-                goes = Goes::Refused;
+            if self.take_completions(fd, sink, &mut moved)? == SinkState::Refused {
+                goes = SinkState::Refused;
             }
         }
         Ok((moved, goes))
@@ -178,20 +184,20 @@ impl Outstanding {
     fn take_completions<E: Effort>(
         &mut self,
         fd: BorrowedFd<'_>,
-        desk: &mut Desk<E>,
-        moved: &mut PostResult,
-    ) -> io::Result<Goes> {
-        let mut goes = Goes::On;
+        sink: &mut SinkReader<E>,
+        moved: &mut BatchResult,
+    ) -> io::Result<SinkState> {
+        let mut goes = SinkState::On;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
-            let Event::Received { moved: received, .. } = event else { continue };
+            let OpResult::Received { moved: received, .. } = event else { continue };
             let message = self.messages[token as usize];
             match received {
-                Ok(len) if goes != Goes::Refused => {
+                Ok(len) if goes != SinkState::Refused => {
                     let arrived = self.engine.ring.arrived(message, len);
                     if let Some(bytes) = self.engine.ring.message(message) {
                         let kept = len.min(bytes.len());
-                        let taken = desk.take(&mut bytes[..kept], arrived, moved);
-                        goes = if taken == Goes::On { goes } else { taken };
+                        let taken = sink.take(&mut bytes[..kept], arrived, moved);
+                        goes = if taken == SinkState::On { goes } else { taken };
                     }
                 }
                 Ok(_) => {}
@@ -226,21 +232,25 @@ impl Multishot {
     }
 }
 
-impl Mailbox for Multishot {
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
+impl MessageReceiver for Multishot {
+    fn receive<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        sink: &mut SinkReader<E>,
+    ) -> io::Result<(BatchResult, SinkState)> {
         if !std::mem::replace(&mut self.is_armed, true) {
             self.engine.ring.receive_messages(0, fd, self.pool);
         }
         self.engine.wait()?;
-        let mut moved = PostResult { full: true, ..PostResult::default() };
-        let mut goes = Goes::On;
+        let mut moved = BatchResult { full: true, ..BatchResult::default() };
+        let mut goes = SinkState::On;
         while let Some(Completion { more, event, .. }) = self.engine.ring.reap() {
-            let Event::Received { moved: received, taken } = event else { continue };
+            let OpResult::Received { moved: received, taken } = event else { continue };
             self.is_armed &= more;
             self.engine.report.multishot += u64::from(more);
             if let Some(mut taken) = taken {
-                if let (Goes::On, Some(parcel)) = (goes, self.engine.ring.parcel(&mut taken)) {
-                    goes = desk.take(parcel.bytes, parcel.arrived, &mut moved);
+                if let (SinkState::On, Some(parcel)) = (goes, self.engine.ring.parcel(&mut taken)) {
+                    goes = sink.take(parcel.bytes, parcel.arrived, &mut moved);
                 }
                 self.engine.ring.give_back(taken);
             }

@@ -10,10 +10,10 @@ use bytegauge_sys::socket;
 
 use crate::datagram::ledger::Ledger;
 use crate::datagram::number::{self, Layout, NUMBER_LEN};
-use crate::datagram::source::{PostResult, Run, batch};
+use crate::datagram::source::{BatchResult, SourceLoop, batch};
 use crate::engine::Stop;
 use crate::fault::Fault;
-use crate::flow::{End, Flow};
+use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
@@ -23,7 +23,7 @@ use crate::ticket::{SHOWN, Shown};
 
 /// Whether a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Goes {
+pub(super) enum SinkState {
     On,
     /// The sender announced its end.
     Ended,
@@ -32,14 +32,18 @@ pub(super) enum Goes {
 }
 
 /// A way to take datagrams from the kernel.
-pub(super) trait Mailbox {
+pub(super) trait MessageReceiver {
     /// Takes the datagrams that are there, waiting for the first.
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)>;
+    fn receive<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        sink: &mut SinkReader<E>,
+    ) -> io::Result<(BatchResult, SinkState)>;
 }
 
 /// One flow's reader.
 #[derive(Debug)]
-pub(super) struct Desk<E> {
+pub(super) struct SinkReader<E> {
     flow: usize,
     /// The ticket that the source on another host sends until it has received the report that the reader runs.
     shown: Option<Shown>,
@@ -59,12 +63,12 @@ pub(super) struct Desk<E> {
     is_late: bool,
 }
 
-impl<E: Effort> Desk<E> {
-    pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> Desk<E> {
+impl<E: Effort> SinkReader<E> {
+    pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> SinkReader<E> {
         // Bytes that may be lost have no offset in a stream: they are compared by their datagram's number.
         let plant = setup.planted().filter(|plant| !plant.is_of_source());
         let unverified = Setup { verify: false, plant, ..setup.clone() };
-        Desk {
+        SinkReader {
             flow,
             shown: setup.shown_by(flow).filter(|_| !setup.goes_back(flow)),
             size: setup.write_size().unwrap_or(1).max(1) as u64,
@@ -107,9 +111,9 @@ impl<E: Effort> Desk<E> {
 
     /// Takes one message: a datagram, or several that were joined.
     #[inline]
-    pub(super) fn take(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
+    pub(super) fn take(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
         if arrived.len == 0 {
-            return Goes::Ended;
+            return SinkState::Ended;
         }
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
         // A path may swap the last ticket with later data, and the kernel may join it to data of the same length, or longer.
@@ -121,10 +125,10 @@ impl<E: Effort> Desk<E> {
 
     /// Takes the data between tickets, and after the last one.
     #[cold]
-    fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
+    fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
-        let (mut rest, mut left, mut goes) = (bytes, arrived.len, Goes::On);
-        while goes == Goes::On {
+        let (mut rest, mut left, mut goes) = (bytes, arrived.len, SinkState::On);
+        while goes == SinkState::On {
             let is_knock = |part: &[u8]| self.shown.as_ref().is_some_and(|shown| part == shown);
             let Some(knock) = rest.chunks(segment).position(is_knock) else { break };
             let (before, others) = rest.split_at_mut(knock * segment);
@@ -134,12 +138,16 @@ impl<E: Effort> Desk<E> {
             left -= before.len() + SHOWN;
             rest = &mut others[SHOWN..];
         }
-        if left == 0 || goes != Goes::On { goes } else { self.enter(rest, Arrived { len: left, ..arrived }, moved) }
+        if left == 0 || goes != SinkState::On {
+            goes
+        } else {
+            self.enter(rest, Arrived { len: left, ..arrived }, moved)
+        }
     }
 
     /// Records the datagrams of a message.
     #[inline]
-    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut PostResult) -> Goes {
+    fn enter(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
         let datagrams = arrived.datagrams() as u64;
         let segment = arrived.segment.unwrap_or(arrived.len);
         moved.bytes += bytes.len();
@@ -149,7 +157,7 @@ impl<E: Effort> Desk<E> {
         self.packets += 1;
         self.bytes += bytes.len() as u64;
         let (mut first, mut count) = (self.ledger.expected(), 0);
-        let mut goes = Goes::On;
+        let mut goes = SinkState::On;
         for datagram in bytes.chunks_mut(segment) {
             let expected = first.wrapping_add(count);
             let number = match self.layout {
@@ -163,7 +171,7 @@ impl<E: Effort> Desk<E> {
             }
             count += 1;
             if !self.read(datagram, number) {
-                goes = Goes::Refused;
+                goes = SinkState::Refused;
             }
         }
         if arrived.truncated {
@@ -199,14 +207,18 @@ impl<E: Effort> Desk<E> {
 /// `recv(2)`: one datagram per call.
 pub(super) struct Single(pub(super) AlignedBuffer);
 
-impl Mailbox for Single {
+impl MessageReceiver for Single {
     #[inline]
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
+    fn receive<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        sink: &mut SinkReader<E>,
+    ) -> io::Result<(BatchResult, SinkState)> {
         let len = socket::receive_datagram(fd, &mut self.0)?;
         let kept = len.min(self.0.len());
         let arrived = Arrived { len, truncated: len > kept, ..Arrived::default() };
-        let mut moved = PostResult { full: true, ..PostResult::default() };
-        let goes = desk.take(&mut self.0[..kept], arrived, &mut moved);
+        let mut moved = BatchResult { full: true, ..BatchResult::default() };
+        let goes = sink.take(&mut self.0[..kept], arrived, &mut moved);
         Ok((moved, goes))
     }
 }
@@ -214,13 +226,17 @@ impl Mailbox for Single {
 /// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined.
 pub(super) struct OneReceiver(pub(super) Inbox);
 
-impl Mailbox for OneReceiver {
+impl MessageReceiver for OneReceiver {
     #[inline]
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
+    fn receive<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        sink: &mut SinkReader<E>,
+    ) -> io::Result<(BatchResult, SinkState)> {
         self.0.receive_one(fd)?;
         let arrived = self.0.arrived(0);
-        let mut moved = PostResult { full: true, ..PostResult::default() };
-        let goes = desk.take(self.0.bytes(0), arrived, &mut moved);
+        let mut moved = BatchResult { full: true, ..BatchResult::default() };
+        let goes = sink.take(self.0.bytes(0), arrived, &mut moved);
         Ok((moved, goes))
     }
 }
@@ -234,39 +250,43 @@ impl ManyReceiver {
     }
 }
 
-impl Mailbox for ManyReceiver {
+impl MessageReceiver for ManyReceiver {
     #[inline]
-    fn receive<E: Effort>(&mut self, fd: BorrowedFd<'_>, desk: &mut Desk<E>) -> io::Result<(PostResult, Goes)> {
+    fn receive<E: Effort>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        sink: &mut SinkReader<E>,
+    ) -> io::Result<(BatchResult, SinkState)> {
         let filled = self.0.receive(fd)?;
-        let mut moved = PostResult { full: filled == self.0.slots(), ..PostResult::default() };
+        let mut moved = BatchResult { full: filled == self.0.slots(), ..BatchResult::default() };
         for slot in 0..filled {
             let arrived = self.0.arrived(slot);
-            let goes = desk.take(self.0.bytes(slot), arrived, &mut moved);
-            if goes != Goes::On {
+            let goes = sink.take(self.0.bytes(slot), arrived, &mut moved);
+            if goes != SinkState::On {
                 return Ok((moved, goes));
             }
         }
-        Ok((moved, Goes::On))
+        Ok((moved, SinkState::On))
     }
 }
 
 /// Receives until the time is up.
-pub(super) fn run<M: Mailbox, E: Effort>(
-    mailbox: &mut M,
-    desk: &mut Desk<E>,
-    run: Run<'_>,
+pub(super) fn run<M: MessageReceiver, E: Effort>(
+    receiver: &mut M,
+    sink: &mut SinkReader<E>,
+    run: SourceLoop<'_>,
     meter: &mut Meter,
 ) -> Result<Stop, Fault> {
     loop {
         for _ in 0..meter.lap_calls() {
-            match mailbox.receive(run.fd, desk) {
+            match receiver.receive(run.fd, sink) {
                 Ok((moved, goes)) => {
                     meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
                     meter.note(moved.datagrams, moved.packets);
                     match goes {
-                        Goes::On => {}
-                        Goes::Ended => return Ok(Stop::Ended(End::Eof)),
-                        Goes::Refused => return Ok(Stop::Refused),
+                        SinkState::On => {}
+                        SinkState::Ended => return Ok(Stop::Ended(ConnectionEnd::Eof)),
+                        SinkState::Refused => return Ok(Stop::Refused),
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -286,18 +306,22 @@ pub(super) fn run<M: Mailbox, E: Effort>(
 }
 
 /// Receives datagrams that are still under way, until the sender announces its end.
-pub(super) fn drain<M: Mailbox, E: Effort>(mailbox: &mut M, desk: &mut Desk<E>, run: Run<'_>) -> Result<(), Fault> {
-    desk.is_late = true;
+pub(super) fn drain<M: MessageReceiver, E: Effort>(
+    receiver: &mut M,
+    sink: &mut SinkReader<E>,
+    run: SourceLoop<'_>,
+) -> Result<(), Fault> {
+    sink.is_late = true;
     loop {
-        match mailbox.receive(run.fd, desk) {
-            Ok((moved, Goes::On)) => {
+        match receiver.receive(run.fd, sink) {
+            Ok((moved, SinkState::On)) => {
                 let is_let = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
                 // A source that never ends is never interrupted otherwise.
                 if !is_let || run.abort.load(Ordering::Relaxed) {
                     return Ok(());
                 }
             }
-            Ok((_, Goes::Ended | Goes::Refused)) => return Ok(()),
+            Ok((_, SinkState::Ended | SinkState::Refused)) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 if run.abort.load(Ordering::Relaxed) {
                     return Ok(());
@@ -320,15 +344,15 @@ mod tests {
     #[test]
     fn a_reordered_ticket_is_no_data() {
         let (setup, ticket) = setup(36);
-        let mut desk = Desk::new(&setup, 2, Discard);
-        let mut moved = PostResult::default();
+        let mut sink = SinkReader::new(&setup, 2, Discard);
+        let mut moved = BatchResult::default();
         for message in [datagram(0), ticket.shown_by(2), datagram(1), ticket.shown_by(1), datagram(2)] {
             let arrived = Arrived { len: message.len(), ..Arrived::default() };
-            assert_eq!(desk.take(&mut message.clone(), arrived, &mut moved), Goes::On);
+            assert_eq!(sink.take(&mut message.clone(), arrived, &mut moved), SinkState::On);
         }
         // The ticket of another flow should not have arrived.
-        assert_eq!((desk.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
-        assert!(desk.ledger().missing() > 1 << 32);
+        assert_eq!((sink.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
+        assert!(sink.ledger().missing() > 1 << 32);
     }
 
     #[test]
@@ -336,13 +360,13 @@ mod tests {
         let (setup, ticket) = setup(36);
         let knock = ticket.shown_by(2);
         let check = |segment: usize, joined: &[&[u8]], cut: usize, expected: (u64, u64, u64)| {
-            let mut desk = Desk::new(&setup, 2, Discard);
-            let (mut bytes, mut moved) = (joined.concat(), PostResult::default());
+            let mut sink = SinkReader::new(&setup, 2, Discard);
+            let (mut bytes, mut moved) = (joined.concat(), BatchResult::default());
             let (len, kept) = (bytes.len(), bytes.len() - cut);
             let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0, ..Arrived::default() };
-            assert_eq!(desk.take(&mut bytes[..kept], arrived, &mut moved), Goes::On);
-            assert_eq!((desk.total, desk.bytes, desk.cut_bytes), expected);
-            assert_eq!((moved.datagrams, moved.bytes as u64, desk.ledger().missing()), (expected.0, expected.1, 0));
+            assert_eq!(sink.take(&mut bytes[..kept], arrived, &mut moved), SinkState::On);
+            assert_eq!((sink.total, sink.bytes, sink.cut_bytes), expected);
+            assert_eq!((moved.datagrams, moved.bytes as u64, sink.ledger().missing()), (expected.0, expected.1, 0));
         };
         let data = [datagram(0), datagram(1), datagram(2)];
         check(36, &[&knock, &data[0], &data[1]], 0, (2, 72, 0));

@@ -29,7 +29,7 @@ const BATCH: usize = 64;
 
 /// The result of one call, or of one turn of a ring.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PostResult {
+pub(super) struct BatchResult {
     pub(super) bytes: usize,
     pub(super) datagrams: u64,
     pub(super) packets: u64,
@@ -38,9 +38,9 @@ pub(super) struct PostResult {
 }
 
 /// A way to hand datagrams to the kernel.
-pub(super) trait Postbox {
+pub(super) trait MessageSender {
     /// Packs datagrams unless some wait already, and sends.
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult>;
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult>;
 }
 
 /// Writes the content of datagrams: their numbers, and the plan's bytes.
@@ -214,9 +214,9 @@ pub(crate) fn cut_size(setup: &Setup) -> Option<u64> {
     (segments(setup) > 1).then(|| size(setup) as u64)
 }
 
-impl Postbox for OneSender {
+impl MessageSender for OneSender {
     #[inline]
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult> {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult> {
         if !self.waits {
             self.end = packer.pack(&mut self.bytes);
             self.waits = true;
@@ -224,7 +224,7 @@ impl Postbox for OneSender {
         let bytes = socket::send(fd, &self.bytes)?;
         self.waits = false;
         packer.settle(self.end);
-        Ok(PostResult { bytes, datagrams: self.segments, packets: 1, full: true })
+        Ok(BatchResult { bytes, datagrams: self.segments, packets: 1, full: true })
     }
 }
 
@@ -244,9 +244,9 @@ impl ManySender {
     }
 }
 
-impl Postbox for ManySender {
+impl MessageSender for ManySender {
     #[inline]
-    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<PostResult> {
+    fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult> {
         let slots = self.ends.len();
         if self.first == slots {
             for slot in 0..slots {
@@ -260,7 +260,7 @@ impl Postbox for ManySender {
             self.first += taken;
             packer.settle(self.ends[self.first - 1]);
         }
-        Ok(PostResult {
+        Ok(BatchResult {
             bytes: taken * packer.size(),
             datagrams: taken as u64,
             packets: taken as u64,
@@ -297,7 +297,7 @@ pub(crate) struct SentDatagrams {
 
 /// The environment of a loop.
 #[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
+pub(crate) struct SourceLoop<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) abort: &'a AtomicBool,
     pub(crate) stop_requested: &'a AtomicBool,
@@ -305,10 +305,10 @@ pub(crate) struct Run<'a> {
 }
 
 /// Sends until stopped.
-pub(super) fn run<P: Postbox>(
-    postbox: &mut P,
+pub(super) fn run<P: MessageSender>(
+    sender: &mut P,
     packer: &mut Packer,
-    run: Run<'_>,
+    run: SourceLoop<'_>,
     pace: Pace,
     meter: &mut Meter,
     sent: &mut SentDatagrams,
@@ -316,7 +316,7 @@ pub(super) fn run<P: Postbox>(
     let paced = !pace.is_free();
     loop {
         for _ in 0..meter.lap_calls() {
-            match postbox.send(run.fd, packer) {
+            match sender.send(run.fd, packer) {
                 Ok(moved) => {
                     meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
                     meter.note(moved.datagrams, moved.packets);
@@ -357,7 +357,7 @@ fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<St
         return Ok(abort.load(Ordering::Relaxed).then_some(Stop::Aborted));
     }
     if is_gone(error) {
-        return Ok(Some(Stop::Ended(crate::flow::End::Closed)));
+        return Ok(Some(Stop::Ended(crate::flow::ConnectionEnd::Closed)));
     }
     // The latter is the error for a piece whose datagrams exceed the MTU, which is unknown in advance between two hosts
     // (udp_send_skb, net/ipv4/udp.c).
@@ -428,11 +428,11 @@ mod tests {
         stop_requested: &'a AtomicBool,
     }
 
-    impl Postbox for Slow<'_> {
-        fn send(&mut self, _fd: BorrowedFd<'_>, _packer: &mut Packer) -> io::Result<PostResult> {
+    impl MessageSender for Slow<'_> {
+        fn send(&mut self, _fd: BorrowedFd<'_>, _packer: &mut Packer) -> io::Result<BatchResult> {
             self.sends += 1;
             if self.sends < 5000 {
-                return Ok(PostResult { bytes: 8, datagrams: 1, packets: 1, full: true });
+                return Ok(BatchResult { bytes: 8, datagrams: 1, packets: 1, full: true });
             }
             self.waits += 1;
             self.stop_requested.store(true, Ordering::Relaxed);
@@ -443,18 +443,22 @@ mod tests {
     #[test]
     fn a_waiting_sender_stops_at_once() {
         let (stop_requested, abort) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut postbox = Slow { sends: 0, waits: 0, stop_requested: &stop_requested };
+        let mut sender = Slow { sends: 0, waits: 0, stop_requested: &stop_requested };
         let plant = None;
         let mut packer = packer(plant);
         let schedule = crate::meter::Schedule { warmup_ns: 0, window_ns: 3_600_000_000_000, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
         let input = io::stdin();
-        let run =
-            Run { fd: std::os::fd::AsFd::as_fd(&input), abort: &abort, stop_requested: &stop_requested, limit: None };
+        let run = SourceLoop {
+            fd: std::os::fd::AsFd::as_fd(&input),
+            abort: &abort,
+            stop_requested: &stop_requested,
+            limit: None,
+        };
         let (pace, mut sent) = (Pace::of(None, 1, 0), SentDatagrams::default());
-        let stopped = super::run(&mut postbox, &mut packer, run, pace, &mut meter, &mut sent);
+        let stopped = super::run(&mut sender, &mut packer, run, pace, &mut meter, &mut sent);
         assert!(matches!(stopped, Ok(Stop::Time)));
         // By now a lap is thousands of calls, each of which may wait for 50 ms.
-        assert_eq!((postbox.sends, postbox.waits), (5000, 1));
+        assert_eq!((sender.sends, sender.waits), (5000, 1));
     }
 }

@@ -84,13 +84,13 @@ impl From<ChannelError> for Outcome {
 #[derive(Debug)]
 pub struct Channel {
     role: EndRole,
-    line: Line,
+    line: ChannelLine,
     replies: mpsc::Receiver<Reply>,
     host: Host,
 }
 
 #[derive(Debug)]
-enum Line {
+enum ChannelLine {
     Thread { commands: Option<mpsc::Sender<Command>>, thread: Option<JoinHandle<()>> },
     Process { child: Child, input: Option<UnixStream>, listener: Option<JoinHandle<()>> },
     Far { link: Arc<Link>, end: u64 },
@@ -232,7 +232,7 @@ impl Channel {
             .map_err(|error| ChannelError::NotStarted(role, error))?;
         Ok(Channel {
             role,
-            line: Line::Thread { commands: Some(commands), thread: Some(thread) },
+            line: ChannelLine::Thread { commands: Some(commands), thread: Some(thread) },
             replies,
             host: Host::default(),
         })
@@ -278,7 +278,7 @@ impl Channel {
         };
         Ok(Channel {
             role,
-            line: Line::Process { child, input: Some(input), listener },
+            line: ChannelLine::Process { child, input: Some(input), listener },
             replies,
             host: Host::default(),
         })
@@ -293,7 +293,7 @@ impl Channel {
         let (_, closed) = mpsc::channel();
         let replies = std::mem::replace(&mut channel.replies, closed);
         let passed_on = match &channel.line {
-            Line::Process { input: Some(input), .. } => input.try_clone().ok(),
+            ChannelLine::Process { input: Some(input), .. } => input.try_clone().ok(),
             _ => None,
         };
         Ok((channel, replies, passed_on))
@@ -301,12 +301,12 @@ impl Channel {
 
     fn far(role: EndRole, link: &Arc<Link>) -> Result<Channel, ChannelError> {
         let (end, replies) = link.start().map_err(|why| ChannelError::Far { end: role, why })?;
-        Ok(Channel { role, line: Line::Far { link: Arc::clone(link), end }, replies, host: Host::default() })
+        Ok(Channel { role, line: ChannelLine::Far { link: Arc::clone(link), end }, replies, host: Host::default() })
     }
 
     /// Whether it leads to an end of a session.
     fn is_over(&self, session: &Arc<Link>) -> bool {
-        matches!(&self.line, Line::Far { link, .. } if Arc::ptr_eq(link, session))
+        matches!(&self.line, ChannelLine::Far { link, .. } if Arc::ptr_eq(link, session))
     }
 
     /// Waits for its first reply.
@@ -332,10 +332,10 @@ impl Channel {
     /// [`ChannelError::Dead`] if the end has died.
     pub fn send(&mut self, command: Command) -> Result<(), ChannelError> {
         let sent = match &mut self.line {
-            Line::Thread { commands: Some(commands), .. } => commands.send(command).is_ok(),
-            Line::Process { input: Some(input), .. } => serde_json::to_string(&command)
+            ChannelLine::Thread { commands: Some(commands), .. } => commands.send(command).is_ok(),
+            ChannelLine::Process { input: Some(input), .. } => serde_json::to_string(&command)
                 .is_ok_and(|line| input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush()).is_ok()),
-            Line::Far { link, end } => link.tell(*end, command),
+            ChannelLine::Far { link, end } => link.tell(*end, command),
             _ => false,
         };
         if sent { Ok(()) } else { Err(self.dead()) }
@@ -348,12 +348,12 @@ impl Channel {
     pub fn reply(&mut self, patience: Duration) -> Result<Reply, ChannelError> {
         match self.replies.recv_timeout(patience) {
             Ok(Reply::Listening(Address::Ip(bound))) => Ok(match &self.line {
-                Line::Far { link, .. } => reached_at(link.agent(), bound),
+                ChannelLine::Far { link, .. } => reached_at(link.agent(), bound),
                 _ => Reply::Listening(Address::Ip(bound)),
             }),
             // A feature missing on the far host.
             Ok(Reply::Skipped(reason)) => Ok(Reply::Skipped(match &self.line {
-                Line::Far { link, .. } => format!("at {}: {reason}", link.agent()),
+                ChannelLine::Far { link, .. } => format!("at {}: {reason}", link.agent()),
                 _ => reason,
             })),
             Ok(reply) => Ok(reply),
@@ -365,20 +365,20 @@ impl Channel {
     /// The end's process, if it is one.
     pub fn process_id(&self) -> Option<u32> {
         match &self.line {
-            Line::Process { child, .. } => Some(child.id()),
-            Line::Thread { .. } | Line::Far { .. } => None,
+            ChannelLine::Process { child, .. } => Some(child.id()),
+            ChannelLine::Thread { .. } | ChannelLine::Far { .. } => None,
         }
     }
 
     fn dead(&mut self) -> ChannelError {
         let how = match &mut self.line {
             // The pipe closes as the process dies, a moment before it can be waited for, so wait() is short.
-            Line::Process { child, input, .. } => {
+            ChannelLine::Process { child, input, .. } => {
                 hang_up(input);
                 child.wait().map(|status| format!(" ({status})")).unwrap_or_default()
             }
-            Line::Thread { .. } => String::new(),
-            Line::Far { link, .. } => format!(" on the far host ({})", link.lost()),
+            ChannelLine::Thread { .. } => String::new(),
+            ChannelLine::Far { link, .. } => format!(" on the far host ({})", link.lost()),
         };
         ChannelError::Dead { end: self.role, how }
     }
@@ -389,14 +389,14 @@ impl Drop for Channel {
         let _ = self.send(Command::Quit);
         match &mut self.line {
             // A thread that hangs in the kernel is abandoned; an idle one leaves at once.
-            Line::Thread { commands, thread } => {
+            ChannelLine::Thread { commands, thread } => {
                 commands.take();
                 if let Some(thread) = thread.take().filter(JoinHandle::is_finished) {
                     let _ = thread.join();
                 }
             }
-            Line::Far { link, end } => link.finish(*end),
-            Line::Process { child, input, listener } => {
+            ChannelLine::Far { link, end } => link.finish(*end),
+            ChannelLine::Process { child, input, listener } => {
                 hang_up(input);
                 if !leaves(child) {
                     let _ = child.kill();
@@ -467,7 +467,7 @@ mod tests {
     fn beginning_with(word: Reply) -> Result<Channel, ChannelError> {
         let (outbox, replies) = mpsc::channel();
         outbox.send(word).unwrap();
-        let line = Line::Thread { commands: None, thread: None };
+        let line = ChannelLine::Thread { commands: None, thread: None };
         Channel { role: EndRole::Server, line, replies, host: Host::default() }.greeted()
     }
 

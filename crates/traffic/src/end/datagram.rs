@@ -4,13 +4,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{FlowReport, Side};
 
-use crate::datagram::{KNOCKS_EVERY, Run, Sink, Source};
+use crate::datagram::{DatagramSource, KNOCKS_EVERY, Run, Sink};
 use crate::end::crew::{Flags, ThreadStart};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{StreamThread, refused};
 use crate::engine::Stop;
 use crate::fault::Fault;
-use crate::flow::End;
+use crate::flow::ConnectionEnd;
 use crate::setup::Setup;
 use crate::stream::Effort;
 use crate::transport::kernel;
@@ -19,7 +19,7 @@ use crate::transport::kernel;
 pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, Fault> {
     let (index, number, fd) = flow(&mut stream)?;
     let (setup, fd) = (&*stream.setup, fd.as_fd());
-    let prepared = Source::prepare(setup, number);
+    let prepared = DatagramSource::prepare(setup, number);
     let flags = start.flags.clone();
     let run = run(fd, &flags);
     let begun = match &prepared {
@@ -82,11 +82,11 @@ pub(super) fn read<E: Effort>(
             start.closed();
             if agrees { sink.drain(run).err() } else { None }
         }
-        Ok(Stop::Aborted | Stop::Done | Stop::Ended(End::Closed)) => None,
-        Ok(Stop::Ended(End::Eof)) => {
+        Ok(Stop::Aborted | Stop::Done | Stop::Ended(ConnectionEnd::Closed)) => None,
+        Ok(Stop::Ended(ConnectionEnd::Eof)) => {
             Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport())))
         }
-        Ok(Stop::Ended(End::Failed { errno, .. })) => {
+        Ok(Stop::Ended(ConnectionEnd::Failed { errno, .. })) => {
             Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
         }
         Ok(Stop::Refused) => refused(sink.planted_end(), stream.body, &flags.abort),

@@ -27,7 +27,7 @@ use crate::leftovers;
 use crate::message::{Command, Reply};
 use crate::relay;
 use crate::setup::Setup;
-use crate::task::program::{Event, Program, attend};
+use crate::task::program::{Program, ProgramEvent, attend};
 use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
 
 /// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between
@@ -122,13 +122,13 @@ fn await_listening(
             return Ok(());
         }
         match attend(&mut [running], stop_requested, Instant::now() + pause)? {
-            Event::Ended(..) => {
+            ProgramEvent::Ended(..) => {
                 let (status, _) = running.leave()?;
                 return Err(left_early(running, "before it listened", status));
             }
-            Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
-            Event::Nothing if Instant::now() < until => {}
-            Event::Nothing => {
+            ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+            ProgramEvent::Nothing if Instant::now() < until => {}
+            ProgramEvent::Nothing => {
                 return Err(Fault::Program(format!(
                     "the relay did not listen on port {port} after {}{}: is that the {{listen}} of its command?",
                     Nanos(patience_ns),
@@ -151,9 +151,9 @@ fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fau
         let watcher = scope.spawn(|| {
             loop {
                 match attend(&mut [&mut *running], stop_requested.as_fd(), Instant::now() + Duration::from_secs(1)) {
-                    Ok(Event::Nothing) => {}
-                    Ok(Event::StopRequested) => return Ok(false),
-                    Ok(Event::Ended(..)) => return Ok(true),
+                    Ok(ProgramEvent::Nothing) => {}
+                    Ok(ProgramEvent::StopRequested) => return Ok(false),
+                    Ok(ProgramEvent::Ended(..)) => return Ok(true),
                     Err(fault) => return Err(fault),
                 }
             }

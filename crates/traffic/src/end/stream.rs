@@ -24,9 +24,9 @@ use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, meter, overcount, summed};
 use crate::end::server::own_table_without_sqpoll;
 use crate::end::{datagram, external};
-use crate::engine::{self, Slot, Station, Stop};
+use crate::engine::{self, FlowStation, Station, Stop};
 use crate::fault::Fault;
-use crate::flow::{End, Flow};
+use crate::flow::{ConnectionEnd, Flow};
 use crate::iperf3;
 use crate::message::Reply;
 use crate::meter::Meter;
@@ -335,7 +335,7 @@ impl StreamThread {
             let mut carried = carried(index);
             let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size() } else { 0 });
             let mut meter = begin(start)?;
-            let slot = Slot {
+            let slot = FlowStation {
                 fd: fd.as_ref().map(AsFd::as_fd),
                 buffer: &mut buffer,
                 pace,
@@ -459,10 +459,12 @@ fn end_of<E: Effort>(
     abort: &AtomicBool,
 ) -> Option<Fault> {
     match carried.ended {
-        Some(End::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport()))),
-        Some(End::Failed { errno, .. }) => Some(Fault::io("moving bytes")(io::Error::from_raw_os_error(errno))),
-        Some(End::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
-        Some(End::Closed) | None => None,
+        Some(ConnectionEnd::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport()))),
+        Some(ConnectionEnd::Failed { errno, .. }) => {
+            Some(Fault::io("moving bytes")(io::Error::from_raw_os_error(errno)))
+        }
+        Some(ConnectionEnd::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
+        Some(ConnectionEnd::Closed) | None => None,
     }
 }
 

@@ -43,13 +43,13 @@ impl Footprint {
 
 /// The share of one buffer in a footprint.
 #[derive(Debug, Default)]
-struct Part {
+struct FootprintShare {
     /// Released only in [`Footprint::release`]: an inlined drop would put locked instructions into measured loops.
     of: ManuallyDrop<Option<Arc<Footprint>>>,
     bytes: usize,
 }
 
-impl Part {
+impl FootprintShare {
     /// The buffer has a new length.
     fn set(&mut self, bytes: usize) {
         if bytes == self.bytes {
@@ -62,7 +62,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for FootprintShare {
     fn drop(&mut self) {
         if let Some(footprint) = self.of.take() {
             Footprint::release(footprint, self.bytes);
@@ -73,7 +73,7 @@ impl Drop for Part {
 /// The buffer in which a flow composes its messages. Allocated for the first one.
 pub(crate) struct Room {
     bytes: AlignedBuffer,
-    part: Part,
+    part: FootprintShare,
     is_new: bool,
     /// The unsent part of the current message.
     message: Range<usize>,
@@ -81,14 +81,17 @@ pub(crate) struct Room {
 
 impl Default for Room {
     fn default() -> Room {
-        Room { bytes: AlignedBuffer::new(0), part: Part::default(), is_new: true, message: 0..0 }
+        Room { bytes: AlignedBuffer::new(0), part: FootprintShare::default(), is_new: true, message: 0..0 }
     }
 }
 
 impl Room {
     /// A room that counts in a footprint.
     pub(super) fn within(footprint: &Arc<Footprint>) -> Room {
-        Room { part: Part { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 }, ..Room::default() }
+        Room {
+            part: FootprintShare { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 },
+            ..Room::default()
+        }
     }
 
     /// Bytes of memory.
@@ -149,18 +152,21 @@ pub(super) fn first_chunk(message: &Range<usize>, chunk: usize) -> Range<usize> 
 
 /// Received bytes, in order, until their flow has sent them back.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptBytes {
     bytes: Vec<u8>,
-    footprint: Part,
+    footprint: FootprintShare,
     range: Range<usize>,
     /// Bytes that had to be moved to make room.
     pub(super) copied: u64,
 }
 
-impl Kept {
+impl KeptBytes {
     /// Empty, counting in a footprint.
-    pub(super) fn within(footprint: &Arc<Footprint>) -> Kept {
-        Kept { footprint: Part { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 }, ..Kept::default() }
+    pub(super) fn within(footprint: &Arc<Footprint>) -> KeptBytes {
+        KeptBytes {
+            footprint: FootprintShare { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 },
+            ..KeptBytes::default()
+        }
     }
 
     /// Bytes of memory.
@@ -246,7 +252,7 @@ mod tests {
     fn footprint_is_the_most_at_once() {
         let footprint = Arc::default();
         let of = |most: usize| {
-            let mut kept = Kept::within(&footprint);
+            let mut kept = KeptBytes::within(&footprint);
             kept.room(most);
             kept
         };

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::{Engine, EngineReport, UringKind};
 
 use crate::fault::Fault;
-use crate::flow::{End, Flow};
+use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::party::Party;
@@ -37,7 +37,7 @@ pub enum Stop {
     /// The flow's time was up, or it was stopped.
     Time,
     /// The connection ended first.
-    Ended(End),
+    Ended(ConnectionEnd),
     /// The flow refused what it received.
     Refused,
     /// The watchdog requested it.
@@ -72,7 +72,7 @@ impl<'a> Station<'a> {
 
 /// The settings and flags of the loop of one flow.
 #[derive(Debug)]
-pub struct Slot<'a> {
+pub struct FlowStation<'a> {
     /// The connection; absent for the null engine.
     pub fd: Option<BorrowedFd<'a>>,
     /// The receive buffer: as long as one read. Sends have memory of their own.
@@ -91,7 +91,7 @@ pub struct Slot<'a> {
 ///
 /// # Errors
 /// [`Fault::Io`] when a call failed for another reason than the connection's end.
-pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
     match (engine, slot.fd) {
         (Engine::Null, _) => null::run(flow, slot, meter),
         (Engine::Blocking, Some(fd)) => blocking::run(flow, fd, slot, meter),
@@ -106,7 +106,7 @@ pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: Slot<'_>, meter: &mut Me
 /// As [`run`].
 pub fn run_zero_copy<F: Flow>(
     flow: &mut F,
-    slot: &Slot<'_>,
+    slot: &FlowStation<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), Fault> {
     let fd = slot.fd.ok_or_else(unconnected)?;
@@ -120,7 +120,7 @@ pub fn run_zero_copy<F: Flow>(
 /// As [`run`].
 pub fn run_with_queued_counts<F: Flow>(
     flow: &mut F,
-    slot: Slot<'_>,
+    slot: FlowStation<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), Fault> {
     let fd = slot.fd.ok_or_else(unconnected)?;

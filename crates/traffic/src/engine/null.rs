@@ -8,12 +8,12 @@
 use std::hint::black_box;
 
 use crate::engine::blocking::run_on;
-use crate::engine::{Slot, Stop};
+use crate::engine::{FlowStation, Stop};
 use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::meter::Meter;
 
-pub(super) fn run<F: Flow>(flow: &mut F, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+pub(super) fn run<F: Flow>(flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
     let mut share = meter.tally().share_of_meter();
     let nothing = (|buffer: &mut [u8]| Ok(black_box(buffer.len())), |bytes: &[u8]| Ok(black_box(bytes.len())));
     run_on(nothing, flow, slot, meter, |_, moved, asked| share.count(moved, asked))
@@ -46,7 +46,7 @@ mod tests {
         let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_stopped: false };
         let mut meter = Meter::start(&schedule, 0);
         let (mut flow, flag) = (Reader(0), AtomicBool::new(false));
-        let slot = Slot {
+        let slot = FlowStation {
             fd: None,
             buffer: &mut [0; 16],
             pace: Pace::Free,

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use bytegauge_sys::epoll::{Epoll, Events, NO_TIMEOUT, Ready};
-use bytegauge_sys::uring::{self, Event, OpId, RingSetup, Wait};
+use bytegauge_sys::uring::{self, OpId, OpResult, RingSetup, Wait};
 
 use crate::fault::Fault;
 
@@ -175,7 +175,7 @@ impl Poller for UringPoller {
         let limit_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
         let waited = self.ring.wait(u32::from(timeout_ns > 0), limit_ns)?;
         while let Some(completion) = self.ring.reap() {
-            let Event::Polled(ready) = completion.event else { continue };
+            let OpResult::Polled(ready) = completion.event else { continue };
             let is_last = !completion.more;
             match ready {
                 Ok(ready) => self.found.push(PollEvent { token: completion.token, ready, is_last }),

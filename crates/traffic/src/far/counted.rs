@@ -14,7 +14,7 @@ const MOST_PER_SECOND: u64 = 32 << 30;
 
 /// The counts of a session.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct AgentCounts {
     pub(super) trials: AtomicU64,
     /// CPU time of ends that have left, nanoseconds.
     pub(super) cpu_ns: AtomicU64,
@@ -49,7 +49,7 @@ impl Moves {
     }
 }
 
-impl Counted {
+impl AgentCounts {
     /// The bytes of the session so far.
     pub(super) fn spent(&self) -> Spent {
         self.moved().0
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn unreported_bytes_are_charged() {
-        let (counted, bound) = (Counted::default(), Bound { bytes: 1000, lasts_ns: u64::MAX });
+        let (counted, bound) = (AgentCounts::default(), Bound { bytes: 1000, lasts_ns: u64::MAX });
         counted.opens(bound, false);
         counted.settles(None);
         assert_eq!(counted.spent(), Spent::default(), "it did not receive Go");

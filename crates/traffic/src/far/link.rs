@@ -95,12 +95,12 @@ struct LinkShared {
     /// The request that continues the session over another line.
     ask: Ask,
     post: Mutex<OutgoingPost<ToAgent>>,
-    heard: Mutex<Heard>,
+    heard: Mutex<LinkReplies>,
 }
 
 /// The channel for an end's replies, and why the session ended.
 #[derive(Debug, Default)]
-struct Heard {
+struct LinkReplies {
     by: Option<(u64, mpsc::SyncSender<Reply>)>,
     used: Option<mpsc::Sender<u64>>,
     lost: Option<String>,
@@ -110,7 +110,7 @@ struct Heard {
     over: bool,
 }
 
-impl Heard {
+impl LinkReplies {
     /// Passes a reply of an end on, unless the end was given up.
     ///
     /// # Errors
@@ -305,7 +305,7 @@ fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Insta
 }
 
 impl Live {
-    fn heard(&self) -> MutexGuard<'_, Heard> {
+    fn heard(&self) -> MutexGuard<'_, LinkReplies> {
         lock(&self.shared.heard)
     }
 
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn unread_replies_are_bounded() {
         let (outbox, replies) = mpsc::sync_channel(REPLIES_MAX);
-        let heard = Heard { by: Some((1, outbox)), ..Heard::default() };
+        let heard = LinkReplies { by: Some((1, outbox)), ..LinkReplies::default() };
         for _ in 0..REPLIES_MAX {
             heard.takes(1, Reply::Ready).unwrap();
             heard.takes(2, Reply::Ready).unwrap();

@@ -17,7 +17,7 @@ const LINES_MAX: usize = 4;
 pub(super) type HostOutbox = Arc<Mutex<OutgoingPost<ToHome>>>;
 
 /// Another line of a session, and the last number that its caller received.
-pub(super) struct Line {
+pub(super) struct ControlLine {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) heard: u64,
@@ -30,7 +30,7 @@ pub(super) struct SessionRegistry(Mutex<Vec<Entry>>);
 struct Entry {
     ticket: Ticket,
     peer: IpAddr,
-    lines: mpsc::SyncSender<Box<Line>>,
+    lines: mpsc::SyncSender<Box<ControlLine>>,
     outbox: HostOutbox,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct RegisteredSession<'a> {
     all: &'a SessionRegistry,
     ticket: Ticket,
     /// The channel of its other lines.
-    pub(super) lines: mpsc::Receiver<Box<Line>>,
+    pub(super) lines: mpsc::Receiver<Box<ControlLine>>,
 }
 
 impl SessionRegistry {
@@ -54,7 +54,7 @@ impl SessionRegistry {
     ///
     /// # Errors
     /// Returns the line if that host has no such session.
-    pub(super) fn take_up(&self, ticket: Ticket, peer: IpAddr, line: Box<Line>) -> Result<(), Box<Line>> {
+    pub(super) fn take_up(&self, ticket: Ticket, peer: IpAddr, line: Box<ControlLine>) -> Result<(), Box<ControlLine>> {
         let found = {
             let entries = self.entries();
             let entry = entries.iter().find(|entry| entry.ticket == ticket && entry.peer == peer);

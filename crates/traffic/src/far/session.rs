@@ -18,13 +18,13 @@ use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::end::Channel;
 use crate::far::agent::{AgentState, CallerPlace};
-use crate::far::counted::Counted;
+use crate::far::counted::AgentCounts;
 use crate::far::limits::{Between, length_ns, nanos};
 use crate::far::log::Class;
 use crate::far::pending::Caller;
 use crate::far::post::OutgoingPost;
-use crate::far::registry::{HostOutbox, Line, RegisteredSession};
-use crate::far::slots::Slot;
+use crate::far::registry::{ControlLine, HostOutbox, RegisteredSession};
+use crate::far::slots::AgentSlot;
 use crate::far::watch::watch;
 use crate::far::words::{Ask, COMMAND_MAX, COMMANDS_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
@@ -55,7 +55,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         return Err("it did not ask for a session".into());
     };
     if let Some(ticket) = ask.session {
-        let line = Box::new(Line { sender, receiver, heard });
+        let line = Box::new(ControlLine { sender, receiver, heard });
         let Err(mut line) = state.registry.take_up(ticket, peer.ip(), line) else {
             return Ok("continues its session over a new line".into());
         };
@@ -72,7 +72,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
     let began = Instant::now();
     let until = began + state.setup.limits.duration;
     let outbox: HostOutbox = Arc::new(Mutex::new(OutgoingPost::new(sender).until(until)));
-    let mut session = Session {
+    let mut session = AgentSession {
         state,
         between: Between { here: here.ip().to_canonical(), peer: peer.ip().to_canonical(), port: state.data_port },
         ticket,
@@ -90,7 +90,7 @@ fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
         session.counted.trials.load(Ordering::Relaxed),
         Bytes(session.counted.spent().bytes)
     );
-    let Session { outbox, registered, .. } = session;
+    let AgentSession { outbox, registered, .. } = session;
     drop(registered);
     // When the caller sees the line end, the place is free.
     drop(slot);
@@ -115,7 +115,7 @@ fn welcome(state: &AgentState, session: Ticket) -> ToHome {
 }
 
 /// A place for a session, if one is free.
-fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<Slot, String> {
+fn slot(CallerPlace { state, number }: &CallerPlace, peer: SocketAddr, ask: &Ask) -> Result<AgentSlot, String> {
     let wanted = Duration::from_nanos(ask.duration_ns);
     if wanted > state.setup.limits.duration {
         return Err(format!(
@@ -136,19 +136,19 @@ fn lasting(state: &AgentState, ask: &Ask) -> Duration {
     }
 }
 
-struct Session<'a> {
+struct AgentSession<'a> {
     state: &'a Arc<AgentState>,
     between: Between,
     ticket: Ticket,
     registered: RegisteredSession<'a>,
     outbox: HostOutbox,
-    counted: Arc<Counted>,
+    counted: Arc<AgentCounts>,
     until: Instant,
-    end: Option<End>,
+    end: Option<RunningEnd>,
 }
 
 /// The running end.
-struct End {
+struct RunningEnd {
     number: u64,
     // Dropped first: the process leaves or is killed, and its replies end.
     channel: Option<Channel>,
@@ -157,10 +157,10 @@ struct End {
     trial: Duration,
     /// Commands since it was last opened.
     commands: usize,
-    counted: Arc<Counted>,
+    counted: Arc<AgentCounts>,
 }
 
-impl Session<'_> {
+impl AgentSession<'_> {
     /// Executes commands until the session ends. Returns why it ended.
     fn serve(&mut self, mut receiver: Receiver) -> String {
         loop {
@@ -243,7 +243,7 @@ impl Session<'_> {
 
     /// CPU time of the session's ends, including the running one, nanoseconds.
     fn used_ns(&self) -> u64 {
-        self.counted.cpu_ns.load(Ordering::Relaxed) + self.end.as_ref().map_or(0, End::cpu_ns)
+        self.counted.cpu_ns.load(Ordering::Relaxed) + self.end.as_ref().map_or(0, RunningEnd::cpu_ns)
     }
 
     fn start(&mut self, number: u64) -> Result<(), LineError> {
@@ -271,7 +271,7 @@ impl Session<'_> {
         match passing {
             Ok(passing) => {
                 let (channel, passing) = (Some(channel), Some(passing));
-                self.end = Some(End { number, channel, passing, trial: Duration::ZERO, commands: 0, counted });
+                self.end = Some(RunningEnd { number, channel, passing, trial: Duration::ZERO, commands: 0, counted });
                 Ok(())
             }
             Err(error) => self.send(ToHome::Gone(number, format!("no thread can be created there ({error})"))),
@@ -320,14 +320,14 @@ impl Session<'_> {
     }
 }
 
-impl End {
+impl RunningEnd {
     fn cpu_ns(&self) -> u64 {
         let process = self.channel.as_ref().and_then(Channel::process_id);
         process.and_then(|id| cpu_time_ns(id).ok()).unwrap_or(0)
     }
 }
 
-impl Drop for End {
+impl Drop for RunningEnd {
     fn drop(&mut self) {
         // CPU time that it uses to leave is not seen.
         self.counted.cpu_ns.fetch_add(self.cpu_ns(), Ordering::Relaxed);
@@ -343,7 +343,7 @@ struct Passing {
     number: u64,
     state: Arc<AgentState>,
     outbox: HostOutbox,
-    counted: Arc<Counted>,
+    counted: Arc<AgentCounts>,
 }
 
 impl Passing {

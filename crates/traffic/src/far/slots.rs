@@ -27,7 +27,7 @@ struct Holder {
 
 /// A place; dropping it frees it.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct AgentSlot {
     number: u64,
     slots: Arc<Slots>,
 }
@@ -41,7 +41,7 @@ impl Slots {
     ///
     /// # Errors
     /// The session that occupies the place, and for how long.
-    pub(super) fn take(self: &Arc<Slots>, number: u64, peer: IpAddr, lasts: Duration) -> Result<Slot, String> {
+    pub(super) fn take(self: &Arc<Slots>, number: u64, peer: IpAddr, lasts: Duration) -> Result<AgentSlot, String> {
         self.take_within(LEAVING, (number, peer, lasts))
     }
 
@@ -49,7 +49,7 @@ impl Slots {
         self: &Arc<Slots>,
         patience: Duration,
         (number, peer, lasts): (u64, IpAddr, Duration),
-    ) -> Result<Slot, String> {
+    ) -> Result<AgentSlot, String> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |taken: &mut Vec<Holder>| taken.len() >= self.max;
         let waited = self.left.wait_timeout_while(taken, patience, is_full);
@@ -57,7 +57,7 @@ impl Slots {
         let now = Instant::now();
         if taken.len() < self.max {
             taken.push(Holder { number, peer, until: now + lasts });
-            return Ok(Slot { number, slots: Arc::clone(self) });
+            return Ok(AgentSlot { number, slots: Arc::clone(self) });
         }
         let soonest = taken.iter().min_by_key(|holder| holder.until);
         Err(soonest.map_or_else(
@@ -76,7 +76,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slot {
+impl Drop for AgentSlot {
     fn drop(&mut self) {
         let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.retain(|holder| holder.number != self.number);

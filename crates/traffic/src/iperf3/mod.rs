@@ -15,7 +15,7 @@ pub mod server;
 mod session;
 pub mod words;
 
-pub(crate) use session::Session;
+pub(crate) use session::Iperf3Session;
 pub use session::reach;
 
 /// The port at which an iperf3 server listens by default.

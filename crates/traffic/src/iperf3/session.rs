@@ -45,7 +45,7 @@ const BLOCK: u64 = 128 << 10;
 
 /// A test that is going on.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct Iperf3Session {
     control: ControlConnection,
     /// Duplicates of the data connections, in their order: the engine closes its own before the test ends.
     data: Vec<OwnedFd>,
@@ -71,12 +71,12 @@ pub fn reach(server: SocketAddr) -> Result<(), Fault> {
     ControlConnection::open(server, &TestParameters::default(), false).map(|_greeted| ())
 }
 
-impl Session {
+impl Iperf3Session {
     /// Begins a test: the connections of all flows, over which data flows from now on.
     ///
     /// # Errors
     /// [`Fault::Missing`] if the server refuses, [`Fault::Io`] if a connection fails.
-    pub(crate) fn open(server: SocketAddr, setup: &Setup) -> Result<(Session, Vec<OwnedFd>), Fault> {
+    pub(crate) fn open(server: SocketAddr, setup: &Setup) -> Result<(Iperf3Session, Vec<OwnedFd>), Fault> {
         let flows = setup.flows();
         if flows > STREAMS_MAX {
             return Err(Fault::Missing(format!("{flows} connections: iperf3 has up to {STREAMS_MAX}")));
@@ -89,7 +89,7 @@ impl Session {
         let data = duplicates(&fds)?;
         control.until(&ClientEvent::Running)?;
         let (server_writes, is_udp) = (side == Side::Sink, setup.transport().is_udp());
-        Ok((Session { control, data, server_writes, is_udp, began: Instant::now() }, fds))
+        Ok((Iperf3Session { control, data, server_writes, is_udp, began: Instant::now() }, fds))
     }
 
     /// Ends the test: reads the data that is still on its way, adds it to the report, and exchanges results.
@@ -158,7 +158,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Iperf3Session {
     fn drop(&mut self) {
         self.control.client.terminate();
         // The server notices the end of the connection as well.

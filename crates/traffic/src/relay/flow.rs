@@ -15,7 +15,7 @@ use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
 use crate::engine::{self, Station};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow, Want};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::meter::Meter;
 use crate::party::{CallResult, Party};
 use crate::relay::copy_method::{Carrying, CopyMethod};
@@ -243,15 +243,15 @@ impl<H: CopyMethod> Flow for Half<H> {
         self.joined = true;
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
         self.concerns_partner = true;
         match end {
-            End::Eof => self.eof = true,
-            End::Failed { doing: Doing::Connecting, errno } => {
+            ConnectionEnd::Eof => self.eof = true,
+            ConnectionEnd::Failed { doing: Doing::Connecting, errno } => {
                 self.unconnected = Some(errno);
                 self.broken = true;
             }
-            End::Closed | End::Failed { .. } => self.broken = true,
+            ConnectionEnd::Closed | ConnectionEnd::Failed { .. } => self.broken = true,
         }
     }
 
@@ -496,7 +496,7 @@ mod tests {
             let wants = [0, 1].map(|side| pair.halves[side].want(0));
             prop_assert_eq!((pair.rests, wants), ([false; 2], [Want::Receive; 2]));
             for side in 0..2 {
-                pair.halves[side].ended(End::Eof, 0);
+                pair.halves[side].ended(ConnectionEnd::Eof, 0);
                 pair.wake(side);
             }
             for side in [0, 1] {
@@ -510,7 +510,7 @@ mod tests {
     #[test]
     fn a_failure_of_one_side_breaks_both() {
         let mut pair = FlowPair::new();
-        pair.halves[0].ended(End::Closed, 0);
+        pair.halves[0].ended(ConnectionEnd::Closed, 0);
         pair.wake(0);
         assert_eq!([0, 1].map(|side| pair.halves[side].want(0)), [Want::Reset, Want::Reset]);
     }

@@ -28,12 +28,12 @@ pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<Fau
         Some(subject) => nop::open(subject, &nop_setup(setup.entries(), setup.ring_flags()), &nop_terms(setup)),
     };
     match ring {
-        Ok(ring) => Run::new(setup, ring, abort).carry(),
+        Ok(ring) => RingLoop::new(setup, ring, abort).carry(),
         Err(lacking) => (EndReport::default(), Some(missing(&lacking))),
     }
 }
 
-struct Run<'a> {
+struct RingLoop<'a> {
     setup: &'a Setup,
     ring: Box<dyn NopRing>,
     abort: &'a AtomicBool,
@@ -44,9 +44,9 @@ struct Run<'a> {
     planted: bool,
 }
 
-impl<'a> Run<'a> {
-    fn new(setup: &'a Setup, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> Run<'a> {
-        Run { setup, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
+impl<'a> RingLoop<'a> {
+    fn new(setup: &'a Setup, ring: Box<dyn NopRing>, abort: &'a AtomicBool) -> RingLoop<'a> {
+        RingLoop { setup, ring, abort, rounds: 0, total: Lap::default(), overflowed_after_rounds: None, planted: false }
     }
 
     fn is_undrained(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::flow::{End, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow, Want};
 
 /// The task of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,12 +137,12 @@ impl Flow for ServeFlow {
         true
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
         match (self.state, end) {
-            (ServeState::Open, End::Eof) => self.state = ServeState::Heard,
+            (ServeState::Open, ConnectionEnd::Eof) => self.state = ServeState::Heard,
             (ServeState::Open | ServeState::Heard, end) => {
                 // A source learns only from a failed send that its client has left.
-                self.broke = end != End::Eof && self.role != ServeRole::Source;
+                self.broke = end != ConnectionEnd::Eof && self.role != ServeRole::Source;
                 self.state = ServeState::Gone;
             }
             (ServeState::Gone | ServeState::Closed, _) => {}
@@ -187,7 +187,7 @@ mod tests {
                             kept.extend_from_slice(piece);
                         }
                     }
-                    None => flow.ended(End::Eof, 0),
+                    None => flow.ended(ConnectionEnd::Eof, 0),
                 },
                 want => {
                     last.push(want);
@@ -228,7 +228,7 @@ mod tests {
     fn a_connection_that_breaks_is_left_at_once() {
         let mut flow = ServeFlow::new(ServeRole::Echo);
         flow.received(&mut [1, 2], 0);
-        flow.ended(End::Closed, 0);
+        flow.ended(ConnectionEnd::Closed, 0);
         assert_eq!((flow.want(0), flow.want(0), flow.broke), (Want::Close, Want::Done, true));
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::flow::{End, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::pace::Pace;
 use crate::party::Party;
 
@@ -20,7 +20,7 @@ pub struct Carried<F, const PACED: bool> {
     /// Bytes moved.
     pub bytes: u64,
     /// How its connection ended, if it did.
-    pub ended: Option<End>,
+    pub ended: Option<ConnectionEnd>,
     /// Whether it rejected received bytes.
     pub refused: bool,
     pace: Pace,
@@ -78,7 +78,7 @@ impl<F: Flow, const PACED: bool> Flow for Carried<F, PACED> {
         !self.refused
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
         self.ended = Some(end);
     }
 }

@@ -21,7 +21,7 @@ use bytegauge_sys::supervisor::{Supervisor, Swept};
 use crate::fault::Fault;
 use crate::setup::Setup;
 use output::number;
-use program::{Event, Program, Waited, attend};
+use program::{Program, ProgramEvent, Waited, attend};
 
 /// How long a program may take to leave after its signal, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -80,7 +80,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, F
     let task = setup.program.as_ref().ok_or_else(|| Fault::Impossible("a trial without a program".into()))?;
     let value = setup.spec.value().unwrap_or(&Level::Absent);
     let bug = |error: bytegauge_model::task::TaskError| Fault::Impossible(error.to_string());
-    let run = Run {
+    let run = ProgramRun {
         command: task.command_for(value).map_err(bug)?,
         prepare: task.prepare_for(value).map_err(bug)?,
         server: task.server_for(value).map_err(bug)?,
@@ -95,7 +95,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, F
 }
 
 /// One run of a program, with its value filled in.
-struct Run<'a> {
+struct ProgramRun<'a> {
     command: Vec<String>,
     /// The program that runs before, unmeasured.
     prepare: Option<Vec<String>>,
@@ -111,7 +111,7 @@ struct Run<'a> {
     stop_requested: BorrowedFd<'a>,
 }
 
-impl Run<'_> {
+impl ProgramRun<'_> {
     fn all(&self) -> Result<EndReport, Fault> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after the unmeasured program.
@@ -159,23 +159,23 @@ impl Run<'_> {
         programs.extend(server);
         loop {
             match attend(&mut programs, self.stop_requested, until)? {
-                Event::Nothing if Instant::now() < until => {}
-                Event::Nothing => {
+                ProgramEvent::Nothing if Instant::now() < until => {}
+                ProgramEvent::Nothing => {
                     let limit = bytegauge_model::Nanos(self.timeout_ns);
                     return Err(Fault::Program(format!(
                         "{} took longer than {limit} and was ended: give it less to do, or more --timeout",
                         programs[0].what
                     )));
                 }
-                Event::Ended(0, at_ns) => {
+                ProgramEvent::Ended(0, at_ns) => {
                     return programs[0].leave().map(|(status, used)| Waited { status, used, at_ns });
                 }
-                Event::Ended(..) => {
+                ProgramEvent::Ended(..) => {
                     let (status, _) = programs[1].leave()?;
                     let how = programs[1].how(status);
                     return Err(Fault::Program(format!("the server ended while the command ran: it {how}")));
                 }
-                Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
+                ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
             }
         }
     }
@@ -199,16 +199,16 @@ impl Run<'_> {
                 return Ok(server);
             }
             match attend(&mut [&mut server], self.stop_requested, Instant::now() + pause)? {
-                Event::Ended(..) => {
+                ProgramEvent::Ended(..) => {
                     let (status, _) = server.leave()?;
                     return Err(Fault::Program(format!(
                         "the server ended before it was ready: it {}",
                         server.how(status)
                     )));
                 }
-                Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
-                Event::Nothing if Instant::now() < until => {}
-                Event::Nothing => {
+                ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+                ProgramEvent::Nothing if Instant::now() < until => {}
+                ProgramEvent::Nothing => {
                     let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
                     return Err(Fault::Program(format!(
                         "the server was not ready after {limit} ({sign} did not appear){words}: check --ready, or give more \
@@ -275,10 +275,10 @@ pub(crate) fn stop(
     let mut by_force = false;
     loop {
         match attend(&mut [&mut program], stop_requested, until)? {
-            Event::Ended(..) => return program.leave().map(|(_, used)| (used, by_force)),
-            Event::StopRequested => return Err(Fault::Program("it was stopped".into())),
-            Event::Nothing if Instant::now() < until => {}
-            Event::Nothing => {
+            ProgramEvent::Ended(..) => return program.leave().map(|(_, used)| (used, by_force)),
+            ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+            ProgramEvent::Nothing if Instant::now() < until => {}
+            ProgramEvent::Nothing => {
                 by_force = true;
                 until = Instant::now() + LEAVE;
                 children::signal_group(program.pid, children::KILL);

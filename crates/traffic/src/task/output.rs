@@ -12,13 +12,13 @@ const LINE_MAX: usize = 160;
 
 /// One output of a program.
 #[derive(Default)]
-pub(super) struct Output {
+pub(super) struct ProgramOutput {
     /// All bytes received.
     pub(super) bytes: u64,
     last: Vec<u8>,
 }
 
-impl Output {
+impl ProgramOutput {
     /// Adds bytes that were read.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_counted_and_its_end_kept() {
-        let mut output = Output::default();
+        let mut output = ProgramOutput::default();
         for _ in 0..1000 {
             output.take(&[b'x'; 4096]);
         }

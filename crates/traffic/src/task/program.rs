@@ -11,7 +11,7 @@ use bytegauge_sys::children::{self, ProcessUse, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io::set_nonblocking;
 
-use super::output::{Output, last_line};
+use super::output::{ProgramOutput, last_line};
 use crate::fault::Fault;
 
 /// A program that runs, or has run.
@@ -24,11 +24,11 @@ pub(crate) struct Program {
     ended: OwnedFd,
     /// Its output and error output; closed ones are removed.
     pipes: [Option<File>; 2],
-    printed: [Output; 2],
+    printed: [ProgramOutput; 2],
 }
 
 /// The first event.
-pub(crate) enum Event {
+pub(crate) enum ProgramEvent {
     /// The program of this number ended, at this time.
     Ended(usize, u64),
     /// The run is to be stopped.
@@ -99,7 +99,7 @@ impl Program {
 
     /// All output as text; of long output the last part.
     pub(crate) fn text(&self) -> String {
-        self.printed.iter().map(Output::text).collect::<Vec<_>>().join("\n")
+        self.printed.iter().map(ProgramOutput::text).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn printed_bytes(&self) -> u64 {
@@ -143,7 +143,7 @@ pub(crate) fn attend(
     programs: &mut [&mut Program],
     stop_requested: BorrowedFd<'_>,
     until: Instant,
-) -> Result<Event, Fault> {
+) -> Result<ProgramEvent, Fault> {
     let mut fds: Vec<BorrowedFd<'_>> = vec![stop_requested];
     fds.extend(programs.iter().map(|program| program.ended.as_fd()));
     fds.extend(programs.iter().flat_map(|program| program.pipes.iter().flatten().map(File::as_fd)));
@@ -157,8 +157,8 @@ pub(crate) fn attend(
         programs.iter_mut().for_each(|program| program.read());
     }
     Ok(match (found.first(), ended) {
-        (_, Some(at)) => Event::Ended(at, at_ns),
-        (Some(true), None) => Event::StopRequested,
-        _ => Event::Nothing,
+        (_, Some(at)) => ProgramEvent::Ended(at, at_ns),
+        (Some(true), None) => ProgramEvent::StopRequested,
+        _ => ProgramEvent::Nothing,
     })
 }

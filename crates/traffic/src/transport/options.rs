@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use bytegauge_model::level::Kind;
+use bytegauge_model::level::LevelKind;
 use bytegauge_model::option::{self as option_table, OPTIONS, OptionLayer, OptionRow, Setter, ValueForm, When};
 use bytegauge_model::{EffectiveOptions, Level, Spec, Transport};
 use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
@@ -109,7 +109,7 @@ fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption
         OptionLayer::Tcp => Layer::Tcp,
     };
     let form = match form {
-        ValueForm::Int if matches!(row.kind, Kind::Switch { .. }) => Form::Flag,
+        ValueForm::Int if matches!(row.kind, LevelKind::Switch { .. }) => Form::Flag,
         ValueForm::Int => Form::Int,
         ValueForm::Flag => Form::Flag,
         ValueForm::Long => Form::Long,

@@ -15,7 +15,7 @@ use bytegauge_model::{Engine, EpollMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::option::{self, SocketOption};
 use bytegauge_traffic::engine::Stop;
-use bytegauge_traffic::flow::{Doing, End, Want};
+use bytegauge_traffic::flow::{ConnectionEnd, Doing, Want};
 use bytegauge_traffic::meter::{Schedule, Window};
 use proptest::prelude::*;
 
@@ -111,7 +111,7 @@ fn unix_sockets_carry_calls_too() {
         assert_eq!(client.group.left[0].0.completed, 20);
         let server = server.finish();
         assert_eq!(server.stop, Stop::Done);
-        assert_eq!(server.group.left[0].0.ends, [End::Eof]);
+        assert_eq!(server.group.left[0].0.ends, [ConnectionEnd::Eof]);
         assert_eq!(counted(&server), 20);
     });
 }
@@ -155,7 +155,7 @@ fn half_closed_peer_gets_its_reply() {
         let outcome = server.tell();
         assert_eq!(counted(&outcome), 2);
         for flow in outcome.group.flows() {
-            assert!(!flow.ends.is_empty() && flow.ends.iter().all(|end| *end == End::Eof), "{:?}", flow.ends);
+            assert!(!flow.ends.is_empty() && flow.ends.iter().all(|end| *end == ConnectionEnd::Eof), "{:?}", flow.ends);
         }
     });
 }
@@ -203,7 +203,7 @@ fn reset_in_any_state_affects_one_connection() {
         drop(other);
         wait_until("three resets are seen", || broken.load(Ordering::Relaxed) >= 3);
         let outcome = reported_when(server, address, 5);
-        let failed = |end: &End| matches!(end, End::Failed { errno, .. } if [ECONNRESET, EPIPE].contains(errno));
+        let failed = |end: &ConnectionEnd| matches!(end, ConnectionEnd::Failed { errno, .. } if [ECONNRESET, EPIPE].contains(errno));
         let resets = outcome.group.flows().filter(|flow| flow.ends.iter().any(failed)).count();
         // The last may have closed before it was accepted.
         assert!((3..=4).contains(&resets), "{resets} resets");
@@ -241,7 +241,7 @@ fn death_of_a_server_reaches_its_clients() {
         for flow in outcome.group.flows() {
             assert_eq!((flow.completed, flow.wrong, flow.late, flow.ends.len()), (0, 0, false, 1), "{flow:?}");
         }
-        let eofs = outcome.group.flows().filter(|flow| flow.ends[0] == End::Eof).count();
+        let eofs = outcome.group.flows().filter(|flow| flow.ends[0] == ConnectionEnd::Eof).count();
         assert_eq!(eofs, 1);
     });
 }
@@ -254,7 +254,7 @@ fn refused_connection_is_reported() {
         let outcome = Running::start(engine, clients, None, 4096).finish();
         assert_eq!(outcome.group.left.len(), 20);
         for flow in outcome.group.flows() {
-            assert_eq!(flow.ends, [End::Failed { doing: Doing::Connecting, errno: ECONNREFUSED }]);
+            assert_eq!(flow.ends, [ConnectionEnd::Failed { doing: Doing::Connecting, errno: ECONNREFUSED }]);
         }
     });
 }
@@ -276,7 +276,7 @@ fn unanswered_connection_ends_with_the_patience() {
         };
         // A busy machine may even keep it from trying.
         let ends = [30_000_000, 300_000_000, 3_000_000_000].into_iter().map(ends_after).find(|ends| !ends.is_empty());
-        assert_eq!(ends, Some(vec![End::Failed { doing: Doing::Connecting, errno: ETIMEDOUT }]));
+        assert_eq!(ends, Some(vec![ConnectionEnd::Failed { doing: Doing::Connecting, errno: ETIMEDOUT }]));
     });
 }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{Engine, EpollMode, Transport, UringKind, UringMode};
 use bytegauge_sys::pipe;
-use bytegauge_traffic::engine::{self, Slot, Station, drive, message_buffer};
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::engine::{self, FlowStation, Station, drive, message_buffer};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pace::Pace;
 
@@ -39,7 +39,7 @@ impl Flow for Taker {
         self.left -= bytes.len();
         self.left > 0
     }
-    fn ended(&mut self, _end: End, _now_ns: u64) {
+    fn ended(&mut self, _end: ConnectionEnd, _now_ns: u64) {
         self.ended = true;
     }
 }
@@ -52,7 +52,8 @@ fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
     if engine == Engine::Blocking {
         let (mut flow, mut buffer) = (Taker::of(bytes), [0]);
         let (fd, buffer) = (Some(fd.as_fd()), &mut buffer[..]);
-        let slot = Slot { fd, buffer, pace: Pace::Free, abort: &abort, stop_requested: &stop_requested, rewind: false };
+        let slot =
+            FlowStation { fd, buffer, pace: Pace::Free, abort: &abort, stop_requested: &stop_requested, rewind: false };
         engine::run(engine, &mut flow, slot, &mut meter).unwrap();
     } else {
         let station = Station::new(1, &abort, &stop_requested);

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::Engine;
 use bytegauge_sys::option;
-use bytegauge_traffic::engine::{self, Slot};
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::engine::{self, FlowStation};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pace::Pace;
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ impl Flow for Numbered {
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         false
     }
-    fn ended(&mut self, _end: End, _now_ns: u64) {
+    fn ended(&mut self, _end: ConnectionEnd, _now_ns: u64) {
         self.ended = true;
     }
 }
@@ -134,7 +134,7 @@ fn stream_thread_composes_each_message_once() {
     near.set_nonblocking(true).unwrap();
     let mut flow = Numbered::of(u64::MAX >> 32, 300_000);
     let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true }, 0);
-    let slot = Slot {
+    let slot = FlowStation {
         fd: Some(near.as_fd()),
         buffer: &mut [],
         pace: Pace::Free,

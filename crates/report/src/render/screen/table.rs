@@ -28,7 +28,7 @@ const MARK: usize = 8;
 const UNKNOWN: &str = "–";
 
 /// One column: its heading, and a text for each row.
-pub struct Column {
+pub struct ScreenColumn {
     /// Its heading.
     pub heading: String,
     /// A text for each row.
@@ -37,9 +37,9 @@ pub struct Column {
     pub right: bool,
 }
 
-impl Column {
-    fn of(heading: &str, right: bool, rows: &[&OptionResult], text: impl Fn(&OptionResult) -> String) -> Column {
-        Column { heading: heading.to_owned(), texts: rows.iter().map(|row| text(row)).collect(), right }
+impl ScreenColumn {
+    fn of(heading: &str, right: bool, rows: &[&OptionResult], text: impl Fn(&OptionResult) -> String) -> ScreenColumn {
+        ScreenColumn { heading: heading.to_owned(), texts: rows.iter().map(|row| text(row)).collect(), right }
     }
 
     fn width(&self) -> usize {
@@ -101,10 +101,10 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     // Labels that do not fit next to the numbers are above them.
     let own_line = widest_label > LABEL_MAX || 2 + widest_label + of_numbers + MARK > layout.width;
     let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
-    let label = Column::of("", rows.iter().all(starts_with_digit), rows, |row| {
+    let label = ScreenColumn::of("", rows.iter().all(starts_with_digit), rows, |row| {
         if own_line { "  ".into() } else { row.label.clone() }
     });
-    let columns: Vec<Column> = [label].into_iter().chain(numbers).collect();
+    let columns: Vec<ScreenColumn> = [label].into_iter().chain(numbers).collect();
     let used = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
     let marks: Vec<String> = rows.iter().map(|row| mark(test, row, true)).collect();
     let short: Vec<String> = rows.iter().map(|row| mark(test, row, false)).collect();
@@ -139,14 +139,14 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
 }
 
 /// The columns behind the name of an option: numbers, then the interval.
-pub fn columns(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
+pub fn columns(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<ScreenColumn> {
     let mut columns = numbers(test, rows, full);
-    columns.push(Column::of(slower_heading(test), false, rows, |row| row.slower.clone()));
+    columns.push(ScreenColumn::of(slower_heading(test), false, rows, |row| row.slower.clone()));
     columns
 }
 
 /// The rate, and what belongs to it: latency, CPU time, losses.
-fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
+fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<ScreenColumn> {
     let most = rows.iter().filter_map(|row| row.rate).fold(0.0, f64::max);
     let (divisor, unit) = rate_unit(test.unit, most);
     let digits = |row: &OptionResult| if row.slower_upper.is_some() || row.trials >= 6 { 3 } else { 2 };
@@ -156,28 +156,29 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
     let mut columns = Vec::new();
     // The duration of a program is read as time.
     if test.unit == "runs/s" {
-        columns.push(Column::of("a run", true, rows, |row| time(row.rate.map(|rate| 1e9 / rate))));
+        columns.push(ScreenColumn::of("a run", true, rows, |row| time(row.rate.map(|rate| 1e9 / rate))));
     } else {
-        columns.push(Column::of(unit, true, rows, |row| rate(row.rate, digits(row))));
+        columns.push(ScreenColumn::of(unit, true, rows, |row| rate(row.rate, digits(row))));
     }
     let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
     if any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
-        columns.push(Column::of("over all trials", true, rows, |row| rate(row.rate_all.or(row.rate), digits(row))));
+        columns
+            .push(ScreenColumn::of("over all trials", true, rows, |row| rate(row.rate_all.or(row.rate), digits(row))));
     }
     if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
-        columns.push(Column::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
+        columns.push(ScreenColumn::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
             Some((lower, upper)) => crate::outward::ends(lower / divisor, upper / divisor).0.join("–"),
             None => UNKNOWN.into(),
         }));
     }
     if full && any(|row| row.p50_ns.is_some()) {
-        columns.push(Column::of("p50", true, rows, |row| time(row.p50_ns)));
+        columns.push(ScreenColumn::of("p50", true, rows, |row| time(row.p50_ns)));
     }
     if any(|row| row.p99_ns.is_some()) {
-        columns.push(Column::of("p99", true, rows, |row| time(row.p99_ns)));
+        columns.push(ScreenColumn::of("p99", true, rows, |row| time(row.p99_ns)));
     }
     if full && any(|row| row.p99_9_ns.is_some()) {
-        columns.push(Column::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
+        columns.push(ScreenColumn::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
     }
     let is_relay = test.varied.iter().any(|name| name == "relay")
         || test.environment.get("relay").is_some_and(|relay| relay.as_str().is_some_and(|name| name != "none"));
@@ -185,19 +186,21 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<Column> {
     let unit = rows.iter().find_map(|row| row.cpu_unit).filter(is_shown);
     if let Some(unit) = unit {
         let cpu = |row: &OptionResult| row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
-        columns.push(Column::of(&format!("{}CPU {unit}", if is_relay { "relay " } else { "" }), true, rows, cpu));
+        columns.push(ScreenColumn::of(&format!("{}CPU {unit}", if is_relay { "relay " } else { "" }), true, rows, cpu));
     }
     if any(|row| row.lost_share.is_some()) {
-        columns.push(Column::of("lost", true, rows, |row| row.lost_share.map_or_else(|| UNKNOWN.into(), percent)));
+        columns
+            .push(ScreenColumn::of("lost", true, rows, |row| row.lost_share.map_or_else(|| UNKNOWN.into(), percent)));
     }
     if any(|row| row.failed_share.is_some()) {
-        columns.push(Column::of("failed", true, rows, |row| percent(row.failed_share.unwrap_or(0.0))));
+        columns.push(ScreenColumn::of("failed", true, rows, |row| percent(row.failed_share.unwrap_or(0.0))));
     }
     // A rate hides both: other clients have the calls of those that wait.
     if any(|row| row.harm.contains(&FindingKind::StarvedClients)) {
-        columns
-            .push(Column::of("starved", true, rows, |row| row.starved_share.map_or_else(|| UNKNOWN.into(), percent)));
-        columns.push(Column::of("longest", true, rows, |row| time(row.longest_ns.map(|ns| ns as f64))));
+        columns.push(ScreenColumn::of("starved", true, rows, |row| {
+            row.starved_share.map_or_else(|| UNKNOWN.into(), percent)
+        }));
+        columns.push(ScreenColumn::of("longest", true, rows, |row| time(row.longest_ns.map(|ns| ns as f64))));
     }
     columns
 }

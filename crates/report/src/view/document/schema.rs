@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use bytegauge_model::factor::Factor;
-use bytegauge_model::{FACTORS, level::Kind};
+use bytegauge_model::{FACTORS, level::LevelKind};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -70,15 +70,15 @@ impl JsonSchema for FactorLevels {
 }
 
 /// The JSON of levels of a kind. A name represents the system's default, or a level without a number.
-fn types(kind: Kind) -> &'static [&'static str] {
+fn types(kind: LevelKind) -> &'static [&'static str] {
     match kind {
-        Kind::Size { auto: false, .. } | Kind::Count { auto: false, .. } | Kind::Duration { auto: false, .. } => {
-            &["integer", "null"]
-        }
-        Kind::PowerOfTwo { .. } => &["integer", "null"],
-        Kind::Switch { auto: false } => &["boolean", "null"],
-        Kind::Switch { auto: true } => &["boolean", "string", "null"],
-        Kind::Name(_) => &["string", "null"],
+        LevelKind::Size { auto: false, .. }
+        | LevelKind::Count { auto: false, .. }
+        | LevelKind::Duration { auto: false, .. } => &["integer", "null"],
+        LevelKind::PowerOfTwo { .. } => &["integer", "null"],
+        LevelKind::Switch { auto: false } => &["boolean", "null"],
+        LevelKind::Switch { auto: true } => &["boolean", "string", "null"],
+        LevelKind::Name(_) => &["string", "null"],
         _ => &["integer", "string", "null"],
     }
 }

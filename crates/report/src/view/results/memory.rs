@@ -5,7 +5,7 @@ use bytegauge_model::{Level, Transport};
 use serde_json::Value;
 
 use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, Severity, Test, TestState, View, spec};
-use super::super::footprint::{BUFFERS, Buffer};
+use super::super::footprint::{BUFFERS, FactorBuffer};
 use super::build::found;
 use super::is_peers_size;
 use crate::phrase;
@@ -70,7 +70,7 @@ fn size(test: &Test, option: &OptionResult, factor: &str) -> Option<u64> {
 }
 
 /// The size that a buffer of the kernel had at the end of a trial, where the recommended option leaves it at its default.
-fn of_kernel(view: &View, recommended: &[(&Test, &OptionResult)], buffer: &Buffer) -> Option<Finding> {
+fn of_kernel(view: &View, recommended: &[(&Test, &OptionResult)], buffer: &FactorBuffer) -> Option<Finding> {
     let seen = recommended.iter().filter_map(|(test, own)| {
         own.settings.get(buffer.factor)?;
         let cell = view.cell(&own.id)?;

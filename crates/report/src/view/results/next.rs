@@ -4,7 +4,7 @@ use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::{CellKind, SessionStatus, session};
 use bytegauge_stats::serial::MIN_BLOCKS;
 
-use super::super::document::{CellView, GroupView, LookView, NextStep, TestState, VersusView, View};
+use super::super::document::{CellView, GroupView, InterimView, NextStep, TestState, VersusView, View};
 use super::heading::crowd;
 use super::long_trials;
 use crate::outward::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound};
@@ -204,7 +204,7 @@ fn narrows(view: &View, versus: &VersusView) -> Option<String> {
         .filter(|_| versus.difference.verdict == "open" && versus.why_open.is_none())?;
     let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
     let look = view.groups.iter().find_map(|group| group.look.as_ref());
-    let then = look.and_then(LookView::left_until).map_or(used * LONGER, |last| last as f64);
+    let then = look.and_then(InterimView::left_until).map_or(used * LONGER, |last| last as f64);
     // Ends are shares of the time of the faster one.
     let ln = |end: f64| end.abs().ln_1p().copysign(end);
     let now = ln(upper) - ln(lower);
@@ -220,12 +220,12 @@ fn is_near(longer: f64, margin: f64) -> bool {
 /// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
 /// blocks that were measured, as the progress of a session that goes on forecasts them.
 pub fn rest_ns(view: &View) -> Option<u64> {
-    blocks_ns(view, LookView::left_until)
+    blocks_ns(view, InterimView::left_until)
 }
 
 /// The same of the blocks until another moment.
-fn blocks_ns(view: &View, until: impl Fn(&LookView) -> Option<usize>) -> Option<u64> {
-    let had = |group: &GroupView, look: &LookView| (group.blocks.used + look.so_far).max(1) as f64;
+fn blocks_ns(view: &View, until: impl Fn(&InterimView) -> Option<usize>) -> Option<u64> {
+    let had = |group: &GroupView, look: &InterimView| (group.blocks.used + look.so_far).max(1) as f64;
     let left = view.groups.iter().filter_map(|group| {
         let look = group.look.as_ref()?;
         Some((group, had(group, look), until(look)? as f64))

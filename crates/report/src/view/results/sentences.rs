@@ -112,38 +112,38 @@ impl Sentence<'_> {
     }
 
     fn text(&self) -> String {
-        use FindingKind as Kind;
+        use FindingKind as LevelKind;
         match self.finding.kind {
-            Kind::Comparison => self.comparison(),
-            Kind::BiggestEffect => self.effect(),
-            Kind::OneSetting => self.one_setting(),
-            Kind::ControlDiffers | Kind::ControlContradicts | Kind::ControlWide => self.control(),
-            Kind::LongTrialsContradict
-            | Kind::LongTrialsConfirm
-            | Kind::LongTrialsInconclusive
-            | Kind::LongTrialsMissing => self.long_trials(),
-            Kind::Stalled
-            | Kind::MissedLoad
-            | Kind::FailedCalls
-            | Kind::LostDatagrams
-            | Kind::StarvedClients
-            | Kind::ListenOverflows
-            | Kind::CopiedSends
-            | Kind::TruncatedDatagrams
-            | Kind::NoBackPressure => self.harm(),
-            Kind::SlowTrialsDisagree
-            | Kind::MeansDisagree
-            | Kind::Drift
-            | Kind::SeveralSpeeds
-            | Kind::NoLongerBest
-            | Kind::NoLongerSlower => self.unsteady(),
-            Kind::ScreenedSlower | Kind::ScreenedOnly | Kind::CongestionOverLoopback => self.screening(),
-            Kind::UnevenSteal
-            | Kind::Steal
-            | Kind::Throttled
-            | Kind::OtherPrograms
-            | Kind::HarnessCost
-            | Kind::NoisyMachine => self.machine(),
+            LevelKind::Comparison => self.comparison(),
+            LevelKind::BiggestEffect => self.effect(),
+            LevelKind::OneSetting => self.one_setting(),
+            LevelKind::ControlDiffers | LevelKind::ControlContradicts | LevelKind::ControlWide => self.control(),
+            LevelKind::LongTrialsContradict
+            | LevelKind::LongTrialsConfirm
+            | LevelKind::LongTrialsInconclusive
+            | LevelKind::LongTrialsMissing => self.long_trials(),
+            LevelKind::Stalled
+            | LevelKind::MissedLoad
+            | LevelKind::FailedCalls
+            | LevelKind::LostDatagrams
+            | LevelKind::StarvedClients
+            | LevelKind::ListenOverflows
+            | LevelKind::CopiedSends
+            | LevelKind::TruncatedDatagrams
+            | LevelKind::NoBackPressure => self.harm(),
+            LevelKind::SlowTrialsDisagree
+            | LevelKind::MeansDisagree
+            | LevelKind::Drift
+            | LevelKind::SeveralSpeeds
+            | LevelKind::NoLongerBest
+            | LevelKind::NoLongerSlower => self.unsteady(),
+            LevelKind::ScreenedSlower | LevelKind::ScreenedOnly | LevelKind::CongestionOverLoopback => self.screening(),
+            LevelKind::UnevenSteal
+            | LevelKind::Steal
+            | LevelKind::Throttled
+            | LevelKind::OtherPrograms
+            | LevelKind::HarnessCost
+            | LevelKind::NoisyMachine => self.machine(),
             _ => self.session(),
         }
     }

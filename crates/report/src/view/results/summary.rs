@@ -342,10 +342,15 @@ fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
 
 /// Whether a finding is about the machine, and not about a result.
 fn is_noise(kind: FindingKind) -> bool {
-    use FindingKind as Kind;
+    use FindingKind as LevelKind;
     matches!(
         kind,
-        Kind::Steal | Kind::OtherPrograms | Kind::NoisyMachine | Kind::HarnessCost | Kind::LateClient | Kind::Throttled
+        LevelKind::Steal
+            | LevelKind::OtherPrograms
+            | LevelKind::NoisyMachine
+            | LevelKind::HarnessCost
+            | LevelKind::LateClient
+            | LevelKind::Throttled
     )
 }
 

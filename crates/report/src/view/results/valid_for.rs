@@ -4,7 +4,7 @@
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, catalog, factor};
 
-use super::super::document::{GroupView, LookView, View};
+use super::super::document::{GroupView, InterimView, View};
 use super::super::groups::are_apart;
 use super::heading::seconds;
 use super::title::{varying, worker, workers_differ};
@@ -93,7 +93,7 @@ fn verified(view: &View) -> Option<String> {
 
 /// The last analysis, where blocks were measured after it.
 fn unanalysed(view: &View) -> Option<String> {
-    let waits = |look: &&LookView| look.so_far > 0 && look.done > 0;
+    let waits = |look: &&InterimView| look.so_far > 0 && look.done > 0;
     let look =
         view.groups.iter().filter_map(|group| group.look.as_ref()).filter(waits).max_by_key(|look| look.so_far)?;
     let more = counted(look.so_far, "block");

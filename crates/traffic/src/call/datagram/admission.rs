@@ -42,12 +42,12 @@ pub(crate) struct Admissions {
     /// The only host whose senders are admitted.
     other: IpAddr,
     /// By flow.
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<AdmittedFlow>>,
 }
 
 /// A flow's sender, and the number of answers to it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct AdmittedFlow {
     source: Option<SocketAddr>,
     answers: u32,
 }
@@ -56,7 +56,7 @@ impl Admissions {
     /// The admitted senders of a trial, if its clients are on another host.
     pub(crate) fn of(setup: &Setup) -> Option<Arc<Admissions>> {
         let far = setup.far?;
-        let places = Mutex::new(vec![Place::default(); setup.flows()]);
+        let places = Mutex::new(vec![AdmittedFlow::default(); setup.flows()]);
         Some(Arc::new(Admissions { ticket: far.ticket, other: far.faces()?.ip().to_canonical(), places }))
     }
 

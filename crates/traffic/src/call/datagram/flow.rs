@@ -14,10 +14,10 @@ use bytegauge_model::{ErrorClass, ErrorPhase};
 use crate::call::arrival::Arrival;
 use crate::call::classify::class_of;
 use crate::call::client::{Client, RETRIES, RETRY_MAX_NS, RETRY_NS};
-use crate::call::record::{Counts, Times, Trouble};
+use crate::call::record::{FlowCounts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::call::terms::Terms;
-use crate::flow::{End, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow, Want};
 
 /// Number of calls given up whose replies are still recognised; replies to older ones count as duplicates.
 const GIVEN_UP_MAX: usize = 1024;
@@ -47,7 +47,7 @@ pub struct DatagramFlow {
     /// Whether late replies may arrive that cannot be distinguished from due ones.
     has_late_replies: bool,
     is_over: bool,
-    counts: Counts,
+    counts: FlowCounts,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl DatagramFlow {
             rests_until_ns: 0,
             has_late_replies: false,
             is_over: false,
-            counts: Counts::default(),
+            counts: FlowCounts::default(),
             client,
         }
     }
@@ -371,8 +371,8 @@ impl Flow for DatagramFlow {
         self.has_late_replies = false;
     }
 
-    fn ended(&mut self, end: End, now_ns: u64) {
-        if let End::Failed { errno, .. } = end {
+    fn ended(&mut self, end: ConnectionEnd, now_ns: u64) {
+        if let ConnectionEnd::Failed { errno, .. } = end {
             self.failed(errno, now_ns);
         }
     }

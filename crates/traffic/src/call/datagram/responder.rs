@@ -43,13 +43,13 @@ pub(super) struct DatagramResponder {
     admitted: Option<AdmittedSenders>,
     pub(super) seen: CallDatagrams,
     /// Replies that a planted fault delays until this time, nanoseconds.
-    held: Vec<(u64, Reply)>,
+    held: Vec<(u64, HeldReply)>,
     /// Whether a planted fault stops the server.
     pub(super) is_stuck: bool,
 }
 
 /// A reply and its receiver.
-type Reply = (PeerAddress, Vec<u8>);
+type HeldReply = (PeerAddress, Vec<u8>);
 
 impl DatagramResponder {
     pub(super) fn new(shared: &Arc<ServerShared>, admitted: Option<&Arc<Admissions>>) -> DatagramResponder {
@@ -163,7 +163,7 @@ impl DatagramResponder {
             }
             _ => {}
         }
-        let due: Vec<(u64, Reply)> = due;
+        let due: Vec<(u64, HeldReply)> = due;
         for (peer, bytes) in replies.into_iter().chain(due.into_iter().map(|(_, reply)| reply)) {
             match sent(fd, &peer, &bytes) {
                 Ok(_) => self.seen.sent += 1,

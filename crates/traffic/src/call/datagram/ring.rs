@@ -12,7 +12,7 @@ use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{PeerAddress, SlotTarget};
 use bytegauge_sys::uring::{
-    Completion, Errno, Event, Feature, MESSAGE_ROOM, MessageId, Missing, PoolId, Ring, RingSetup, Taken, Wait,
+    Completion, Errno, Feature, MESSAGE_ROOM, MessageId, Missing, OpResult, PoolId, Ring, RingSetup, Taken, Wait,
 };
 
 use crate::call::datagram::responder::{Answer, DatagramResponder};
@@ -23,7 +23,7 @@ use crate::meter::Meter;
 /// The token of the multishot receive; messages have their index.
 const RECEIVER: u64 = u64::MAX;
 
-struct Server<'a> {
+struct RingServer<'a> {
     responder: &'a mut DatagramResponder,
     fd: BorrowedFd<'a>,
     ring: Ring,
@@ -72,7 +72,7 @@ pub(super) fn serve(
     let before = ring.counts();
     let free = (0..messages.len()).collect();
     let (waiting, report) = (VecDeque::new(), EngineReport::default());
-    let mut server = Server { responder, fd, ring, messages, made, pool, free, waiting, meter, report };
+    let mut server = RingServer { responder, fd, ring, messages, made, pool, free, waiting, meter, report };
     let stopped = server.run(stop_requested, abort);
     let counts = server.ring.counts();
     let report = EngineReport {
@@ -89,7 +89,7 @@ fn messages(ring: &mut Ring, count: usize, len: usize) -> Result<Vec<MessageId>,
     (0..count).map(|_| ring.new_message(len)).collect()
 }
 
-impl Server<'_> {
+impl RingServer<'_> {
     fn run(&mut self, stop_requested: &AtomicBool, abort: &AtomicBool) -> Result<Stop, Fault> {
         match self.pool {
             Some(_) => self.receive_on_and_on(),
@@ -121,7 +121,7 @@ impl Server<'_> {
     fn on_completion(&mut self, completion: Completion) -> Result<(), Fault> {
         let Completion { token, more, event } = completion;
         match event {
-            Event::Received { moved, taken: Some(taken) } => {
+            OpResult::Received { moved, taken: Some(taken) } => {
                 self.report.multishot += u64::from(more);
                 if moved.is_ok() {
                     self.answer_later(taken);
@@ -130,7 +130,7 @@ impl Server<'_> {
                 }
                 self.goes_on(more)
             }
-            Event::Received { moved: Err(errno), taken: None } if token == RECEIVER => {
+            OpResult::Received { moved: Err(errno), taken: None } if token == RECEIVER => {
                 self.report.out_of_buffers += u64::from(errno == Errno::NO_BUFFER);
                 if errno != Errno::NO_BUFFER {
                     passing(errno)?;
@@ -138,17 +138,17 @@ impl Server<'_> {
                 self.goes_on(more)
             }
             // A datagram of no bytes.
-            Event::Received { moved: Ok(_), taken: None } if token == RECEIVER => self.goes_on(more),
-            Event::Received { moved: Ok(moved), .. } => {
+            OpResult::Received { moved: Ok(_), taken: None } if token == RECEIVER => self.goes_on(more),
+            OpResult::Received { moved: Ok(moved), .. } => {
                 self.answer(token as usize, moved);
                 Ok(())
             }
-            Event::Received { moved: Err(errno), .. } => {
+            OpResult::Received { moved: Err(errno), .. } => {
                 passing(errno)?;
                 self.receive(token as usize);
                 Ok(())
             }
-            Event::Sent { moved, .. } => {
+            OpResult::Sent { moved, .. } => {
                 self.on_sent(token as usize, moved);
                 Ok(())
             }

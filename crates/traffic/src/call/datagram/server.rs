@@ -17,7 +17,7 @@ use crate::engine::{Stop, WAIT_MAX_NS};
 use crate::fault::Fault;
 use crate::meter::Meter;
 
-struct Server<'a> {
+struct CallServer<'a> {
     responder: &'a mut DatagramResponder,
     fd: BorrowedFd<'a>,
     inbox: Inbox,
@@ -49,7 +49,7 @@ pub(super) fn serve(
         (0..batch).for_each(|slot| responder.make(outbox.bytes(slot)));
         outbox
     });
-    let mut server = Server {
+    let mut server = CallServer {
         inbox: Inbox::new(batch, read_size, true),
         outbox,
         answers: Vec::with_capacity(batch),
@@ -63,7 +63,7 @@ pub(super) fn serve(
     server.run().map(|stop| (stop, server.report))
 }
 
-impl Server<'_> {
+impl CallServer<'_> {
     fn run(&mut self) -> Result<Stop, Fault> {
         loop {
             if self.abort.load(Ordering::Relaxed) {

@@ -19,12 +19,17 @@ use bytegauge_sys::{file, io as sys_io, queued, socket};
 
 use crate::engine::memory::Room;
 use crate::engine::plain::Calls;
-use crate::engine::{Slot, Stop};
+use crate::engine::{FlowStation, Stop};
 use crate::fault::Fault;
-use crate::flow::{End, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 
-pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+pub(super) fn run<F: Flow>(
+    flow: &mut F,
+    fd: BorrowedFd<'_>,
+    slot: FlowStation<'_>,
+    meter: &mut Meter,
+) -> Result<Stop, Fault> {
     match Calls::of(fd) {
         Calls::OfSockets => run_on(
             (|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes)),
@@ -54,7 +59,7 @@ pub(super) fn run<F: Flow>(flow: &mut F, fd: BorrowedFd<'_>, slot: Slot<'_>, met
 pub(super) fn run_with_queued_counts<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
-    slot: Slot<'_>,
+    slot: FlowStation<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
     let (calls, queued_counts) = (Cell::new(0), Cell::new(0));
@@ -90,11 +95,11 @@ fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 pub(super) fn run_on<F: Flow>(
     (read, write): (impl Fn(&mut [u8]) -> io::Result<usize>, impl Fn(&[u8]) -> io::Result<usize>),
     flow: &mut F,
-    slot: Slot<'_>,
+    slot: FlowStation<'_>,
     meter: &mut Meter,
     mut count: impl FnMut(&mut Meter, usize, usize),
 ) -> Result<Stop, Fault> {
-    let Slot { buffer, pace, abort, stop_requested, .. } = slot;
+    let FlowStation { buffer, pace, abort, stop_requested, .. } = slot;
     let mut room = Room::default();
     let paced = !pace.is_free();
     loop {
@@ -134,7 +139,7 @@ fn receive<F: Flow>(
     mut count: impl FnMut(usize, usize),
 ) -> io::Result<Option<Stop>> {
     match read(buffer) {
-        Ok(0) => Ok(Some(Stop::Ended(End::Eof))),
+        Ok(0) => Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
         Ok(n) => {
             count(n, buffer.len());
             Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
@@ -160,7 +165,7 @@ fn send<F: Flow>(
             Ok(None)
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-            Ok(Some(Stop::Ended(End::Closed)))
+            Ok(Some(Stop::Ended(ConnectionEnd::Closed)))
         }
         Err(error) => Err(error),
     }

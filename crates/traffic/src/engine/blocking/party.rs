@@ -70,7 +70,7 @@ pub(in crate::engine) fn drive<P: Party>(
     let shared = WorkerShared::new(party, meter.tally(), station.buffer_size, bell);
     let mut report = EngineReport::default();
     let stopped = std::thread::scope(|scope| {
-        let mut host = Host { shared: &shared, scope, station, meter, heard: &heard, report: &mut report };
+        let mut host = FlowThreads { shared: &shared, scope, station, meter, heard: &heard, report: &mut report };
         let stopped = host.begin().and_then(|()| host.run());
         shared.stop_all(STOP_NS);
         stopped
@@ -85,7 +85,7 @@ pub(in crate::engine) fn drive<P: Party>(
     }
 }
 
-struct Host<'h, 's, 'e, 'a, P: Party> {
+struct FlowThreads<'h, 's, 'e, 'a, P: Party> {
     shared: &'h WorkerShared<'a, P>,
     scope: &'s Scope<'s, 'e>,
     station: Station<'h>,
@@ -94,7 +94,7 @@ struct Host<'h, 's, 'e, 'a, P: Party> {
     report: &'h mut EngineReport,
 }
 
-impl<'h: 's, 's, 'e, 'a, P: Party> Host<'h, 's, 'e, 'a, P> {
+impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
     fn begin(&mut self) -> Result<(), Fault> {
         loop {
             let first = self.shared.party().first();

@@ -13,11 +13,11 @@ use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::timer;
 
 use crate::engine::blocking::party::WorkerShared;
-use crate::engine::memory::{Kept, Room};
+use crate::engine::memory::{KeptBytes, Room};
 use crate::engine::plain::Calls;
 use crate::engine::{WAIT_MAX_NS, nothing_to_send, plain, unconnected};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow, Want};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Party;
 use crate::tally::Share;
 
@@ -28,7 +28,7 @@ pub(super) struct Worker<'h, 'a, P: Party> {
     shared: &'h WorkerShared<'a, P>,
     flow: P::Flow,
     fd: Option<OwnedFd>,
-    kept: Kept,
+    kept: KeptBytes,
     room: Room,
     share: Share,
     system_calls: u64,
@@ -48,7 +48,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             shared,
             flow,
             fd,
-            kept: Kept::within(&shared.footprint),
+            kept: KeptBytes::within(&shared.footprint),
             room: Room::within(&shared.footprint),
             share: shared.tally.share(),
             system_calls: 0,
@@ -79,7 +79,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
                 self.close();
                 if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
-                    self.flow.ended(End::Eof, self.now_ns);
+                    self.flow.ended(ConnectionEnd::Eof, self.now_ns);
                     continue;
                 }
             }
@@ -148,7 +148,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         match received {
             Ok(0) => {
                 self.eof = true;
-                self.flow.ended(End::Eof, self.now_ns);
+                self.flow.ended(ConnectionEnd::Eof, self.now_ns);
             }
             Ok(n) => {
                 self.share.count(n, asked);
@@ -268,7 +268,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
 
     fn fail(&mut self, doing: Doing, error: &io::Error) {
         self.close();
-        self.flow.ended(End::Failed { doing, errno: error.raw_os_error().unwrap_or(0) }, self.now_ns);
+        self.flow.ended(ConnectionEnd::Failed { doing, errno: error.raw_os_error().unwrap_or(0) }, self.now_ns);
     }
 
     fn finish(&mut self) -> bool {

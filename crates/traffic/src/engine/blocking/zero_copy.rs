@@ -11,9 +11,9 @@ use bytegauge_model::EngineReport;
 use bytegauge_sys::zero_copy::{self, ReturnedSends};
 
 use crate::engine::memory::Room;
-use crate::engine::{Slot, Stop};
+use crate::engine::{FlowStation, Stop};
 use crate::fault::Fault;
-use crate::flow::{End, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 
 /// No wait for a notification is longer before the flags are looked at.
@@ -107,7 +107,7 @@ impl ZeroCopyWriter<'_> {
                 Ok(None)
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                Ok(Some(Stop::Ended(End::Closed)))
+                Ok(Some(Stop::Ended(ConnectionEnd::Closed)))
             }
             Err(error) => Err(error),
         }
@@ -122,10 +122,10 @@ impl ZeroCopyWriter<'_> {
 pub(in crate::engine) fn run<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
-    slot: &Slot<'_>,
+    slot: &FlowStation<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), Fault> {
-    let Slot { pace, abort, stop_requested, .. } = slot;
+    let FlowStation { pace, abort, stop_requested, .. } = slot;
     let mut writer = ZeroCopyWriter { fd, memories: Default::default(), at: 0, sends: 0, copied: 0, calls: 0 };
     let paced = !pace.is_free();
     let stop = 'time: loop {

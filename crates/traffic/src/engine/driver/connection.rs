@@ -11,7 +11,7 @@ use bytegauge_sys::socket;
 use crate::engine::driver::{Driver, Port, Then, errno};
 use crate::engine::{plain, unconnected};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow, Want};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Party;
 
 /// Most steps of one connection before others have their turn.
@@ -299,7 +299,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 let receives = matches!(want, Want::Receive | Want::ReceiveUntil(_));
                 self.close(index);
                 if receives {
-                    self.end(index, End::Eof, now_ns);
+                    self.end(index, ConnectionEnd::Eof, now_ns);
                     continue;
                 }
             }
@@ -410,10 +410,10 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
 
     pub(in crate::engine) fn fail(&mut self, index: u32, doing: Doing, errno: i32, now_ns: u64) {
         self.close(index);
-        self.end(index, End::Failed { doing, errno }, now_ns);
+        self.end(index, ConnectionEnd::Failed { doing, errno }, now_ns);
     }
 
-    pub(in crate::engine) fn end(&mut self, index: u32, end: End, now_ns: u64) {
+    pub(in crate::engine) fn end(&mut self, index: u32, end: ConnectionEnd, now_ns: u64) {
         if let Some(flow) = &mut self.slots[index as usize].flow {
             flow.ended(end, now_ns);
         }

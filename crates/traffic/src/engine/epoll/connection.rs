@@ -12,12 +12,12 @@ use bytegauge_sys::epoll::Ready;
 
 use crate::engine::driver::{EngineLink, LISTENER, Then, WaitingFor, errno};
 use crate::engine::epoll::EpollLoop;
-use crate::engine::memory::{Kept, Room};
+use crate::engine::memory::{KeptBytes, Room};
 use crate::engine::plain::Calls;
 use crate::engine::poller::{PollEvent, Poller};
 use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow};
+use crate::flow::{ConnectionEnd, Doing, Flow};
 use crate::party::{CallResult, Party};
 
 /// A connection's readiness.
@@ -35,7 +35,7 @@ pub(super) struct Registration<R> {
     calls: Calls,
     pub(super) room: Room,
     /// Received bytes to be sent back, if they could not stay in the shared buffer.
-    pub(super) kept: Kept,
+    pub(super) kept: KeptBytes,
 }
 
 impl<R> Default for Registration<R> {
@@ -48,7 +48,7 @@ impl<R> Default for Registration<R> {
             ending: false,
             calls: Calls::OfSockets,
             room: Room::default(),
-            kept: Kept::default(),
+            kept: KeptBytes::default(),
         }
     }
 }
@@ -197,7 +197,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             Ok(0) => {
                 slot.eof = true;
                 *now_ns = self.tick();
-                self.end(index, End::Eof, *now_ns);
+                self.end(index, ConnectionEnd::Eof, *now_ns);
                 Ok(Then::Ask)
             }
             Ok(n) => {
@@ -273,7 +273,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             Ok(CallResult::End) => {
                 slot.eof = true;
                 *now_ns = self.tick();
-                self.end(index, End::Eof, *now_ns);
+                self.end(index, ConnectionEnd::Eof, *now_ns);
                 Ok(Then::Ask)
             }
             Err(error) => self.not_moved(index, &error, Doing::Receiving, now_ns),

@@ -28,7 +28,7 @@ pub(crate) use crate::engine::tokio::stream::{Door, Stream};
 use crate::engine::tokio::task::{Held, Mail, TaskShared, carry};
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, is_passing};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow};
+use crate::flow::{ConnectionEnd, Doing, Flow};
 use crate::meter::Meter;
 use crate::party::Party;
 
@@ -181,7 +181,7 @@ impl<P: Party> Root<'_, P> {
                         Err(error) => {
                             let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
                             let errno = error.raw_os_error().unwrap_or(0);
-                            flow.ended(End::Failed { doing: Doing::Connecting, errno }, now_ns);
+                            flow.ended(ConnectionEnd::Failed { doing: Doing::Connecting, errno }, now_ns);
                             self.start(flow, None, false);
                         }
                     }

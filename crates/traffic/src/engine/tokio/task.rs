@@ -18,12 +18,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::engine::memory::{Footprint, Kept, Room};
+use crate::engine::memory::{Footprint, KeptBytes, Room};
 use crate::engine::tokio::instant;
 use crate::engine::tokio::stream::Stream;
 use crate::engine::{nothing_to_send, plain, unconnected};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow, Want};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Opener;
 use crate::tally::CallCounter;
 
@@ -116,7 +116,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Held<F> {
     flow: Option<F>,
     stream: Option<Stream>,
-    kept: Kept,
+    kept: KeptBytes,
     room: Room,
     eof: bool,
     /// The party has opened a connection for this flow.
@@ -128,7 +128,7 @@ pub(super) struct Held<F> {
 
 impl<F> Held<F> {
     pub(super) fn new(flow: F, stream: Option<Stream>, shared: Arc<TaskShared<F>>) -> Held<F> {
-        let (kept, room) = (Kept::within(&shared.footprint), Room::within(&shared.footprint));
+        let (kept, room) = (KeptBytes::within(&shared.footprint), Room::within(&shared.footprint));
         Held { flow: Some(flow), stream, kept, room, eof: false, has_connected: false, alarm: None, shared }
     }
 }
@@ -171,7 +171,7 @@ impl<F: Flow> Held<F> {
             if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
                 self.close();
                 if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
-                    self.end(End::Eof, now_ns);
+                    self.end(ConnectionEnd::Eof, now_ns);
                     continue;
                 }
             }
@@ -391,7 +391,7 @@ impl<F: Flow> Held<F> {
         match (received, &mut self.flow) {
             (Ok(0), _) => {
                 self.eof = true;
-                self.end(End::Eof, *now_ns);
+                self.end(ConnectionEnd::Eof, *now_ns);
             }
             (Ok(n), Some(flow)) => {
                 self.shared.calls.count(n, self.shared.buffer_size);
@@ -405,10 +405,10 @@ impl<F: Flow> Held<F> {
 
     fn fail(&mut self, doing: Doing, errno: i32, now_ns: u64) {
         self.close();
-        self.end(End::Failed { doing, errno }, now_ns);
+        self.end(ConnectionEnd::Failed { doing, errno }, now_ns);
     }
 
-    fn end(&mut self, end: End, now_ns: u64) {
+    fn end(&mut self, end: ConnectionEnd, now_ns: u64) {
         if let Some(flow) = &mut self.flow {
             flow.ended(end, now_ns);
         }
@@ -446,7 +446,7 @@ struct Next<'a> {
     dropped: Option<usize>,
 }
 
-fn next<'a, F: Flow>(flow: &mut F, kept: &'a Kept, room: &'a mut Room) -> Result<Next<'a>, Fault> {
+fn next<'a, F: Flow>(flow: &mut F, kept: &'a KeptBytes, room: &'a mut Room) -> Result<Next<'a>, Fault> {
     let back = flow.returns();
     let next = if back.is_empty() || room.holds() {
         Next { bytes: room.next(flow), dropped: None }

@@ -6,9 +6,9 @@ use bytegauge_sys::uring::OpId;
 use crate::engine::driver::{EngineLink, Then, WaitingFor};
 use crate::engine::uring::receiving::Input;
 use crate::engine::uring::ring_port::Loop;
-use crate::engine::uring::sending::Output;
+use crate::engine::uring::sending::SendBuffers;
 use crate::fault::Fault;
-use crate::flow::End;
+use crate::flow::ConnectionEnd;
 use crate::party::Party;
 
 /// Operations in flight on a connection, and their results.
@@ -28,9 +28,9 @@ pub(super) struct Operations {
     /// Bytes that were outgoing when the send was queued.
     pub(super) asked: usize,
     /// The connection's end, which the flow does not know yet.
-    pub(super) pending_end: Option<End>,
+    pub(super) pending_end: Option<ConnectionEnd>,
     pub(super) input: Input,
-    pub(super) output: Output,
+    pub(super) output: SendBuffers,
 }
 
 impl EngineLink for Operations {

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
-use bytegauge_sys::uring::{Completion, Errno, Event, Feature, Ring, RingSetup, Wait};
+use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup, Wait};
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
@@ -240,8 +240,8 @@ impl<P: Party> Loop<'_, P> {
         let Completion { token, more, event } = completion;
         let index = token as u32;
         match event {
-            Event::Accepted(accepted) => self.on_accepted(more, accepted),
-            Event::Received { moved, taken } => {
+            OpResult::Accepted(accepted) => self.on_accepted(more, accepted),
+            OpResult::Received { moved, taken } => {
                 self.report.multishot += u64::from(more);
                 self.report.bundled += u64::from(taken.as_ref().is_some_and(|taken| taken.buffers() > 1));
                 if self.is_current(token) {
@@ -251,25 +251,29 @@ impl<P: Party> Loop<'_, P> {
                     Ok(())
                 }
             }
-            Event::Sent { moved, buffers, lost } => {
+            OpResult::Sent { moved, buffers, lost } => {
                 self.report.bundled += u64::from(buffers > 1);
                 if !self.is_current(token) {
                     return if more { Ok(()) } else { self.empty_spare_queues() };
                 }
                 if self.goes_on_sending(index, more, moved, lost)? { Ok(()) } else { self.on_sent(index, moved) }
             }
-            Event::Released { copied } => {
+            OpResult::Released { copied } => {
                 self.report.zero_copy_copied += u64::from(copied);
                 // The buffer stays with the slot even if the connection is closed.
                 self.on_released(index)
             }
-            Event::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
-            Event::Polled(_) if token == ALARM => {
+            OpResult::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
+            OpResult::Polled(_) if token == ALARM => {
                 self.port.alarms += 1;
                 self.alarm_rang = true;
                 if more { Ok(()) } else { RingPort::watch_alarm(self) }
             }
-            Event::Writable(_) | Event::Polled(_) | Event::Nop(_) | Event::Cancelled(_) | Event::Closed(_) => Ok(()),
+            OpResult::Writable(_)
+            | OpResult::Polled(_)
+            | OpResult::Nop(_)
+            | OpResult::Cancelled(_)
+            | OpResult::Closed(_) => Ok(()),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::unconnected;
 use crate::engine::uring::ring_port::Loop;
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow, Want};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Party;
 
 /// Bytes kept for a flow that does not receive before its receive is cancelled, or two receives if those are more.
@@ -350,7 +350,7 @@ impl<P: Party> Loop<'_, P> {
         match moved {
             Ok(0) => {
                 taken.into_iter().for_each(|taken| self.port.ring.give_back(taken));
-                self.over(index, End::Eof)?;
+                self.over(index, ConnectionEnd::Eof)?;
             }
             Ok(moved) => self.arrived(index, moved, taken)?,
             Err(Errno::NO_BUFFER) => self.report.out_of_buffers += 1,
@@ -361,7 +361,7 @@ impl<P: Party> Loop<'_, P> {
                     "the uring engines carry sockets only: use --engine blocking for pipes and files".into(),
                 ));
             }
-            Err(Errno(errno)) => self.over(index, End::Failed { doing: Doing::Receiving, errno })?,
+            Err(Errno(errno)) => self.over(index, ConnectionEnd::Failed { doing: Doing::Receiving, errno })?,
         }
         let slot = &self.slots[index as usize];
         if slot.leaving {
@@ -454,7 +454,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// The stream is over: the flow gets this when it wants to receive.
-    fn over(&mut self, index: u32, end: End) -> Result<(), Fault> {
+    fn over(&mut self, index: u32, end: ConnectionEnd) -> Result<(), Fault> {
         let slot = &mut self.slots[index as usize];
         // A flow that forwards may want to receive while earlier bytes have to wait.
         if slot.leaving || !slot.waits.listens() || slot.link.input.has_unseen() {
@@ -467,9 +467,9 @@ impl<P: Party> Loop<'_, P> {
         self.advance(index, now_ns)
     }
 
-    fn tell(&mut self, index: u32, end: End, now_ns: u64) {
+    fn tell(&mut self, index: u32, end: ConnectionEnd, now_ns: u64) {
         match end {
-            End::Failed { doing, errno } => self.fail(index, doing, errno, now_ns),
+            ConnectionEnd::Failed { doing, errno } => self.fail(index, doing, errno, now_ns),
             end => {
                 self.slots[index as usize].eof = true;
                 self.end(index, end, now_ns);

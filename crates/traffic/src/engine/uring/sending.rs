@@ -20,12 +20,12 @@ use crate::engine::uring::receiving::Back;
 use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
-use crate::flow::{Doing, End, Flow};
+use crate::flow::{ConnectionEnd, Doing, Flow};
 use crate::party::Party;
 
 /// Buffers in which a flow composes its messages, and their unsent part.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct SendBuffers {
     /// The second one only with zero copy.
     rooms: [Option<BufferId>; 2],
     /// Whether each of them holds bytes of another flow.
@@ -53,9 +53,9 @@ enum Sends {
     Received { dropped: usize },
 }
 
-impl Default for Output {
-    fn default() -> Output {
-        Output {
+impl Default for SendBuffers {
+    fn default() -> SendBuffers {
+        SendBuffers {
             rooms: [None; 2],
             is_new: [true; 2],
             room: 0,
@@ -69,7 +69,7 @@ impl Default for Output {
     }
 }
 
-impl Output {
+impl SendBuffers {
     /// The connection was replaced: no bytes of the last one are sent again.
     pub(super) fn forget(&mut self) {
         (self.message, self.unoffered) = (0..0, 0..0);
@@ -90,7 +90,7 @@ impl<P: Party> Loop<'_, P> {
         if slot.fd.is_none() || slot.flow.is_none() {
             return Err(unconnected());
         }
-        if let Some(End::Failed { errno, .. }) = slot.link.pending_end {
+        if let Some(ConnectionEnd::Failed { errno, .. }) = slot.link.pending_end {
             // A receive has met the error that this send would have met.
             *now_ns = self.tick();
             self.fail(index, Doing::Sending, errno, *now_ns);

@@ -120,7 +120,7 @@ fn carry(
     control.flush().map_err(|error| gone(&error.to_string()))?;
     let began = Instant::now();
     let cpu_before_ns = cpu_time::process_usage().total_ns;
-    let mut work = Work::start(sockets, &wanted, shared.limits.rate);
+    let mut work = TestThreads::start(sockets, &wanted, shared.limits.rate);
     let mut ended = watch(shared, control, &work, (test.client, began, began + time));
     test.seconds = began.elapsed().as_secs_f64();
     send_error(control, &mut ended);
@@ -203,7 +203,7 @@ fn open(
 fn watch(
     shared: &Iperf3Shared,
     control: &mut ControlLink,
-    work: &Work,
+    work: &TestThreads,
     (client, began, planned): (SocketAddr, Instant, Instant),
 ) -> Result<(), Problem> {
     let (mut seen, mut last) = (0, Instant::now());
@@ -290,14 +290,14 @@ impl ControlLink {
 }
 
 /// The threads of a test.
-struct Work {
+struct TestThreads {
     counts: Vec<Arc<StreamCounts>>,
     ends: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Work {
-    fn start(sockets: Vec<DataSocket>, wanted: &TestParameters, limit: Option<u64>) -> Work {
+impl TestThreads {
+    fn start(sockets: Vec<DataSocket>, wanted: &TestParameters, limit: Option<u64>) -> TestThreads {
         let ends = Arc::new(AtomicBool::new(false));
         let (mut counts, mut threads) = (Vec::new(), Vec::new());
         let block: Arc<[u8]> = vec![0x5a; wanted.len as usize].into();
@@ -318,7 +318,7 @@ impl Work {
             // Without a thread the connection is closed, and the test ends without bytes.
             threads.extend(std::thread::Builder::new().name("iperf3-data".into()).spawn(move || work.run()).ok());
         }
-        Work { counts, ends, threads }
+        TestThreads { counts, ends, threads }
     }
 
     fn total(&self, field: impl Fn(&StreamCounts) -> u64) -> u64 {

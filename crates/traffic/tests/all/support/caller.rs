@@ -1,6 +1,6 @@
 //! A client's flow: connects, sends messages by the pattern, checks every byte of the echoes, and leaves.
 
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 
 use super::{message, put};
 
@@ -31,7 +31,7 @@ pub struct Caller {
     /// Wrong echoes.
     pub wrong: usize,
     /// Ends of connections that the flow did not close.
-    pub ends: Vec<End>,
+    pub ends: Vec<ConnectionEnd>,
     /// A reply did not arrive in time.
     pub late: bool,
     pub connects: usize,
@@ -127,7 +127,7 @@ impl Flow for Caller {
         self.connects += 1;
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
         self.connected = false;
         self.ends.push(end);
     }

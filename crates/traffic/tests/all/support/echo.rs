@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 
 use super::{ROOM, put};
 
@@ -19,7 +19,7 @@ pub struct Echo {
     /// A deliberate mistake, to test the tests.
     mistake: Option<Mistake>,
     /// Ends of connections.
-    pub ends: Vec<End>,
+    pub ends: Vec<ConnectionEnd>,
     /// Number of connections of all such flows that failed.
     broken: Arc<AtomicUsize>,
     /// Messages returned.
@@ -114,8 +114,8 @@ impl Flow for Echo {
         true
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
-        if end != End::Eof {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
+        if end != ConnectionEnd::Eof {
             // The connection is gone: nothing can be returned any more.
             self.outbox.clear();
             self.inbox.clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 
 use super::{ROOM, in_a_minute_ns, put};
 
@@ -44,8 +44,8 @@ impl Flow for AfterEof {
         self.seen.extend_from_slice(bytes);
         true
     }
-    fn ended(&mut self, end: End, _now_ns: u64) {
-        assert_eq!(end, End::Eof);
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
+        assert_eq!(end, ConnectionEnd::Eof);
         self.eofs += 1;
     }
 }
@@ -151,7 +151,7 @@ impl Flow for Sleeper {
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         true
     }
-    fn ended(&mut self, _end: End, _now_ns: u64) {
+    fn ended(&mut self, _end: ConnectionEnd, _now_ns: u64) {
         self.ended = true;
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 
 #[derive(Debug, Default)]
 pub struct Mirror {
@@ -78,8 +78,8 @@ impl Flow for Mirror {
         true
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
-        if end != End::Eof {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
+        if end != ConnectionEnd::Eof {
             self.ready = 0;
         }
         self.ended = true;

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytegauge_traffic::flow::{End, Flow, Want};
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 
 use super::{ROOM, put};
 
@@ -39,7 +39,7 @@ pub struct Relay {
     gone: usize,
     concerns_partner: bool,
     left: bool,
-    pub ends: Vec<End>,
+    pub ends: Vec<ConnectionEnd>,
 }
 
 impl Relay {
@@ -146,12 +146,12 @@ impl Flow for Relay {
         self.joined = true;
     }
 
-    fn ended(&mut self, end: End, _now_ns: u64) {
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
         self.ends.push(end);
         self.concerns_partner = true;
         match end {
-            End::Eof => self.joint().eof[self.side] = true,
-            End::Closed | End::Failed { .. } => self.joint().broken = true,
+            ConnectionEnd::Eof => self.joint().eof[self.side] = true,
+            ConnectionEnd::Closed | ConnectionEnd::Failed { .. } => self.joint().broken = true,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::run::{Ended, Run, RunError};
 
 impl Run<'_> {
     /// Declares the analyses of all groups, before their first block.
-    pub(crate) fn declare_looks(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
+    pub(crate) fn declare_analyses(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
         for ConfirmedGroup { group, .. } in groups {
             let blocks = self.target(group, 1);
             self.store.set_group_fact(self.session, group, LOOKS, &json!(self.plan.looks))?;
@@ -34,7 +34,7 @@ impl Run<'_> {
     }
 
     /// Stores the number of the analysis: a session that is killed between two analyses continues with the right one.
-    pub(crate) fn begin_look(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
+    pub(crate) fn begin_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
         let look = self.look;
         for ConfirmedGroup { group, .. } in groups {
             self.store.set_group_fact(self.session, group, BEGUN, &json!(look))?;
@@ -63,7 +63,7 @@ impl Run<'_> {
         }
         let progress = analysis.analyse(self.store, self.session)?;
         let next_ns = self.time_until(groups, look + 1);
-        self.observer.hear(&Event::Look { look, of, progress, next_ns });
+        self.observer.hear(&Event::Analysed { look, of, progress, next_ns });
         let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
             format!("{ENDED_AFTER} {look} of {of}, which settled all that can be: {saved} saved")

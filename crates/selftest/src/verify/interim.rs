@@ -3,7 +3,7 @@
 use super::{Demand, RunTally, Scale, VerificationRow, number};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
-use bytegauge_stats::looks::{LOOKS, level, schedule};
+use bytegauge_stats::interim::{LOOKS, level, schedule};
 
 const FALSE: Demand = Demand::AtMost(5.0);
 /// Blocks of the first analysis.

@@ -2,7 +2,7 @@
 
 use bytegauge_selftest::sim::{Noise, Scenario};
 use bytegauge_stats::group::{Method, analyse};
-use bytegauge_stats::looks::{LOOKS, level, settled};
+use bytegauge_stats::interim::{LOOKS, level, settled};
 
 #[test]
 fn settled_needs_a_result_or_no_prospect() {

@@ -5,14 +5,14 @@
 //! reads facts and counts blocks: nothing here depends on results.
 
 use bytegauge_model::{GroupId, SessionStatus};
-use bytegauge_stats::looks::{InterimAnalysis, completed, next, schedule};
+use bytegauge_stats::interim::{InterimAnalysis, completed, next, schedule};
 use bytegauge_store::GroupRow;
 
-use super::document::LookView;
+use super::document::InterimView;
 use super::group_blocks::GroupBlocks;
 
 /// The analyses of a session.
-pub struct Looks {
+pub struct SessionAnalyses {
     /// Their declared number; `None` if the session has none.
     of: Option<usize>,
     /// Blocks of the first analysis, for groups that do not state it.
@@ -25,7 +25,7 @@ pub struct Looks {
 
 /// The state of a group between analyses.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct AnalysisState {
     /// The number of its analysed blocks; `None` for all.
     pub blocks: Option<usize>,
     /// The level.
@@ -33,17 +33,17 @@ pub struct Standing {
     /// Whether a significant result counts as proven.
     pub proves: bool,
     /// For the report; `None` if the session has no analyses.
-    pub view: Option<LookView>,
+    pub view: Option<InterimView>,
 }
 
-impl LookView {
+impl InterimView {
     /// Numbers of blocks at the remaining analyses. `None` after the last.
     pub fn left_until(&self) -> Option<usize> {
         self.next_blocks.map(|_| self.last_blocks)
     }
 }
 
-impl Standing {
+impl AnalysisState {
     /// Numbers of blocks at the analyses before the current one, ascending.
     pub fn earlier(&self) -> Vec<usize> {
         let Some(look) = self.view.as_ref().filter(|look| self.proves && look.done > 1) else { return Vec::new() };
@@ -51,12 +51,17 @@ impl Standing {
     }
 }
 
-impl Looks {
+impl SessionAnalyses {
     /// Reads the facts of the groups.
-    pub fn of(groups: &[GroupRow], status: SessionStatus, level: f64) -> Looks {
+    pub fn of(groups: &[GroupRow], status: SessionStatus, level: f64) -> SessionAnalyses {
         let first = |name: &str| groups.iter().find_map(|row| number(row, name));
         let unfinished = matches!(status, SessionStatus::Incomplete | SessionStatus::Running);
-        Looks { of: first("looks").filter(|looks| *looks > 0), first: first("blocks_fixed"), level, unfinished }
+        SessionAnalyses {
+            of: first("looks").filter(|looks| *looks > 0),
+            first: first("blocks_fixed"),
+            level,
+            unfinished,
+        }
     }
 
     /// The number of analysed blocks of the group of this name; `None` for all.
@@ -66,10 +71,10 @@ impl Looks {
     }
 
     /// The state of a group with this number of whole blocks.
-    pub fn standing(&self, row: &GroupRow, blocks: usize) -> Standing {
+    pub fn standing(&self, row: &GroupRow, blocks: usize) -> AnalysisState {
         let first = number(row, "blocks_fixed").or(self.first).filter(|blocks| *blocks > 0);
         let Some((of, first)) = self.of.zip(first) else {
-            return Standing { blocks: None, level: self.level, proves: !self.unfinished, view: None };
+            return AnalysisState { blocks: None, level: self.level, proves: !self.unfinished, view: None };
         };
         let looks = schedule(first, of, self.level);
         // A session that ran out of time within its first analysis was stopped by the clock, not by its results.
@@ -77,11 +82,11 @@ impl Looks {
             || looks.first().copied().filter(|_| !self.unfinished).map(|look| InterimAnalysis { blocks, ..look });
         let done = completed(&looks, blocks).or_else(by_clock);
         let judged = done.map(|look| look.blocks);
-        Standing {
+        AnalysisState {
             blocks: judged,
             level: looks[0].level,
             proves: done.is_some(),
-            view: Some(LookView {
+            view: Some(InterimView {
                 done: done.map_or(0, |look| look.number),
                 cut_short: done.is_some_and(|look| look.blocks < looks[0].blocks),
                 planned: looks[0].blocks,
