@@ -18,7 +18,7 @@ use crate::listing::Listing;
 use crate::live::JsonLines;
 use crate::progress::Display;
 use crate::{
-    args, capabilities, connect, design_flags, dry_run, expired, far, history, interrupt, leftovers, look, page,
+    analysis, args, capabilities, connect, design_flags, dry_run, expired, far, history, interrupt, leftovers, page,
     resume, stored, terminal,
 };
 

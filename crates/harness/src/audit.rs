@@ -14,7 +14,8 @@ use bytegauge_sys::clock::monotonic_ns;
 use crate::analysis::{AnalysedGroup, SessionAnalysis};
 use crate::block::BlockTask;
 use crate::confirm::ConfirmedGroup;
-use crate::run::{Run, RunError};
+use crate::run::Run;
+use crate::run_error::RunError;
 
 /// With this number of blocks a group has an interval of its own; with fewer, as many groups as possible are visited.
 const BLOCKS_OF_ITS_OWN: u64 = 3;

@@ -1,6 +1,6 @@
 //! Converts a calibration trial's laps into bins of equal length for the statistics.
 
-use bytegauge_model::trial::Bin;
+use bytegauge_model::Bin;
 use bytegauge_model::{Outcome, Trial};
 
 /// Bins of a calibration series, nanoseconds.

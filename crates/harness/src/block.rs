@@ -19,7 +19,8 @@ use crate::event::Event;
 use crate::knee;
 use crate::lost_host::Loss;
 use crate::placing;
-use crate::run::{Run, RunError, RunOptions};
+use crate::run::{Run, RunOptions};
+use crate::run_error::RunError;
 use crate::surroundings::ProtocolCounts;
 use crate::trial::{self, TrialResult};
 

@@ -14,7 +14,8 @@ use serde_json::json;
 use crate::analysis::SessionAnalysis;
 use crate::block::BlockTask;
 use crate::event::Event;
-use crate::run::{Ended, Run, RunError};
+use crate::run::{Ended, Run};
+use crate::run_error::RunError;
 use crate::time_use::TimeUse;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.

@@ -13,7 +13,8 @@ use bytegauge_sys::clock::monotonic_ns;
 
 use crate::confirm::SHORTEST_SHARE;
 use crate::event::Event;
-use crate::run::{Run, RunError};
+use crate::run::Run;
+use crate::run_error::RunError;
 
 /// The kept number of a planned number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use crate::analysis_state::{AnalysisState, BEGUN, BLOCKS, LOOKS};
 use crate::confirm::ConfirmedGroup;
 use crate::event::Event;
 use crate::forecast::with_spare;
-use crate::run::{Ended, Run, RunError};
+use crate::run::{Ended, Run};
+use crate::run_error::RunError;
 
 impl Run<'_> {
     /// Declares the analyses of all groups, before their first block.

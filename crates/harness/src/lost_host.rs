@@ -16,7 +16,8 @@ use bytegauge_traffic::far::Link;
 
 use crate::event::Event;
 use crate::home;
-use crate::run::{Run, RunError, machine};
+use crate::run::{Run, machine};
+use crate::run_error::RunError;
 use crate::trial::TrialResult;
 
 /// Default time that a run waits for a lost host, nanoseconds.

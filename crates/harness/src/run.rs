@@ -8,65 +8,22 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, CellKind, GroupId, Probe, SessionId, Spec, Trial, Workload};
 use bytegauge_plan::{Plan, RunTime};
-use bytegauge_store::{NewSession, SessionLock, Store, StoreError};
+use bytegauge_store::{NewSession, SessionLock, Store};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
-use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::far::Link;
-use bytegauge_traffic::{Cast, Fault, PlantedFault, StartNetwork};
+use bytegauge_traffic::{Cast, PlantedFault, StartNetwork};
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
 use crate::analysis_state::{AnalysisState, first_blocks};
 use crate::bins::series;
 use crate::event::{Event, Observer};
 use crate::home;
 use crate::lost_host::LostHost;
+use crate::run_error::RunError;
 use crate::surroundings::Watch;
-
-/// Why a run cannot continue. Everything recorded before is in the store.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The store refuses.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A cell does not resolve: a bug in planning.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-    /// The ends cannot be started.
-    #[error(transparent)]
-    Channel(#[from] ChannelError),
-    /// The stored plan cannot be read.
-    #[error(
-        "session {0} was begun by an older version of bytegauge and cannot be resumed: run it again without --resume"
-    )]
-    OldPlan(SessionId),
-    /// All its analyses are complete.
-    #[error(
-        "session {session} is over (analyses: {looks} of {looks}): its number of analyses was fixed at the start, since further \
- ones could find a significant result by chance. Show it with `bytegauge report {session}`, or measure \
- a new session without --resume"
-    )]
-    Over {
-        /// The session.
-        session: SessionId,
-        /// Its number of analyses.
-        looks: u64,
-    },
-    /// The machine was restarted since, or is another one.
-    #[error(
-        "session {session} cannot be resumed: it was begun {place}, and its results hold for one machine in \
- one boot: show it with `bytegauge report {session}`, or run it again without --resume"
-    )]
-    Elsewhere {
-        /// The session.
-        session: SessionId,
-        /// Where it was begun.
-        place: &'static str,
-    },
-}
 
 /// Settings of a run in addition to its plan.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,8 @@ use serde_json::json;
 
 use crate::block::BlockTask;
 use crate::giving_way::Given;
-use crate::run::{Run, RunError};
+use crate::run::Run;
+use crate::run_error::RunError;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;

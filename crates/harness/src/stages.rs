@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::analysis::SessionAnalysis;
 use crate::event::Event;
-use crate::run::{Ended, Run, RunError, machine};
+use crate::run::{Ended, Run, machine};
+use crate::run_error::RunError;
 
 impl Run<'_> {
     /// Runs all stages, up to the first analysis or to the one that completes the session. However it ends, it is closed in

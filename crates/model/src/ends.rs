@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::end::EndRole;
-use crate::trial::EndReport;
+use crate::end_report::EndReport;
 
 /// Counts of the ends of a trial, by role: those that reported. Boxed, because a node of the map has room for eleven reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

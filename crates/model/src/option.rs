@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{RcvbufOn, Transport};
 use crate::end::{EndRole, Side};
-use crate::factor::{
-    CONNECTIONS, Defaults, FACTORS, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP, both, call, stream,
-};
+use crate::factor::FACTORS;
+use crate::factor::row::{CONNECTIONS, Defaults, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP, both, call, stream};
 use crate::level::{Level, LevelKind};
 use crate::program::{ComparedCondition, ProgramRole};
 use crate::spec::{Lens, Spec, index_of};

@@ -6,8 +6,9 @@
 use bytegauge_model::factor::{self, Role};
 use bytegauge_model::{Factor, Level, Transport, Workload};
 
+use crate::error::PlanError;
 use crate::meaning::suits_named;
-use crate::spec::{Part, PlanError, PlanSpec};
+use crate::spec::{Part, PlanSpec};
 
 /// The level of a factor that is measured where its default list is not; the first of the list where this table has none of
 /// its levels.

@@ -9,10 +9,10 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{Group, GroupId, Level, Nanos, Spec, factor};
 
 use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERTIME, StageTimes};
+use crate::error::PlanError;
 use crate::index::{GroupFacts, Index};
 use crate::missing::connections;
 use crate::plan::{Family, Plan};
-use crate::spec::PlanError;
 use crate::{pace, search};
 
 /// Lists of levels that an error names.

@@ -7,9 +7,10 @@ use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::{Level, Spec, Transport, Workload};
 
 use crate::engines::suits;
+use crate::error::PlanError;
 use crate::meaning::{decides, is_moot, joints};
 use crate::relay;
-use crate::spec::{Part, PlanError, PlanSpec, SET_BY_PROFILES};
+use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
 use crate::{emulated, external, far};
 
 /// Every combination of the levels of one role's factors, in the order of the table. A factor is absent if it does not

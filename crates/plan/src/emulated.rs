@@ -3,7 +3,8 @@
 use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload};
 
-use crate::spec::{Part, PlanError, PlanSpec};
+use crate::error::PlanError;
+use crate::spec::{Part, PlanSpec};
 
 /// Every factor of a link, and its flag.
 const OF_LINKS: [(&str, &str); 3] =

@@ -5,8 +5,9 @@ use bytegauge_model::catalog::{ENGINES, EngineEnd};
 use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Engine, Level, Transport};
 
+use crate::error::PlanError;
 use crate::plan::Plan;
-use crate::spec::{Part, PlanError, PlanSpec};
+use crate::spec::{Part, PlanSpec};
 
 /// The factors that name an engine.
 pub(crate) const NAMING: &[&str] = &["engine", "server_engine", "client_engine"];
@@ -75,8 +76,8 @@ fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanE
 #[cfg(test)]
 mod tests {
     use crate::catalog::Catalog;
+    use crate::error::PlanError;
     use crate::file::parse;
-    use crate::spec::PlanError;
     use crate::{Plan, resolve};
 
     fn plan_of(text: &str) -> Result<Plan, PlanError> {

@@ -6,10 +6,11 @@
 use bytegauge_model::option::{self, OptionRow, Setter};
 use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
 
+use crate::error::PlanError;
 use crate::iperf3;
 use crate::plan::Plan;
 use crate::relay;
-use crate::spec::{Part, PlanError};
+use crate::spec::Part;
 
 /// Whether a factor only applies to bytegauge's own server: options of its sockets among them.
 pub(crate) fn belongs_to_own_server(workload: Workload, part: &Part, name: &str) -> bool {

@@ -4,9 +4,10 @@
 
 use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload};
 
+use crate::error::PlanError;
 use crate::iperf3;
 use crate::relay;
-use crate::spec::{Part, PlanError};
+use crate::spec::Part;
 
 /// Every factor of a far host.
 const OF_FAR_HOSTS: &[&str] = &["host", "direction"];

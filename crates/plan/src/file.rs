@@ -8,7 +8,8 @@ use bytegauge_model::{Ends, Level, Nanos, Workload, renamed, suggest};
 use toml::{Table, Value};
 
 use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
-use crate::spec::{Part, PlanError, PlanSpec, ProfileSpec, parse as parse_levels};
+use crate::error::PlanError;
+use crate::spec::{Part, PlanSpec, ProfileSpec, parse as parse_levels};
 
 /// Keys of a plan other than factors.
 const PLAN_KEYS: &[&str] = &[

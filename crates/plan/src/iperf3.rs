@@ -6,8 +6,9 @@
 use bytegauge_model::option::{self, Setter};
 use bytegauge_model::{Direction, Level, Place, ProgramRole, Spec, Transport, Workload};
 
+use crate::error::PlanError;
 use crate::external::refused;
-use crate::spec::{Part, PlanError};
+use crate::spec::Part;
 
 /// The block that iperf3 reads and writes by default over TCP (iperf3(1), -l).
 const BLOCK: &str = "128K";

@@ -12,6 +12,7 @@ mod datagram;
 pub mod design;
 pub mod emulated;
 mod engines;
+mod error;
 mod external;
 mod far;
 pub mod file;
@@ -36,7 +37,8 @@ pub use catalog::Catalog;
 pub use design::{
     AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
 };
+pub use error::PlanError;
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
-pub use spec::{Part, PlanError, PlanSpec, ProfileSpec};
+pub use spec::{Part, PlanSpec, ProfileSpec};
 pub use task::RunTime;

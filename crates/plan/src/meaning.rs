@@ -5,8 +5,9 @@ use bytegauge_model::catalog::{Abilities, Batches, ENGINES, EngineEnd, EngineRow
 use bytegauge_model::factor::{self, FACTORS, Factor};
 use bytegauge_model::{Engine, Level, RelayMethod, Spec, Transport, Workload};
 
+use crate::error::PlanError;
 use crate::plan::Plan;
-use crate::spec::{Part, PlanError, PlanSpec};
+use crate::spec::{Part, PlanSpec};
 use crate::{relay, ring};
 
 /// A factor that has an effect only with certain levels of other factors.

@@ -8,10 +8,10 @@ use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Work, Wo
 
 use crate::catalog::Catalog;
 use crate::datagram;
+use crate::error::PlanError;
 use crate::index::Index;
 use crate::plan::Plan;
 use crate::relay;
-use crate::spec::PlanError;
 
 /// Descriptors that a process needs in addition to its flows.
 const FILES_RESERVED: u64 = 64;

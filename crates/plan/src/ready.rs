@@ -2,8 +2,9 @@
 
 use bytegauge_model::{factor, suggest};
 
+use crate::error::PlanError;
 use crate::file;
-use crate::spec::{PlanError, PlanSpec};
+use crate::spec::PlanSpec;
 
 /// Name and text of every ready plan.
 pub const PLANS: &[(&str, &str)] = &[

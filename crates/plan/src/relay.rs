@@ -9,8 +9,9 @@ use bytegauge_model::{
 };
 
 use crate::catalog::Catalog;
+use crate::error::PlanError;
 use crate::plan::Plan;
-use crate::spec::{Part, PlanError};
+use crate::spec::Part;
 
 /// Every factor of a relay.
 const OF_RELAYS: &[&str] = &["relay", "relay_threads", "relay_buffer", "relay_pipe", "relay_placement"];

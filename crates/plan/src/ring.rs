@@ -3,8 +3,9 @@
 
 use bytegauge_model::{CellKind, Implementation, Level, Mode, Spec, UserData, Workload, factor};
 
+use crate::error::PlanError;
 use crate::plan::Plan;
-use crate::spec::{Part, PlanError, PlanSpec};
+use crate::spec::{Part, PlanSpec};
 
 /// Whether a batch does not fit the ring that a combination makes.
 pub(crate) fn is_too_large(combination: &Spec) -> bool {

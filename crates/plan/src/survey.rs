@@ -1,7 +1,8 @@
 //! A survey: the ready plans at a small scale, one after another. Lists the plans, their questions and their shares of the time.
 
+use crate::error::PlanError;
 use crate::ready;
-use crate::spec::{PlanError, PlanSpec, parse};
+use crate::spec::{PlanSpec, parse};
 use bytegauge_model::factor;
 
 /// Default time of a survey.

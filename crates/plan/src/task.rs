@@ -6,8 +6,9 @@ use std::fmt;
 use bytegauge_model::{Level, Nanos, Workload, factor};
 
 use crate::design::{BLOCKS_STATED_MAX, Design};
+use crate::error::PlanError;
 use crate::plan::{Family, Plan};
-use crate::spec::{PlanError, PlanSpec};
+use crate::spec::PlanSpec;
 
 /// Overhead of a run is mentioned from this share of the whole on.
 const AROUND: f64 = 0.1;

@@ -7,8 +7,8 @@
 use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, factor};
 
 use crate::design::{Finalists, OVERRUN_UNSTATED};
+use crate::error::PlanError;
 use crate::plan::Plan;
-use crate::spec::PlanError;
 
 /// The name of a session of two.
 pub const AB: &str = "ab";

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use bytegauge_model::Bin;
 use bytegauge_model::end::END_ROLES;
-use bytegauge_model::trial::Bin;
 use bytegauge_model::{
     CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
 };

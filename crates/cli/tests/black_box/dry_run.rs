@@ -3,7 +3,7 @@
 use bytegauge_model::WORKLOADS;
 use bytegauge_model::Workload;
 use bytegauge_model::factor::{self, Factor};
-use bytegauge_model::level::Kind;
+use bytegauge_model::level::LevelKind;
 use bytegauge_model::option;
 use serde_json::Value;
 
@@ -17,16 +17,16 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
     match (factor.kind, factor.name) {
         (_, "transport") if workload == Workload::Call => ["unix", "tcp"],
         (_, "profile") if workload == Workload::Call => ["echo", "rpc"],
-        (Kind::Size { auto: true, .. }, _) => ["auto", "64K"],
-        (Kind::Size { .. }, _) => ["4K", "100"],
-        (Kind::SizeOr { name, .. }, _) => [name, "4K"],
-        (Kind::Count { auto: true, .. }, _) => ["auto", "3"],
-        (Kind::Count { .. }, _) => ["1", "3"],
-        (Kind::CallRate, _) => ["max", "20k"],
-        (Kind::PowerOfTwo { .. }, _) => ["64", "1"],
-        (Kind::Duration { .. }, _) => ["20ms", "1500us"],
-        (Kind::Rate { word }, _) => [word, "100M"],
-        (Kind::Switch { .. }, _) => ["on", "off"],
+        (LevelKind::Size { auto: true, .. }, _) => ["auto", "64K"],
+        (LevelKind::Size { .. }, _) => ["4K", "100"],
+        (LevelKind::SizeOr { name, .. }, _) => [name, "4K"],
+        (LevelKind::Count { auto: true, .. }, _) => ["auto", "3"],
+        (LevelKind::Count { .. }, _) => ["1", "3"],
+        (LevelKind::CallRate, _) => ["max", "20k"],
+        (LevelKind::PowerOfTwo { .. }, _) => ["64", "1"],
+        (LevelKind::Duration { .. }, _) => ["20ms", "1500us"],
+        (LevelKind::Rate { word }, _) => [word, "100M"],
+        (LevelKind::Switch { .. }, _) => ["on", "off"],
         (_, "transport") => ["unix", "/dev/zero"],
         (_, "role") => ["reader", "both"],
         (_, "connection_age") => ["fresh", "steady"],

@@ -25,7 +25,7 @@ pub struct SessionAnalyses {
 
 /// The state of a group between analyses.
 #[derive(Clone, Debug)]
-pub struct AnalysisState {
+pub struct GroupProgress {
     /// The number of its analysed blocks; `None` for all.
     pub blocks: Option<usize>,
     /// The level.
@@ -43,7 +43,7 @@ impl InterimView {
     }
 }
 
-impl AnalysisState {
+impl GroupProgress {
     /// Numbers of blocks at the analyses before the current one, ascending.
     pub fn earlier(&self) -> Vec<usize> {
         let Some(look) = self.view.as_ref().filter(|look| self.proves && look.done > 1) else { return Vec::new() };
@@ -71,10 +71,10 @@ impl SessionAnalyses {
     }
 
     /// The state of a group with this number of whole blocks.
-    pub fn standing(&self, row: &GroupRow, blocks: usize) -> AnalysisState {
+    pub fn standing(&self, row: &GroupRow, blocks: usize) -> GroupProgress {
         let first = number(row, "blocks_fixed").or(self.first).filter(|blocks| *blocks > 0);
         let Some((of, first)) = self.of.zip(first) else {
-            return AnalysisState { blocks: None, level: self.level, proves: !self.unfinished, view: None };
+            return GroupProgress { blocks: None, level: self.level, proves: !self.unfinished, view: None };
         };
         let looks = schedule(first, of, self.level);
         // A session that ran out of time within its first analysis was stopped by the clock, not by its results.
@@ -82,7 +82,7 @@ impl SessionAnalyses {
             || looks.first().copied().filter(|_| !self.unfinished).map(|look| InterimAnalysis { blocks, ..look });
         let done = completed(&looks, blocks).or_else(by_clock);
         let judged = done.map(|look| look.blocks);
-        AnalysisState {
+        GroupProgress {
             blocks: judged,
             level: looks[0].level,
             proves: done.is_some(),

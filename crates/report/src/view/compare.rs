@@ -10,7 +10,7 @@ use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Me
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
-use super::analyses::{AnalysisState, SessionAnalyses};
+use super::analyses::{GroupProgress, SessionAnalyses};
 use super::document::HarmView;
 use super::estimate::total_rate;
 use super::footprint::footprint;
@@ -46,7 +46,7 @@ pub struct GroupAnalysis<'a> {
     /// Its recommendation.
     pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
-    pub standing: AnalysisState,
+    pub standing: GroupProgress,
     /// Results of earlier analyses that the present one does not repeat.
     pub once: Once,
 }
@@ -181,7 +181,7 @@ fn behind(answered: &[Option<f64>], choice: usize) -> Option<f64> {
     answered[choice].filter(|share| is_carried && *share < OFFERED_SHARE)
 }
 
-fn once(input: &GroupInput, now: &GroupVerdict, standing: &AnalysisState, method: &Method) -> Once {
+fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method: &Method) -> Once {
     let avoids = |verdict: &GroupVerdict, choice: usize| {
         verdict.lower.get(choice).copied().flatten().is_some_and(|lower| lower > method.ln_margin())
     };

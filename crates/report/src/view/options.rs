@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use bytegauge_model::EffectiveOptions;
 use bytegauge_model::option::{self, OPTIONS, OptionRow, Setter};
-use bytegauge_model::trial::EffectiveOptions;
 use bytegauge_model::{CellKind, EndReport, Level, Spec, Trial, Workload, factor};
 use serde_json::Value;
 

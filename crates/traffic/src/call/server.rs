@@ -12,7 +12,7 @@ use crate::call::overwritten::Overwritten;
 use crate::call::request_work::RequestWork;
 use crate::call::server_worker::{Planted, ServerWorker};
 use crate::call::terms::HEAD;
-use crate::call::unadmitted::Place;
+use crate::call::unadmitted::PendingPlace;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::planted_fault::PlantedFault;
 use crate::ticket::{SHOWN, Shown};
@@ -39,7 +39,7 @@ pub struct ServerFlow {
     /// The first bytes that it sent, the number of missing bytes of its ticket, and its place until then.
     shown: Shown,
     to_show: usize,
-    place: Option<Place>,
+    place: Option<PendingPlace>,
     /// The bytes that it sent, if they are no ticket.
     unadmitted: Vec<u8>,
     /// Replies that a planted fault makes longer, shorter or wrong: the plant, for the next one.

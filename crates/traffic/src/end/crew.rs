@@ -3,6 +3,8 @@
 //! The watchdog is the thread that waits for them. It sleeps without a timer tick: a thread that has to leave, or is late, is
 //! woken out of its wait by signals, repeatedly until it has reported, since one signal may come a moment too early.
 
+mod starting;
+
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -15,8 +17,9 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::{affinity, descriptor_table, shared_port, timer};
+use bytegauge_sys::{descriptor_table, shared_port};
 
+use crate::end::crew::starting::{ReadyReport, Starting};
 use crate::end::gate::Gate;
 use crate::end::plan::EndPlan;
 use crate::fault::Fault;
@@ -455,65 +458,6 @@ impl<T: Send + 'static> Crew<T> {
 
 fn dead(what: &str) -> Fault {
     Fault::Impossible(format!("a thread died in the middle of {what}"))
-}
-
-/// The report that a thread is prepared, to be sent when it is.
-type ReadyReport = (mpsc::Sender<Preparing>, ThreadHandle);
-
-/// The preparation of a thread, before its job begins.
-struct Starting {
-    /// Descriptors to keep in a table of its own.
-    kept: Vec<RawFd>,
-    waits: bool,
-    cpu: Option<usize>,
-    tables: Arc<Gate>,
-    all_left: Arc<Gate>,
-    report: mpsc::Sender<Preparing>,
-}
-
-impl Starting {
-    /// Prepares the calling thread. `None` if its job must not begin.
-    fn prepare(self, own_tables: bool) -> Option<ReadyReport> {
-        if self.waits {
-            // If a filter forbids it, waits are late by the default slack, which is visible in their recorded lateness.
-            let _ = timer::wake_precisely();
-        }
-        let prepared = pin(self.cpu)
-            .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
-            .and_then(|handle| Ok((!own_tables || self.leaves_table()?).then_some(handle)));
-        // The channel is closed if another thread could not begin.
-        prepared
-            .unwrap_or_else(|fault| {
-                let _ = self.report.send(Preparing::Failed(fault));
-                None
-            })
-            .map(|handle| (self.report, handle))
-    }
-
-    /// Leaves the shared descriptor table together with the other threads; `false` if the start was called off.
-    fn leaves_table(&self) -> Result<bool, Fault> {
-        let _ = self.report.send(Preparing::Started);
-        if self.tables.wait().is_none() {
-            return Ok(false);
-        }
-        own_table(&self.kept)?;
-        let _ = self.report.send(Preparing::LeftTable);
-        Ok(self.all_left.wait().is_some())
-    }
-}
-
-/// Leaves the shared descriptor table.
-fn own_table(kept: &[RawFd]) -> Result<(), Fault> {
-    descriptor_table::leave_shared(kept).map_err(|error| {
-        Fault::Missing(format!("a thread cannot have a descriptor table of its own ({error}): use --fd-table shared"))
-    })
-}
-
-fn pin(cpu: Option<usize>) -> Result<(), Fault> {
-    let Some(cpu) = cpu else { return Ok(()) };
-    affinity::pin_thread(&[cpu]).map_err(|error| {
-        Fault::Missing(format!("pinning to CPU {cpu} is not permitted ({error}): use --placement unpinned"))
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{FlowReport, Side};
 
-use crate::datagram::{DatagramSource, KNOCKS_EVERY, Run, Sink};
+use crate::datagram::{DatagramSource, KNOCKS_EVERY, Sink, SourceLoop};
 use crate::end::crew::{Flags, ThreadStart};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{StreamThread, refused};
@@ -112,8 +112,8 @@ fn knocks(stream: &StreamThread) -> bool {
     stream.setup.far.is_some() && (stream.side == Side::Source) != stream.back
 }
 
-fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> Run<'a> {
-    Run { fd, abort: &flags.abort, stop_requested: &flags.stop_requested, limit: flags.limit.as_deref() }
+fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
+    SourceLoop { fd, abort: &flags.abort, stop_requested: &flags.stop_requested, limit: flags.limit.as_deref() }
 }
 
 /// The kernel's facts about the socket.

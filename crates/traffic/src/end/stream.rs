@@ -3,6 +3,8 @@
 //! If flows share a thread, the first one has its counters; every flow has its own bytes, its end, and the kernel's facts about
 //! it.
 
+mod drain;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,8 +14,6 @@ use std::time::Duration;
 use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, Side, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
-use bytegauge_sys::epoll::{Epoll, Events, Ready};
-use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{descriptor_table, file, io as sys_io};
 
 use crate::address::Address;
@@ -23,6 +23,7 @@ use crate::end::peer::{Body, Peer};
 use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, meter, overcount, summed};
 use crate::end::server::own_table_without_sqpoll;
+use crate::end::stream::drain::{DRAIN_SIZE, drain};
 use crate::end::{datagram, external};
 use crate::engine::{self, FlowStation, Station, Stop};
 use crate::fault::Fault;
@@ -38,12 +39,6 @@ use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
 
-/// Buffer for draining after the window: large, since draining is not measured.
-const DRAIN_SIZE: usize = 256 << 10;
-
-/// How long a drain waits before it checks whether to continue.
-const WAIT_NS: u64 = 50_000_000;
-
 /// One end of a stream, connected to the other.
 struct StreamEnd {
     setup: Arc<Setup>,
@@ -53,7 +48,7 @@ struct StreamEnd {
     /// a thread has it.
     fds: Vec<Option<OwnedFd>>,
     /// The test that this is for an iperf3 server.
-    iperf3: Option<iperf3::Session>,
+    iperf3: Option<iperf3::Iperf3Session>,
     /// Held until `Go`: a pipe keeps its name until the source has opened it too.
     _listening: Option<Box<dyn Listening>>,
 }
@@ -78,7 +73,7 @@ impl StreamEnd {
         let mut iperf3 = None;
         let fds = match (role.side(), address) {
             (_, Some(Address::Iperf3(server))) => {
-                let (session, fds) = iperf3::Session::open(*server, setup)?;
+                let (session, fds) = iperf3::Iperf3Session::open(*server, setup)?;
                 iperf3 = Some(session);
                 fds
             }
@@ -394,63 +389,6 @@ impl StreamThread {
     }
 }
 
-/// A flow returned by an engine, and its connection.
-type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
-
-/// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
-/// writer may have to send the rest of one flow before it ends another.
-fn drain<E: Effort>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), Fault> {
-    let failed = |source| Fault::Io { doing: "draining bytes in flight".into(), source };
-    let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
-        .iter_mut()
-        .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
-        .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
-        .collect();
-    let mut scratch = vec![0; size];
-    // A thread with one flow waits in its reads: there may be thousands of them, and descriptors are few.
-    let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
-    for (token, (_, fd)) in drained.iter().enumerate() {
-        ready.iter().try_for_each(|ready| ready.add(*fd, Ready::READ, token as u64)).map_err(failed)?;
-    }
-    let (mut events, mut open) = (Events::with_room(drained.len()), drained.len());
-    while open > 0 && !flags.abort.load(Ordering::Relaxed) {
-        let found = match &ready {
-            Some(ready) => ready.wait(&mut events, WAIT_NS),
-            None => Ok(1),
-        };
-        for event in 0..found.or_else(|error| if is_passing(&error) { Ok(0) } else { Err(failed(error)) })? {
-            let token = if ready.is_some() { events.at(event).0 as usize } else { 0 };
-            let (carried, fd) = &mut drained[token];
-            let goes_on = match sys_io::read(*fd, &mut scratch) {
-                Ok(n) => {
-                    carried.bytes += n as u64;
-                    if !flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0)) {
-                        return Ok(());
-                    }
-                    n > 0 && carried.flow.received_late(&scratch[..n])
-                }
-                Err(error) if is_passing(&error) => {
-                    // If an engine has made it non-blocking, more bytes may still arrive.
-                    if ready.is_none() && error.kind() == io::ErrorKind::WouldBlock {
-                        let _ = socket::wait(*fd, Until::Readable, WAIT_NS);
-                    }
-                    true
-                }
-                Err(error) => return Err(failed(error)),
-            };
-            if !goes_on {
-                open -= 1;
-                ready.iter().try_for_each(|ready| ready.remove(*fd)).map_err(failed)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
-}
-
 /// Why a reader ended early, if it did.
 fn end_of<E: Effort>(
     carried: &Carried<SinkFlow<E>, false>,
@@ -506,64 +444,5 @@ fn doing(setup: &Setup, side: Side) -> String {
         ),
         (Side::Source, false) => format!("writing to {}", setup.transport()),
         (Side::Sink, _) => format!("reading from {}", setup.transport()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-
-    use bytegauge_model::Spec;
-
-    use super::*;
-    use crate::transfer_limit::{Bound, TransferLimit};
-
-    /// More than the kernel buffers for a reader that does not read.
-    const MORE: usize = 4 << 20;
-
-    fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
-        let levels = Spec::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
-        let setup = Setup::of(&levels).unwrap();
-        let carried = |index| Carried::new(SinkFlow::new(&setup, index, Discard), index, Pace::Free);
-        ours.into_iter().enumerate().map(|(index, ours)| (carried(index), Some(ours.into()))).collect()
-    }
-
-    #[test]
-    fn flows_of_a_thread_are_drained_together() {
-        let (ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
-        // Most of the last one is still to be written, and the others end only after that.
-        let writes = std::thread::spawn(move || {
-            (&theirs[2]).write_all(&vec![0; MORE]).unwrap();
-            (&theirs[0]).write_all(&[0; 10]).unwrap();
-        });
-        let (mut left, flags) = (flows(ours), Flags::default());
-        let abort = Arc::clone(&flags.abort);
-        let (done, waits) = std::sync::mpsc::channel::<()>();
-        // Draining one flow after another would wait for ever.
-        let watches = std::thread::spawn(move || {
-            let is_over = waits.recv_timeout(Duration::from_secs(60)).is_ok();
-            abort.store(!is_over, Ordering::Relaxed);
-        });
-        drain(&mut left, DRAIN_SIZE, &flags).unwrap();
-        let _ = done.send(());
-        watches.join().unwrap();
-        assert_eq!(left.iter().map(|(carried, _)| carried.bytes).collect::<Vec<_>>(), [10, 0, MORE as u64]);
-        drop(left);
-        writes.join().unwrap();
-    }
-
-    #[test]
-    fn drained_bytes_count_against_the_limit() {
-        for count in [1, 2] {
-            let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixStream::pair().unwrap()).unzip();
-            (&theirs[0]).write_all(&[0; 1000]).unwrap();
-            let limit = Arc::new(TransferLimit::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
-            let (mut left, flags) = (flows(ours), Flags { limit: Some(limit), ..Flags::default() });
-            // The peers stay open, and it ends.
-            drain(&mut left, DRAIN_SIZE, &flags).unwrap();
-            assert!(flags.limit.unwrap().is_used_up());
-            drop(theirs);
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Shared by the tests of the store: a session with two cells, and generators for every kind of trial.
 
+use bytegauge_model::Bin;
 use bytegauge_model::option::OPTIONS;
 use bytegauge_model::session::Surroundings;
-use bytegauge_model::trial::Bin;
 use bytegauge_model::*;
 use bytegauge_store::{NewSession, Store};
 use proptest::collection::{btree_map, vec};

@@ -1,7 +1,7 @@
 //! Tests of the threads of an end.
 
 use super::*;
-use bytegauge_sys::clock;
+use bytegauge_sys::{clock, timer};
 
 fn test_plan() -> EndPlan {
     EndPlan::of("a test".into(), "test", Vec::new(), "tests")

@@ -1,0 +1,259 @@
+//! The counts of one end of a path, and of each of its flows, raw.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::{CallReport, EngineReport};
+use crate::datagram::DatagramReport;
+use crate::iperf3::Iperf3Report;
+use crate::level::Level;
+use crate::relay::RelayReport;
+use crate::relay_program::RelayProgramReport;
+use crate::ring::RingReport;
+use crate::task::TaskReport;
+
+/// Counts of one end of a path within its measured window, summed over its flows. Parts that few ends have are boxed: a
+/// report holds 100,000 trials.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndReport {
+    /// Bytes moved in the window.
+    pub bytes: u64,
+    /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window. In the workload `call`:
+    /// requests that were served, or completed. For a ring: completions that were taken.
+    pub calls: u64,
+    /// Calls in the window that moved less than the buffer held.
+    pub short_calls: u64,
+    /// Length of the window that all flows share, nanoseconds of the monotonic clock.
+    pub window_ns: u64,
+    /// CPU time of the end's threads in the window, in user mode.
+    pub user_ns: u64,
+    /// CPU time of the end's threads in the window, in the kernel.
+    pub system_ns: u64,
+    /// CPU time of the end's threads in the window by the precise clock (`CLOCK_THREAD_CPUTIME_ID`).
+    pub cpu_ns: u64,
+    /// Time the end's threads could have run in the window but waited for a CPU; absent where the kernel does
+    /// not report it.
+    pub queued_ns: Option<u64>,
+    /// Times a thread gave up the CPU voluntarily (it blocked).
+    pub voluntary_switches: u64,
+    /// Times a thread was preempted.
+    pub involuntary_switches: u64,
+    /// Bytes moved in the whole life of the flows: warm-up, window and what was drained after it.
+    pub total_bytes: u64,
+    /// Bytes whose content was compared with the pattern (verify mode).
+    pub verified_bytes: u64,
+    /// Each flow.
+    pub flows: Vec<FlowReport>,
+    /// Measurements of the calls, at the end that made them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<CallReport>>,
+    /// Counts of the engine, if it keeps any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Box<EngineReport>>,
+    /// Counts of datagrams, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Box<DatagramReport>>,
+    /// Counts of a ring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<Box<RingReport>>,
+    /// Counts of a relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Box<RelayReport>>,
+    /// Facts about a program that was the relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay_program: Option<Box<RelayProgramReport>>,
+    /// The result of the user's program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<TaskReport>>,
+    /// The results of the iperf3 server that was the other end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iperf3: Option<Box<Iperf3Report>>,
+}
+
+impl EndReport {
+    /// CPU time by the precise clock, or by ticks where only those were kept, nanoseconds.
+    pub fn cpu_time_ns(&self) -> u64 {
+        if self.cpu_ns > 0 { self.cpu_ns } else { self.user_ns.saturating_add(self.system_ns) }
+    }
+
+    /// CPU time of the end's own threads within the window, and the window's share of what the kernel's threads
+    /// took for its engine, nanoseconds. Those are counted over the end's whole life, so they are shared out by
+    /// bytes.
+    pub fn cpu_and_kernel_threads_ns(&self) -> u64 {
+        let kernel_ns = self.engine.as_ref().and_then(|engine| engine.kernel_threads_ns).unwrap_or(0);
+        self.cpu_time_ns().saturating_add((kernel_ns as f64 * self.window_share()) as u64)
+    }
+
+    /// Share of the end's whole life that is in its window, by bytes moved.
+    pub fn window_share(&self) -> f64 {
+        if self.total_bytes > self.bytes { self.bytes as f64 / self.total_bytes as f64 } else { 1.0 }
+    }
+
+    pub(crate) fn cpu_ns_per_byte(&self) -> Option<f64> {
+        (self.bytes > 0 && self.cpu_time_ns() > 0).then(|| self.cpu_time_ns() as f64 / self.bytes as f64)
+    }
+}
+
+impl EndReport {
+    /// The sum of flows: each of them, and their sums over the longest of their windows. Counts that only an end has
+    /// are left out.
+    #[must_use]
+    pub fn of_flows(flows: Vec<FlowReport>) -> EndReport {
+        let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
+        EndReport {
+            bytes: total(|f| f.bytes),
+            calls: total(|f| f.calls),
+            short_calls: total(|f| f.short_calls),
+            window_ns: flows.iter().map(|flow| flow.window_ns).max().unwrap_or(0),
+            user_ns: total(|f| f.user_ns),
+            system_ns: total(|f| f.system_ns),
+            cpu_ns: total(|f| f.cpu_ns),
+            voluntary_switches: total(|f| f.voluntary_switches),
+            involuntary_switches: total(|f| f.involuntary_switches),
+            total_bytes: total(|f| f.total_bytes),
+            verified_bytes: total(|f| f.verified_bytes),
+            datagrams: flows
+                .iter()
+                .filter_map(|flow| flow.datagrams.as_deref().copied())
+                .reduce(|one, other| one.plus(&other))
+                .map(Box::new),
+            flows,
+            ..EndReport::default()
+        }
+    }
+}
+
+/// Counts of one flow of one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowReport {
+    /// Bytes moved in the window.
+    pub bytes: u64,
+    /// Calls in the window.
+    pub calls: u64,
+    /// Calls in the window that moved less than the buffer held.
+    pub short_calls: u64,
+    /// Length of the window, nanoseconds.
+    pub window_ns: u64,
+    /// CPU time in user mode, nanoseconds.
+    pub user_ns: u64,
+    /// CPU time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// CPU time by the precise clock, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time on a run queue, waiting for a CPU, nanoseconds.
+    pub queued_ns: Option<u64>,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Bytes in the flow's whole life.
+    pub total_bytes: u64,
+    /// Bytes compared with the pattern.
+    pub verified_bytes: u64,
+    /// `TCP_INFO` at the end of the flow's loop: counts of the connection's whole life.
+    pub tcp: Option<Box<TcpReport>>,
+    /// Options as the kernel set them.
+    pub options: Arc<EffectiveOptions>,
+    /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
+    pub socket_memory: Option<u64>,
+    /// Bytes that the kernel had received for the flow and that were not read yet at the time of the check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_bytes: Option<u64>,
+    /// Counts of datagrams, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Box<DatagramReport>>,
+    /// Whether its bytes went back, to the end that had connected, in both directions at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub back: bool,
+    /// Bins of about 1 ms over warm-up and window, in long enough trials and in calibration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Bin>,
+}
+
+/// One bin of a flow's interval series. The bytes of a ring are completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bin {
+    /// Length, nanoseconds.
+    pub ns: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+impl Bin {
+    /// The bytes of bins that follow one another in every whole interval of `interval_ns` from the first one's begin; those
+    /// of a bin are spread evenly over the intervals that it touches. An interval is a nanosecond at least.
+    pub fn by_interval(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
+        let interval_ns = interval_ns.max(1);
+        let total_ns: u64 = bins.iter().map(|bin| bin.ns).sum();
+        let mut bytes = vec![0.0; (total_ns / interval_ns) as usize];
+        let mut from_ns = 0;
+        for bin in bins {
+            let end_ns = from_ns + bin.ns;
+            while from_ns < end_ns {
+                let at = from_ns / interval_ns;
+                let to_ns = end_ns.min((at + 1) * interval_ns);
+                if let Some(interval) = bytes.get_mut(at as usize) {
+                    *interval += bin.bytes as f64 * (to_ns - from_ns) as f64 / bin.ns as f64;
+                }
+                from_ns = to_ns;
+            }
+        }
+        bytes
+    }
+}
+
+/// The fields of `TCP_INFO` that name a limit (include/uapi/linux/tcp.h); absent where the kernel is older.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpReport {
+    /// Segments retransmitted over the connection's life.
+    pub retransmits: Option<u64>,
+    /// Time with data outstanding, µs.
+    pub busy_us: Option<u64>,
+    /// Part of it in which the receiver's window was the limit, µs.
+    pub rwnd_limited_us: Option<u64>,
+    /// Part of it in which the send buffer was the limit, µs.
+    pub sndbuf_limited_us: Option<u64>,
+    /// Delivery rate of the last sample, bytes per second.
+    pub delivery_rate: Option<u64>,
+    /// Smallest round-trip time seen, µs.
+    pub min_rtt_us: Option<u64>,
+    /// Window scale that the peer announced: this end reads the peer's windows with it.
+    pub snd_wscale: Option<u8>,
+    /// Window scale that this end announced.
+    pub rcv_wscale: Option<u8>,
+    /// Bytes sent, retransmissions included.
+    pub bytes_sent: Option<u64>,
+    /// Bytes acknowledged by the peer.
+    pub bytes_acked: Option<u64>,
+    /// Bytes received.
+    pub bytes_received: Option<u64>,
+    /// Whether a connection of MPTCP used it, and not TCP as a fallback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mptcp: Option<bool>,
+    /// Whether data that went with the SYN was accepted; only where Fast Open was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syn_data: Option<bool>,
+}
+
+/// Options as `getsockopt(2)` and `fcntl(2)` report them, not as requested.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EffectiveOptions {
+    /// By the factor that sets it, in the units of its levels: `sndbuf` is twice the requested size, or limited.
+    #[serde(flatten)]
+    pub levels: BTreeMap<String, Level>,
+    /// Share of a file source that the page cache held when the trial began, 0 to 1.
+    pub page_cache_share: Option<f64>,
+}
+
+impl EffectiveOptions {
+    /// The value in force of a factor's option; absent if it is unknown.
+    pub fn get(&self, factor: &str) -> &Level {
+        self.levels.get(factor).unwrap_or(&Level::Absent)
+    }
+}
