@@ -367,7 +367,8 @@ fn stopped(reply: Reply) -> Outcome {
     match reply {
         Reply::Skipped(reason) => Outcome::Skipped(reason),
         Reply::Failed(reason, _) => Outcome::Failed(reason),
-        other => Outcome::Failed(format!("an end replied at the wrong time: {other:?}")),
+        // Only its name: a report is long, and may come from another host.
+        other => Outcome::Failed(format!("an end replied `{}` at the wrong time", other.name())),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::call::{CallReport, EngineReport};
 use crate::datagram::DatagramReport;
 use crate::iperf3::Iperf3Report;
@@ -13,6 +14,12 @@ use crate::relay::RelayReport;
 use crate::relay_program::RelayProgramReport;
 use crate::ring::RingReport;
 use crate::task::TaskReport;
+
+pub use crate::series::Bin;
+
+/// Most flows of an end, both ways: twice as many as there are ports. More are refused before they take memory: a report may come
+/// from another host.
+const FLOW_REPORTS_MAX: usize = 2 << 16;
 
 /// Counts of one end of a path within its measured window, summed over its flows. Parts that few ends have are boxed: a
 /// report holds 100,000 trials.
@@ -46,6 +53,7 @@ pub struct EndReport {
     /// Bytes whose content was compared with the pattern (verify mode).
     pub verified_bytes: u64,
     /// Each flow.
+    #[serde(deserialize_with = "bounded::at_most::<FLOW_REPORTS_MAX, _, _>")]
     pub flows: Vec<FlowReport>,
     /// Measurements of the calls, at the end that made them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,38 +182,6 @@ pub struct FlowReport {
     pub series: Vec<Bin>,
 }
 
-/// One bin of a flow's interval series. The bytes of a ring are completions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bin {
-    /// Length, nanoseconds.
-    pub ns: u64,
-    /// Bytes moved.
-    pub bytes: u64,
-}
-
-impl Bin {
-    /// The bytes of bins that follow one another in every whole interval of `interval_ns` from the first one's begin; those
-    /// of a bin are spread evenly over the intervals that it touches. An interval is a nanosecond at least.
-    pub fn by_interval(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
-        let interval_ns = interval_ns.max(1);
-        let total_ns: u64 = bins.iter().map(|bin| bin.ns).sum();
-        let mut bytes = vec![0.0; (total_ns / interval_ns) as usize];
-        let mut from_ns = 0;
-        for bin in bins {
-            let end_ns = from_ns + bin.ns;
-            while from_ns < end_ns {
-                let at = from_ns / interval_ns;
-                let to_ns = end_ns.min((at + 1) * interval_ns);
-                if let Some(interval) = bytes.get_mut(at as usize) {
-                    *interval += bin.bytes as f64 * (to_ns - from_ns) as f64 / bin.ns as f64;
-                }
-                from_ns = to_ns;
-            }
-        }
-        bytes
-    }
-}
-
 /// The fields of `TCP_INFO` that name a limit (include/uapi/linux/tcp.h); absent where the kernel is older.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -255,5 +231,20 @@ impl EffectiveOptions {
     /// The value in force of a factor's option; absent if it is unknown.
     pub fn get(&self, factor: &str) -> &Level {
         self.levels.get(factor).unwrap_or(&Level::Absent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_have_a_bounded_number_of_flows() {
+        let read = |count: usize| {
+            let text = format!(r#"{{"flows":[{}]}}"#, vec!["{}"; count].join(","));
+            serde_json::from_str::<EndReport>(&text).map(|report| report.flows.len())
+        };
+        assert_eq!(read(FLOW_REPORTS_MAX).unwrap(), 131_072);
+        assert!(read(FLOW_REPORTS_MAX + 1).unwrap_err().to_string().contains("at most 131072"));
     }
 }

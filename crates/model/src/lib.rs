@@ -8,6 +8,7 @@
 #[macro_use]
 mod option_table;
 
+pub mod bounded;
 pub mod call;
 pub mod catalog;
 pub mod cell;
@@ -35,6 +36,7 @@ pub mod relay_program;
 pub mod renamed;
 pub mod ring;
 pub mod running_relay;
+mod series;
 pub mod session;
 mod shell;
 pub mod slo;

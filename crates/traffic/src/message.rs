@@ -70,3 +70,18 @@ pub enum Reply {
     /// It failed; with the counts until then.
     Failed(String, Box<EndReport>),
 }
+
+impl Reply {
+    /// The name of its kind.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Reply::Hello(_) => "hello",
+            Reply::Listening(_) => "listening",
+            Reply::Ready => "ready",
+            Reply::Closed => "closed",
+            Reply::Done(_) => "done",
+            Reply::Skipped(_) => "skipped",
+            Reply::Failed(..) => "failed",
+        }
+    }
+}

@@ -5,6 +5,13 @@ use bytegauge_model::{FlowReport, TcpReport};
 use super::*;
 
 #[test]
+fn untimely_report_is_no_reason() {
+    let report = EndReport { flows: vec![FlowReport::default(); 100], ..EndReport::default() };
+    let reason = stopped(Reply::Done(Box::new(report)));
+    assert_eq!(reason, Outcome::Failed("an end replied `done` at the wrong time".into()));
+}
+
+#[test]
 fn a_fallback_to_tcp_fails_the_trial() {
     let found = |mptcp: Option<bool>| {
         let tcp = Some(Box::new(TcpReport { mptcp, ..TcpReport::default() }));

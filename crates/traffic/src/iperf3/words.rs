@@ -2,9 +2,7 @@
 //!
 //! Never allocates more than a message may have: a length is compared with its limit before any room is made.
 
-use std::fmt;
-
-use serde::de::{Error, SeqAccess, Visitor};
+use bytegauge_model::bounded::at_most;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -18,6 +16,9 @@ pub const PARAMETERS_MAX: usize = 64 << 10;
 
 /// The largest JSON text of results, bytes. A stream takes about 200, the server's own output on request some KiB.
 pub const RESULTS_MAX: usize = 1 << 20;
+
+/// Most results of data connections: those of both directions of a test.
+const STREAM_RESULTS_MAX: usize = 2 * STREAMS_MAX;
 
 /// The longest name that is kept, characters: of a version or a congestion control.
 const NAME_MAX: usize = 512;
@@ -284,7 +285,7 @@ pub struct TestResults {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub congestion_used: Option<String>,
     /// Each data connection.
-    #[serde(deserialize_with = "streams")]
+    #[serde(deserialize_with = "at_most::<STREAM_RESULTS_MAX, _, _>")]
     pub streams: Vec<StreamResult>,
 }
 
@@ -426,30 +427,6 @@ fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
 fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(from)?;
     Ok(name.map(|name| name.chars().take(NAME_MAX).collect()))
-}
-
-/// Results of data connections. More than both directions of a test can have are refused before they take memory.
-fn streams<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamResult>, D::Error> {
-    struct StreamList;
-    impl<'de> Visitor<'de> for StreamList {
-        type Value = Vec<StreamResult>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "at most {} data connections", 2 * STREAMS_MAX)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<StreamResult>, A::Error> {
-            let mut streams = Vec::new();
-            while let Some(stream) = from.next_element()? {
-                if streams.len() == 2 * STREAMS_MAX {
-                    return Err(A::Error::invalid_length(streams.len() + 1, &self));
-                }
-                streams.push(stream);
-            }
-            Ok(streams)
-        }
-    }
-    from.deserialize_seq(StreamList)
 }
 
 fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
