@@ -14,6 +14,12 @@ use crate::rate::{bytes_per_second, calls_per_second};
 use crate::suggest;
 use crate::unit::{Bytes, Nanos, UnitError, call_rate, megabits};
 
+/// The highest rate, bytes per second.
+const RATE_MAX: u64 = 1 << 40;
+
+/// The highest rate of calls, per second.
+const CALL_RATE_MAX: u64 = 1_000_000_000;
+
 /// Prefix of a name that is a command of the user's.
 pub(crate) const COMMAND: &str = "cmd:";
 
@@ -281,11 +287,11 @@ impl LevelKind {
             LevelKind::CallRate if text == "max" => Ok(Level::Name("max".into())),
             LevelKind::Rate { word } => {
                 let n = bytes_per_second(text, word)?;
-                bounded(n, 1, 1 << 40, |n| format!("{}/s", Bytes(n).compact()))
+                bounded(n, 1, RATE_MAX, |n| format!("{}/s", Bytes(n).compact()))
             }
             LevelKind::CallRate => {
                 let per_second = calls_per_second(text)?;
-                bounded(per_second, 1, 1_000_000_000, compact_calls)
+                bounded(per_second, 1, CALL_RATE_MAX, compact_calls)
             }
             LevelKind::Switch { auto } => match text {
                 "on" | "true" => Ok(Level::Switch(true)),
@@ -295,6 +301,25 @@ impl LevelKind {
             LevelKind::Value => Ok(value(text, false)),
             LevelKind::Name(accept) => Ok(Level::Name(accept(text)?)),
         }
+    }
+
+    /// Checks a number that was not read by [`parse`](LevelKind::parse), such as one from another host.
+    ///
+    /// # Errors
+    /// [`LevelError::OutOfRange`] with the range.
+    pub fn check(&self, level: &Level) -> Result<(), LevelError> {
+        let Level::Number(n) = *level else { return Ok(()) };
+        let (min, max) = match *self {
+            LevelKind::Size { min, max, .. }
+            | LevelKind::SizeOr { min, max, .. }
+            | LevelKind::Count { min, max, .. } => (min, max),
+            LevelKind::PowerOfTwo { max } => (1, max),
+            LevelKind::Duration { min_ns, max_ns, .. } => (min_ns, max_ns),
+            LevelKind::Rate { .. } => (1, RATE_MAX),
+            LevelKind::CallRate => (1, CALL_RATE_MAX),
+            LevelKind::Switch { .. } | LevelKind::Value | LevelKind::Name(_) => return Ok(()),
+        };
+        bounded(n, min, max, |n| self.compact(&Level::Number(n))).map(drop)
     }
 
     /// Reads a list or a range of levels, in the order given.

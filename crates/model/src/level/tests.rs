@@ -15,6 +15,24 @@ fn check(kind: LevelKind, text: &str, expected: &str) {
 }
 
 #[test]
+fn numbers_from_elsewhere_are_checked() {
+    let check = |kind: LevelKind, good: &[u64], bad: &[u64]| {
+        let checked = |n: &u64| kind.check(&Level::Number(*n)).is_ok();
+        assert!(good.iter().all(checked) && !bad.iter().any(checked), "{kind:?}");
+    };
+    check(SIZE, &[1, 16 << 20], &[0, (16 << 20) + 1, u64::MAX]);
+    check(LevelKind::Count { min: 0, max: 7, auto: false }, &[0, 7], &[8]);
+    check(LevelKind::PowerOfTwo { max: 64 }, &[1, 64], &[0, 128]);
+    check(LevelKind::Duration { min_ns: 5, max_ns: 9, auto: false }, &[5, 9], &[4, 10]);
+    check(RATE, &[1, RATE_MAX], &[0, RATE_MAX + 1]);
+    check(LevelKind::CallRate, &[1, CALL_RATE_MAX], &[0, CALL_RATE_MAX + 1]);
+    check(LevelKind::Value, &[0, u64::MAX], &[]);
+    let error = SIZE.check(&Level::Number(1 << 40)).unwrap_err().to_string();
+    assert_eq!(error, "1024G is out of range: use 1 to 16M");
+    assert_eq!([SIZE.check(&Level::auto()), RATE.check(&Level::Absent)], [Ok(()), Ok(())]);
+}
+
+#[test]
 fn commands_keep_their_commas() {
     let kind = LevelKind::Name(|name| Ok(format!("<{name}>")));
     check(kind, "a, b", "<a> <b>");

@@ -4,7 +4,6 @@ use bytegauge_model::{EndRole, Workload};
 
 use crate::call::memory_at_most;
 use crate::datagram;
-use crate::far::limits::not_made_for;
 use crate::setup::Setup;
 
 /// The needs of an end.
@@ -56,4 +55,9 @@ impl EndDemand {
         };
         EndDemand { flows, rate, largest, threads, besides }
     }
+}
+
+/// The refusal of a task that an agent does not have.
+pub(super) fn not_made_for(what: &str) -> String {
+    format!("the agent does not run {what}: measure that on one host")
 }

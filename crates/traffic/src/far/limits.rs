@@ -10,8 +10,9 @@ use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Workload};
 
 use crate::address::{Address, Host};
 use crate::far::counted::Spent;
-use crate::far::demand::EndDemand;
+use crate::far::demand::{EndDemand, not_made_for};
 use crate::far::forward::{self, Forward};
+use crate::far::range::in_range;
 use crate::message::Command;
 use crate::meter::Schedule;
 use crate::path::FarPath;
@@ -215,6 +216,7 @@ impl Limits {
                 Bytes(memory)
             ));
         }
+        in_range(&setup.spec)?;
         match (self.rate, rate) {
             (None, _) => Ok(()),
             (Some(max), Some(rate)) if rate <= max => Ok(()),
@@ -253,10 +255,6 @@ pub(super) fn length_ns(setup: &Setup) -> u64 {
 /// A time as printed.
 pub(super) fn nanos(time: Duration) -> Nanos {
     Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
-}
-
-pub(super) fn not_made_for(what: &str) -> String {
-    format!("the agent does not run {what}: measure that on one host")
 }
 
 #[cfg(test)]

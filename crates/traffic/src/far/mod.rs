@@ -16,6 +16,7 @@ mod log;
 mod pending;
 mod post;
 mod proven_listener;
+mod range;
 mod registry;
 mod session;
 mod slots;
