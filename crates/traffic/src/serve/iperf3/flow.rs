@@ -17,6 +17,9 @@ use super::is_passing;
 /// How often a thread that waits looks whether the test is over.
 const CHECK: Duration = Duration::from_millis(20);
 
+/// How long the data that a client sent before it stopped is read.
+const REST: Duration = Duration::from_millis(500);
+
 /// The largest read, bytes: memory of a connection.
 const READ_MAX: usize = 128 << 10;
 
@@ -98,10 +101,13 @@ impl StreamWork {
             }
             self.pace(began);
         }
-        // The client has stopped: the rest of its data is here, and counts unless a limit held it back.
+        // The client has stopped: the rest of its data is here, and counts unless a limit held it back. A client that sends on is
+        // not waited for.
         socket.set_nonblocking(true)?;
+        buffer.resize(READ_MAX, 0);
+        let over = Instant::now();
         while let Ok(n) = socket.read(&mut buffer) {
-            if n == 0 {
+            if n == 0 || over.elapsed() > REST {
                 break;
             }
             if self.rate.is_none() {
@@ -259,6 +265,31 @@ mod tests {
             }
             prop_assert_eq!(arrivals.lost(), lost.len() as u64);
         }
+    }
+
+    #[test]
+    fn client_that_sends_on_is_not_waited_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        // Much more than the time to read the rest can take.
+        let client = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect(place).unwrap();
+            let block = vec![1; 1 << 20];
+            while stream.write_all(&block).is_ok() {}
+        });
+        let (socket, ends) = (listener.accept().unwrap().0, Arc::new(AtomicBool::new(true)));
+        socket.peek(&mut [0]).unwrap();
+        let work = StreamWork {
+            socket: DataSocket::Tcp(socket),
+            counts: Arc::default(),
+            ends,
+            writes: false,
+            block: vec![0].into(),
+            rate: None,
+            long_counters: false,
+        };
+        work.run();
+        client.join().unwrap();
     }
 
     #[test]

@@ -267,14 +267,18 @@ impl Iperf3Shared {
     }
 
     fn refuse(&self, client: SocketAddr, why: String) {
-        if self.stops() {
-            return;
+        if !self.stops() {
+            self.report_briefly(Iperf3Notice::Refused { client, why });
         }
+    }
+
+    /// Reports a connection that moved nothing, unless many did.
+    fn report_briefly(&self, notice: Iperf3Notice) {
         let Some(left_out) = self.refusals.enter(Instant::now()) else { return };
         if left_out > 0 {
             (self.log)(Iperf3Notice::LeftOut(left_out));
         }
-        (self.log)(Iperf3Notice::Refused { client, why });
+        (self.log)(notice);
     }
 
     /// A cookie that is new begins a test; one that a test waits for is of a data connection.
