@@ -71,11 +71,16 @@ impl SlotEnd {
 }
 
 /// A text of a rank without the part beyond 2 KiB.
-pub fn shortened(mut reason: String) -> String {
-    let end = (0..=REASON_MAX.min(reason.len())).rev().find(|end| reason.is_char_boundary(*end));
-    reason.truncate(end.unwrap_or(0));
-    reason.shrink_to_fit();
-    reason
+pub fn shortened(reason: String) -> String {
+    cut(reason, REASON_MAX)
+}
+
+/// A text without the part beyond `max` bytes.
+pub(crate) fn cut(mut text: String, max: usize) -> String {
+    let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
+    text.shrink_to_fit();
+    text
 }
 
 /// Why a rank takes no further part.

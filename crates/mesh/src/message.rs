@@ -6,7 +6,7 @@ use bytegauge_model::Outcome;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
-use crate::coordinator::SlotEnd;
+use crate::coordinator::{SlotEnd, cut};
 use crate::fit::RateSample;
 use crate::row::SlotPlace;
 use crate::settings::MeshSettings;
@@ -20,6 +20,9 @@ pub const TO_RANK_0_MAX: usize = 1 << 20;
 
 /// The longest message of rank 0, bytes.
 pub const TO_RANK_MAX: usize = 8 << 20;
+
+/// The longest name of a host, a rack or a version, bytes. Names of hosts have up to 253 (RFC 1035, section 2.3.4).
+pub const NAME_MAX: usize = 256;
 
 /// A rank introduces itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +39,19 @@ pub struct RankHello {
     pub rack: Option<String>,
     /// Where its agent listens.
     pub agent: SocketAddr,
+}
+
+impl RankHello {
+    /// The same with names of at most [`NAME_MAX`] bytes: rank 0 keeps and prints them.
+    #[must_use]
+    pub fn within_caps(self) -> RankHello {
+        RankHello {
+            program: cut(self.program, NAME_MAX),
+            host: cut(self.host, NAME_MAX),
+            rack: self.rack.map(|rack| cut(rack, NAME_MAX)),
+            ..self
+        }
+    }
 }
 
 /// A message of a rank.
@@ -105,6 +121,17 @@ impl From<&SlotEnd> for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_ranks_are_cut() {
+        let long = "é".repeat(1 << 19);
+        let agent = ([192, 0, 2, 1], 60_000).into();
+        let hello = RankHello { rank: 1, size: 2, program: long.clone(), host: long.clone(), rack: Some(long), agent };
+        let hello = hello.within_caps();
+        let name = "é".repeat(NAME_MAX / 2);
+        assert_eq!((&hello.program, &hello.host, hello.rack.as_ref()), (&name, &name, Some(&name)));
+        assert!(hello.host.capacity() <= 2 * NAME_MAX);
+    }
 
     #[test]
     fn a_test_takes_less_than_half_a_kilobyte() {

@@ -1,7 +1,8 @@
 //! `bytegauge mesh gather DIR`: merges the files of all ranks and shows the result.
 
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use bytegauge_mesh::summary::MeshSummary;
 use bytegauge_mesh::{files, page};
@@ -22,7 +23,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 /// Writes the page, under another name until it is whole.
 fn write_page(html: &str, dir: &Path) -> io::Result<()> {
     let fresh = dir.join("mesh.html.new");
-    fs::write(&fresh, html)?;
+    // The directory may be writable by others: nothing is written through a link.
+    files::create_fresh(&fresh)?.write_all(html.as_bytes())?;
     fs::rename(fresh, dir.join("mesh.html"))
 }
 
@@ -43,4 +45,20 @@ pub fn show(dir: &Path) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_not_written_through_links() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let other = elsewhere.path().join("profile");
+        fs::write(&other, "mine").unwrap();
+        std::os::unix::fs::symlink(&other, dir.path().join("mesh.html.new")).unwrap();
+        write_page("page", dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(dir.path().join("mesh.html")).unwrap(), "page");
+    }
 }

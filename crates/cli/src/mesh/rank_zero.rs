@@ -193,6 +193,7 @@ fn meet(
     let (near, until) = (caller.near().ok()?.ip(), caller.until);
     let (mut sender, mut receiver) = caller.line().ok()?;
     let ToRankZero::Hello(hello) = receiver.receive(TO_RANK_0_MAX, Some(until)).ok()? else { return None };
+    let hello = Box::new(hello.within_caps());
     let rank = hello.rank;
     let (answer, answered) = mpsc::channel();
     events.send(RankEvent::Hello(Box::new(NewRank { hello: (*hello).clone(), answer }))).ok()?;
