@@ -27,6 +27,8 @@ mod pool;
 mod queue;
 mod send_queue;
 
+#[cfg(test)]
+mod injected;
 #[cfg(all(test, miri))]
 mod miri;
 #[cfg(test)]
@@ -224,8 +226,12 @@ impl Ring {
     pub fn reap(&mut self) -> Option<Completion> {
         let entry = self.io.completion().next()?;
         self.counts.completions += 1;
-        let (result, flags) = (entry.result(), entry.flags());
-        let id = OpId::of_user_data(entry.user_data());
+        Some(self.complete(OpId::of_user_data(entry.user_data()), entry.result(), entry.flags()))
+    }
+
+    /// Pairs a completion with its operation, and takes back what that has used.
+    #[inline]
+    fn complete(&mut self, id: OpId, result: i32, flags: u32) -> Completion {
         let op = *self.ops.find(id).expect("a completion belongs to an operation in flight");
         let more = cqueue::more(flags);
         if !more {
@@ -243,7 +249,7 @@ impl Ring {
             }
         }
         let event = self.event(op, result, flags);
-        Some(Completion { token: op.token, more, event })
+        Completion { token: op.token, more, event }
     }
 
     #[inline]

@@ -115,6 +115,12 @@ impl Pool {
         self.idle.len()
     }
 
+    /// The buffer that the kernel takes after `taken` others, and how many are offered.
+    #[cfg(test)]
+    pub(super) fn next_offered(&self, taken: u16) -> (u16, u16) {
+        (self.order[self.entries.place(taken)], self.offered)
+    }
+
     /// Bytes of the buffers that were ever offered.
     pub(super) fn touched_bytes(&self) -> usize {
         usize::from(self.touched) * self.buffer_len
