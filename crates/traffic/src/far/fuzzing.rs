@@ -1,14 +1,21 @@
 //! Entry points of the fuzzer (`fuzz/`): messages of a key holder, without sockets and processes. Compiled only for tests and
 //! the fuzzer.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
+
+use bytegauge_model::{EndReport, EndRole, Side, Spec, Workload};
 
 use crate::address::Address;
-use crate::far::counted::Spent;
+use crate::far::commands::{self, EndCommands};
+use crate::far::counted::{AgentCounts, Spent};
 use crate::far::limits::{Between, Limits};
 use crate::far::post::{KEPT_MAX, OutgoingPost};
-use crate::far::words::{NumberedMessage, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
+use crate::far::words::{COMMANDS_MAX, NumberedMessage, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
 use crate::message::{Command, Reply};
+use crate::path::FarPath;
+use crate::setup::Setup;
+use crate::ticket::Ticket;
 
 const HERE: [u8; 4] = [192, 0, 2, 1];
 const PEER: [u8; 4] = [192, 0, 2, 9];
@@ -88,6 +95,88 @@ pub fn numbers(input: &[u8]) {
     }
 }
 
+/// Bytes that a session of [`session`] may move.
+const SESSION_BYTES: u64 = 1 << 20;
+
+/// The trials of [`session`]: a stream that is received here, one that is sent, calls that are served, and one that is refused.
+fn trials() -> &'static [Command; 4] {
+    static TRIALS: OnceLock<[Command; 4]> = OnceLock::new();
+    let open = |role: EndRole, transport: &str, address: Option<Address>| {
+        let workload = if role == EndRole::Server { Workload::Call } else { Workload::Stream };
+        let levels = [("transport", transport.into()), ("request", 1.into()), ("read_size", 1.into())];
+        let spec: Spec = levels.into_iter().chain([("write_size", 1.into())]).collect();
+        let mut setup = Setup::of(&spec.with_workload(workload)).expect("a setup");
+        let here = SocketAddr::new(HERE.into(), 1);
+        let side = if role == EndRole::Source { Side::Source } else { Side::Sink };
+        setup.far = Some(FarPath::to(here, side, Ticket::fresh().expect("random bytes")));
+        Command::Open(role, Box::new(setup), address)
+    };
+    let caller = || Some(Address::Ip((PEER, 5000).into()));
+    TRIALS.get_or_init(|| {
+        [
+            open(EndRole::Sink, "tcp", None),
+            open(EndRole::Source, "tcp", caller()),
+            open(EndRole::Server, "tcp", None),
+            open(EndRole::Sink, "unix", None),
+        ]
+    })
+}
+
+/// Steps the ends of a session through commands of a caller that follows no rule. A step has two bytes: a command, or what the
+/// end does, and a number.
+///
+/// # Panics
+/// If bytes are granted twice, more than the session may move, or an end gets more commands than its channel holds.
+pub fn session(input: &[u8]) {
+    let limits = Limits { bytes: SESSION_BYTES, ..Limits::default() };
+    let between = Between { here: HERE.into(), peer: PEER.into(), port: 4711 };
+    let (counted, mut end) = (AgentCounts::default(), EndCommands::default());
+    // The bytes that the end may move, and the commands that it has not read.
+    let (mut granted, mut unread) = (None, 0);
+    for step in input.chunks_exact(2) {
+        let command = match step[0] % 10 {
+            0 => {
+                // The end is replaced. Its process is ended first.
+                counted.settles(None);
+                (end, granted, unread) = (EndCommands::default(), None, 0);
+                continue;
+            }
+            1..=3 => trials()[usize::from(step[1]) % trials().len()].clone(),
+            4 => Command::Go,
+            5 => Command::Stop,
+            6 => Command::Quit,
+            what => {
+                unread = 0;
+                let moved = granted.take().unwrap_or(0).min(u64::from(step[1]) << 10);
+                let report = Box::new(EndReport { total_bytes: moved, ..EndReport::default() });
+                let reply = match what {
+                    7 => Reply::Done(report),
+                    8 => Reply::Failed(String::new(), report),
+                    _ => Reply::Skipped(String::new()),
+                };
+                let _ = commands::counted(reply, &counted, &limits);
+                assert!(!counted.is_open() && counted.spent().bytes <= SESSION_BYTES, "{:?}", counted.spent());
+                continue;
+            }
+        };
+        let before = counted.spent();
+        match end.take(command, (&limits, between), &counted) {
+            // The session ends.
+            Err(_) => return,
+            Ok(Err(_)) => {}
+            Ok(Ok(command)) => {
+                unread += 1;
+                if let Command::Open(_, setup, _) = command {
+                    let bound = setup.bound.expect("a limit");
+                    assert!(granted.is_none() && before.bytes + bound.bytes <= SESSION_BYTES, "granted twice");
+                    (granted, unread) = (Some(bound.bytes), 1);
+                }
+                assert!(unread <= COMMANDS_MAX + 1, "{unread} commands");
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -98,8 +187,23 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
+        fn any_commands_pass_the_fuzz_target(input in prop::collection::vec(any::<u8>(), 0..200)) {
+            session(&input);
+        }
+
+        #[test]
         fn any_numbers_pass_the_fuzz_target(input in prop::collection::vec(0..40u8, 0..200)) {
             numbers(&input);
+        }
+    }
+
+    #[test]
+    fn kept_commands_pass_the_fuzz_target() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/session");
+        let inputs: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
+        assert!(!inputs.is_empty());
+        for file in inputs {
+            session(&std::fs::read(file.unwrap().path()).unwrap());
         }
     }
 

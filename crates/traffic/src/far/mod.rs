@@ -5,6 +5,7 @@
 //! addresses than the caller's own.
 
 mod agent;
+mod commands;
 mod counted;
 mod demand;
 mod forward;

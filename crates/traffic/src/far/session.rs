@@ -18,15 +18,16 @@ use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::end::Channel;
 use crate::far::agent::{AgentState, CallerPlace};
+use crate::far::commands::{EndCommands, counted};
 use crate::far::counted::AgentCounts;
-use crate::far::limits::{Between, length_ns, nanos};
+use crate::far::limits::{Between, nanos};
 use crate::far::log::Class;
 use crate::far::pending::Caller;
 use crate::far::post::OutgoingPost;
 use crate::far::registry::{ControlLine, HostOutbox, RegisteredSession};
 use crate::far::slots::AgentSlot;
 use crate::far::watch::watch;
-use crate::far::words::{Ask, COMMAND_MAX, COMMANDS_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
+use crate::far::words::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
 use crate::message::{Command, Reply};
 use crate::ticket::Ticket;
 use crate::unclaimed;
@@ -153,10 +154,7 @@ struct RunningEnd {
     // Dropped first: the process leaves or is killed, and its replies end.
     channel: Option<Channel>,
     passing: Option<JoinHandle<()>>,
-    /// The longest time of its trial.
-    trial: Duration,
-    /// Commands since it was last opened.
-    commands: usize,
+    commands: EndCommands,
     counted: Arc<AgentCounts>,
 }
 
@@ -164,7 +162,7 @@ impl AgentSession<'_> {
     /// Executes commands until the session ends. Returns why it ended.
     fn serve(&mut self, mut receiver: Receiver) -> String {
         loop {
-            let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.trial);
+            let trial = self.end.as_ref().map_or(Duration::ZERO, |end| end.commands.trial());
             let deadline = self.until.min(Instant::now() + IDLE + trial);
             let message = match receiver.receive(COMMAND_MAX, Some(deadline)) {
                 Ok(NumberedMessage(number, heard, message)) => match lock(&self.outbox).hear(number, heard) {
@@ -271,7 +269,7 @@ impl AgentSession<'_> {
         match passing {
             Ok(passing) => {
                 let (channel, passing) = (Some(channel), Some(passing));
-                self.end = Some(RunningEnd { number, channel, passing, trial: Duration::ZERO, commands: 0, counted });
+                self.end = Some(RunningEnd { number, channel, passing, commands: EndCommands::default(), counted });
                 Ok(())
             }
             Err(error) => self.send(ToHome::Gone(number, format!("no thread can be created there ({error})"))),
@@ -281,39 +279,12 @@ impl AgentSession<'_> {
     fn tell(&mut self, number: u64, command: Command) -> Result<(), LineError> {
         // Commands for an older end may arrive after it was given up.
         let Some(end) = self.end.as_mut().filter(|end| end.number == number) else { return Ok(()) };
-        match command {
-            // Its allowance was granted once; opening it again before its report would grant it twice.
-            Command::Open(..) if self.counted.is_open() => {
-                return Err(LineError::Garbled("an end is opened before it has reported"));
-            }
-            Command::Open(..) => end.commands = 0,
-            // Fewer than the channel holds, so that sending never blocks.
-            _ if end.commands >= COMMANDS_MAX => return Err(LineError::Garbled("too many commands for a trial")),
-            _ => end.commands += 1,
-        }
-        let trial = match &command {
-            Command::Open(_, setup, _) => Some(Duration::from_nanos(length_ns(setup))),
-            _ => None,
-        };
-        match self.state.setup.limits.admitted(command, self.between, self.counted.spent()) {
+        let limits = &self.state.setup.limits;
+        match end.commands.take(command, (limits, self.between), &self.counted)? {
             Err(reason) => self.send(ToHome::Heard(number, Box::new(Reply::Skipped(reason)))),
             Ok(command) => {
-                match &command {
-                    // A server and a relay serve before `Go`.
-                    Command::Open(role, setup, _) => {
-                        setup.bound.iter().for_each(|bound| {
-                            self.counted.opens(*bound, matches!(role, EndRole::Server | EndRole::Relay));
-                        });
-                    }
-                    Command::Go => self.counted.goes(),
-                    Command::Stop | Command::Quit => {}
-                }
-                if let Some(end) = &mut self.end {
-                    end.trial = trial.unwrap_or(end.trial);
-                    self.counted.trials.fetch_add(u64::from(trial.is_some()), Ordering::Relaxed);
-                    // The last replies of an end that is gone are still passed on.
-                    let _ = end.channel.as_mut().map(|channel| channel.send(command));
-                }
+                // The last replies of an end that is gone are still passed on.
+                let _ = end.channel.as_mut().map(|channel| channel.send(command));
                 Ok(())
             }
         }
@@ -349,8 +320,9 @@ struct Passing {
 impl Passing {
     fn pass(self, replies: &mpsc::Receiver<Reply>) {
         let too_long = |max| too_long(self.number, max);
+        let limits = &self.state.setup.limits;
         for reply in replies {
-            let heard = ToHome::Heard(self.number, Box::new(self.counted(reply)));
+            let heard = ToHome::Heard(self.number, Box::new(counted(reply, &self.counted, limits)));
             if lock(&self.outbox).send(heard, too_long).is_err() {
                 break;
             }
@@ -359,23 +331,6 @@ impl Passing {
         let gone = ToHome::Gone(self.number, "its process ended there".into());
         // Not needed by a caller that is gone.
         let _ = lock(&self.outbox).send(gone, too_long);
-    }
-
-    /// The reply to pass on after counting; for an end at its limit, the reason.
-    fn counted(&self, reply: Reply) -> Reply {
-        match &reply {
-            Reply::Done(report) | Reply::Failed(_, report) => {
-                let calls = report.call.as_ref().map_or(0, |_| report.bytes);
-                self.counted.settles(Some(report.total_bytes.max(calls)));
-            }
-            Reply::Skipped(_) => self.counted.settles(None),
-            Reply::Hello(_) | Reply::Listening(_) | Reply::Ready | Reply::Closed => {}
-        }
-        let (limits, spent) = (&self.state.setup.limits, self.counted.spent());
-        match reply {
-            Reply::Failed(..) if spent.bytes >= limits.bytes => Reply::Skipped(limits.used_up(spent)),
-            reply => reply,
-        }
     }
 }
 
