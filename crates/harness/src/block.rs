@@ -13,7 +13,7 @@ use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, PlantedFault, Setup, relay};
+use bytegauge_traffic::{EndPool, PlantedFault, Setup, relay};
 
 use crate::event::Event;
 use crate::knee;
@@ -70,7 +70,7 @@ impl Run<'_> {
         let index = self.next_block;
         self.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.
-        self.cast = None;
+        self.pool = None;
         let started_unix_ns = unix_ns();
         let start = self.watch.block_start(self.elsewhere_ns());
         let mut complete = true;
@@ -95,7 +95,7 @@ impl Run<'_> {
         }
         if self.plan.task.is_some() {
             // The CPU time of a program is charged to its parent, and to us once that parent has ended.
-            self.cast = None;
+            self.pool = None;
         }
         let surroundings = self.watch.block_end(&start, self.elsewhere_ns());
         let (group, stage) = (task.group.clone(), task.stage);
@@ -139,16 +139,16 @@ impl Run<'_> {
         // The path settles independently of the rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
         // Each end is started when it is first used.
-        let cast = self.cast.get_or_insert_with(|| {
+        let pool = self.pool.get_or_insert_with(|| {
             let RunOptions { program, links, start_network, .. } = &self.options;
-            Cast::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
+            EndPool::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
         });
         let measured = match (&slo, setup.workload()) {
-            (Some(slo), Workload::Call) => knee::measure(cast, &setup, slo, stop, &mut self.watch),
-            _ => trial::measure(cast, &setup, stop, &mut self.watch),
+            (Some(slo), Workload::Call) => knee::measure(pool, &setup, slo, stop, &mut self.watch),
+            _ => trial::measure(pool, &setup, stop, &mut self.watch),
         };
         let Some(mut measured) = measured else {
-            self.cast = None;
+            self.pool = None;
             return Ok(Attempt::Interrupted);
         };
         match self.loss(&setup, &measured)? {
@@ -160,7 +160,7 @@ impl Run<'_> {
             ProtocolCounts::read(seen).since(&counted, machine);
         }
         if !measured.ends_are_sound {
-            self.cast = None;
+            self.pool = None;
         }
         // The load of an agent on this very machine is counted already.
         let relay_host = setup.far.and_then(|far| far.relay);

@@ -12,7 +12,7 @@ use bytegauge_model::unit::call_rate;
 use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, OrMax, Outcome, Probe, Slo};
 use bytegauge_stats::knee::KneeSearch;
 use bytegauge_traffic::call::Recorded;
-use bytegauge_traffic::{Cast, Setup};
+use bytegauge_traffic::{EndPool, Setup};
 
 use crate::surroundings::Watch;
 use crate::trial::{self, TrialResult};
@@ -25,13 +25,13 @@ const CHANCE: f64 = 3.0;
 
 /// Searches once. `None` if `stop` was set meanwhile.
 pub(crate) fn measure(
-    cast: &mut Cast,
+    pool: &mut EndPool,
     setup: &Setup,
     slo: &Slo,
     stop: &AtomicBool,
     watch: &mut Watch,
 ) -> Option<TrialResult> {
-    let closed = trial::measure(cast, setup, stop, watch)?;
+    let closed = trial::measure(pool, setup, stop, watch)?;
     if closed.outcome != Outcome::Measured {
         return Some(closed);
     }
@@ -49,7 +49,7 @@ pub(crate) fn measure(
             too_slow_at = Some(offered);
             break;
         }
-        let measured = trial::measure(cast, &step, stop, watch)?;
+        let measured = trial::measure(pool, &step, stop, watch)?;
         let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
         let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());

@@ -63,7 +63,7 @@ impl Run<'_> {
             return Ok(Loss::None);
         }
         let Some(link) = self.lost_link(setup) else { return Ok(Loss::None) };
-        self.cast = None;
+        self.pool = None;
         self.losses += 1;
         Ok(match self.await_host(&link)? {
             false => Loss::Over,

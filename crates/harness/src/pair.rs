@@ -15,7 +15,7 @@ use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{Limits, Link};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, Fault, Setup};
+use bytegauge_traffic::{EndPool, Fault, Setup};
 
 use crate::surroundings::Watch;
 use crate::trial;
@@ -49,7 +49,7 @@ impl PairVisit {
     /// interrupted is missing, and so are those after it.
     pub fn measure(&self, cells: &[Cell], links: &[Arc<Link>], stop: &AtomicBool) -> Vec<Trial> {
         let Some(link) = links.first() else { return Vec::new() };
-        let mut cast = self.cast(links);
+        let mut pool = self.pool(links);
         let mut watch = Watch::open();
         let mut trials = Vec::with_capacity(cells.len());
         for (position, cell) in order::order(cells.len(), self.seed, self.number).into_iter().enumerate() {
@@ -65,9 +65,9 @@ impl PairVisit {
                     continue;
                 }
             };
-            let Some(measured) = trial::measure(&mut cast, &setup, stop, &mut watch) else { break };
+            let Some(measured) = trial::measure(&mut pool, &setup, stop, &mut watch) else { break };
             if !measured.ends_are_sound {
-                cast = self.cast(links);
+                pool = self.pool(links);
             }
             let (bytes, wall_ns) = measured.throughput();
             trials.push(Trial {
@@ -85,8 +85,8 @@ impl PairVisit {
         trials
     }
 
-    fn cast(&self, links: &[Arc<Link>]) -> Cast {
-        Cast::new(self.ends, &self.program).with_links(links.to_vec())
+    fn pool(&self, links: &[Arc<Link>]) -> EndPool {
+        EndPool::new(self.ends, &self.program).with_links(links.to_vec())
     }
 
     fn setup(&self, cell: &Cell, link: &Link) -> Result<Setup, Fault> {

@@ -31,11 +31,11 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
         probe_rings(&mut catalog, spec);
         return catalog;
     }
-    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::lacks(row.value)?)));
+    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), engine::missing_requirement(row.value)?)));
     catalog.missing_engines.extend(lacking);
     for level in spec.parts.iter().filter_map(|part| part.levels.get("relay")).flatten() {
         let Some(name) = level.name() else { continue };
-        let of_method = || relay::lacks(name.parse().ok()?);
+        let of_method = || relay::missing_requirement(name.parse().ok()?);
         let of_running = || relay::lacks_running(&RunningRelay::of(name)?);
         let of_program = || relay::lacks_program(&RelayProgram::of(name)?);
         let reason = of_method().or_else(of_running).or_else(of_program);
@@ -57,7 +57,9 @@ fn probe_rings(catalog: &mut Catalog, spec: &PlanSpec) {
             for setup in levels(part, "setup") {
                 let (Some(by), Some(made)) = (implementation.name(), setup.name()) else { continue };
                 let parsed = by.parse().ok().zip(made.parse().ok());
-                if let Some(reason) = parsed.and_then(|(implementation, flags)| ring::lacks(implementation, flags)) {
+                if let Some(reason) =
+                    parsed.and_then(|(implementation, flags)| ring::missing_requirement(implementation, flags))
+                {
                     catalog.missing_rings.insert((by.to_owned(), made.to_owned()), reason);
                 }
             }

@@ -14,7 +14,7 @@ use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::far::Link;
-use bytegauge_traffic::{Cast, PlantedFault, StartNetwork};
+use bytegauge_traffic::{EndPool, PlantedFault, StartNetwork};
 use serde_json::{Map, Value, json};
 
 use crate::analysis_state::{AnalysisState, first_blocks};
@@ -75,7 +75,7 @@ pub struct Run<'a> {
     pub(crate) watch: Watch,
     /// The kernel's name for this boot of this machine.
     pub(crate) boot_id: Option<String>,
-    pub(crate) cast: Option<Cast>,
+    pub(crate) pool: Option<EndPool>,
     pub(crate) began_ns: u64,
     /// Whether it continues an earlier run.
     pub(crate) resumed: bool,
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
             topology: Topology::read().unwrap_or_default(),
             watch: Watch::open(),
             boot_id: MachineEnvironment::read().boot_id,
-            cast: None,
+            pool: None,
             began_ns: monotonic_ns(),
             resumed: false,
             next_block: 0,

@@ -8,7 +8,7 @@ use bytegauge_model::{Cell, EndRole, Outcome, RelayChoice};
 use bytegauge_plan::Plan;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Cast, Fault, Setup, relay};
+use bytegauge_traffic::{EndPool, Fault, Setup, relay};
 use thiserror::Error;
 
 use crate::surroundings::Watch;
@@ -58,17 +58,17 @@ pub fn carry<T>(
     let cpus = placing::cpus(&cell.factors, &Topology::read().unwrap_or_default(), false);
     let (warmup_ns, window_ns, seed) = (WARMUP_NS, WINDOW_NS, plan.seed);
     let setup = Setup { warmup_ns, window_ns, seed, cpus, ..Setup::of(&cell.factors)? };
-    let mut cast = Cast::new(plan.ends, program);
+    let mut pool = EndPool::new(plan.ends, program);
     let pids = match cell.factors.relay().and_then(RelayChoice::running) {
         Some(running) => relay::processes_of(running),
         // Threads or programs that it starts are sampled with it.
-        None => cast.end(EndRole::Relay)?.process_id().into_iter().collect(),
+        None => pool.end(EndRole::Relay)?.process_id().into_iter().collect(),
     };
     if pids.is_empty() {
         return Err(SampledError::Unseen);
     }
     let sampler = sample(&pids).map_err(SampledError::Sampler)?;
-    match trial::measure(&mut cast, &setup, stop, &mut Watch::open()).ok_or(SampledError::Interrupted)?.outcome {
+    match trial::measure(&mut pool, &setup, stop, &mut Watch::open()).ok_or(SampledError::Interrupted)?.outcome {
         Outcome::Measured => finish(sampler).map_err(SampledError::Sampler),
         outcome => Err(SampledError::Trial(outcome.reason().unwrap_or_default().to_owned())),
     }

@@ -20,7 +20,7 @@ impl Run<'_> {
     /// that can still be written.
     pub fn execute(mut self, analysis: &mut dyn SessionAnalysis) -> Result<Ended, RunError> {
         let ended = self.stages(analysis);
-        self.cast = None;
+        self.pool = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
             // Missing blocks can still be measured by `--resume`.

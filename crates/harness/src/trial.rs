@@ -21,7 +21,7 @@ use bytegauge_model::{
 };
 use bytegauge_traffic::address::Host;
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
+use bytegauge_traffic::{Address, Channel, Command, EndPool, Reply, Setup};
 
 use crate::surroundings::Watch;
 use load::PathLoad;
@@ -88,16 +88,16 @@ fn delivered(end: &EndReport) -> u64 {
 }
 
 /// Runs one trial. `None` if `stop` was set in the middle of a long one.
-pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<TrialResult> {
+pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<TrialResult> {
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
     let link = setup.link();
-    if let Err(fault) = cast.joined(setup.far, link, setup.seed) {
+    if let Err(fault) = pool.joined(setup.far, link, setup.seed) {
         return Some(TrialResult::nothing(fault.outcome()));
     }
     // Where a connection never comes, the other end may still wait for it.
     let opened =
-        PathLoad::open(setup, cast, patience).and_then(|load| script.open(setup, cast, patience).map(|()| load));
+        PathLoad::open(setup, pool, patience).and_then(|load| script.open(setup, pool, patience).map(|()| load));
     let load = match opened {
         Ok(load) => load,
         Err(outcome) => return Some(TrialResult::nothing(outcome)),
@@ -105,23 +105,23 @@ pub fn measure(cast: &mut Cast, setup: &Setup, stop: &AtomicBool, watch: &mut Wa
     // The cost of starting a program is not part of the trial.
     let before = watch.sample();
     let roles: Vec<EndRole> = load.iter().flat_map(PathLoad::roles).chain(script.roles()).collect();
-    let started = roles.into_iter().try_for_each(|role| cast.end(role)?.send(Command::Go));
+    let started = roles.into_iter().try_for_each(|role| pool.end(role)?.send(Command::Go));
     if let Err(error) = started {
         return Some(TrialResult::nothing(error.into()));
     }
     // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-    let mut answers = script.collect(cast, window_ns, patience, stop)?;
+    let mut answers = script.collect(pool, window_ns, patience, stop)?;
     let mut machine = watch.machine_use(before.as_ref());
-    let joined = link::checked(cast, link.as_ref(), machine.as_mut());
-    script.collect_late(cast, patience, &mut answers);
+    let joined = link::checked(pool, link.as_ref(), machine.as_mut());
+    script.collect_late(pool, patience, &mut answers);
     let outcome = answers.trouble().or(joined).unwrap_or_else(|| check_counts(setup, &answers));
     let outcome = match answers.served_no_call() {
         true => relay::forwards_elsewhere(setup, outcome),
         false => outcome,
     };
     let (outcome, load_is_sound) = match load {
-        Some(load) => load.end(cast, patience, &mut answers, outcome),
+        Some(load) => load.end(pool, patience, &mut answers, outcome),
         None => (outcome, true),
     };
     let ends_are_sound = load_is_sound && answers.by_role.values().all(|answer| answer.sound);
@@ -224,11 +224,11 @@ impl Script {
     }
 
     /// Prepares all ends up to the moment before the first byte.
-    fn open(&self, setup: &Setup, cast: &mut Cast, patience: Duration) -> Result<(), Outcome> {
+    fn open(&self, setup: &Setup, pool: &mut EndPool, patience: Duration) -> Result<(), Outcome> {
         let mut address = self.elsewhere.clone();
         let mut prepares = None;
         if let Some(role) = self.first {
-            let end = cast.end(role)?;
+            let end = pool.end(role)?;
             prepare(end, role, setup, None)?;
             match end.reply(PREPARE)? {
                 // It accepts no connection.
@@ -246,36 +246,36 @@ impl Script {
             }
         }
         if let Some(role) = self.relay() {
-            let end = cast.end(role)?;
+            let end = pool.end(role)?;
             prepare(end, role, setup, address.take())?;
             address = Some(listening(end)?);
             // It serves from now on, too.
             ready(end)?;
         }
         for (role, setup) in &self.others {
-            let opened = connect(cast.end(*role)?, *role, setup, address.clone());
-            opened.map_err(|outcome| self.explained(cast, patience, outcome))?;
+            let opened = connect(pool.end(*role)?, *role, setup, address.clone());
+            opened.map_err(|outcome| self.explained(pool, patience, outcome))?;
         }
-        let prepared = prepares.map_or(Ok(()), |role| ready(cast.end(role)?));
-        prepared.map_err(|outcome| relay::forwards_elsewhere(setup, self.explained(cast, patience, outcome)))
+        let prepared = prepares.map_or(Ok(()), |role| ready(pool.end(role)?));
+        prepared.map_err(|outcome| relay::forwards_elsewhere(setup, self.explained(pool, patience, outcome)))
     }
 
     /// Adds the reason why no connection can be made, or none arrives, if the relay or the server has it.
-    fn explained(&self, cast: &mut Cast, patience: Duration, outcome: Outcome) -> Outcome {
+    fn explained(&self, pool: &mut EndPool, patience: Duration, outcome: Outcome) -> Outcome {
         let server = self.first.filter(|role| *role == EndRole::Server);
         let mut answers =
-            self.relay().into_iter().chain(server).map(|role| LastReply::of(stop_end(cast, role, patience)));
+            self.relay().into_iter().chain(server).map(|role| LastReply::of(stop_end(pool, role, patience)));
         answers.find_map(|answer| answer.trouble).unwrap_or(outcome)
     }
 
     /// Waits for the counts of the ends: those that do not measure get the command to stop. `None` if `stop` was set.
-    fn collect(&self, cast: &mut Cast, window_ns: u64, patience: Duration, stop: &AtomicBool) -> Option<Answers> {
-        let first = match cast.end(self.measures) {
+    fn collect(&self, pool: &mut EndPool, window_ns: u64, patience: Duration, stop: &AtomicBool) -> Option<Answers> {
+        let first = match pool.end(self.measures) {
             Ok(end) => reply_or_stop(end, patience, window_ns, stop)?,
             Err(error) => Err(error),
         };
         if self.both {
-            return Some(self.collect_both(cast, patience, first));
+            return Some(self.collect_both(pool, patience, first));
         }
         let closed = matches!(first, Ok(Reply::Closed));
         let mut answers = BTreeMap::new();
@@ -284,33 +284,33 @@ impl Script {
         let relay = self.relay().filter(|_| !self.relay_is_program);
         let others = self.others.iter().map(|(role, _)| *role).chain(relay).chain(self.first);
         for role in others.filter(|role| *role != self.measures) {
-            answers.insert(role, LastReply::of(stop_end(cast, role, patience)));
+            answers.insert(role, LastReply::of(stop_end(pool, role, patience)));
         }
-        let last = if closed { cast.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
+        let last = if closed { pool.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
         answers.insert(self.measures, LastReply::of(last));
         Some(Answers { by_role: answers })
     }
 
     /// The same for a relay that is a program: it ends at once, whatever it still holds. By now no end waits for it.
-    fn collect_late(&self, cast: &mut Cast, patience: Duration, answers: &mut Answers) {
+    fn collect_late(&self, pool: &mut EndPool, patience: Duration, answers: &mut Answers) {
         let relay = self.relay().filter(|_| self.relay_is_program);
-        answers.by_role.extend(relay.map(|role| (role, LastReply::of(stop_end(cast, role, patience)))));
+        answers.by_role.extend(relay.map(|role| (role, LastReply::of(stop_end(pool, role, patience)))));
     }
 
     /// The same if both ends measure: none gets the command to stop before all have measured, since each reads what the other writes.
-    fn collect_both(&self, cast: &mut Cast, patience: Duration, first: Result<Reply, ChannelError>) -> Answers {
+    fn collect_both(&self, pool: &mut EndPool, patience: Duration, first: Result<Reply, ChannelError>) -> Answers {
         let others = self.others.iter().map(|(role, _)| *role);
         let mut replies = vec![(self.measures, first)];
         for role in others {
-            replies.push((role, cast.end(role).and_then(|end| end.reply(patience))));
+            replies.push((role, pool.end(role).and_then(|end| end.reply(patience))));
         }
         for (role, _) in &replies {
             // An end that has died needs no command.
-            let _ = cast.end(*role).and_then(|end| end.send(Command::Stop));
+            let _ = pool.end(*role).and_then(|end| end.send(Command::Stop));
         }
         let last = replies.into_iter().map(|(role, reply)| {
             let reply = match reply {
-                Ok(Reply::Closed) => cast.end(role).and_then(|end| end.reply(patience)),
+                Ok(Reply::Closed) => pool.end(role).and_then(|end| end.reply(patience)),
                 other => other,
             };
             (role, LastReply::of(reply))
@@ -336,8 +336,8 @@ fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Addr
     ready(end)
 }
 
-fn stop_end(cast: &mut Cast, role: EndRole, patience: Duration) -> Result<Reply, ChannelError> {
-    let end = cast.end(role)?;
+fn stop_end(pool: &mut EndPool, role: EndRole, patience: Duration) -> Result<Reply, ChannelError> {
+    let end = pool.end(role)?;
     end.send(Command::Stop)?;
     end.reply(patience)
 }

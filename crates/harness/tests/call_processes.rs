@@ -12,8 +12,8 @@ use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, Workload};
-use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Cast, Channel, PlantedFault, Setup};
+use bytegauge_traffic::engine::missing_requirement;
+use bytegauge_traffic::{Channel, EndPool, PlantedFault, Setup};
 
 /// Length of a trial that is never waited for.
 const AN_HOUR_NS: u64 = 3_600_000_000_000;
@@ -53,7 +53,7 @@ fn servers() -> impl Iterator<Item = Engine> {
     engines.filter(|engine| match engine {
         Engine::Null => false,
         Engine::Uring(mode) if mode.sqpoll => false,
-        engine => lacks(*engine).is_none(),
+        engine => missing_requirement(*engine).is_none(),
     })
 }
 
@@ -65,8 +65,8 @@ fn setup() -> Setup {
     setup
 }
 
-fn cast(ends: Ends) -> Cast {
-    Cast::new(ends, &std::env::current_exe().unwrap())
+fn pool(ends: Ends) -> EndPool {
+    EndPool::new(ends, &std::env::current_exe().unwrap())
 }
 
 fn calls(measured: &TrialResult, role: EndRole) -> CallReport {
@@ -76,10 +76,10 @@ fn calls(measured: &TrialResult, role: EndRole) -> CallReport {
 fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut setup = setup();
     setup.spec.competing_flows = Some(2);
-    let mut cast = cast(ends);
+    let mut pool = pool(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
             let both = calls(&measured, EndRole::Client).calls > 0 && calls(&measured, EndRole::Competitor).calls > 0;
             if both || setup.window_ns > 2_000_000_000 {
                 break measured;
@@ -94,7 +94,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
         assert!(measured.ends_are_sound);
     }
     let expected = if ends == Ends::Threads { 1 } else { 3 };
-    assert_eq!(cast.channels().filter_map(Channel::process_id).count(), expected);
+    assert_eq!(pool.channels().filter_map(Channel::process_id).count(), expected);
 }
 
 fn streams_load_the_path_of_calls(ends: Ends) {
@@ -102,10 +102,10 @@ fn streams_load_the_path_of_calls(ends: Ends) {
     setup.spec.load_flows = Some(2);
     // Flows that share a window need time on a busy machine.
     setup.window_ns = 200_000_000;
-    let mut cast = cast(ends);
+    let mut pool = pool(ends);
     for _ in 0..2 {
         let measured = loop {
-            let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
             if !measured.outcome.moved_nothing() || setup.window_ns > 5_000_000_000 {
                 break measured;
             }
@@ -124,10 +124,10 @@ fn streams_load_the_path_of_calls(ends: Ends) {
 }
 
 /// Measures, and panics if it takes as long as without a death.
-fn soon(mut cast: Cast, setup: Setup) -> TrialResult {
+fn soon(mut pool: EndPool, setup: Setup) -> TrialResult {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+        let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
         sender.send(measured).expect("the receiver waits");
     });
     receiver.recv_timeout(PATIENCE).expect("the remaining ends stop")
@@ -135,7 +135,7 @@ fn soon(mut cast: Cast, setup: Setup) -> TrialResult {
 
 fn a_server_that_dies_of_itself_is_noticed() {
     let plant = Some(PlantedFault::Die { after_bytes: 100_000 });
-    let measured = soon(cast(Ends::Processes), Setup { plant, window_ns: AN_HOUR_NS, ..setup() });
+    let measured = soon(pool(Ends::Processes), Setup { plant, window_ns: AN_HOUR_NS, ..setup() });
     let Outcome::Failed(reason) = &measured.outcome else { panic!("it died") };
     assert!(reason.contains("the server died in the middle of a trial"), "{reason}");
     assert!(calls(&measured, EndRole::Client).calls > 0, "its counts are kept");
@@ -146,14 +146,14 @@ fn killed(dead: EndRole, server: Engine) -> (TrialResult, CallReport) {
     let mut setup = Setup { window_ns: AN_HOUR_NS, ..setup() };
     setup.spec.server_engine = Some(server);
     let mut tries = PAUSES.into_iter().map(|pause| {
-        let mut cast = cast(Ends::Processes);
-        let victim = cast.end(dead).unwrap().process_id().unwrap().to_string();
+        let mut pool = pool(Ends::Processes);
+        let victim = pool.end(dead).unwrap().process_id().unwrap().to_string();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(pause);
             let killed = std::process::Command::new("kill").args(["-9", &victim]).status().unwrap();
             assert!(killed.success());
         });
-        let measured = soon(cast, setup.clone());
+        let measured = soon(pool, setup.clone());
         killer.join().unwrap();
         let left = calls(&measured, if dead == EndRole::Server { EndRole::Client } else { EndRole::Server });
         (measured, left)

@@ -15,7 +15,7 @@ use bytegauge_plan::order;
 use bytegauge_stats::compare::{Comparison, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
 use bytegauge_sys::affinity;
-use bytegauge_traffic::{Cast, Setup};
+use bytegauge_traffic::{EndPool, Setup};
 use thiserror::Error;
 
 use crate::verify::{Scale, VerificationRow};
@@ -134,7 +134,7 @@ pub fn run(
 
 /// Two arms on one pair of ends.
 struct EndsPair {
-    cast: Cast,
+    pool: EndPool,
     watch: Watch,
     setup: Setup,
     seed: u64,
@@ -156,7 +156,7 @@ impl EndsPair {
             setup.cpus = [(EndRole::Source, vec![other]), (EndRole::Sink, vec![*first])].into();
         }
         Ok(EndsPair {
-            cast: Cast::new(Ends::Threads, Path::new("")),
+            pool: EndPool::new(Ends::Threads, Path::new("")),
             watch: Watch::open(),
             setup,
             seed,
@@ -189,7 +189,7 @@ impl EndsPair {
     /// Nanoseconds per byte.
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let setup = Setup { window_ns, slowdown_ns: Some(spin_ns), ..self.setup.clone() };
-        let measured = measure(&mut self.cast, &setup, &AtomicBool::new(false), &mut self.watch);
+        let measured = measure(&mut self.pool, &setup, &AtomicBool::new(false), &mut self.watch);
         match measured.map(|mut measured| (measured.outcome, measured.ends.0.remove(&EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),

@@ -43,7 +43,7 @@ pub mod transport;
 mod unclaimed;
 
 pub use address::Address;
-pub use end::{Cast, Channel};
+pub use end::{Channel, EndPool};
 pub use fault::Fault;
 pub use message::{Command, Reply};
 pub use network::{StartNetwork, TrialNetwork};

@@ -199,7 +199,7 @@ impl Meter {
     }
 
     /// Counts from now on against a limit, if there is one, which ends the loop.
-    pub(crate) fn tie(&mut self, limit: Option<Arc<TransferLimit>>) {
+    pub(crate) fn limit_by(&mut self, limit: Option<Arc<TransferLimit>>) {
         let counted = self.total_bytes();
         self.tied = limit.map(|limit| (limit, counted));
     }
@@ -294,11 +294,11 @@ impl Meter {
             self.tell_phase();
         }
         let goes_on = if self.until_stopped { !stop_requested.load(Ordering::Relaxed) } else { self.closed.is_none() };
-        goes_on && self.is_let(now_ns)
+        goes_on && self.within_limit(now_ns)
     }
 
     /// Whether the end may continue within its host's limits.
-    fn is_let(&mut self, now_ns: u64) -> bool {
+    fn within_limit(&mut self, now_ns: u64) -> bool {
         let total = self.total_bytes();
         let Some((limit, counted)) = &mut self.tied else { return true };
         let more = total - std::mem::replace(counted, total);

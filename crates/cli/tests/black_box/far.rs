@@ -12,7 +12,7 @@ use bytegauge_model::{EndRole, Ends, Side};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Cast, engine};
+use bytegauge_traffic::{EndPool, engine};
 use bytegauge_wire::Key;
 use serde_json::{Value, json};
 
@@ -239,7 +239,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 fn missing_features_of_a_host_are_skipped() {
     let uring = "uring:plain".parse().unwrap();
     let tried = ["-c", WITHOUT_RINGS, "/bin/true"];
-    if engine::lacks(uring).is_some() || !possible("system calls can be forbidden", "python3", &tried) {
+    if engine::missing_requirement(uring).is_some() || !possible("system calls can be forbidden", "python3", &tried) {
         return;
     }
     let bench = Bench::new();
@@ -441,7 +441,7 @@ fn far_ends_report_their_resources() {
     let key = Key::read(&bench.path("key")).unwrap();
     let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
     assert_eq!(link.used_ns(), Some(0));
-    let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
+    let mut cast = EndPool::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
     let far = FarPath::to(link.agent(), Side::Sink, Ticket::default());
     cast.joined(Some(far), None, 0).unwrap();
     cast.end(EndRole::Sink).unwrap();

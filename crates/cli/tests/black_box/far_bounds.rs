@@ -11,7 +11,7 @@ use bytegauge_model::{EndRole, Ends, Spec};
 use bytegauge_traffic::far::Link;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::{SHOWN, Ticket};
-use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
+use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 use bytegauge_wire::Key;
 
 use crate::bench::{BINARY, Bench, signal};
@@ -28,7 +28,7 @@ pub const TOO_MUCH: usize = 1 << 30;
 /// A caller with an agent's key, and its end of one trial.
 pub struct Caller {
     link: Arc<Link>,
-    cast: Cast,
+    cast: EndPool,
     role: EndRole,
     pub setup: Setup,
     pub ticket: Ticket,
@@ -47,7 +47,7 @@ impl Caller {
             EndRole::Relay => FarPath { end: None, relay: Some(link.agent()), ticket },
             role => FarPath::to(link.agent(), role.side(), ticket),
         };
-        let mut cast = Cast::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
+        let mut cast = EndPool::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
         cast.joined(Some(far), None, 0).unwrap();
         let mut setup = Setup::of(levels).unwrap();
         setup.far = Some(far);

@@ -26,7 +26,7 @@ const WAYS: [&str; 7] = ["read-write", "pipe", "splice", "epoll", "tokio", "urin
 
 /// Those that this machine has.
 fn ways() -> impl Iterator<Item = &'static str> {
-    WAYS.into_iter().filter(|way| relay::lacks(way.parse().unwrap()).is_none())
+    WAYS.into_iter().filter(|way| relay::missing_requirement(way.parse().unwrap()).is_none())
 }
 
 /// Every cell was measured, with its relay at the agent and nothing lost on either side of it.
@@ -40,7 +40,7 @@ fn check_relayed(document: &Value, bench: &Bench, place: &str, connects: bool) {
         let relay = name(&cell["factors"]["relay"]);
         assert_eq!(cell["factors"]["relay_host"], place, "{cell}");
         if cell["outcome"] != "measured" {
-            assert!(relay::lacks(relay.parse().unwrap()).is_some(), "{cell}");
+            assert!(relay::missing_requirement(relay.parse().unwrap()).is_some(), "{cell}");
             continue;
         }
         let of_cell = raw.trials.iter().filter(|trial| trial["cell"] == cell["id"]);

@@ -43,9 +43,9 @@ fn relay_opens_the_files_of_its_method() {
         let document = bench.run("report --format json").json();
         for cell in document["cells"].as_array().expect("a list") {
             let (relay, reason) = (name(&cell["factors"]["relay"]), cell["reason"].as_str().unwrap_or_default());
-            let lacks = reason.contains("descriptor") || reason.contains("open files");
+            let missing_requirement = reason.contains("descriptor") || reason.contains("open files");
             let six = ["std-copy", "splice"].contains(&relay.as_str());
-            assert_eq!(lacks, six && is_short, "{relay} with {files}: {reason}");
+            assert_eq!(missing_requirement, six && is_short, "{relay} with {files}: {reason}");
         }
     }
 }

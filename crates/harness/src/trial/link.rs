@@ -4,7 +4,7 @@
 //! measured link is another one. Such a trial fails with the reason.
 
 use bytegauge_model::{EmulatedLink, LinkUse, MachineUse, Nanos, Outcome};
-use bytegauge_traffic::Cast;
+use bytegauge_traffic::EndPool;
 
 /// Largest mean excess of the round trip, as a share of the setting.
 const LATE_SHARE: f64 = 0.1;
@@ -14,11 +14,11 @@ const LATE_NS: u64 = 500_000;
 
 /// Adds the link's counts to the machine's counts of a trial; returns the outcome if the link did not have its settings.
 pub(super) fn checked(
-    cast: &mut Cast,
+    pool: &mut EndPool,
     asked: Option<&EmulatedLink>,
     machine: Option<&mut MachineUse>,
 ) -> Option<Outcome> {
-    let used = match cast.link_use() {
+    let used = match pool.link_use() {
         Ok(used) => used?,
         Err(fault) => return Some(fault.outcome()),
     };

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytegauge_model::{EndRole, Outcome};
-use bytegauge_traffic::{Cast, Setup};
+use bytegauge_traffic::{EndPool, Setup};
 
 use super::{Answers, Script, check_counts};
 
@@ -19,10 +19,10 @@ pub(super) struct PathLoad {
 
 impl PathLoad {
     /// Opens the ends of the load of a trial; `None` without a load.
-    pub(super) fn open(setup: &Setup, cast: &mut Cast, patience: Duration) -> Result<Option<PathLoad>, Outcome> {
+    pub(super) fn open(setup: &Setup, pool: &mut EndPool, patience: Duration) -> Result<Option<PathLoad>, Outcome> {
         let Some(setup) = setup.load().map_err(|fault| fault.outcome())? else { return Ok(None) };
         let script = Script::of(&setup);
-        script.open(&setup, cast, patience).map_err(named)?;
+        script.open(&setup, pool, patience).map_err(named)?;
         Ok(Some(PathLoad { setup, script }))
     }
 
@@ -35,7 +35,7 @@ impl PathLoad {
     /// used again. After calls that failed early, its window may be far from over: its ends are given up.
     pub(super) fn end(
         self,
-        cast: &mut Cast,
+        pool: &mut EndPool,
         patience: Duration,
         calls: &mut Answers,
         outcome: Outcome,
@@ -44,7 +44,7 @@ impl PathLoad {
             return (outcome, false);
         }
         let PathLoad { setup, script } = self;
-        let Some(load) = script.collect(cast, 0, patience, &AtomicBool::new(false)) else { return (outcome, false) };
+        let Some(load) = script.collect(pool, 0, patience, &AtomicBool::new(false)) else { return (outcome, false) };
         let of_load = load.trouble().unwrap_or_else(|| check_counts(&setup, &load));
         calls.by_role.extend(load.by_role);
         (named(of_load), true)

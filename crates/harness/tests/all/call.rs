@@ -11,7 +11,7 @@ use bytegauge_model::{
     CallError, CallReport, EndRole, Ends, Engine, ErrorClass, OrAuto, OrSame, Outcome, Spec, Transport, UringKind,
     UringMode, Workload,
 };
-use bytegauge_traffic::{Cast, PlantedFault, Setup};
+use bytegauge_traffic::{EndPool, PlantedFault, Setup};
 
 fn setup(transport: &str, engine: Engine) -> Setup {
     let levels = Spec::from([
@@ -140,7 +140,7 @@ fn lost_datagrams_count_truncated_ones_are_named() {
 
 #[test]
 fn one_cast_serves_streams_and_calls_in_turn() {
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
     let levels = Spec::from([("transport", "unix".into()), ("read_size", 4096.into()), ("write_size", 4096.into())]);
     let stream = Setup { window_ns: 5_000_000, ..Setup::of(&levels).unwrap() };
     let calls = setup("unix", "epoll".parse().unwrap());
@@ -148,7 +148,7 @@ fn one_cast_serves_streams_and_calls_in_turn() {
         // A busy machine may keep an end from a short window.
         let within = |times: u64| {
             let setup = Setup { window_ns: setup.window_ns * times, ..setup.clone() };
-            let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
             assert!(measured.ends_are_sound);
             measured.outcome == Outcome::Measured
         };
@@ -199,6 +199,6 @@ fn a_window_without_a_call_has_a_reason() {
 fn a_long_trial_can_be_interrupted() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.window_ns = 3_600_000_000_000;
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    assert!(measure(&mut cast, &setup, &AtomicBool::new(true), &mut Watch::open()).is_none());
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+    assert!(measure(&mut pool, &setup, &AtomicBool::new(true), &mut Watch::open()).is_none());
 }

@@ -6,7 +6,7 @@ use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
 use bytegauge_model::{EndReport, Outcome, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec, resolve};
 use bytegauge_traffic::Setup;
-use bytegauge_traffic::engine::lacks;
+use bytegauge_traffic::engine::missing_requirement;
 
 /// The flag that makes an engine this end, and those that keep the plan small.
 fn flags(end: EngineEnd, transport: &str, engine: &str) -> (Workload, Vec<(&'static str, String)>) {
@@ -49,7 +49,7 @@ fn planned(end: EngineEnd, transport: &str, engine: &str) -> Result<Setup, Strin
         .map(|(name, level)| (factor::find(name).unwrap(), level))
         .collect();
     spec.set_all(&flags).map_err(|error| error.to_string())?;
-    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), lacks(row.value)?)));
+    let lacking = ENGINES.iter().filter_map(|row| Some((row.name.to_owned(), missing_requirement(row.value)?)));
     let catalog = Catalog { missing_engines: lacking.collect(), ..Catalog::default() };
     let plan = resolve(&spec, &catalog, 1).map_err(|error| error.to_string())?;
     let [cell] = &plan.cells[..] else {
@@ -66,7 +66,7 @@ fn check(end: EngineEnd, transport: &str, row: &EngineRow) {
         assert!(refused.contains("does not carry"), "{what}: {refused}");
         return;
     }
-    if let Some(reason) = lacks(row.value) {
+    if let Some(reason) = missing_requirement(row.value) {
         let skipped = planned.expect_err(&what);
         assert!(skipped.contains(&reason), "{what}: {skipped}");
         return;

@@ -10,7 +10,7 @@ use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
 use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, Level, OrMax, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::{Cast, PlantedFault, Setup};
+use bytegauge_traffic::{EndPool, PlantedFault, Setup};
 
 fn setup(transport: &str) -> Setup {
     let levels = Spec::from([
@@ -359,12 +359,12 @@ fn the_watchdog_ends_a_stalled_trial() {
 
 #[test]
 fn ends_that_were_sound_serve_again() {
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
     let stop = AtomicBool::new(false);
     for plant in [None, Some(PlantedFault::Corrupt { offset: 0 }), None] {
         let mut planted = Setup { plant, verify: true, ..setup("unix") };
         let measured = loop {
-            let measured = measure(&mut cast, &planted, &stop, &mut Watch::open()).unwrap();
+            let measured = measure(&mut pool, &planted, &stop, &mut Watch::open()).unwrap();
             assert!(measured.ends_are_sound);
             if !is_short(&measured) || planted.window_ns > 2_000_000_000 {
                 break measured;

@@ -7,7 +7,7 @@
 use bytegauge_model::Work;
 
 use crate::setup::Setup;
-use crate::stream::{CopyOut, Effort, SpinPerByte, Sum, Walk};
+use crate::stream::{CopyOut, ReaderWork, SpinPerByte, Sum, Walk};
 
 /// Memory and sums of the work for one connection.
 #[derive(Debug)]

@@ -81,8 +81,8 @@ pub(super) fn begin_until_heard(fd: BorrowedFd<'_>, abort: &AtomicBool) {
 /// Waits until the reader runs. `false` if the sink does not want the stream.
 pub(super) fn await_reader(run: SourceLoop<'_>, shown: Option<&Shown>, is_far: bool) -> bool {
     let SourceLoop { fd, abort, stop_requested, limit } = run;
-    let is_let = || limit.is_none_or(|limit| limit.allows(0, monotonic_ns()));
-    while !abort.load(Ordering::Relaxed) && is_let() {
+    let within_limit = || limit.is_none_or(|limit| limit.allows(0, monotonic_ns()));
+    while !abort.load(Ordering::Relaxed) && within_limit() {
         // A thread that got the CPU late may have an answer all the same.
         let is_stopped = stop_requested.load(Ordering::Relaxed);
         shown.iter().filter(|_| !is_stopped).for_each(|shown| knock(fd, shown));

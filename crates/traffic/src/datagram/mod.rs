@@ -22,7 +22,7 @@ use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::stream::Effort;
+use crate::stream::ReaderWork;
 use crate::ticket::Shown;
 use sink::SinkReader;
 use source::{Packer, SentDatagrams};
@@ -133,7 +133,7 @@ enum SinkReceiver {
     Multishot(Box<ring::Multishot>),
 }
 
-impl<E: Effort> Sink<E> {
+impl<E: ReaderWork> Sink<E> {
     /// The receiver of flow number `flow`.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
 use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
 use crate::fault::Fault;
 use crate::setup::Setup;
-use crate::stream::Effort;
+use crate::stream::ReaderWork;
 
 /// The longest wait: a signal between the check of the flags and the wait is lost.
 const WAIT_MAX_NS: u64 = 50_000_000;
@@ -155,7 +155,7 @@ impl Outstanding {
 }
 
 impl MessageReceiver for Outstanding {
-    fn receive<E: Effort>(
+    fn receive<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,
@@ -181,7 +181,7 @@ impl MessageReceiver for Outstanding {
 
 impl Outstanding {
     /// Takes all completions that are there, and receives again.
-    fn take_completions<E: Effort>(
+    fn take_completions<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,
@@ -233,7 +233,7 @@ impl Multishot {
 }
 
 impl MessageReceiver for Multishot {
-    fn receive<E: Effort>(
+    fn receive<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,

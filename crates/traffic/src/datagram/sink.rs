@@ -18,7 +18,7 @@ use crate::meter::Meter;
 use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::stream::{Effort, SinkFlow};
+use crate::stream::{ReaderWork, SinkFlow};
 use crate::ticket::{SHOWN, Shown};
 
 /// Whether a reader continues.
@@ -34,7 +34,7 @@ pub(super) enum SinkState {
 /// A way to take datagrams from the kernel.
 pub(super) trait MessageReceiver {
     /// Takes the datagrams that are there, waiting for the first.
-    fn receive<E: Effort>(
+    fn receive<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,
@@ -63,7 +63,7 @@ pub(super) struct SinkReader<E> {
     is_late: bool,
 }
 
-impl<E: Effort> SinkReader<E> {
+impl<E: ReaderWork> SinkReader<E> {
     pub(super) fn new(setup: &Setup, flow: usize, effort: E) -> SinkReader<E> {
         // Bytes that may be lost have no offset in a stream: they are compared by their datagram's number.
         let plant = setup.planted().filter(|plant| !plant.is_of_source());
@@ -209,7 +209,7 @@ pub(super) struct Single(pub(super) AlignedBuffer);
 
 impl MessageReceiver for Single {
     #[inline]
-    fn receive<E: Effort>(
+    fn receive<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,
@@ -228,7 +228,7 @@ pub(super) struct OneReceiver(pub(super) Inbox);
 
 impl MessageReceiver for OneReceiver {
     #[inline]
-    fn receive<E: Effort>(
+    fn receive<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,
@@ -252,7 +252,7 @@ impl ManyReceiver {
 
 impl MessageReceiver for ManyReceiver {
     #[inline]
-    fn receive<E: Effort>(
+    fn receive<E: ReaderWork>(
         &mut self,
         fd: BorrowedFd<'_>,
         sink: &mut SinkReader<E>,
@@ -271,7 +271,7 @@ impl MessageReceiver for ManyReceiver {
 }
 
 /// Receives until the time is up.
-pub(super) fn run<M: MessageReceiver, E: Effort>(
+pub(super) fn run<M: MessageReceiver, E: ReaderWork>(
     receiver: &mut M,
     sink: &mut SinkReader<E>,
     run: SourceLoop<'_>,
@@ -306,7 +306,7 @@ pub(super) fn run<M: MessageReceiver, E: Effort>(
 }
 
 /// Receives datagrams that are still under way, until the sender announces its end.
-pub(super) fn drain<M: MessageReceiver, E: Effort>(
+pub(super) fn drain<M: MessageReceiver, E: ReaderWork>(
     receiver: &mut M,
     sink: &mut SinkReader<E>,
     run: SourceLoop<'_>,
@@ -315,9 +315,9 @@ pub(super) fn drain<M: MessageReceiver, E: Effort>(
     loop {
         match receiver.receive(run.fd, sink) {
             Ok((moved, SinkState::On)) => {
-                let is_let = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
+                let within_limit = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
                 // A source that never ends is never interrupted otherwise.
-                if !is_let || run.abort.load(Ordering::Relaxed) {
+                if !within_limit || run.abort.load(Ordering::Relaxed) {
                     return Ok(());
                 }
             }

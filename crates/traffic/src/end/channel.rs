@@ -98,7 +98,7 @@ enum ChannelLine {
 
 /// The ends of trials, by role: each is started when first requested, and serves one trial after another.
 #[derive(Debug)]
-pub struct Cast {
+pub struct EndPool {
     ends: Ends,
     program: PathBuf,
     links: Vec<Arc<Link>>,
@@ -116,10 +116,10 @@ pub struct Cast {
     channels: BTreeMap<(EndRole, Option<SocketAddr>), Channel>,
 }
 
-impl Cast {
+impl EndPool {
     /// No ends yet. `program` is this program's own file, run as `PROGRAM end ROLE` for processes.
-    pub fn new(ends: Ends, program: &Path) -> Cast {
-        Cast {
+    pub fn new(ends: Ends, program: &Path) -> EndPool {
+        EndPool {
             ends,
             program: program.to_owned(),
             links: Vec::new(),
@@ -134,20 +134,20 @@ impl Cast {
 
     /// The same with ends on other hosts, over these links. Two links to one agent: the second one is for the streams that load
     /// the path of calls.
-    pub fn with_links(self, links: Vec<Arc<Link>>) -> Cast {
-        Cast { links, ..self }
+    pub fn with_links(self, links: Vec<Arc<Link>>) -> EndPool {
+        EndPool { links, ..self }
     }
 
     /// The same with a network for trials with an emulated link.
-    pub fn with_network(self, start_network: Option<StartNetwork>) -> Cast {
-        Cast { start_network, ..self }
+    pub fn with_network(self, start_network: Option<StartNetwork>) -> EndPool {
+        EndPool { start_network, ..self }
     }
 
     /// Sets the path of the next trial: between two hosts, or on this one, with an emulated link or without, which is created
     /// when first needed. The seed determines which packets it loses.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if no link can be emulated, [`Fault::Impossible`] without [`with_network`](Cast::with_network).
+    /// [`Fault::Missing`] if no link can be emulated, [`Fault::Impossible`] without [`with_network`](EndPool::with_network).
     pub fn joined(&mut self, far: Option<FarPath>, link: Option<EmulatedLink>, seed: u64) -> Result<(), Fault> {
         self.far = far;
         self.is_emulated = link.is_some();

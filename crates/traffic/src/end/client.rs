@@ -9,11 +9,11 @@ use bytegauge_sys::descriptor_table;
 
 use crate::address::Address;
 use crate::call::{Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
-use crate::end::crew::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
 use crate::end::server::{can_have_own_table, enough_files, threads};
+use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
 use crate::meter::Meter;

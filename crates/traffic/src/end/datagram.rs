@@ -5,14 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::{FlowReport, Side};
 
 use crate::datagram::{DatagramSource, KNOCKS_EVERY, Sink, SourceLoop};
-use crate::end::crew::{Flags, ThreadStart};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{StreamThread, refused};
+use crate::end::thread_group::{Flags, ThreadStart};
 use crate::engine::Stop;
 use crate::fault::Fault;
 use crate::flow::ConnectionEnd;
 use crate::setup::Setup;
-use crate::stream::Effort;
+use crate::stream::ReaderWork;
 use crate::transport::kernel;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
@@ -54,7 +54,7 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
 }
 
 /// The same for a flow that is read.
-pub(super) fn read<E: Effort>(
+pub(super) fn read<E: ReaderWork>(
     mut stream: StreamThread,
     mut start: ThreadStart<ThreadReport>,
     effort: E,

@@ -3,7 +3,6 @@
 mod channel;
 mod client;
 mod command;
-pub(crate) mod crew;
 mod datagram;
 mod external;
 mod gate;
@@ -18,7 +17,8 @@ mod runner;
 mod serve;
 mod server;
 mod stream;
+pub(crate) mod thread_group;
 
-pub use channel::{Cast, Channel, ChannelError};
+pub use channel::{Channel, ChannelError, EndPool};
 pub use peer::Body;
 pub use serve::serve_stdio;

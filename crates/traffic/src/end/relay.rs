@@ -7,11 +7,11 @@ use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
-use crate::end::crew::{EndThread, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::server::enough_files;
+use crate::end::thread_group::{EndThread, ThreadResults, ThreadStart};
 use crate::fault::Fault;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
@@ -130,7 +130,7 @@ fn carry(
         // With all threads that the method starts.
         meter.charge_process();
     }
-    meter.tie(start.flags.limit.clone());
+    meter.limit_by(start.flags.limit.clone());
     meter.hold(start.opened_ns(), &schedule);
     start.ready();
     let cues = relay::Cues { abort: &start.flags.abort, stop_requested: &start.flags.stop_requested };

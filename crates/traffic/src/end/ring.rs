@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytegauge_model::EndRole;
 
-use crate::end::crew::EndThread;
 use crate::end::peer::Peer;
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult};
+use crate::end::thread_group::EndThread;
 use crate::fault::Fault;
 use crate::ring;
 use crate::setup::Setup;

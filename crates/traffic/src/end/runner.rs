@@ -13,9 +13,9 @@ use bytegauge_model::{EndReport, Engine, EngineReport, FlowReport, Level, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
-use crate::end::crew::{Crew, EndThread, Flags, ThreadResults};
 use crate::end::peer::Peer;
 use crate::end::plan::EndPlan;
+use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults};
 use crate::fault::Fault;
 use crate::live_bytes;
 use crate::message::{Command, Reply};
@@ -42,22 +42,22 @@ pub(super) fn run<T: Send + 'static>(
 ) -> Result<Option<ThreadResults<T>>, Fault> {
     let limit = plan.bound.map(|bound| Arc::new(TransferLimit::new(bound)));
     let flags = Flags { limit: limit.clone(), ..Flags::default() };
-    let crew = Crew::start(plan, flags.clone(), |thread| thread_of(thread, &flags))?;
+    let group = ThreadGroup::start(plan, flags.clone(), |thread| thread_of(thread, &flags))?;
     let begins = peer.reply(Reply::Ready) && peer.command() == Some(Command::Go);
     if begins {
         limit.iter().for_each(|limit| limit.begin(monotonic_ns()));
-        crew.begin();
+        group.begin();
     } else {
-        crew.call_off();
+        group.call_off();
         if !plan.works_before {
-            let _ = crew.finish(Duration::ZERO, None, || {});
+            let _ = group.finish(Duration::ZERO, None, || {});
             return Ok(None);
         }
     }
     if begins && plan.works_before {
         // A waiting thread is woken repeatedly, since one signal may come a moment too early.
         for _ in 0..3 {
-            crew.nudge();
+            group.nudge();
             std::thread::sleep(Duration::from_micros(200));
         }
     }
@@ -66,9 +66,9 @@ pub(super) fn run<T: Send + 'static>(
             // `Stop`, or a closed channel: both end it.
             let _ = peer.command();
         }
-        crew.stop();
+        group.stop();
     }
-    let mut results = crew.finish(Duration::from_nanos(plan.patience_ns), plan.windowed.clone(), || {
+    let mut results = group.finish(Duration::from_nanos(plan.patience_ns), plan.windowed.clone(), || {
         if !plan.until_stopped {
             // If the channel is closed, the report is not awaited either.
             let _ = peer.reply(Reply::Closed);
@@ -177,7 +177,7 @@ pub(super) fn meter(setup: &Setup, flows: usize, until_stopped: bool, (began_ns,
     let Setup { warmup_ns, window_ns, series, .. } = *setup;
     let schedule = Schedule { warmup_ns, window_ns, until_stopped };
     let mut meter = Meter::start(&schedule, schedule.bins_max(series));
-    meter.tie(flags.limit.clone());
+    meter.limit_by(flags.limit.clone());
     if !until_stopped && setup.engine() != Engine::Null {
         // The end that measures: its bytes count once. The harness's own loop moves none.
         meter.show_live(live_bytes::place());

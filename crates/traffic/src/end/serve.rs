@@ -89,7 +89,7 @@ fn open(
     // The plan was made for this machine's features or another's. If a server listened first, its clients would connect
     // without being served.
     let engine = setup.engine_of(role).filter(|_| setup.far.is_some() && role != EndRole::Relay);
-    if let Some(reason) = engine.and_then(engine::lacks) {
+    if let Some(reason) = engine.and_then(engine::missing_requirement) {
         return Err(Fault::Missing(reason));
     }
     if setup.spins() && role != EndRole::Relay {

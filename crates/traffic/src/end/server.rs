@@ -10,10 +10,10 @@ use bytegauge_sys::{descriptor_table, limit};
 
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
-use crate::end::crew::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
+use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::message::Reply;
@@ -172,7 +172,7 @@ impl ServerThread {
         let ServerThread { setup, shared, admitted, listener, tells_of_it, thread } = self;
         let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: true };
         let mut meter = Meter::start(&schedule, 0);
-        meter.tie(start.flags.limit.clone());
+        meter.limit_by(start.flags.limit.clone());
         meter.watch(shared.watched());
         meter.hold(start.opened_ns(), &schedule);
         start.ready();

@@ -18,12 +18,12 @@ use bytegauge_sys::{descriptor_table, file, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
-use crate::end::crew::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::peer::{Body, Peer};
 use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, meter, overcount, summed};
 use crate::end::server::own_table_without_sqpoll;
 use crate::end::stream::drain::{DRAIN_SIZE, drain};
+use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::{datagram, external};
 use crate::engine::{self, FlowStation, Station, Stop};
 use crate::fault::Fault;
@@ -34,7 +34,9 @@ use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
-use crate::stream::{Carried, CopyOut, Discard, Effort, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum};
+use crate::stream::{
+    Carried, CopyOut, Discard, ReaderWork, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum,
+};
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
@@ -258,7 +260,11 @@ impl StreamThread {
         ThreadReport { fault, ..ThreadReport::of(meter, rows, engine) }
     }
 
-    fn read<E: Effort + 'static>(self, mut start: ThreadStart<ThreadReport>, effort: impl Fn() -> E) -> ThreadReport {
+    fn read<E: ReaderWork + 'static>(
+        self,
+        mut start: ThreadStart<ThreadReport>,
+        effort: impl Fn() -> E,
+    ) -> ThreadReport {
         if self.moves_datagrams() {
             return datagram::read(self, start, effort()).unwrap_or_else(ThreadReport::failed);
         }
@@ -304,7 +310,7 @@ impl StreamThread {
         let flags = start.flags.clone();
         let Flags { abort, stop_requested, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
-        let mut farewell = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
+        let mut on_left = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
             let fd = fd.map(AsFd::as_fd);
             if side == Side::Source && carried.ended.is_none() {
                 external::await_acknowledged(&setup, fd, abort);
@@ -355,11 +361,11 @@ impl StreamThread {
                 Ok((Stop::Refused, _)) => carried.refused = true,
                 _ => {}
             }
-            farewell(&carried, fd.as_ref());
+            on_left(&carried, fd.as_ref());
             (meter, stopped, vec![(carried, fd)])
         } else {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
-            let mut party = Streams::new(joined, farewell);
+            let mut party = Streams::new(joined, on_left);
             let mut meter = begin(start)?;
             let station = Station {
                 listener: None,
@@ -390,7 +396,7 @@ impl StreamThread {
 }
 
 /// Why a reader ended early, if it did.
-fn end_of<E: Effort>(
+fn end_of<E: ReaderWork>(
     carried: &Carried<SinkFlow<E>, false>,
     setup: &Setup,
     body: Body,

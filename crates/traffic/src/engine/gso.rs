@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use bytegauge_sys::option;
 
 /// The missing feature, if any, with the next step.
-pub(super) fn lacks() -> Option<String> {
+pub(super) fn missing_requirement() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     let wanted = [
         (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, available since Linux 4.18"),

@@ -178,10 +178,10 @@ pub fn can_pair(engine: Engine) -> bool {
 }
 
 /// The requirement of an engine that this machine lacks, if any, with the next step; checked before a plan is made.
-pub fn lacks(engine: Engine) -> Option<String> {
+pub fn missing_requirement(engine: Engine) -> Option<String> {
     match engine {
-        Engine::Uring(mode) => uring::lacks(mode),
-        Engine::Gso => gso::lacks(),
+        Engine::Uring(mode) => uring::missing_requirement(mode),
+        Engine::Gso => gso::missing_requirement(),
         Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio | Engine::Plain | Engine::Mmsg => None,
     }
 }

@@ -158,11 +158,11 @@ impl Agent {
 }
 
 fn missing_relays() -> BTreeMap<String, String> {
-    let lacks = |method: RelayMethod| match method.needs_privileges() {
+    let missing_requirement = |method: RelayMethod| match method.needs_privileges() {
         true => Some(format!("an agent does not run {method}, which needs privileges")),
-        false => relay::lacks(method),
+        false => relay::missing_requirement(method),
     };
-    RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), lacks(row.value)?))).collect()
+    RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), missing_requirement(row.value)?))).collect()
 }
 
 impl AgentState {

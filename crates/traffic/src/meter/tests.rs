@@ -25,7 +25,7 @@ fn tied(bound: Bound) -> (u64, Arc<TransferLimit>) {
     limit.begin(monotonic_ns());
     let schedule = Schedule { warmup_ns: 0, window_ns: 1000, until_stopped: true };
     let mut meters = [0, 1].map(|_| Meter::start(&schedule, 0));
-    meters.iter_mut().for_each(|meter| meter.tie(Some(Arc::clone(&limit))));
+    meters.iter_mut().for_each(|meter| meter.limit_by(Some(Arc::clone(&limit))));
     let stop_requested = AtomicBool::new(false);
     let mut goes_on = [true; 2];
     while goes_on.contains(&true) {

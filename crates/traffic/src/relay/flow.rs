@@ -53,7 +53,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let impossible = || Fault::Impossible("the relay's method is no engine's".into());
     let engine = setup.relay_method().and_then(engine_of).ok_or_else(impossible)?;
-    if let Some(reason) = engine::lacks(engine) {
+    if let Some(reason) = engine::missing_requirement(engine) {
         return Err(Fault::Missing(reason));
     }
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };

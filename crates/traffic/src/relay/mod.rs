@@ -108,11 +108,11 @@ pub fn carry(
 }
 
 /// The reason why this machine cannot run a method, if any, with the next step; checked before a plan is made.
-pub fn lacks(method: RelayMethod) -> Option<String> {
+pub fn missing_requirement(method: RelayMethod) -> Option<String> {
     match method {
-        RelayMethod::Sockmap => sockmap::lacks(),
+        RelayMethod::Sockmap => sockmap::missing_requirement(),
         RelayMethod::UringSplice => uring::probe(&[]).err().map(|missing| missing.to_string()),
-        _ => flow::engine_of(method).and_then(engine::lacks),
+        _ => flow::engine_of(method).and_then(engine::missing_requirement),
     }
 }
 

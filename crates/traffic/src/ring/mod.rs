@@ -22,7 +22,7 @@ fn nop_terms(setup: &Setup) -> nop::NopTerms {
 
 /// The requirement of a ring with this implementation and set-up that this machine, or this build, lacks, if any, with the next
 /// step; checked before a plan is made.
-pub fn lacks(implementation: Implementation, flags: RingFlags) -> Option<String> {
+pub fn missing_requirement(implementation: Implementation, flags: RingFlags) -> Option<String> {
     let implementation = subject(implementation)?;
     let terms = nop::NopTerms { batch: 1, user_data: nop::UserData::None, checked: false };
     // In a thread of its own: a ring belongs to the thread that creates it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytegauge_model::Place;
 use socket2::{Socket, Type};
 
-use crate::end::crew::Flags;
+use crate::end::thread_group::Flags;
 use crate::fault::Fault;
 use crate::place::{sock_addr, unbindable};
 use crate::serve::Served;

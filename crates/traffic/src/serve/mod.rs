@@ -16,8 +16,8 @@ use bytegauge_model::{Engine, Place};
 use bytegauge_sys::option;
 use bytegauge_sys::{cpu_time, limit};
 
-use crate::end::crew::{Crew, EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::plan::EndPlan;
+use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use crate::engine::{self, Station};
 use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
@@ -52,7 +52,7 @@ pub struct Served {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    crew: Crew<Result<Served, Fault>>,
+    group: ThreadGroup<Result<Served, Fault>>,
     place: Place,
     cpu_before_ns: u64,
 }
@@ -64,7 +64,7 @@ impl Server {
     /// # Errors
     /// [`Fault::Missing`] if the engine does not run here; [`Fault::Io`] if the place cannot be listened on.
     pub fn start(role: ServeRole, engine: Engine, threads: usize, place: &Place) -> Result<Server, Fault> {
-        if let Some(reason) = engine::lacks(engine) {
+        if let Some(reason) = engine::missing_requirement(engine) {
             return Err(Fault::Missing(reason));
         }
         if engine == Engine::Null {
@@ -76,7 +76,7 @@ impl Server {
         let (listener, place) = place::listen(&place::resolved(place)?)?;
         let listener = Arc::new(listener);
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
-        let crew = Crew::start(&plan(&place, threads), Flags::default(), |_| {
+        let group = ThreadGroup::start(&plan(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
             let clients = ServedClients { role, served: Served::default() };
             EndThread::new(Vec::new(), move |mut start: ThreadStart<_>| {
@@ -84,8 +84,8 @@ impl Server {
                 serve(engine, clients, &listener, &start.flags)
             })
         });
-        match crew {
-            Ok(crew) => Ok(Server { crew, place, cpu_before_ns }),
+        match group {
+            Ok(group) => Ok(Server { group, place, cpu_before_ns }),
             Err(fault) => {
                 place::clear(&place);
                 Err(fault)
@@ -101,14 +101,14 @@ impl Server {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (socket, place) = datagram::bind(&place::resolved(place)?)?;
         let socket = Arc::new(socket);
-        let crew = Crew::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
+        let group = ThreadGroup::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
             let socket = Arc::clone(&socket);
             EndThread::new(Vec::new(), move |mut start: ThreadStart<_>| {
                 start.ready();
                 datagram::echo(&socket, &start.flags)
             })
         })?;
-        Ok(Server { crew, place, cpu_before_ns })
+        Ok(Server { group, place, cpu_before_ns })
     }
 
     /// The place where it listens, with its port.
@@ -118,13 +118,13 @@ impl Server {
 
     /// Whether a thread has ended without being stopped: [`stop`](Server::stop) returns the reason.
     pub fn is_failing(&self) -> bool {
-        self.crew.any_left()
+        self.group.any_left()
     }
 
     /// Stops it and closes every connection. Returns its counts, and the fault if there was one.
     pub fn stop(self) -> (Served, Option<Fault>) {
-        self.crew.stop();
-        let ThreadResults { parts, mut fault, .. } = self.crew.finish(PATIENCE, None, || {});
+        self.group.stop();
+        let ThreadResults { parts, mut fault, .. } = self.group.finish(PATIENCE, None, || {});
         place::clear(&self.place);
         let mut served = Served::default();
         for part in parts {

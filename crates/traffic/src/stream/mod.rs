@@ -9,4 +9,4 @@ pub use party::{Carried, Streams};
 
 pub use sink::SinkFlow;
 pub use source::SourceFlow;
-pub use work::{CopyOut, Discard, Effort, SpinPerByte, SpinPerRead, Sum, Walk};
+pub use work::{CopyOut, Discard, ReaderWork, SpinPerByte, SpinPerRead, Sum, Walk};

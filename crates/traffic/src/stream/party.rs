@@ -88,14 +88,14 @@ impl<F: Flow, const PACED: bool> Flow for Carried<F, PACED> {
 pub struct Streams<F, G> {
     waiting: Vec<(F, OwnedFd)>,
     left: Vec<(F, Option<OwnedFd>)>,
-    farewell: G,
+    on_left: G,
 }
 
 impl<F, G: FnMut(&F, Option<&OwnedFd>)> Streams<F, G> {
     /// Connected flows. `farewell` gets each flow at once when the engine returns it, while the others may still be
     /// running.
-    pub fn new(flows: Vec<(F, OwnedFd)>, farewell: G) -> Streams<F, G> {
-        Streams { left: Vec::with_capacity(flows.len()), waiting: flows, farewell }
+    pub fn new(flows: Vec<(F, OwnedFd)>, on_left: G) -> Streams<F, G> {
+        Streams { left: Vec::with_capacity(flows.len()), waiting: flows, on_left }
     }
 
     /// The flows that the engine returned.
@@ -120,7 +120,7 @@ impl<F: Flow + Send + 'static, G: FnMut(&F, Option<&OwnedFd>) + Send> Party for 
     }
 
     fn left(&mut self, flow: F, connection: Option<OwnedFd>) {
-        (self.farewell)(&flow, connection.as_ref());
+        (self.on_left)(&flow, connection.as_ref());
         self.left.push((flow, connection));
     }
 }

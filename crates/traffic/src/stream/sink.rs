@@ -8,7 +8,7 @@ use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::{spin_by_clock_ns, spin_ns};
-use crate::stream::work::{Effort, Walk};
+use crate::stream::work::{ReaderWork, Walk};
 
 /// Additional time of a read during the planted cold start, nanoseconds.
 const COLD_NS: f64 = 50_000.0;
@@ -30,7 +30,7 @@ pub struct SinkFlow<E> {
     warm_ns: Option<u64>,
 }
 
-impl<E: Effort> SinkFlow<E> {
+impl<E: ReaderWork> SinkFlow<E> {
     /// The reader of flow number `flow`.
     pub fn new(setup: &Setup, flow: usize, effort: E) -> SinkFlow<E> {
         let walk = setup.working_set();
@@ -102,7 +102,7 @@ impl<E: Effort> SinkFlow<E> {
     }
 }
 
-impl<E: Effort> Flow for SinkFlow<E> {
+impl<E: ReaderWork> Flow for SinkFlow<E> {
     #[inline]
     fn want(&mut self, _now_ns: u64) -> Want {
         Want::Receive

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use crate::spin::{spin_by_clock_ns, spin_ns};
 
 /// Work done with the bytes of one read.
-pub trait Effort: Send {
+pub trait ReaderWork: Send {
     /// Does the work.
     fn spend(&mut self, bytes: &[u8]);
 }
@@ -17,7 +17,7 @@ pub trait Effort: Send {
 #[derive(Debug)]
 pub struct Discard;
 
-impl Effort for Discard {
+impl ReaderWork for Discard {
     #[inline]
     fn spend(&mut self, _bytes: &[u8]) {}
 }
@@ -26,7 +26,7 @@ impl Effort for Discard {
 #[derive(Debug, Default)]
 pub struct Sum(u64);
 
-impl Effort for Sum {
+impl ReaderWork for Sum {
     #[inline]
     fn spend(&mut self, bytes: &[u8]) {
         let sum: u64 = bytes.iter().map(|byte| u64::from(*byte)).sum();
@@ -45,7 +45,7 @@ impl CopyOut {
     }
 }
 
-impl Effort for CopyOut {
+impl ReaderWork for CopyOut {
     #[inline]
     fn spend(&mut self, bytes: &[u8]) {
         self.0[..bytes.len()].copy_from_slice(bytes);
@@ -57,7 +57,7 @@ impl Effort for CopyOut {
 #[derive(Debug)]
 pub struct SpinPerByte(pub f64);
 
-impl Effort for SpinPerByte {
+impl ReaderWork for SpinPerByte {
     #[inline]
     fn spend(&mut self, bytes: &[u8]) {
         spin_ns(self.0 * bytes.len() as f64);
@@ -68,7 +68,7 @@ impl Effort for SpinPerByte {
 #[derive(Debug)]
 pub struct SpinPerRead(pub f64);
 
-impl Effort for SpinPerRead {
+impl ReaderWork for SpinPerRead {
     #[inline]
     fn spend(&mut self, _bytes: &[u8]) {
         spin_by_clock_ns(self.0);

@@ -76,7 +76,7 @@ pub(crate) fn announced(address: &SockAddr) -> Option<Address> {
 
 /// The reason why this machine has no loopback of vsock; `None` where it has.
 pub(super) fn missing() -> Option<String> {
-    opened().and_then(|socket| socket.bind(&any_port())).err().map(|error| lacks(&error))
+    opened().and_then(|socket| socket.bind(&any_port())).err().map(|error| missing_requirement(&error))
 }
 
 fn opened() -> io::Result<Socket> {
@@ -85,11 +85,11 @@ fn opened() -> io::Result<Socket> {
 
 /// The fault of a socket that could not be opened or bound.
 pub(crate) fn missing_fault(error: &io::Error) -> Fault {
-    Fault::Missing(lacks(error))
+    Fault::Missing(missing_requirement(error))
 }
 
 /// Explains why a socket has no loopback address (net/vmw_vsock/af_vsock.c, `vsock_find_cid`).
-fn lacks(error: &io::Error) -> String {
+fn missing_requirement(error: &io::Error) -> String {
     let leave = format!("leave out --transport {}", Transport::Vsock);
     match error.raw_os_error() {
         Some(errno::EADDRNOTAVAIL) => {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_absent_module_is_named() {
-        let reason = |errno| lacks(&io::Error::from_raw_os_error(errno));
+        let reason = |errno| missing_requirement(&io::Error::from_raw_os_error(errno));
         assert!(reason(errno::EADDRNOTAVAIL).contains("modprobe vsock_loopback, or leave out"));
         assert!(reason(errno::EAFNOSUPPORT).contains("this kernel has no vsock"));
         assert_eq!(missing().is_none(), VsockJoint.listen(&Setup::unchecked(Default::default())).is_ok());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::calls::{self, Ended, run, run_against, run_alone, try_run, until};
 use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame, Place, Transport};
 use bytegauge_sys::snmp::backlog_drops;
-use bytegauge_traffic::engine::lacks;
+use bytegauge_traffic::engine::missing_requirement;
 use bytegauge_traffic::{Address, PlantedFault, Reply, Setup};
 
 const SERVERS: [&str; 4] = ["plain", "mmsg", "uring:plain", "uring:multishot"];
@@ -15,7 +15,7 @@ const CLIENTS: [&str; 2] = ["plain", "mmsg"];
 
 /// The server's engines that this kernel supports.
 fn servers() -> impl Iterator<Item = Engine> {
-    SERVERS.into_iter().map(|name| name.parse().unwrap()).filter(|engine| lacks(*engine).is_none())
+    SERVERS.into_iter().map(|name| name.parse().unwrap()).filter(|engine| missing_requirement(*engine).is_none())
 }
 
 /// A short echo of 512 bytes on four flows, with a longer time-out than any machine is busy.

@@ -8,7 +8,7 @@ use crate::support::no_listener;
 use bytegauge_model::{
     Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame,
 };
-use bytegauge_traffic::{Address, Cast, Command, PlantedFault, Reply, Setup};
+use bytegauge_traffic::{Address, Command, EndPool, PlantedFault, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Each call that began is completed, lost, or outstanding.
@@ -114,14 +114,14 @@ fn death_of_the_server_keeps_the_counts() {
 fn server_without_clients_stops_when_requested() {
     for engine in kinds() {
         let setup = setup("tcp", engine);
-        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-        let address = listen(&mut cast, &setup).unwrap();
-        client(&mut cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
-        assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Ready);
-        server(&mut cast).send(Command::Go).unwrap();
-        client(&mut cast).send(Command::Quit).unwrap();
-        server(&mut cast).send(Command::Stop).unwrap();
-        assert!(matches!(server(&mut cast).reply(PATIENCE).unwrap(), Reply::Done(_)));
+        let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+        let address = listen(&mut pool, &setup).unwrap();
+        client(&mut pool).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
+        assert_eq!(client(&mut pool).reply(PATIENCE).unwrap(), Reply::Ready);
+        server(&mut pool).send(Command::Go).unwrap();
+        client(&mut pool).send(Command::Quit).unwrap();
+        server(&mut pool).send(Command::Stop).unwrap();
+        assert!(matches!(server(&mut pool).reply(PATIENCE).unwrap(), Reply::Done(_)));
     }
 }
 
@@ -308,25 +308,25 @@ fn two_groups_of_clients_load_one_server() {
 /// The counts of the measured clients, the competing ones and the server.
 fn two_groups(setup: &Setup) -> [CallReport; 3] {
     let mut setup = setup.clone();
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    let mut rivals = Cast::new(Ends::Threads, Path::new("unused"));
-    let address = listen(&mut cast, &setup).unwrap();
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+    let mut rivals = EndPool::new(Ends::Threads, Path::new("unused"));
+    let address = listen(&mut pool, &setup).unwrap();
     let open = |setup: &Setup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
-    client(&mut cast).send(open(&setup)).unwrap();
+    client(&mut pool).send(open(&setup)).unwrap();
     setup.until_stopped = true;
     setup.spec.flows = Some(3);
     client(&mut rivals).send(open(&setup)).unwrap();
-    for end in [client(&mut cast), client(&mut rivals)] {
+    for end in [client(&mut pool), client(&mut rivals)] {
         assert_eq!(end.reply(PATIENCE).unwrap(), Reply::Ready);
     }
-    server(&mut cast).send(Command::Go).unwrap();
-    for end in [client(&mut rivals), client(&mut cast)] {
+    server(&mut pool).send(Command::Go).unwrap();
+    for end in [client(&mut rivals), client(&mut pool)] {
         end.send(Command::Go).unwrap();
     }
-    assert_eq!(client(&mut cast).reply(PATIENCE).unwrap(), Reply::Closed);
+    assert_eq!(client(&mut pool).reply(PATIENCE).unwrap(), Reply::Closed);
     client(&mut rivals).send(Command::Stop).unwrap();
     let rival = client(&mut rivals).reply(PATIENCE).unwrap();
-    server(&mut cast).send(Command::Stop).unwrap();
-    let replies = [client(&mut cast).reply(PATIENCE).unwrap(), rival, server(&mut cast).reply(PATIENCE).unwrap()];
+    server(&mut pool).send(Command::Stop).unwrap();
+    let replies = [client(&mut pool).reply(PATIENCE).unwrap(), rival, server(&mut pool).reply(PATIENCE).unwrap()];
     replies.each_ref().map(|reply| calls::report(reply).call.as_deref().cloned().unwrap())
 }

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
 use bytegauge_model::{Ends, Engine, OrSame, Side};
-use bytegauge_traffic::engine::lacks;
+use bytegauge_traffic::engine::missing_requirement;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::{SHOWN, Ticket};
-use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
+use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 
 use crate::calls::{self, Ended, PATIENCE, listen, report, run_against, server, try_run, until};
 
@@ -18,7 +18,7 @@ const ANSWER: usize = 32;
 /// The server's engines that this kernel supports.
 fn servers() -> impl Iterator<Item = Engine> {
     let names = ["plain", "mmsg", "uring:plain", "uring:multishot"];
-    names.into_iter().map(|name| name.parse().unwrap()).filter(|engine| lacks(*engine).is_none())
+    names.into_iter().map(|name| name.parse().unwrap()).filter(|engine| missing_requirement(*engine).is_none())
 }
 
 /// A short echo on four flows, with a longer time-out than any machine is busy.
@@ -88,8 +88,8 @@ fn server_answers_only_admitted_senders() {
     for engine in servers() {
         let setup = setup(engine, "plain");
         let ticket = setup.far.unwrap().ticket;
-        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-        let Ok(Address::Ip(at)) = listen(&mut cast, &setup) else { panic!("{engine}") };
+        let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+        let Ok(Address::Ip(at)) = listen(&mut pool, &setup) else { panic!("{engine}") };
         let (request, wrong) = (vec![7; 512], Ticket::fresh().unwrap());
         let long = [&ticket.shown_by(0)[..], &[0]].concat();
         let strange: Vec<UdpSocket> =
@@ -128,8 +128,8 @@ fn server_answers_only_admitted_senders() {
             unadmitted.set_nonblocking(true).unwrap();
             assert_eq!(unadmitted.recv(&mut heard).unwrap_err().kind(), ErrorKind::WouldBlock, "{engine}");
         }
-        server(&mut cast).send(Command::Stop).unwrap();
-        let ended = server(&mut cast).reply(PATIENCE).unwrap();
+        server(&mut pool).send(Command::Stop).unwrap();
+        let ended = server(&mut pool).reply(PATIENCE).unwrap();
         let counted = report(&ended).call.as_ref().unwrap().datagrams.unwrap();
         assert_eq!((counted.received, counted.sent), (200, 200), "{engine}");
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytegauge_model::{DatagramReport, EndReport, EndRole, Ends, Side, Spec};
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{Address, Cast, Command, Reply, Setup};
+use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 
 /// A peer that is silent for this time has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -81,26 +81,26 @@ impl Drop for Lossy {
 /// Runs a trial as the harness does: the counts of the source and the sink. `None` if this machine lacks the engine.
 fn carried(engine: &str, loses: Loses, window_ns: u64) -> Option<[EndReport; 2]> {
     let setup = setup(engine, window_ns);
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    let stop_requested = |cast: &mut Cast, role: EndRole, command| cast.end(role).unwrap().send(command).unwrap();
-    let heard = |cast: &mut Cast, role: EndRole| cast.end(role).unwrap().reply(PATIENCE).unwrap();
-    stop_requested(&mut cast, EndRole::Sink, Command::Open(EndRole::Sink, Box::new(setup.clone()), None));
-    let Reply::Listening(Address::Ip(door)) = heard(&mut cast, EndRole::Sink) else { panic!("no door") };
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+    let stop_requested = |pool: &mut EndPool, role: EndRole, command| pool.end(role).unwrap().send(command).unwrap();
+    let heard = |pool: &mut EndPool, role: EndRole| pool.end(role).unwrap().reply(PATIENCE).unwrap();
+    stop_requested(&mut pool, EndRole::Sink, Command::Open(EndRole::Sink, Box::new(setup.clone()), None));
+    let Reply::Listening(Address::Ip(door)) = heard(&mut pool, EndRole::Sink) else { panic!("no door") };
     let path = Lossy::to(door, loses);
     let open = Command::Open(EndRole::Source, Box::new(setup), Some(Address::Ip(path.at)));
-    stop_requested(&mut cast, EndRole::Source, open);
+    stop_requested(&mut pool, EndRole::Source, open);
     for role in [EndRole::Source, EndRole::Sink] {
-        match heard(&mut cast, role) {
+        match heard(&mut pool, role) {
             Reply::Ready => {}
             other => panic!("{role}: {other:?}"),
         }
     }
     for role in [EndRole::Sink, EndRole::Source] {
-        stop_requested(&mut cast, role, Command::Go);
+        stop_requested(&mut pool, role, Command::Go);
     }
-    let closed = heard(&mut cast, EndRole::Sink);
-    stop_requested(&mut cast, EndRole::Source, Command::Stop);
-    let mut reports = [EndRole::Source, EndRole::Sink].map(|role| match (role, heard(&mut cast, role)) {
+    let closed = heard(&mut pool, EndRole::Sink);
+    stop_requested(&mut pool, EndRole::Source, Command::Stop);
+    let mut reports = [EndRole::Source, EndRole::Sink].map(|role| match (role, heard(&mut pool, role)) {
         (_, Reply::Done(report)) => Some(*report),
         (_, Reply::Skipped(reason)) if engine.starts_with("uring") && !reason.is_empty() => None,
         (_, other) => panic!("{role}: {other:?}"),
@@ -145,8 +145,8 @@ fn unadmitted_source_sends_only_its_ticket() {
         let setup = setup(engine, 100_000_000);
         let shown = setup.far.unwrap().ticket;
         let door = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-        let source = cast.end(EndRole::Source).unwrap();
+        let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+        let source = pool.end(EndRole::Source).unwrap();
         let at = Address::Ip(door.local_addr().unwrap());
         source.send(Command::Open(EndRole::Source, Box::new(setup), Some(at))).unwrap();
         assert_eq!(source.reply(PATIENCE).unwrap(), Reply::Ready);

@@ -35,7 +35,7 @@ fn specs() -> Vec<Spec> {
     let mut pipes = relay_with(RelayMethod::Hybrid, small);
     pipes.relay_pipe = Some(OrAuto::Is(4096));
     specs.push(pipes);
-    specs.retain(|spec| match spec.relay().and_then(RelayChoice::method).and_then(lacks) {
+    specs.retain(|spec| match spec.relay().and_then(RelayChoice::method).and_then(missing_requirement) {
         None => true,
         Some(reason) => {
             eprintln!("SKIPPED: {:?}: {reason}", spec.relay());
@@ -62,8 +62,8 @@ fn relay_with(method: RelayMethod, change: impl FnOnce(&mut Spec)) -> Spec {
 
 /// The missing requirement of a method, checked in a thread of its own: when a tested ring closes, it interrupts the system
 /// calls of the thread that created it.
-fn lacks(method: RelayMethod) -> Option<String> {
-    std::thread::spawn(move || relay::lacks(method)).join().unwrap()
+fn missing_requirement(method: RelayMethod) -> Option<String> {
+    std::thread::spawn(move || relay::missing_requirement(method)).join().unwrap()
 }
 
 fn method(relay: &Spec) -> RelayMethod {
@@ -276,7 +276,7 @@ fn back_pressure_loses_no_bytes() {
 #[test]
 fn redirection_fails_above_its_limit() {
     let setup = relay_by(RelayMethod::Sockmap);
-    if let Some(reason) = lacks(RelayMethod::Sockmap) {
+    if let Some(reason) = missing_requirement(RelayMethod::Sockmap) {
         return eprintln!("SKIPPED: {reason}");
     }
     let (behind, to) = blocking_listener();

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_harness::surroundings::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::Ends;
-use bytegauge_traffic::{Cast, Setup};
+use bytegauge_traffic::{EndPool, Setup};
 
 /// One trial; with a longer window where a busy machine kept an end from running in this one.
 pub fn run(setup: &Setup) -> TrialResult {
@@ -17,8 +17,8 @@ pub fn run(setup: &Setup) -> TrialResult {
 pub fn run_until(setup: &Setup, shows: impl Fn(&TrialResult) -> bool) -> TrialResult {
     let mut setup = setup.clone();
     loop {
-        let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-        let measured = measure(&mut cast, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
+        let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+        let measured = measure(&mut pool, &setup, &AtomicBool::new(false), &mut Watch::open()).unwrap();
         if (!is_short(&measured) && shows(&measured)) || setup.window_ns > 2_000_000_000 {
             return measured;
         }

@@ -24,15 +24,15 @@ use crate::transport::JOIN_TIMEOUT;
 /// Most answers to a flow that repeats its ticket: more than the requests of a flow before it gives up.
 const ANSWERS_MAX: u32 = 1000;
 
-/// The kind of a datagram for a server.
+/// The sender of a datagram, for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comes {
-    /// A request of an admitted sender.
-    ToCall,
-    /// A ticket, to be answered.
-    ToBeLetIn,
-    /// From a sender that gets no answer.
-    Uninvited,
+pub(super) enum SenderStatus {
+    /// An admitted sender, whose datagrams are requests.
+    Admitted,
+    /// It shows a ticket, to be answered.
+    ShowsTicket,
+    /// It gets no answer.
+    Unknown,
 }
 
 /// The admitted senders, shared by the threads of a server.
@@ -93,28 +93,28 @@ impl AdmittedSenders {
 
     /// The kind of a datagram from this sender.
     #[inline]
-    pub(super) fn comes(&mut self, datagram: &[u8], from: &PeerAddress) -> Comes {
-        let Some(source) = from.ip() else { return Comes::Uninvited };
+    pub(super) fn status_of(&mut self, datagram: &[u8], from: &PeerAddress) -> SenderStatus {
+        let Some(source) = from.ip() else { return SenderStatus::Unknown };
         if self.met.contains(&source) && datagram.len() != size_of::<Shown>() {
-            return Comes::ToCall;
+            return SenderStatus::Admitted;
         }
         self.looked_up(datagram, source)
     }
 
     /// The same for a sender that was not seen, or may have sent a ticket.
     #[cold]
-    fn looked_up(&mut self, datagram: &[u8], source: SocketAddr) -> Comes {
+    fn looked_up(&mut self, datagram: &[u8], source: SocketAddr) -> SenderStatus {
         if source.ip().to_canonical() != self.list.other {
-            return Comes::Uninvited;
+            return SenderStatus::Unknown;
         }
         if datagram.starts_with(&self.list.ticket.answer()) {
-            return if self.list.lets_in(datagram, source) { Comes::ToBeLetIn } else { Comes::Uninvited };
+            return if self.list.lets_in(datagram, source) { SenderStatus::ShowsTicket } else { SenderStatus::Unknown };
         }
         if self.met.contains(&source) || self.list.knows(source) {
             self.met.insert(source);
-            return Comes::ToCall;
+            return SenderStatus::Admitted;
         }
-        Comes::Uninvited
+        SenderStatus::Unknown
     }
 
     /// The answer to an admitted sender.
@@ -196,8 +196,8 @@ mod tests {
         let (ticket, other) = (Ticket::fresh().unwrap(), Ticket::fresh().unwrap());
         let list = list(ticket);
         let [mut one, mut two] = [0, 1].map(|_| AdmittedSenders::new(Arc::clone(&list)));
-        let mut check = |datagram: &[u8], from: PeerAddress, expected: Comes| {
-            assert_eq!(one.comes(datagram, &from), expected, "{datagram:?} from {:?}", from.ip());
+        let mut check = |datagram: &[u8], from: PeerAddress, expected: SenderStatus| {
+            assert_eq!(one.status_of(datagram, &from), expected, "{datagram:?} from {:?}", from.ip());
         };
         // Before a ticket; garbage, another trial's, too long, too short, of an unknown flow.
         let long = [&ticket.shown_by(0)[..], &[0]].concat();
@@ -211,30 +211,30 @@ mod tests {
             &ticket.shown_by(FLOWS as usize),
             &ticket.shown_by(usize::MAX),
         ];
-        strange.iter().for_each(|datagram| check(datagram, from(7, 1), Comes::Uninvited));
+        strange.iter().for_each(|datagram| check(datagram, from(7, 1), SenderStatus::Unknown));
         // An overheard ticket from another address: it is not admitted, and replaces no sender.
-        check(&ticket.shown_by(0), from(8, 1), Comes::Uninvited);
-        check(&ticket.shown_by(0), PeerAddress::NONE, Comes::Uninvited);
-        check(&ticket.shown_by(0), from(7, 1), Comes::ToBeLetIn);
-        check(&ticket.shown_by(0), from(7, 1), Comes::ToBeLetIn);
-        check(&ticket.shown_by(0), from(7, 2), Comes::Uninvited);
-        check(b"a request", from(7, 1), Comes::ToCall);
+        check(&ticket.shown_by(0), from(8, 1), SenderStatus::Unknown);
+        check(&ticket.shown_by(0), PeerAddress::NONE, SenderStatus::Unknown);
+        check(&ticket.shown_by(0), from(7, 1), SenderStatus::ShowsTicket);
+        check(&ticket.shown_by(0), from(7, 1), SenderStatus::ShowsTicket);
+        check(&ticket.shown_by(0), from(7, 2), SenderStatus::Unknown);
+        check(b"a request", from(7, 1), SenderStatus::Admitted);
         // As long as a ticket.
-        check(&[7; SHOWN], from(7, 1), Comes::ToCall);
-        check(b"a request", from(7, 2), Comes::Uninvited);
-        check(b"a request", from(8, 1), Comes::Uninvited);
+        check(&[7; SHOWN], from(7, 1), SenderStatus::Admitted);
+        check(b"a request", from(7, 2), SenderStatus::Unknown);
+        check(b"a request", from(8, 1), SenderStatus::Unknown);
         // Another thread of the server knows it as well.
-        assert_eq!(two.comes(b"a request", &from(7, 1)), Comes::ToCall);
-        assert_eq!(two.comes(b"a request", &from(7, 2)), Comes::Uninvited);
+        assert_eq!(two.status_of(b"a request", &from(7, 1)), SenderStatus::Admitted);
+        assert_eq!(two.status_of(b"a request", &from(7, 2)), SenderStatus::Unknown);
     }
 
     #[test]
     fn repeated_tickets_are_answered_a_few_times() {
         let ticket = Ticket::fresh().unwrap();
         let mut admitted = AdmittedSenders::new(list(ticket));
-        let answered =
-            (0..2 * ANSWERS_MAX).filter(|_| admitted.comes(&ticket.shown_by(1), &from(7, 1)) == Comes::ToBeLetIn);
+        let answered = (0..2 * ANSWERS_MAX)
+            .filter(|_| admitted.status_of(&ticket.shown_by(1), &from(7, 1)) == SenderStatus::ShowsTicket);
         assert_eq!(answered.count() as u32, ANSWERS_MAX);
-        assert_eq!(admitted.comes(b"a request", &from(7, 1)), Comes::ToCall);
+        assert_eq!(admitted.status_of(b"a request", &from(7, 1)), SenderStatus::Admitted);
     }
 }

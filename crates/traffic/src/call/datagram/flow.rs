@@ -269,7 +269,7 @@ impl DatagramFlow {
 
     /// A datagram for which no call waits.
     #[cold]
-    fn odd(&mut self, head: Option<u64>) {
+    fn count_unmatched(&mut self, head: Option<u64>) {
         let terms = &self.client.terms;
         let of = |count: u64| head.is_some_and(|head| terms.carried(Terms::number(self.flow, count)) == head);
         if let Some(place) = self.given_up.iter().position(|count| of(*count)) {
@@ -358,7 +358,7 @@ impl Flow for DatagramFlow {
         let head = self.client.terms.head_of(datagram);
         match head.and_then(|head| self.call_of(head)) {
             Some((index, call)) => self.replied(index, call, datagram, now_ns),
-            None => self.odd(head),
+            None => self.count_unmatched(head),
         }
         true
     }

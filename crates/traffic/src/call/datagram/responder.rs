@@ -13,7 +13,7 @@ use bytegauge_model::CallDatagrams;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, PeerAddress, SlotTarget};
 
-use crate::call::datagram::admission::{Admissions, AdmittedSenders, Comes};
+use crate::call::datagram::admission::{Admissions, AdmittedSenders, SenderStatus};
 use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
 use crate::engine::Stop;
 use crate::meter::Meter;
@@ -92,14 +92,14 @@ impl DatagramResponder {
         meter: &mut Meter,
     ) -> Answer {
         if let Some(admitted) = &mut self.admitted {
-            match admitted.comes(request, from) {
-                Comes::ToCall => {}
-                Comes::ToBeLetIn => {
+            match admitted.status_of(request, from) {
+                SenderStatus::Admitted => {}
+                SenderStatus::ShowsTicket => {
                     // A client that does not get the answer asks again.
                     let _ = sent(fd, from, &admitted.answer());
                     return Answer::Nothing;
                 }
-                Comes::Uninvited => return Answer::Nothing,
+                SenderStatus::Unknown => return Answer::Nothing,
             }
         }
         meter.count(request.len(), request.len());

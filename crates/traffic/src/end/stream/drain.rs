@@ -8,9 +8,9 @@ use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
-use crate::end::crew::Flags;
+use crate::end::thread_group::Flags;
 use crate::fault::Fault;
-use crate::stream::{Carried, Effort, SinkFlow};
+use crate::stream::{Carried, ReaderWork, SinkFlow};
 
 /// Buffer for draining after the window: large, since draining is not measured.
 pub(super) const DRAIN_SIZE: usize = 256 << 10;
@@ -23,7 +23,7 @@ pub(super) type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
 
 /// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
 /// writer may have to send the rest of one flow before it ends another.
-pub(super) fn drain<E: Effort>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), Fault> {
+pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), Fault> {
     let failed = |source| Fault::Io { doing: "draining bytes in flight".into(), source };
     let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
         .iter_mut()

@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 128 << 10;
 const INTERRUPT_NS: u64 = 2_000_000;
 
 /// Longest time for threads to stop. Their scope waits for them even then; the end's watchdog, which waits less long, then
-/// abandons the whole engine (`end::crew`).
+/// abandons the whole engine (`end::thread_group`).
 const STOP_NS: u64 = 10_000_000_000;
 
 /// State shared by the threads of a party.

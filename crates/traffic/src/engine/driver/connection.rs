@@ -103,15 +103,15 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     /// Gives a flow a slot, and its partner another one.
     pub(super) fn take_in(&mut self, mut flow: P::Flow, fd: Option<OwnedFd>) -> Result<u32, Fault> {
         if !P::Flow::PAIRED {
-            return Ok(self.seat(flow, fd));
+            return Ok(self.fill_slot(flow, fd));
         }
         let partner = self.party.partner(&mut flow);
-        let index = self.seat(flow, fd);
+        let index = self.fill_slot(flow, fd);
         if let Some((flow, fd)) = partner {
             if let Some(fd) = &fd {
                 I::adopt(self, fd)?;
             }
-            let other = self.seat(flow, fd);
+            let other = self.fill_slot(flow, fd);
             self.slots[index as usize].partner = other;
             self.slots[other as usize].partner = index;
             self.go_on_later(other);
@@ -119,7 +119,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         Ok(index)
     }
 
-    fn seat(&mut self, flow: P::Flow, fd: Option<OwnedFd>) -> u32 {
+    fn fill_slot(&mut self, flow: P::Flow, fd: Option<OwnedFd>) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::empty());
             self.timers.grow(self.slots.len());

@@ -92,7 +92,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             WaitingFor::Either => readable || writable,
             WaitingFor::Connected if writable => return self.on_connected(index),
             WaitingFor::Connected => false,
-            WaitingFor::Moment | WaitingFor::No => return self.hush(index, gone),
+            WaitingFor::Moment | WaitingFor::No => return self.ignore_events(index, gone),
         };
         if !expected {
             return Ok(());
@@ -103,7 +103,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     }
 
     /// Stops level-triggered events for which no flow waits: they would repeat.
-    fn hush(&mut self, index: u32, gone: bool) -> Result<(), Fault> {
+    fn ignore_events(&mut self, index: u32, gone: bool) -> Result<(), Fault> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (false, Some(fd)) = (self.port.mode.edge, &slot.fd) else { return Ok(()) };

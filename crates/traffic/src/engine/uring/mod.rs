@@ -92,7 +92,7 @@ fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), Fault> {
 }
 
 /// The requirement of a mode that this machine lacks, if any; checked before a plan is made.
-pub(super) fn lacks(mode: UringMode) -> Option<String> {
+pub(super) fn missing_requirement(mode: UringMode) -> Option<String> {
     let mut needed = features(mode.kind).to_vec();
     needed.extend(mode.sqpoll.then_some(Feature::PollThread));
     bytegauge_sys::uring::probe(&needed)
@@ -356,8 +356,8 @@ mod tests {
     fn every_mode_runs_or_gives_a_reason() {
         for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
             for sqpoll in [false, true] {
-                let lacks = lacks(UringMode { kind, sqpoll });
-                assert!(lacks.as_deref().is_none_or(|lacks| lacks.starts_with("engine uring:")), "{lacks:?}");
+                let reason = missing_requirement(UringMode { kind, sqpoll });
+                assert!(reason.as_deref().is_none_or(|reason| reason.starts_with("engine uring:")), "{reason:?}");
             }
         }
     }

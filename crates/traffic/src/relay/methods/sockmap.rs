@@ -42,7 +42,7 @@ const BULK: u64 = 1 << 20;
 const LAST_LOOK: Duration = Duration::from_micros(200);
 
 /// The reason why this machine cannot run it, if any.
-pub(in crate::relay) fn lacks() -> Option<String> {
+pub(in crate::relay) fn missing_requirement() -> Option<String> {
     SockMap::new(1).err().map(|error| reason(&error))
 }
 

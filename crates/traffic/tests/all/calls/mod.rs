@@ -10,8 +10,8 @@ use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
     CallReport, EncodedHistogram, EndReport, EndRole, Ends, Engine, ErrorClass, Spec, Transport, Workload,
 };
-use bytegauge_traffic::engine::lacks;
-use bytegauge_traffic::{Address, Cast, Channel, Command, Reply, Setup};
+use bytegauge_traffic::engine::missing_requirement;
+use bytegauge_traffic::{Address, Channel, Command, EndPool, Reply, Setup};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -26,7 +26,7 @@ pub fn engines() -> impl Iterator<Item = Engine> {
             .iter()
             .map(|row| row.value)
             .filter(|engine| *engine != Engine::Null && engine.suits(&Transport::Tcp));
-        all.filter(|engine| lacks(*engine).is_none()).collect()
+        all.filter(|engine| missing_requirement(*engine).is_none()).collect()
     });
     probed.iter().copied()
 }
@@ -87,43 +87,43 @@ pub fn report(reply: &Reply) -> &EndReport {
 }
 
 /// The end that calls.
-pub fn client(cast: &mut Cast) -> &mut Channel {
-    cast.end(EndRole::Client).unwrap()
+pub fn client(pool: &mut EndPool) -> &mut Channel {
+    pool.end(EndRole::Client).unwrap()
 }
 
 /// The end that serves.
-pub fn server(cast: &mut Cast) -> &mut Channel {
-    cast.end(EndRole::Server).unwrap()
+pub fn server(pool: &mut EndPool) -> &mut Channel {
+    pool.end(EndRole::Server).unwrap()
 }
 
 /// Opens a server.
-pub fn listen(cast: &mut Cast, setup: &Setup) -> Result<Address, Reply> {
-    server(cast).send(Command::Open(EndRole::Server, Box::new(setup.clone()), None)).unwrap();
-    let address = match server(cast).reply(PATIENCE).unwrap() {
+pub fn listen(pool: &mut EndPool, setup: &Setup) -> Result<Address, Reply> {
+    server(pool).send(Command::Open(EndRole::Server, Box::new(setup.clone()), None)).unwrap();
+    let address = match server(pool).reply(PATIENCE).unwrap() {
         Reply::Listening(address) => address,
         other => return Err(other),
     };
-    assert_eq!(server(cast).reply(PATIENCE).unwrap(), Reply::Ready);
+    assert_eq!(server(pool).reply(PATIENCE).unwrap(), Reply::Ready);
     Ok(address)
 }
 
 /// Runs one trial over two threads; `Err` if it could not be opened.
 pub fn try_run(setup: &Setup) -> Result<Ended, Reply> {
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    let address = listen(&mut cast, setup)?;
-    if let Err(reply) = open_client(&mut cast, setup, address) {
-        server(&mut cast).send(Command::Stop).unwrap();
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+    let address = listen(&mut pool, setup)?;
+    if let Err(reply) = open_client(&mut pool, setup, address) {
+        server(&mut pool).send(Command::Stop).unwrap();
         // The server may know why no connection can be made.
-        return Err(match server(&mut cast).reply(PATIENCE).unwrap() {
+        return Err(match server(&mut pool).reply(PATIENCE).unwrap() {
             Reply::Done(_) => reply,
             other => other,
         });
     }
-    server(&mut cast).send(Command::Go).unwrap();
-    let client = finish_client(&mut cast);
+    server(&mut pool).send(Command::Go).unwrap();
+    let client = finish_client(&mut pool);
     // A server that died accepts no command.
-    let _ = server(&mut cast).send(Command::Stop);
-    Ok(Ended { client, server: server(&mut cast).reply(PATIENCE).unwrap() })
+    let _ = server(&mut pool).send(Command::Stop);
+    Ok(Ended { client, server: server(&mut pool).reply(PATIENCE).unwrap() })
 }
 
 /// A trial that can be opened.
@@ -149,9 +149,9 @@ pub fn until<T>(setup: &Setup, carry: impl Fn(&Setup) -> T, shows: impl Fn(&T) -
 
 /// A client with an external server, or without one.
 pub fn run_against(setup: &Setup, address: Address) -> Result<Reply, Reply> {
-    let mut cast = Cast::new(Ends::Threads, Path::new("unused"));
-    open_client(&mut cast, setup, address)?;
-    Ok(finish_client(&mut cast))
+    let mut pool = EndPool::new(Ends::Threads, Path::new("unused"));
+    open_client(&mut pool, setup, address)?;
+    Ok(finish_client(&mut pool))
 }
 
 /// The client without a network.
@@ -159,18 +159,18 @@ pub fn run_alone(setup: &Setup) -> Reply {
     run_against(setup, Address::Alone).unwrap()
 }
 
-fn open_client(cast: &mut Cast, setup: &Setup, address: Address) -> Result<(), Reply> {
-    client(cast).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
-    match client(cast).reply(PATIENCE).unwrap() {
+fn open_client(pool: &mut EndPool, setup: &Setup, address: Address) -> Result<(), Reply> {
+    client(pool).send(Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address))).unwrap();
+    match client(pool).reply(PATIENCE).unwrap() {
         Reply::Ready => Ok(()),
         other => Err(other),
     }
 }
 
-fn finish_client(cast: &mut Cast) -> Reply {
-    client(cast).send(Command::Go).unwrap();
-    assert_eq!(client(cast).reply(PATIENCE).unwrap(), Reply::Closed);
-    client(cast).reply(PATIENCE).unwrap()
+fn finish_client(pool: &mut EndPool) -> Reply {
+    client(pool).send(Command::Go).unwrap();
+    assert_eq!(client(pool).reply(PATIENCE).unwrap(), Reply::Closed);
+    client(pool).reply(PATIENCE).unwrap()
 }
 
 /// A histogram as it was recorded.

@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use bytegauge_sys::interrupt::ThreadHandle;
 use bytegauge_sys::{affinity, descriptor_table, timer};
 
-use crate::end::crew::Preparing;
 use crate::end::gate::Gate;
+use crate::end::thread_group::Preparing;
 use crate::fault::Fault;
 
 /// The report that a thread is prepared, to be sent when it is.

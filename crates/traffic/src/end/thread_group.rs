@@ -19,9 +19,9 @@ use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{descriptor_table, shared_port};
 
-use crate::end::crew::starting::{ReadyReport, Starting};
 use crate::end::gate::Gate;
 use crate::end::plan::EndPlan;
+use crate::end::thread_group::starting::{ReadyReport, Starting};
 use crate::fault::Fault;
 use crate::transfer_limit::TransferLimit;
 
@@ -31,7 +31,7 @@ const ABORT: Duration = Duration::from_secs(1);
 /// Interval between signals to a thread that should leave.
 const NUDGE: Duration = Duration::from_millis(5);
 
-/// Flags that the threads of a crew check.
+/// Flags that the threads of a group check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags {
     /// Set by the watchdog: leave at once.
@@ -62,7 +62,7 @@ impl<T> EndThread<T> {
 
 /// Running threads, each with a result of type `T`.
 #[derive(Debug)]
-pub(crate) struct Crew<T> {
+pub(crate) struct ThreadGroup<T> {
     flags: Flags,
     gate: Arc<Gate>,
     what: String,
@@ -76,11 +76,11 @@ pub(crate) struct Crew<T> {
     given: Option<UnixStream>,
     /// Descriptors handed over so far.
     taken: Vec<OwnedFd>,
-    news: mpsc::Receiver<News<T>>,
+    news: mpsc::Receiver<ThreadEvent<T>>,
 }
 
 /// A thread's message to the watchdog.
-enum News<T> {
+enum ThreadEvent<T> {
     /// It hands over more descriptors than fit into the channel.
     Gives,
     /// Its window has closed; it drains.
@@ -103,21 +103,21 @@ enum Preparing {
 
 /// Reports for a thread that dies that its window has closed: otherwise others would wait for it, and the watchdog would report
 /// that they stalled.
-struct Dies<T> {
-    tell: mpsc::Sender<News<T>>,
+struct DeathReport<T> {
+    tell: mpsc::Sender<ThreadEvent<T>>,
     thread: usize,
 }
 
-impl<T> Drop for Dies<T> {
+impl<T> Drop for DeathReport<T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The channel is closed if the watchdog has given up already.
-            let _ = self.tell.send(News::Closed { thread: self.thread });
+            let _ = self.tell.send(ThreadEvent::Closed { thread: self.thread });
         }
     }
 }
 
-/// A thread's connection to the crew: the flags that it checks and the channels of its messages.
+/// A thread's connection to the group: the flags that it checks and the channels of its messages.
 pub(crate) struct ThreadStart<T> {
     pub(crate) flags: Flags,
     gate: Arc<Gate>,
@@ -125,10 +125,10 @@ pub(crate) struct ThreadStart<T> {
     ready: Option<ReadyReport>,
     /// The channel for descriptors that outlive the thread, if its table does not.
     give: Option<Arc<UnixStream>>,
-    tell: mpsc::Sender<News<T>>,
+    tell: mpsc::Sender<ThreadEvent<T>>,
 }
 
-/// The results of a crew.
+/// The results of a group.
 pub(crate) struct ThreadResults<T> {
     /// Results of the threads that reported, in the order of their reports.
     pub(crate) parts: Vec<T>,
@@ -187,7 +187,7 @@ impl<T> ThreadStart<T> {
             while let Err(error) = shared_port::pass_on(give.as_fd(), &[0], fd.as_fd()) {
                 // The queue is full after some hundreds, until the watchdog empties it, which it no longer does after giving up.
                 let is_full = error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline;
-                if !is_full || self.tell.send(News::Gives).is_err() {
+                if !is_full || self.tell.send(ThreadEvent::Gives).is_err() {
                     return Vec::new();
                 }
                 let _ = socket::wait(give.as_fd(), Until::Writable, ABORT.as_nanos() as u64);
@@ -199,11 +199,11 @@ impl<T> ThreadStart<T> {
     /// Reports that the window has closed, and that the rest is not measured.
     pub(crate) fn closed(&self) {
         // The channel is closed if the watchdog has given up already.
-        let _ = self.tell.send(News::Closed { thread: self.thread });
+        let _ = self.tell.send(ThreadEvent::Closed { thread: self.thread });
     }
 }
 
-impl<T: Send + 'static> Crew<T> {
+impl<T: Send + 'static> ThreadGroup<T> {
     /// Starts the threads and waits until all of them are prepared.
     ///
     /// With private tables, a thread keeps only its own descriptors, and they are closed here, so that a connection ends when
@@ -214,7 +214,7 @@ impl<T: Send + 'static> Crew<T> {
         plan: &EndPlan,
         flags: Flags,
         mut thread_of: impl FnMut(usize) -> EndThread<T>,
-    ) -> Result<Crew<T>, Fault> {
+    ) -> Result<ThreadGroup<T>, Fault> {
         let EndPlan { name, fewer, stack, own_tables, waits, .. } = *plan;
         let (what, count) = (plan.what.clone(), plan.cpus.len());
         let (tell, news) = mpsc::channel();
@@ -226,7 +226,7 @@ impl<T: Send + 'static> Crew<T> {
             false => Ok((None, None)),
         }
         .map_err(Fault::io("preparing descriptor tables"))?;
-        let mut crew = Crew::of(count, what, flags, given, news);
+        let mut group = ThreadGroup::of(count, what, flags, given, news);
         let mut owned: Vec<RawFd> = give.iter().map(|give| descriptor_table::number(give.as_fd())).collect();
         for (thread, cpu) in plan.cpus.iter().copied().enumerate() {
             let EndThread { descriptors: mut kept, work } = thread_of(thread);
@@ -236,36 +236,36 @@ impl<T: Send + 'static> Crew<T> {
                 kept,
                 waits,
                 cpu,
-                tables: Arc::clone(&crew.tables),
-                all_left: Arc::clone(&crew.all_left),
+                tables: Arc::clone(&group.tables),
+                all_left: Arc::clone(&group.all_left),
                 report: report.clone(),
             };
-            let (flags, gate) = (crew.flags.clone(), Arc::clone(&crew.gate));
+            let (flags, gate) = (group.flags.clone(), Arc::clone(&group.gate));
             let (give, tell, give_back) = (give.clone(), tell.clone(), give_back.clone());
             let run = move || {
-                let _dies = Dies { tell: tell.clone(), thread };
+                let _dies = DeathReport { tell: tell.clone(), thread };
                 match preparation.prepare(give.is_some()) {
                     Some(ready) => {
                         let start = ThreadStart { flags, gate, thread, ready: Some(ready), give, tell: tell.clone() };
                         let part = work(start);
-                        let _ = tell.send(News::Finished { thread, part });
+                        let _ = tell.send(ThreadEvent::Finished { thread, part });
                     }
-                    // The channel is closed if the crew has given up waiting for this thread.
+                    // The channel is closed if the group has given up waiting for this thread.
                     None => drop(give_back.send((work, give))),
                 }
             };
             let started = std::thread::Builder::new().name(format!("{name}-{thread}")).stack_size(stack).spawn(run);
             match started {
-                Ok(thread) => crew.threads.push(thread),
+                Ok(thread) => group.threads.push(thread),
                 Err(source) => {
                     let doing = format!("starting thread {thread} of {count}: use fewer {fewer}");
-                    return Err(crew.abandon(Fault::Io { doing, source }));
+                    return Err(group.abandon(Fault::Io { doing, source }));
                 }
             }
         }
         // Only the threads have the sending sides now, so a thread that dies silently is noticed.
         drop((tell, report, give_back));
-        let begun = crew.all_begin(count, &reports, || {
+        let begun = group.all_begin(count, &reports, || {
             // Every thread has its copies now. Threads may share one, such as a listener.
             owned.sort_unstable();
             owned.dedup();
@@ -274,9 +274,9 @@ impl<T: Send + 'static> Crew<T> {
             give.into_iter().for_each(std::mem::forget);
         });
         match begun {
-            Ok(()) => Ok(crew),
+            Ok(()) => Ok(group),
             Err(fault) => {
-                let fault = crew.abandon(fault);
+                let fault = group.abandon(fault);
                 drop(not_begun);
                 Err(fault)
             }
@@ -288,10 +288,10 @@ impl<T: Send + 'static> Crew<T> {
         what: String,
         flags: Flags,
         given: Option<UnixStream>,
-        news: mpsc::Receiver<News<T>>,
-    ) -> Crew<T> {
+        news: mpsc::Receiver<ThreadEvent<T>>,
+    ) -> ThreadGroup<T> {
         let gate = || Arc::new(Gate::new());
-        Crew {
+        ThreadGroup {
             flags,
             gate: gate(),
             what,
@@ -429,9 +429,9 @@ impl<T: Send + 'static> Crew<T> {
             let leaves =
                 [&self.flags.abort, &self.flags.stop_requested].iter().any(|flag| flag.load(Ordering::Relaxed));
             match self.news.recv_timeout(if leaves { left.min(NUDGE) } else { left }) {
-                Ok(News::Gives) => self.take_given(),
-                Ok(News::Closed { thread }) => close(thread),
-                Ok(News::Finished { thread, part }) => {
+                Ok(ThreadEvent::Gives) => self.take_given(),
+                Ok(ThreadEvent::Closed { thread }) => close(thread),
+                Ok(ThreadEvent::Finished { thread, part }) => {
                     parts.push(part);
                     *missing -= 1;
                     close(thread);

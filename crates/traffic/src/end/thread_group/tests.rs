@@ -17,8 +17,8 @@ fn only_waiting_threads_have_no_slack() {
                 timer::slack_ns().unwrap()
             })
         };
-        let crew = Crew::start(&plan, Flags::default(), job).unwrap();
-        crew.finish(Duration::from_secs(60), None, || {}).parts
+        let group = ThreadGroup::start(&plan, Flags::default(), job).unwrap();
+        group.finish(Duration::from_secs(60), None, || {}).parts
     };
     assert_eq!(slack_ns(true), [1, 1]);
     assert!(slack_ns(false).into_iter().all(|ns| ns > 1));
@@ -37,8 +37,8 @@ fn more_descriptors_than_fit_are_handed_over() {
         })
     };
     bytegauge_sys::limit::raise_open_files().unwrap();
-    let crew = Crew::start(&plan, Flags::default(), job).unwrap();
-    let left = crew.finish(Duration::from_secs(60), None, || {});
+    let group = ThreadGroup::start(&plan, Flags::default(), job).unwrap();
+    let left = group.finish(Duration::from_secs(60), None, || {});
     assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
 }
 
@@ -55,7 +55,7 @@ fn fails_to_start(cpus: Vec<Option<usize>>, extra: impl Fn(usize) -> Vec<RawFd>)
             0
         })
     };
-    Crew::start(&plan, Flags::default(), job).unwrap_err();
+    ThreadGroup::start(&plan, Flags::default(), job).unwrap_err();
     peers
 }
 
@@ -77,9 +77,9 @@ fn crew_that_cannot_start_keeps_no_descriptor() {
     }
 }
 
-fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Crew<usize> {
+fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> ThreadGroup<usize> {
     let plan = EndPlan { cpus: vec![None; 3], ..test_plan() };
-    Crew::start(&plan, Flags::default(), |thread| {
+    ThreadGroup::start(&plan, Flags::default(), |thread| {
         let job = job.clone();
         let run = move |mut start: ThreadStart<usize>| {
             start.ready();
@@ -114,7 +114,7 @@ fn threads_have_the_tables_they_are_asked_for() {
                 descriptor_table::is_shared_with(starter).unwrap()
             })
         };
-        Crew::start(&plan, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
+        ThreadGroup::start(&plan, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
     };
     assert_eq!((shares(true), shares(false)), (vec![false; 2], vec![true; 2]));
 }
@@ -124,7 +124,7 @@ fn descriptors_outlive_a_table_that_hands_them_over() {
     let (mut peer, ours) = UnixStream::pair().unwrap();
     let plan = EndPlan { cpus: vec![None], own_tables: true, ..test_plan() };
     let mut ours = Some(OwnedFd::from(ours));
-    let crew = Crew::start(&plan, Flags::default(), |_| {
+    let group = ThreadGroup::start(&plan, Flags::default(), |_| {
         let ours = ours.take().unwrap();
         let number = descriptor_table::number(ours.as_fd());
         let run = move |mut start: ThreadStart<usize>| {
@@ -133,7 +133,7 @@ fn descriptors_outlive_a_table_that_hands_them_over() {
         };
         EndThread::new(vec![number], run)
     });
-    let left = crew.unwrap().finish(Duration::from_secs(60), None, || {});
+    let left = group.unwrap().finish(Duration::from_secs(60), None, || {});
     assert_eq!((left.parts, left.given.len()), (vec![0], 1));
     let mut given = UnixStream::from(left.given.into_iter().next().unwrap());
     io::Write::write_all(&mut given, b"x").unwrap();
@@ -146,27 +146,27 @@ fn descriptors_outlive_a_table_that_hands_them_over() {
 
 #[test]
 fn stopped_threads_leave() {
-    let crew = start(|flags, thread| {
+    let group = start(|flags, thread| {
         until_flagged(flags);
         thread
     });
-    crew.stop();
+    group.stop();
     let mut closed = 0;
-    let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
+    let left = group.finish(Duration::from_secs(60), None, || closed += 1);
     assert!(left.fault.is_none());
     assert_eq!((sorted(left.parts), left.in_time, closed), (vec![0, 1, 2], 3, 1));
 }
 
 #[test]
 fn threads_without_a_window_are_stopped_last() {
-    let crew = start(|flags, thread| {
+    let group = start(|flags, thread| {
         if thread != 1 {
             until_flagged(flags);
         }
         thread
     });
-    let (mut closed, stop_requested) = (0, Arc::clone(&crew.flags.stop_requested));
-    let left = crew.finish(Duration::from_secs(60), Some(1..2), || {
+    let (mut closed, stop_requested) = (0, Arc::clone(&group.flags.stop_requested));
+    let left = group.finish(Duration::from_secs(60), Some(1..2), || {
         closed += 1;
         stop_requested.store(true, Ordering::Relaxed);
     });
@@ -189,7 +189,7 @@ fn threads_that_are_late_are_ended_and_named() {
 fn thread_that_never_leaves_is_left_behind() {
     let (keep, held) = mpsc::channel::<()>();
     let held = Arc::new(std::sync::Mutex::new(held));
-    let crew = start(move |flags, thread| {
+    let group = start(move |flags, thread| {
         if thread == 1 {
             // No flag and no signal ends this wait.
             let _ = held.lock().unwrap().recv();
@@ -198,7 +198,7 @@ fn thread_that_never_leaves_is_left_behind() {
         }
         thread
     });
-    let left = crew.finish(Duration::from_millis(10), None, || panic!("nothing has closed"));
+    let left = group.finish(Duration::from_millis(10), None, || panic!("nothing has closed"));
     assert_eq!(sorted(left.parts), [0, 2]);
     assert!(left.fault.unwrap().to_string().starts_with("stalled: a test"));
     drop(keep);
@@ -206,9 +206,9 @@ fn thread_that_never_leaves_is_left_behind() {
 
 #[test]
 fn death_of_a_thread_keeps_other_results() {
-    let crew = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
+    let group = start(|_, thread| if thread == 1 { std::panic::resume_unwind(Box::new("planned")) } else { thread });
     let mut closed = 0;
-    let left = crew.finish(Duration::from_secs(60), None, || closed += 1);
+    let left = group.finish(Duration::from_secs(60), None, || closed += 1);
     assert!(left.fault.unwrap().to_string().contains("died"));
     assert_eq!((sorted(left.parts), closed), (vec![0, 2], 1));
 }
@@ -216,7 +216,7 @@ fn death_of_a_thread_keeps_other_results() {
 #[test]
 fn death_of_a_thread_leaves_no_reader_waiting() {
     let plan = EndPlan { cpus: vec![None; 2], ..test_plan() };
-    let crew = Crew::start(&plan, Flags::default(), |thread| {
+    let group = ThreadGroup::start(&plan, Flags::default(), |thread| {
         let run = move |mut start: ThreadStart<usize>| {
             start.ready();
             if thread == 0 {
@@ -230,8 +230,8 @@ fn death_of_a_thread_leaves_no_reader_waiting() {
         EndThread::new(Vec::new(), run)
     })
     .unwrap();
-    let stop_requested = Arc::clone(&crew.flags.stop_requested);
-    let left = crew.finish(Duration::from_secs(60), None, || stop_requested.store(true, Ordering::Relaxed));
+    let stop_requested = Arc::clone(&group.flags.stop_requested);
+    let left = group.finish(Duration::from_secs(60), None, || stop_requested.store(true, Ordering::Relaxed));
     assert!(left.fault.unwrap().to_string().contains("died"));
     assert_eq!((left.parts, left.in_time), (vec![1], 1));
 }
@@ -241,8 +241,8 @@ fn crew_ends_if_a_thread_cannot_begin() {
     // No machine has the first thread's CPU: the others wait at the gate, and are released.
     let cpus = vec![Some(usize::MAX >> 1), None, None];
     let plan = EndPlan { cpus, ..test_plan() };
-    let crew = Crew::start(&plan, Flags::default(), |_| {
+    let group = ThreadGroup::start(&plan, Flags::default(), |_| {
         EndThread::new(Vec::new(), |mut start: ThreadStart<bool>| start.begin().is_some())
     });
-    assert!(crew.unwrap_err().to_string().contains("--placement unpinned"));
+    assert!(group.unwrap_err().to_string().contains("--placement unpinned"));
 }
