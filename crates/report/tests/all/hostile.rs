@@ -89,6 +89,53 @@ fn planted(text: &str) -> (SessionData, View) {
     (data, view)
 }
 
+/// Replaces the counts of a value that `choose` picks, in the order in which they are stored.
+fn replaced(value: &mut serde_json::Value, choose: &mut impl FnMut() -> Option<u64>) {
+    match value {
+        serde_json::Value::Number(number) if number.is_u64() => {
+            if let Some(chosen) = choose() {
+                *value = chosen.into();
+            }
+        }
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|each| replaced(each, choose)),
+        serde_json::Value::Object(all) => all.values_mut().for_each(|each| replaced(each, choose)),
+        _ => {}
+    }
+}
+
+/// A session in which the ends of every trial reported any counts, as a hostile agent may.
+fn miscounted(seed: u64) -> (SessionData, View) {
+    let (mut data, _) = planted("name");
+    let mut state = seed;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    // From a few counts in a session to one in four.
+    let rare = 4 << (random() % 6);
+    let mut choose = || match (random() % rare, random() % 5) {
+        (0, 0) => Some(0),
+        (0, 1) => Some(1),
+        (0, 2) => Some(u64::MAX),
+        (0, 3) => Some(u64::MAX / 2),
+        (0, _) => Some(random() << 20),
+        _ => None,
+    };
+    for trial in data.trials.iter_mut().filter(|trial| trial.outcome == Outcome::Measured) {
+        let mut ends = serde_json::to_value(&trial.ends).unwrap();
+        replaced(&mut ends, &mut choose);
+        // A count of few bits does not take any number.
+        if let Ok(ends) = serde_json::from_value(ends) {
+            trial.ends = ends;
+        }
+        for count in [&mut trial.bytes, &mut trial.calls, &mut trial.wall_ns] {
+            *count = choose().unwrap_or(*count);
+        }
+    }
+    let view = View::of(&data, &Settings::default());
+    (data, view)
+}
+
 /// Every text for programs, by the name of its format.
 fn documents((data, view): &(SessionData, View)) -> Vec<(&'static str, String)> {
     vec![
@@ -264,4 +311,15 @@ fn check_xml(document: &str, like: &str) -> Result<(), TestCaseError> {
     };
     prop_assert_eq!(names(document), names(like));
     Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_counts_have_a_report(seed: u64) {
+        let session = miscounted(seed);
+        prop_assert!(documents(&session).iter().all(|(_, text)| !text.is_empty()));
+        prop_assert!(screens(&session, false).iter().all(|text| !text.is_empty()));
+    }
 }
