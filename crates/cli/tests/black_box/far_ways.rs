@@ -212,3 +212,23 @@ fn unauthenticated_datagrams_get_no_reply() {
     assert_eq!(outsider.recv(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     stopped(agent);
 }
+
+/// Streams load the path of calls over a session of their own.
+#[test]
+fn streams_load_the_path_of_calls_between_hosts() {
+    let bench = Bench::new();
+    let call = "call --profile echo --flows 2 --rate 500 --load-flows 0,2 --trial-time 300ms --blocks 2 --analyses 1 \
+                --long-trials off --time 6s --seed 1 --quiet --format json --key-file key --host";
+    let (one, place) = agent(&bench, "");
+    bench.run(&format!("{call} {place}")).exits(5).complains(&["--load-flows", "--max-sessions 2"]);
+    stopped(one);
+    let (two, place) = agent(&bench, "--max-sessions 2");
+    let ran = bench.run(&format!("{call} {place}")).exits(0);
+    check_cells(&ran, &place, ["client", "server"], &bench);
+    stopped(two);
+    let raw = Raw::of(&bench, ran.json()["session"].as_i64().unwrap());
+    let measured = || raw.trials.iter().filter(|trial| trial["outcome"]["kind"] == "measured");
+    // In both directions: a source and a sink at each host, in the loaded trials alone.
+    let loaded = |trial: &&Value| trial["ends"]["sink"]["bytes"].as_u64().is_some_and(|bytes| bytes > 0);
+    assert!(measured().any(|trial| loaded(&trial)) && measured().any(|trial| !loaded(&trial)), "{ran}");
+}
