@@ -1,5 +1,5 @@
 //! One visit to another host: every option is measured once, in random order, over one session at its agent; streams that
-//! load the path of calls have another session.
+//! load the path of calls have another session. An external server is visited without a session.
 //!
 //! A mesh measures each pair of hosts with it. It has no stages and no store: which pairs are measured, how often and
 //! what the numbers mean is decided by the caller, over many visits.
@@ -39,16 +39,47 @@ pub struct PairVisit {
     pub number: u64,
 }
 
-impl PairVisit {
-    /// Whether a visit needs a second link to the agent: a cell loads the path of its calls.
-    pub fn needs_second_link(cells: &[Cell]) -> bool {
-        cells.iter().any(|cell| cell.factors.load_flows().is_some_and(|flows| flows > 0))
+/// The other end of all cells of a visit.
+#[derive(Clone, Debug)]
+pub enum VisitPartner {
+    /// The agent of these links, one or two.
+    Agent(Vec<Arc<Link>>),
+    /// An external server.
+    Server(Place),
+}
+
+impl VisitPartner {
+    fn links(&self) -> &[Arc<Link>] {
+        match self {
+            VisitPartner::Agent(links) => links,
+            VisitPartner::Server(_) => &[],
+        }
     }
 
-    /// Measures every cell once at the agent of the links, one or two. Stops early when `stop` is set: then the trial that it
-    /// interrupted is missing, and so are those after it.
-    pub fn measure(&self, cells: &[Cell], links: &[Arc<Link>], stop: &AtomicBool) -> Vec<Trial> {
-        let Some(link) = links.first() else { return Vec::new() };
+    /// The levels of a cell with its other end at this partner.
+    fn place(&self, factors: &Spec) -> Spec {
+        let mut factors = factors.clone();
+        match self {
+            VisitPartner::Agent(links) => {
+                let agent = links.first().map(|link| Level::Name(Place::Ip(link.agent()).to_string()));
+                factors.set("host", agent.unwrap_or(Level::Absent));
+            }
+            VisitPartner::Server(place) => factors.set("connect", Level::Name(place.to_string())),
+        }
+        factors
+    }
+}
+
+impl PairVisit {
+    /// Whether a visit needs a second link to the agent: a cell loads the path of its calls.
+    pub fn needs_second_link<'a>(mut cells: impl Iterator<Item = &'a Cell>) -> bool {
+        cells.any(|cell| cell.factors.load_flows().is_some_and(|flows| flows > 0))
+    }
+
+    /// Measures every cell once with a partner. Stops early when `stop` is set: then the trial that it interrupted is missing, and
+    /// so are those after it.
+    pub fn measure(&self, cells: &[Cell], partner: &VisitPartner, stop: &AtomicBool) -> Vec<Trial> {
+        let links = partner.links();
         let mut pool = self.pool(links);
         let mut watch = Watch::open();
         let mut trials = Vec::with_capacity(cells.len());
@@ -58,7 +89,7 @@ impl PairVisit {
             }
             let cell = &cells[cell];
             let started_unix_ns = unix_ns();
-            let setup = match self.setup(cell, link) {
+            let setup = match self.setup(&partner.place(&cell.factors)) {
                 Ok(setup) => setup,
                 Err(fault) => {
                     trials.push(unmeasured(cell, self.number, position as u32, fault.outcome()));
@@ -89,9 +120,8 @@ impl PairVisit {
         EndPool::new(self.ends, &self.program).with_links(links.to_vec())
     }
 
-    fn setup(&self, cell: &Cell, link: &Link) -> Result<Setup, Fault> {
-        let factors = at(&cell.factors, link);
-        let mut setup = Setup::of(&factors)?;
+    fn setup(&self, factors: &Spec) -> Result<Setup, Fault> {
+        let mut setup = Setup::of(factors)?;
         if let Some(far) = setup.far.as_mut() {
             far.ticket = Ticket::fresh()?;
         }
@@ -105,13 +135,6 @@ impl PairVisit {
         }
         Ok(setup)
     }
-}
-
-/// The levels of a cell with its far end at the agent of a link.
-fn at(factors: &Spec, link: &Link) -> Spec {
-    let mut factors = factors.clone();
-    factors.set("host", Level::Name(Place::Ip(link.agent()).to_string()));
-    factors
 }
 
 /// A trial of a cell without numbers.

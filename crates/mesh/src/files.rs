@@ -183,6 +183,14 @@ pub struct MeshData {
     pub rows: Vec<MeshRow>,
 }
 
+impl MeshData {
+    /// The name of the host of a rank, or of an external server; `None` if the rank has no file.
+    pub fn host(&self, rank: Rank) -> Option<&str> {
+        let server = self.settings.server.as_deref().filter(|_| rank == self.settings.ranks);
+        server.or_else(|| self.hosts.get(&rank).map(|hello| hello.host.as_str()))
+    }
+}
+
 /// Reads the files of a directory.
 ///
 /// # Errors

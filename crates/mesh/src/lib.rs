@@ -22,6 +22,7 @@ pub mod result;
 pub mod row;
 pub mod schedule;
 pub mod settings;
+pub mod standing;
 pub mod summary;
 
 pub use call_times::CallTimes;

@@ -96,8 +96,8 @@ pub enum ToRank {
     Start {
         /// The place of the part.
         place: SlotPlace,
-        /// The agent of the hub.
-        agent: SocketAddr,
+        /// The agent of the hub; `None` if the hub is the external server, whose address each rank has from its own user.
+        agent: Option<SocketAddr>,
     },
     /// Stop measuring.
     Cancel {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_test_takes_less_than_half_a_kilobyte() {
         let place = SlotPlace { replicate: 2, round: 2_996, slot: 1_498_499, hub: 998, client: 999, clients: 1 };
-        let start = ToRank::Start { place, agent: ([192, 168, 100, 100], 60_000).into() };
+        let start = ToRank::Start { place, agent: Some(([192, 168, 100, 100], 60_000).into()) };
         let rate = |sender, receiver| (0, RateSample { sender, receiver, ln_rate: 23.456_789_012_345_6 });
         let (slot, end) = (place.slot, SlotEnd::Measured);
         let report = ToRankZero::Report { slot, end, rates: vec![rate(998, 999), rate(999, 998)] };

@@ -30,7 +30,7 @@ const CELLS_MAX: usize = 3 << 20;
 /// The largest code of a rate: 0 is a pair without a rate.
 const RATE_CODES: f64 = 65_534.0;
 
-/// The numbers of a page. Hosts are in the order of their racks, and then of their ranks; pairs are positions in it.
+/// The numbers of a page. Hosts, an external server included, are in the order of their racks, and then of their ranks; pairs are positions in it.
 #[derive(Serialize)]
 struct MeshPage<'a> {
     pattern: String,
@@ -126,13 +126,12 @@ pub fn render(data: &MeshData, summary: &MeshSummary) -> String {
 
 fn hosts(data: &MeshData) -> Vec<PageHost> {
     let shown = |text: &str| escape::line(text).into_owned();
-    let host = |rank: Rank| match data.hosts.get(&rank) {
-        Some(hello) => {
-            PageHost { rank, name: shown(&hello.host), rack: shown(hello.rack.as_deref().unwrap_or_default()) }
-        }
-        None => PageHost { rank, name: format!("rank {rank}"), rack: String::new() },
+    let host = |rank: Rank| PageHost {
+        rank,
+        name: data.host(rank).map_or_else(|| format!("rank {rank}"), shown),
+        rack: data.hosts.get(&rank).and_then(|hello| hello.rack.as_deref()).map(shown).unwrap_or_default(),
     };
-    let mut hosts: Vec<PageHost> = (0..data.settings.ranks).map(host).collect();
+    let mut hosts: Vec<PageHost> = (0..data.settings.parties()).map(host).collect();
     hosts.sort_by(|one, other| one.rack.cmp(&other.rack).then(one.rank.cmp(&other.rank)));
     hosts
 }

@@ -20,6 +20,7 @@ use crate::Rank;
 use crate::files::{MeshData, create_fresh};
 use crate::message::RankHello;
 use crate::row::MeshRow;
+use crate::settings::PLACES;
 
 /// Rows of a row group: about 100 MB in memory while it is written.
 const GROUP_ROWS: usize = 1 << 18;
@@ -62,7 +63,7 @@ fn text<'a, T>(name: &str, value: impl Fn(&T) -> Option<String> + 'a) -> Parquet
 }
 
 fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
-    let host = move |rank: Option<Rank>| rank.and_then(|rank| data.hosts.get(&rank)).map(|hello| hello.host.clone());
+    let host = move |rank: Option<Rank>| data.host(rank?).map(str::to_owned);
     let rack =
         move |rank: Option<Rank>| rank.and_then(|rank| data.hosts.get(&rank)).and_then(|hello| hello.rack.clone());
     let rank = |rank: Option<Rank>| rank.map(u64::from);
@@ -92,6 +93,7 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
         integer("min_rtt_us", |row: &MeshRow| row.min_rtt_us),
         integer("rwnd_limited_us", |row: &MeshRow| row.rwnd_limited_us),
         integer("sndbuf_limited_us", |row: &MeshRow| row.sndbuf_limited_us),
+        integer("lost", |row: &MeshRow| row.lost),
         ParquetColumn { name: "load_rate".into(), value: ParquetValue::Real(Box::new(|row: &MeshRow| row.load_rate)) },
         text("latency_histogram", |row: &MeshRow| row.latency.clone()),
         text("entered_histogram", |row: &MeshRow| row.entered.clone()),
@@ -101,14 +103,14 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
     columns
 }
 
-/// A column for each factor that an option states; `host` and `direction` are in other columns.
+/// A column for each factor that an option states; hosts and directions are in other columns.
 fn level_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
     let settings = &data.settings;
     let levels: Vec<Option<&Spec>> = (0..settings.options.len())
         .map(|at| settings.cells.iter().find(|cell| cell.option as usize == at).map(|cell| &cell.cell.factors))
         .collect();
     let is_stated = |name: &str| levels.iter().flatten().any(|levels| levels.get(name) != Level::Absent);
-    let names = FACTORS.iter().map(|factor| factor.name).filter(|name| !["host", "direction"].contains(name));
+    let names = FACTORS.iter().map(|factor| factor.name).filter(|name| !PLACES.contains(name));
     names
         .filter(|name| is_stated(name))
         .map(|name| {

@@ -33,6 +33,15 @@ impl MeshPattern {
         matches!(self, MeshPattern::Incast(_) | MeshPattern::OneToAll)
     }
 
+    /// The clients of a slot in a mesh of this many ranks.
+    pub fn clients(self, ranks: u32) -> u32 {
+        match self {
+            MeshPattern::Incast(clients) => clients,
+            MeshPattern::OneToAll => ranks.saturating_sub(1),
+            MeshPattern::Pairs | MeshPattern::Matchings(_) | MeshPattern::Bisection => 1,
+        }
+    }
+
     /// Whether both directions are measured. Clients of an incast only send, and a sender to all only sends.
     pub fn is_two_way(self) -> bool {
         !self.has_hub()

@@ -55,6 +55,9 @@ pub struct MeshRow {
     /// Time in which the send buffer was the limit, all flows, microseconds (`TCP_INFO`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_us: Option<u64>,
+    /// Datagrams of all flows that were sent and did not arrive; absent without datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
     /// Bytes per second that streams moved in both directions together while the calls were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_rate: Option<f64>,
@@ -93,6 +96,21 @@ impl SlotPlace {
         SlotPlace { replicate, round, slot: id, hub, client, clients: clients.len() as u32 }
     }
 
+    /// Checks a place that came from another process or a file.
+    ///
+    /// # Errors
+    /// The wrong value.
+    pub fn check(&self, settings: &MeshSettings) -> Result<(), String> {
+        let SlotPlace { hub, client, .. } = *self;
+        if client >= settings.ranks || hub >= settings.parties() {
+            return Err(format!("rank {} of {}", client.max(hub), settings.ranks));
+        }
+        if hub == client {
+            return Err(format!("rank {client} with itself"));
+        }
+        Ok(())
+    }
+
     /// The slot and the client, which distinguish it from all other parts.
     pub fn part(&self) -> (SlotId, Rank) {
         (self.slot, self.client)
@@ -118,6 +136,7 @@ impl MeshRow {
             min_rtt_us: None,
             rwnd_limited_us: None,
             sndbuf_limited_us: None,
+            lost: None,
             load_rate: None,
             latency: None,
             entered: None,
@@ -149,6 +168,7 @@ impl MeshRow {
             min_rtt_us: tcp().filter_map(|tcp| tcp.min_rtt_us).min(),
             rwnd_limited_us: total(tcp().map(|tcp| tcp.rwnd_limited_us)),
             sndbuf_limited_us: total(tcp().map(|tcp| tcp.sndbuf_limited_us)),
+            lost: sending.zip(receiving).and_then(|(sender, receiver)| lost(sender, receiver)),
             load_rate: load.map(|sink| sink.bytes as f64 * 1e9 / sink.window_ns as f64),
             latency: histogram(|calls| &calls.total),
             entered: histogram(|calls| &calls.entered),
@@ -162,13 +182,10 @@ impl MeshRow {
     /// # Errors
     /// The wrong value.
     pub fn check(&self, settings: &MeshSettings) -> Result<(), String> {
+        self.place.check(settings)?;
         let SlotPlace { hub, client, .. } = self.place;
-        let ranks = [Some(hub), Some(client), self.sender];
-        if let Some(rank) = ranks.into_iter().flatten().find(|rank| *rank >= settings.ranks) {
-            return Err(format!("rank {rank} of {}", settings.ranks));
-        }
-        if hub == client || self.sender.is_some_and(|sender| ![hub, client].contains(&sender)) {
-            return Err(format!("rank {client} with itself, or a sender that takes no part"));
+        if let Some(sender) = self.sender.filter(|sender| ![hub, client].contains(sender)) {
+            return Err(format!("rank {sender} as the sender of a test of {hub} and {client}"));
         }
         match self.option {
             Some(option) if option as usize >= settings.options.len() => {
@@ -196,6 +213,12 @@ impl MeshRow {
         let rate = self.rate.filter(|rate| *rate > 0.0 && self.outcome == Outcome::Measured)?;
         Some(RateSample { sender: self.sender?, receiver: self.receiver()?, ln_rate: rate.ln() })
     }
+}
+
+/// Datagrams that one end sent and the other did not get.
+fn lost(sender: &EndReport, receiver: &EndReport) -> Option<u64> {
+    let (sent, arrived) = (sender.datagrams.as_deref()?, receiver.datagrams.as_deref()?);
+    Some(sent.total.saturating_sub(arrived.total.saturating_sub(arrived.duplicated)))
 }
 
 /// The sum of the numbers that are there; `None` if there is none.

@@ -30,7 +30,7 @@ pub struct MeshSlot<'a> {
     pub replicate: u32,
     /// The round within all replicates, from 0. Slots of a round have no rank in common.
     pub round: u32,
-    /// The rank whose agent serves the others.
+    /// The rank whose agent serves the others, or the number after the last rank: an external server.
     pub hub: Rank,
     /// The ranks that measure with the hub; one in a pair.
     pub clients: &'a [Rank],
@@ -47,6 +47,8 @@ impl MeshSlot<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeshSchedule {
     ranks: u32,
+    /// Whether an external server is the hub of every slot.
+    has_server: bool,
     rounds: u32,
     slots: Vec<SlotRow>,
     /// Members of all slots, one slot after the other, the hub first.
@@ -78,9 +80,25 @@ impl MeshSchedule {
         schedule
     }
 
+    /// The schedule of clients of an external server, whose number is `ranks`: `clients` ranks at the same time, until each rank was
+    /// a client. Earlier ranks complete the last slot of a replicate, so that all slots have the same load.
+    pub fn of_server(ranks: u32, clients: u32, replicates: u32, seed: u64) -> MeshSchedule {
+        let mut schedule = MeshSchedule { has_server: true, ..MeshSchedule::empty(ranks) };
+        let clients = clients.min(ranks) as usize;
+        for replicate in 0..replicates {
+            let mut labels: Vec<Rank> = (0..ranks).collect();
+            seeded(seed, RANDOM_STREAM + u64::from(replicate)).shuffle(&mut labels);
+            for first in (0..labels.len()).step_by(clients.max(1)) {
+                let of_slot = labels.iter().cycle().skip(first).take(clients).copied().collect();
+                schedule.push_round(replicate, &[(ranks, of_slot)]);
+            }
+        }
+        schedule
+    }
+
     /// A schedule without slots, to which [`MeshSchedule::push_round`] adds.
     pub fn empty(ranks: u32) -> MeshSchedule {
-        MeshSchedule { ranks, rounds: 0, slots: Vec::new(), members: Vec::new() }
+        MeshSchedule { ranks, has_server: false, rounds: 0, slots: Vec::new(), members: Vec::new() }
     }
 
     /// The number of slots of a schedule, without computing it.
@@ -102,6 +120,11 @@ impl MeshSchedule {
     /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// The numbers that take part: those of the ranks, and the next one of an external server.
+    pub fn parties(&self) -> u32 {
+        self.ranks + u32::from(self.has_server)
     }
 
     /// The number of rounds in all replicates.
@@ -139,7 +162,7 @@ impl MeshSchedule {
     /// # Panics
     /// If a rank occurs twice in the round or is not a rank of the schedule: that would measure two tests at once.
     pub fn push_round(&mut self, replicate: u32, slots: &[(Rank, Vec<Rank>)]) {
-        let mut seen = vec![false; self.ranks as usize];
+        let mut seen = vec![false; self.parties() as usize];
         for (hub, clients) in slots.iter().filter(|(_, clients)| !clients.is_empty()) {
             let start = self.members.len() as u32;
             self.members.push(*hub);
@@ -270,6 +293,20 @@ mod tests {
                 prop_assert_eq!(schedule.len() as u64, MeshSchedule::slot_count(ranks, pattern, replicates));
                 prop_assert_eq!(&schedule, &MeshSchedule::new(ranks, pattern, replicates, seed));
             }
+        }
+    }
+
+    #[test]
+    fn every_rank_calls_an_external_server() {
+        for (ranks, clients, slots) in [(7, 3, 3), (6, 3, 2), (2, 9, 1), (3, 1, 3)] {
+            let schedule = MeshSchedule::of_server(ranks, clients, 2, 5);
+            assert_eq!(schedule.len(), 2 * slots, "{ranks} ranks, {clients} clients");
+            let mut callers = [0; 7];
+            for (_, slot) in schedule.slots() {
+                assert_eq!((slot.hub, slot.clients.len() as u32), (ranks, clients.min(ranks)));
+                slot.clients.iter().for_each(|rank| callers[*rank as usize] += 1);
+            }
+            assert!(callers[..ranks as usize].iter().all(|calls| (2..=4).contains(calls)), "{callers:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The settings of a mesh: rank 0 sends them to all ranks, and its file keeps them.
 
-use bytegauge_model::{Cell, Direction, Ends, Spec, Workload};
+use bytegauge_model::{Cell, Direction, Ends, Level, Spec, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::launcher::RANKS_MAX;
@@ -13,6 +13,9 @@ pub const FORMAT: u32 = 1;
 /// The most clients of all slots together, twice [`SLOTS_MAX`].
 const MEMBERS_MAX: u64 = 2 * SLOTS_MAX;
 
+/// Factors with the place at which a cell is measured; they distinguish no options.
+pub(crate) const PLACES: [&str; 3] = ["direction", "host", "connect"];
+
 /// One option in one direction, as seen from the client of a slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeshCell {
@@ -20,7 +23,7 @@ pub struct MeshCell {
     pub option: u32,
     /// Whether the client sends or calls (`to` the hub), or the hub does (`from`).
     pub direction: Direction,
-    /// Its levels. The far host is a placeholder that each visit replaces.
+    /// Its levels. The far host, or the external server, is a placeholder that each visit replaces.
     pub cell: Cell,
 }
 
@@ -35,6 +38,9 @@ pub struct MeshSettings {
     pub ranks: u32,
     /// Which ranks measure each other.
     pub pattern: MeshPattern,
+    /// The external server that ranks call, as rank 0 names it. Its number is that after the last rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Repetitions of the pattern.
     pub replicates: u32,
     /// The most slots at the same time; `None` for all.
@@ -68,6 +74,7 @@ impl MeshSettings {
             run: 1,
             ranks,
             pattern: MeshPattern::Pairs,
+            server: None,
             replicates: 1,
             concurrent: None,
             seed: 1,
@@ -92,11 +99,7 @@ impl MeshSettings {
         }
         // A pattern of many clients has few slots, but each has as many members.
         let slots = MeshSchedule::slot_count(self.ranks, self.pattern, self.replicates);
-        let members = match self.pattern {
-            MeshPattern::OneToAll => slots.saturating_mul(self.ranks.into()),
-            MeshPattern::Incast(clients) => slots.saturating_mul(clients.min(self.ranks).into()),
-            _ => slots,
-        };
+        let members = slots.saturating_mul(self.pattern.clients(self.ranks).min(self.ranks).into());
         if members > MEMBERS_MAX {
             return Err(format!("{members} parts of tests, more than {MEMBERS_MAX}"));
         }
@@ -107,6 +110,20 @@ impl MeshSettings {
             return Err(format!("option {} of {}", cell.option, self.options.len()));
         }
         Ok(())
+    }
+
+    /// The schedule, which is the same at all ranks.
+    pub fn schedule(&self) -> MeshSchedule {
+        let MeshSettings { ranks, pattern, replicates, seed, .. } = *self;
+        match self.server {
+            Some(_) => MeshSchedule::of_server(ranks, pattern.clients(ranks), replicates, seed),
+            None => MeshSchedule::new(ranks, pattern, replicates, seed),
+        }
+    }
+
+    /// Numbers of the ranks and, after them, of an external server.
+    pub fn parties(&self) -> u32 {
+        self.ranks + u32::from(self.server.is_some())
     }
 
     /// Whether results of both settings may be pooled: everything but the run is the same.
@@ -130,7 +147,7 @@ impl MeshSettings {
         for cell in cells {
             let direction = cell.factors.direction().unwrap_or_default();
             let mut option = cell.factors.clone();
-            option.retain(|name| name != "direction" && name != "host");
+            option.retain(|name| !PLACES.contains(&name));
             let at = levels.iter().position(|known| *known == option).unwrap_or_else(|| {
                 levels.push(option);
                 levels.len() - 1
@@ -142,10 +159,14 @@ impl MeshSettings {
     }
 }
 
-/// Names of options by the levels in which they differ.
+/// Names of options by the levels in which they differ. A factor that applies to some options only, at the same level, follows
+/// from another one.
 fn names(options: &[Spec]) -> Vec<String> {
-    let Some(first) = options.first() else { return Vec::new() };
-    let differ = |name: &str| options.iter().any(|option| option.get(name) != first.get(name));
+    let differ = |name: &str| {
+        let mut levels = options.iter().map(|option| option.get(name)).filter(|level| *level != Level::Absent);
+        let first = levels.next();
+        levels.any(|level| Some(level) != first)
+    };
     let name = |option: &Spec| {
         let parts: Vec<String> = option
             .present()

@@ -9,7 +9,7 @@ use crate::call_times::CallTimes;
 use crate::files::MeshData;
 use crate::fit::RateSample;
 use crate::result::MeshResult;
-use crate::schedule::MeshSchedule;
+use crate::standing::{MeshStanding, standings};
 
 /// Everything that a screen or a page shows of a mesh.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,8 @@ pub struct MeshSummary {
     pub hub_rates: Vec<BTreeMap<Rank, f64>>,
     /// Times of the calls, by option.
     pub call_times: Vec<CallTimes>,
+    /// Options from the fastest; empty with fewer than two.
+    pub standings: Vec<MeshStanding>,
     /// From the first trial to the end of the last one, nanoseconds, by the clock of rank 0.
     pub span_ns: u64,
 }
@@ -66,6 +68,7 @@ impl MeshSummary {
             racks,
             hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
             call_times: call_times(data),
+            standings: standings(&data.rows, settings.options.len()),
             span_ns: span_ns(data),
         }
     }
@@ -87,7 +90,7 @@ fn racks(data: &MeshData) -> (Vec<u32>, Vec<String>) {
 /// The number of parts, and those without numbers by reason.
 fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(String, usize)>) {
     let settings = &data.settings;
-    let schedule = MeshSchedule::new(settings.ranks, settings.pattern, settings.replicates, settings.seed);
+    let schedule = settings.schedule();
     let mut parts: BTreeSet<(u32, Rank)> = BTreeSet::new();
     for (id, slot) in schedule.slots() {
         parts.extend(slot.clients.iter().map(|client| (id, *client)));

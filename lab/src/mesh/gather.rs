@@ -9,7 +9,7 @@ use std::process::{Command as Process, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytegauge_mesh::files::{self, FileHeader, RankFile};
-use bytegauge_mesh::{MeshPattern, MeshRow, MeshSchedule, MeshSettings, Rank, RankHello, SlotPlace};
+use bytegauge_mesh::{MeshPattern, MeshRow, MeshSettings, Rank, RankHello, SlotPlace};
 use bytegauge_model::Bytes;
 use bytegauge_stats::rng::{RandomStream, seeded};
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -88,7 +88,7 @@ fn sample(program: &Path, folder: &Path) -> Result<(MeshSettings, MeshRow)> {
 /// Writes the file of every rank: the number of rows.
 fn write_files(dir: &Path, ranks: u32, settings: &MeshSettings, row: &MeshRow) -> Result<usize> {
     let settings = MeshSettings { ranks, pattern: MeshPattern::Pairs, replicates: 1, ..settings.clone() };
-    let schedule = MeshSchedule::new(ranks, settings.pattern, settings.replicates, settings.seed);
+    let schedule = settings.schedule();
     let mut by_client: Vec<Vec<SlotPlace>> = vec![Vec::new(); ranks as usize];
     for (id, slot) in schedule.slots() {
         for client in slot.clients {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytegauge_mesh::launcher::{self, RankPlace};
 use bytegauge_mesh::{MeshPattern, Rank};
 use bytegauge_model::catalog::ENDS;
-use bytegauge_model::{Ends, Nanos, Workload};
+use bytegauge_model::{Ends, Nanos, Place, Workload};
+use bytegauge_traffic::place;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
@@ -27,7 +28,6 @@ const CLIENTS_MAX: usize = 60;
 /// Factors that a mesh sets by itself, or that have no meaning between two hosts.
 const NOT_OF_A_MESH: &[&str] = &[
     "host",
-    "connect",
     "direction",
     "placement",
     "link-delay",
@@ -157,7 +157,9 @@ pub struct MeshFlags {
     pub has_load: bool,
     /// The pattern.
     pub pattern: MeshPattern,
-    /// Its repetitions.
+    /// The external server that all hosts call.
+    pub server: Option<Place>,
+    /// Repetitions of the pattern.
     pub replicates: u32,
     /// The most tests at the same time.
     pub concurrent: Option<u32>,
@@ -187,12 +189,9 @@ impl MeshFlags {
             Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
         })?;
         let pattern: MeshPattern = needed(matches, "pattern")?;
-        let clients = match pattern {
-            MeshPattern::Incast(clients) => clients,
-            MeshPattern::OneToAll => place.size - 1,
-            _ => 1,
-        };
-        if clients as usize > CLIENTS_MAX {
+        let server = server(matches, pattern)?;
+        let clients = pattern.clients(place.size);
+        if clients as usize > CLIENTS_MAX && server.is_none() {
             return Err(Failure::usage(format!(
                 "--pattern {pattern}: an agent serves at most {CLIENTS_MAX} clients at the same time, and this needs {clients}: use \
                  incast:{CLIENTS_MAX}, or fewer hosts"
@@ -215,6 +214,7 @@ impl MeshFlags {
             workload: needed(matches, "workload")?,
             has_load: args::text(matches, "load-flows").is_some_and(|levels| levels != "0"),
             pattern,
+            server,
             replicates,
             concurrent: concurrent(matches)?,
             warmup_ns,
@@ -237,6 +237,22 @@ where
     T::Err: std::fmt::Display,
 {
     args::parsed(matches, name)?.ok_or_else(|| Failure::usage(format!("--{name} needs a value")))
+}
+
+/// The external server, as its name is resolved on this host.
+fn server(matches: &ArgMatches, pattern: MeshPattern) -> Result<Option<Place>, Failure> {
+    let Some(text) = args::text(matches, "connect").filter(|text| *text != "auto") else { return Ok(None) };
+    let place = text.parse::<Place>().map_err(|error| Failure::usage(format!("--connect: {error}")))?;
+    let found = place::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
+    if !matches!(found, Place::Ip(_)) {
+        return Err(Failure::usage(format!("--connect: {text:?} is not one server for all hosts: give one HOST:PORT")));
+    }
+    if !matches!(pattern, MeshPattern::Incast(_)) {
+        return Err(Failure::usage(format!(
+            "--connect does not work with --pattern {pattern}: use --pattern incast:K, with K hosts at a time as its clients"
+        )));
+    }
+    Ok(Some(found))
 }
 
 fn listen(matches: &ArgMatches) -> Result<Option<SocketAddr>, Failure> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_mesh::schedule::MeshSchedule;
 use bytegauge_mesh::{MeshCell, MeshSettings};
 use bytegauge_model::unit::{about_bytes, counted};
 use bytegauge_model::{Bytes, Nanos};
@@ -38,7 +37,7 @@ pub struct MeshForecast {
 impl MeshForecast {
     /// The expected size of these settings.
     pub fn of(settings: &MeshSettings) -> MeshForecast {
-        let schedule = MeshSchedule::new(settings.ranks, settings.pattern, settings.replicates, settings.seed);
+        let schedule = settings.schedule();
         let mut in_round = BTreeMap::<u32, u64>::new();
         let mut parts = 0;
         let mut most_clients = 1;

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytegauge_harness::pair::PairVisit;
+use bytegauge_harness::pair::{PairVisit, VisitPartner};
 use bytegauge_harness::this_machine;
 use bytegauge_mesh::coordinator::SlotEnd;
 use bytegauge_mesh::files::{FileHeader, RankFile};
 use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
-use bytegauge_mesh::{MeshPattern, MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
+use bytegauge_mesh::{MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::{Cell, Direction, Outcome, Place, Trial};
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{Agent, AgentSetup, FarError, Limits, Link};
@@ -157,11 +157,7 @@ impl Member {
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
         let usual = if self.flags.rank() == 0 && near.is_ipv4() { any } else { SocketAddr::new(near.ip(), 0) };
         let place = Place::Ip(self.flags.listen.unwrap_or(usual));
-        let sessions = match self.flags.pattern {
-            MeshPattern::Incast(clients) => clients as usize,
-            MeshPattern::OneToAll => self.flags.place.size as usize - 1,
-            _ => 1,
-        };
+        let sessions = self.flags.pattern.clients(self.flags.place.size) as usize;
         // Streams that load the path of calls have a session of their own.
         let limits =
             Limits { sessions: if self.flags.has_load { 2 * sessions } else { sessions }, ..Limits::default() };
@@ -206,6 +202,7 @@ impl Member {
             clock,
             program: program()?,
             key: self.key.clone(),
+            server: self.flags.server.clone(),
             file: Arc::new(Mutex::new(file)),
             sender: Arc::clone(sender),
             running: None,
@@ -240,7 +237,15 @@ impl Member {
                 }
             };
             match message {
-                ToRank::Start { place, agent } => visits.start(place, agent)?,
+                ToRank::Start { place, agent } => {
+                    let checked = place.check(&visits.settings).and(Ok(place.client == self.flags.rank()));
+                    if checked != Ok(true) {
+                        return Err(Failure::failed(format!(
+                            "rank 0 starts a test that is none of this rank: {place:?}"
+                        )));
+                    }
+                    visits.start(place, agent)?;
+                }
                 ToRank::Cancel { slot } => visits.cancel(slot),
                 ToRank::Finish => return Ok(true),
                 ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
@@ -297,6 +302,8 @@ struct Visits {
     clock: ClockOfRankZero,
     program: PathBuf,
     key: Key,
+    /// The external server that the user of this rank has named.
+    server: Option<Place>,
     file: Arc<Mutex<RankFile>>,
     sender: SharedSender,
     running: Option<RunningVisit>,
@@ -310,16 +317,16 @@ struct RunningVisit {
 }
 
 impl Visits {
-    fn start(&mut self, place: SlotPlace, agent: SocketAddr) -> Result<(), Failure> {
+    fn start(&mut self, place: SlotPlace, agent: Option<SocketAddr>) -> Result<(), Failure> {
         // Rank 0 starts a test after the report of the one before it. If it does not wait for that, the earlier test is given up:
         // meanwhile no other message is read, and no interruption seen.
         self.cancel_all()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (settings, program, key) = (Arc::clone(&self.settings), self.program.clone(), self.key.clone());
         let (file, sender, stopped) = (Arc::clone(&self.file), Arc::clone(&self.sender), Arc::clone(&stop));
-        let clock = self.clock;
+        let (clock, server) = (self.clock, self.server.clone());
         let measure = move || {
-            let rows = measure(&settings, program, &key, place, agent, &stopped);
+            let rows = measure(&settings, program, &key, (place, agent), server.as_ref(), &stopped);
             let rows: Vec<MeshRow> = rows.into_iter().map(|row| clock.date(row)).collect();
             if let Err(error) = lock(&file).add(&rows) {
                 // The others go on without this rank.
@@ -361,30 +368,20 @@ impl Visits {
     }
 }
 
-/// Measures every option in every direction with the agent of a hub.
+/// Measures every option in every direction with the agent of a hub, or with the server `own` of this rank's user.
 fn measure(
     settings: &MeshSettings,
     program: PathBuf,
     key: &Key,
-    place: SlotPlace,
-    agent: SocketAddr,
+    (place, agent): (SlotPlace, Option<SocketAddr>),
+    own: Option<&Place>,
     stop: &AtomicBool,
 ) -> Vec<MeshRow> {
-    if agent.port() < PRIVILEGED {
-        return vec![failed_row(place, format!("the agent of its partner would be at the privileged port {agent}"))];
-    }
-    let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
-    let sessions = if PairVisit::needs_second_link(&cells) { 2 } else { 1 };
-    let links: Result<Vec<Arc<Link>>, FarError> =
-        (0..sessions).map(|_| Link::open(agent, key, settings.slot_ns().saturating_mul(4)).map(Arc::new)).collect();
-    let links = match links {
-        Ok(links) => links,
-        // An agent of a mesh is not started by hand.
-        Err(FarError::Silent(agent, error)) => {
-            return vec![failed_row(place, format!("rank {} does not answer at {agent}: {error}", place.hub))];
-        }
-        Err(error) => return vec![failed_row(place, error.to_string())],
+    let partner = match partner(settings, own, key, place, agent) {
+        Ok(partner) => partner,
+        Err(reason) => return vec![failed_row(place, reason)],
     };
+    let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
     let visit = PairVisit {
         program,
         ends: settings.ends,
@@ -394,9 +391,34 @@ fn measure(
         limits: Limits::default(),
         number: u64::from(place.slot),
     };
-    let trials = visit.measure(&cells, &links, stop);
+    let trials = visit.measure(&cells, &partner, stop);
     let rows: Vec<MeshRow> = trials.iter().filter_map(|trial| row(settings, place, trial)).collect();
     if rows.is_empty() { vec![failed_row(place, "the test was cancelled".into())] } else { rows }
+}
+
+/// The other end of a test, or why there is none.
+fn partner(
+    settings: &MeshSettings,
+    own: Option<&Place>,
+    key: &Key,
+    place: SlotPlace,
+    agent: Option<SocketAddr>,
+) -> Result<VisitPartner, String> {
+    let Some(agent) = agent else {
+        // Rank 0 does not decide which server other hosts call.
+        let server = own.cloned().ok_or("this rank was started without --connect: use the same flags on all hosts")?;
+        return Ok(VisitPartner::Server(server));
+    };
+    if agent.port() < PRIVILEGED {
+        return Err(format!("the agent of its partner would be at the privileged port {agent}"));
+    }
+    let sessions = if PairVisit::needs_second_link(settings.cells.iter().map(|cell| &cell.cell)) { 2 } else { 1 };
+    let links = (0..sessions).map(|_| Link::open(agent, key, settings.slot_ns().saturating_mul(4)).map(Arc::new));
+    links.collect::<Result<_, FarError>>().map(VisitPartner::Agent).map_err(|error| match error {
+        // An agent of a mesh is not started by hand.
+        FarError::Silent(agent, error) => format!("rank {} does not answer at {agent}: {error}", place.hub),
+        error => error.to_string(),
+    })
 }
 
 fn row(settings: &MeshSettings, place: SlotPlace, trial: &Trial) -> Option<MeshRow> {

@@ -3,7 +3,7 @@
 use bytegauge_mesh::schedule::{MeshSchedule, SLOTS_MAX};
 use bytegauge_mesh::settings::FORMAT;
 use bytegauge_mesh::{MeshPattern, MeshSettings, files};
-use bytegauge_model::{CellKind, Workload, factor};
+use bytegauge_model::{CellKind, Place, Workload, factor};
 use bytegauge_plan::{PlanSpec, resolve};
 use bytegauge_wire::random;
 use clap::ArgMatches;
@@ -19,15 +19,17 @@ const PLACEHOLDER: &str = "192.0.2.1:9";
 const WINDOW_NS: u64 = 1_000_000_000;
 
 /// Levels that a mesh has unless the user gives others: it looks for slow hosts, not for the best buffer.
-const USUAL: &[(Workload, &str, &str)] = &[
-    (Workload::Stream, "read_size", "128K"),
-    (Workload::Stream, "write_size", "128K"),
-    (Workload::Stream, "engine", "blocking"),
-    (Workload::Call, "server_engine", "epoll"),
-    (Workload::Call, "read_size", "64K"),
-    (Workload::Call, "flows", "1"),
-    (Workload::Call, "idle_flows", "0"),
-];
+fn usual(workload: Workload, by_datagrams: bool) -> &'static [(&'static str, &'static str)] {
+    match (workload, by_datagrams) {
+        (Workload::Call, true) => &[("server_engine", "plain"), ("client_engine", "plain"), ("flows", "1")],
+        (Workload::Call, false) => {
+            &[("server_engine", "epoll"), ("read_size", "64K"), ("flows", "1"), ("idle_flows", "0")]
+        }
+        // A datagram of an Ethernet frame.
+        (_, true) => &[("read_size", "64K"), ("write_size", "1472"), ("engine", "plain")],
+        (_, false) => &[("read_size", "128K"), ("write_size", "128K"), ("engine", "blocking")],
+    }
+}
 
 /// The settings that the flags ask for.
 ///
@@ -42,20 +44,19 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     }
     let workload = flags.workload;
     let mut given = args::factors(matches, workload)?;
-    for (_, name, level) in USUAL.iter().filter(|(of, ..)| *of == workload) {
+    let external = flags.server.as_ref();
+    given.retain(|(factor, _)| factor.name != "connect");
+    let is_ours = |name: &str| workload.row().of_our_server.contains(&name);
+    let by_datagrams = given.iter().any(|(factor, level)| factor.name == "transport" && level.starts_with("udp"));
+    for (name, level) in usual(workload, by_datagrams).iter().filter(|(name, _)| !(external.is_some() && is_ours(name)))
+    {
         add(&mut given, name, level);
     }
-    if !given.iter().any(|(factor, _)| ["work", "working_set", "idle_flows", "profile"].contains(&factor.name)) {
-        add(&mut given, "profile", if workload == Workload::Stream { "drain" } else { "rpc" });
+    if let Some(place) = external {
+        add(&mut given, "connect", &place.to_string());
+    } else {
+        add_far_host(&mut given, flags);
     }
-    add(&mut given, "host", PLACEHOLDER);
-    // A client of an incast only sends; a host that sends to all only sends.
-    let directions = match flags.pattern {
-        MeshPattern::OneToAll => "from",
-        pattern if pattern.is_two_way() => "to,from",
-        _ => "to",
-    };
-    add(&mut given, "direction", directions);
     let mut spec = PlanSpec::named("mesh", workload);
     spec.set_all(&given)?;
     spec.ends = flags.ends;
@@ -68,6 +69,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
         run,
         ranks: flags.place.size,
         pattern: flags.pattern,
+        server: flags.server.as_ref().map(Place::to_string),
         replicates: flags.replicates,
         concurrent: flags.concurrent,
         seed,
@@ -91,6 +93,21 @@ fn earlier_seed(matches: &ArgMatches, flags: &MeshFlags) -> Option<u64> {
     }
     let path = files::existing(&flags.out, flags.rank())?;
     Some(files::header(&path).ok()?.settings.seed)
+}
+
+/// Adds the levels of a test between two hosts.
+fn add_far_host(given: &mut Vec<(&'static factor::Factor, String)>, flags: &MeshFlags) {
+    if !given.iter().any(|(factor, _)| ["work", "working_set", "idle_flows", "profile"].contains(&factor.name)) {
+        add(given, "profile", if flags.workload == Workload::Stream { "drain" } else { "rpc" });
+    }
+    add(given, "host", PLACEHOLDER);
+    // A client of an incast only sends; a host that sends to all only sends.
+    let directions = match flags.pattern {
+        MeshPattern::OneToAll => "from",
+        pattern if pattern.is_two_way() => "to,from",
+        _ => "to",
+    };
+    add(given, "direction", directions);
 }
 
 /// Adds a level unless the user has given one.

@@ -15,7 +15,7 @@ use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRa
 use bytegauge_mesh::follow_up::follow_up;
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
 use bytegauge_mesh::{
-    MeshResult, MeshRow, MeshSchedule, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
+    MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
 };
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
@@ -242,7 +242,6 @@ struct Board<'a> {
 impl<'a> Board<'a> {
     fn new(zero: &'a RankZero) -> Board<'a> {
         let settings = &zero.settings;
-        let schedule = MeshSchedule::new(settings.ranks, settings.pattern, settings.replicates, settings.seed);
         let ns = |time: Duration| time.as_nanos() as u64;
         let limits = CoordinatorLimits {
             join_ns: ns(zero.join),
@@ -254,7 +253,7 @@ impl<'a> Board<'a> {
         Board {
             zero,
             began: Instant::now(),
-            coordinator: Coordinator::new(schedule, limits),
+            coordinator: Coordinator::new(settings.schedule(), limits),
             peers: BTreeMap::new(),
             joining: BTreeSet::new(),
             samples: vec![Vec::new(); settings.options.len()],
@@ -399,13 +398,15 @@ impl<'a> Board<'a> {
     /// The message that starts a client; `None` if a member is gone.
     fn start(&self, rank: Rank, slot: SlotId) -> Option<ToRank> {
         let of = self.coordinator.schedule().slot(slot);
-        let hub = self.peers.get(&of.hub)?;
         let client = self.peers.get(&rank)?;
-        // Rank 0 listens at all addresses: its partner uses the one that it reached.
-        let listens = hub.hello.agent;
-        let ip = if listens.ip().is_unspecified() { client.near } else { listens.ip() };
         let place = SlotPlace::of(slot, of, rank);
-        Some(ToRank::Start { place, agent: SocketAddr::new(ip, listens.port()) })
+        if of.hub >= self.zero.settings.ranks {
+            return Some(ToRank::Start { place, agent: None });
+        }
+        // Rank 0 listens at all addresses: its partner uses the one that it reached.
+        let listens = self.peers.get(&of.hub)?.hello.agent;
+        let ip = if listens.ip().is_unspecified() { client.near } else { listens.ip() };
+        Some(ToRank::Start { place, agent: Some(SocketAddr::new(ip, listens.port())) })
     }
 
     /// Repeats suspects once, after the pattern. `false` if there are none.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bytegauge_mesh::call_times::{CallTimes, percentile};
 use bytegauge_mesh::files::MeshData;
+use bytegauge_mesh::standing::MeshStanding;
 use bytegauge_mesh::summary::MeshSummary;
 use bytegauge_mesh::{MeshResult, Rank, RateShift};
 use bytegauge_model::unit::{byte_rate, call_rate, counted};
@@ -14,7 +15,10 @@ use bytegauge_stats::lifetimes::Lifetimes;
 const LISTED: usize = 6;
 
 /// Options that are listed.
-const OPTIONS_LISTED: usize = 4;
+const OPTIONS_LISTED: usize = 3;
+
+/// Options that are compared in the table.
+const STANDINGS_LISTED: usize = 6;
 
 /// Reasons of missing tests that are listed.
 const REASONS_LISTED: usize = 3;
@@ -48,25 +52,70 @@ pub fn render(data: &MeshData, summary: &MeshSummary, dir: &Path) -> String {
     ));
     let missing = missing(summary);
     let room = LINES_MAX.saturating_sub(lines.len() + missing.len() + 3);
-    let named = settings.options.iter().enumerate().take(OPTIONS_LISTED);
-    for (at, name) in named {
-        let each = (room / settings.options.len().min(OPTIONS_LISTED)).max(3);
+    let compared = standings(data, summary);
+    let room = room.saturating_sub(compared.len());
+    lines.extend(compared);
+    let order = order(data, summary);
+    let shown = order.len().min(OPTIONS_LISTED);
+    for at in order.into_iter().take(OPTIONS_LISTED) {
+        let name = &settings.options[at];
+        let each = (room / shown).max(3);
         let mut found = match summary.results.get(at) {
             Some(result) => pairs(data, summary, name, result),
             None => hubs(data, summary, name, at),
         };
         let heading = found.len().min(1);
         found.splice(heading..heading, calls(data, summary, at));
-        lines.push(String::new());
-        lines.extend(shortened(found, each - 1));
+        // The table has the rates.
+        if found.len() > 1 || settings.options.len() == 1 {
+            lines.push(String::new());
+            lines.extend(shortened(found, each - 1));
+        }
     }
-    if settings.options.len() > OPTIONS_LISTED {
-        lines.push(format!("{} more options are in the files", settings.options.len() - OPTIONS_LISTED));
+    if !summary.results.is_empty() && !summary.results.iter().any(MeshResult::is_judged) {
+        lines.push("Too few tests to name slow hosts or links: use more --replicates.".into());
     }
     lines.push(String::new());
     lines.extend(missing);
-    lines.push(format!("Files: {}", dir.display()));
+    lines.push(format!("Map of all pairs: {}; files: {}", dir.join("mesh.html").display(), dir.display()));
     lines.join("\n") + "\n"
+}
+
+/// Options in the order in which they are listed: from the fastest, if they were compared.
+fn order(data: &MeshData, summary: &MeshSummary) -> Vec<usize> {
+    let mut order: Vec<usize> = summary.standings.iter().map(|standing| standing.option).collect();
+    let others = (0..data.settings.options.len()).filter(|option| !order.contains(option)).collect::<Vec<_>>();
+    order.extend(others);
+    order
+}
+
+/// The table of options, with a heading; nothing with fewer than two.
+fn standings(data: &MeshData, summary: &MeshSummary) -> Vec<String> {
+    let all = &summary.standings;
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let name = |standing: &MeshStanding| data.settings.options[standing.option].as_str();
+    let width = all.iter().take(STANDINGS_LISTED).map(|standing| name(standing).chars().count()).max().unwrap_or(0);
+    let slower = |standing: &MeshStanding| match standing.slower {
+        None => String::new(),
+        Some(_) if standing.may_be_best => "may be the fastest".into(),
+        Some((low, high)) => format!("{:.0} to {:.0} % slower than the fastest", low * 100.0, high * 100.0),
+    };
+    let heading = match all.iter().any(|standing| standing.slower.is_some()) {
+        true => "Options, the fastest first (95 % confidence):",
+        false => "Options, the fastest first (too few tests to compare them: use more --replicates):",
+    };
+    let mut lines = vec![String::new(), heading.into()];
+    let row = |standing: &MeshStanding| {
+        let cells = format!("  {:<width$}  {:<15}  {}", name(standing), rate(data, standing.rate), slower(standing));
+        cells.trim_end().to_owned()
+    };
+    lines.extend(all.iter().take(STANDINGS_LISTED).map(row));
+    if all.len() > STANDINGS_LISTED {
+        lines.push(format!("  and {} more, which are in the files", all.len() - STANDINGS_LISTED));
+    }
+    lines
 }
 
 /// The first lines, and how many there are more.
@@ -91,8 +140,9 @@ fn pairs(data: &MeshData, summary: &MeshSummary, name: &str, result: &MeshResult
         rate(data, result.typical_rate())
     )];
     if !result.is_judged() {
-        lines.push("Too few tests to name slow hosts or links: use more --replicates.".into());
-    } else if result.is_sound() {
+        return lines;
+    }
+    if result.is_sound() {
         lines.push("No host and no link is slow.".into());
     }
     for host in result.slow_hosts.iter().take(LISTED) {
@@ -127,7 +177,7 @@ fn calls(data: &MeshData, summary: &MeshSummary, at: usize) -> Vec<String> {
     let Some(times) = summary.call_times.get(at).filter(|times| !times.servers.is_empty()) else { return Vec::new() };
     let mut lines = vec![format!("Time of all calls: {}", percentiles(&times.together))];
     let hosts = [("server", &times.servers), ("client", &times.clients)];
-    lines.extend(hosts.into_iter().filter_map(|(role, hosts)| {
+    lines.extend(hosts.into_iter().filter(|(_, hosts)| hosts.len() > 1).filter_map(|(role, hosts)| {
         let (host, _) = CallTimes::slowest(hosts, SLOWEST_BY)?;
         Some(format!("Slowest {role}: {}: {}", rank(data, host), percentiles(hosts.get(&host)?)))
     }));
@@ -152,6 +202,9 @@ fn hubs(data: &MeshData, summary: &MeshSummary, name: &str, at: usize) -> Vec<St
     let (Some(slowest), Some(fastest)) = (hubs.first(), hubs.last()) else {
         return vec![format!("{}No host was measured with all its clients.", option(name))];
     };
+    if data.settings.server.is_some() {
+        return clients(data, summary, name, at, slowest.1);
+    }
     let middle = hubs[hubs.len() / 2].1;
     let mut lines = vec![format!(
         "{}All clients together: {} at the median host, {} to {}",
@@ -170,14 +223,32 @@ fn hubs(data: &MeshData, summary: &MeshSummary, name: &str, at: usize) -> Vec<St
     lines
 }
 
+/// The result of an option at an external server: all clients together, and those with the longest p99.
+fn clients(data: &MeshData, summary: &MeshSummary, name: &str, at: usize, sum: f64) -> Vec<String> {
+    let server = data.settings.server.as_deref().unwrap_or_default();
+    let mut lines = vec![format!("{}{server}: {} for all clients together", option(name), rate(data, sum))];
+    let Some(times) = summary.call_times.get(at) else { return lines };
+    let p99 = |times: &Lifetimes| percentile(times, SLOWEST_BY).unwrap_or(0.0);
+    let mut clients: Vec<(Rank, &Lifetimes)> = times.clients.iter().map(|(rank, times)| (*rank, times)).collect();
+    clients.sort_by(|one, other| p99(other.1).total_cmp(&p99(one.1)));
+    lines.extend(
+        clients
+            .into_iter()
+            .take(LISTED)
+            .map(|(client, times)| format!("  {:<24} {}", rank(data, client), percentiles(times))),
+    );
+    lines
+}
+
 /// The heading of an option; nothing if there is only one.
 fn option(name: &str) -> String {
     if name == "all" { String::new() } else { format!("{name}: ") }
 }
 
 fn rank(data: &MeshData, rank: Rank) -> String {
-    match data.hosts.get(&rank) {
-        Some(hello) => format!("{} (rank {rank})", hello.host),
+    match data.host(rank) {
+        Some(host) if rank < data.settings.ranks => format!("{host} (rank {rank})"),
+        Some(server) => server.to_owned(),
         None => format!("rank {rank}"),
     }
 }
@@ -186,11 +257,13 @@ fn rate(data: &MeshData, rate: f64) -> String {
     if data.settings.workload == Workload::Call { call_rate(rate) } else { byte_rate(rate) }
 }
 
-/// The range of the effects of hosts.
+/// The range of the effects of hosts: `hosts within −3 % to +2 %`.
 fn spread(result: &MeshResult) -> String {
     let effects = || result.fit.senders.values().chain(result.fit.receivers.values()).copied();
     let (low, high) = effects().fold((0.0_f64, 0.0_f64), |(low, high), effect| (low.min(effect), high.max(effect)));
-    format!("{:+.0} % to {:+.0} %", (low.exp() - 1.0) * 100.0, (high.exp() - 1.0) * 100.0)
+    let [low, high] = [low, high].map(|effect| ((effect.exp() - 1.0) * 100.0).round() as i64);
+    let signed = |percent: i64| if percent == 0 { "0 %".to_owned() } else { format!("{percent:+} %") };
+    if low == 0 && high == 0 { "1 %".into() } else { format!("{} to {}", signed(low), signed(high)) }
 }
 
 fn slower(shift: &RateShift) -> String {

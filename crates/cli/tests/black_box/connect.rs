@@ -9,8 +9,9 @@ use std::time::Duration;
 use crate::bench::{Bench, Ran, unused_address};
 
 /// A server of the test: each connection has a thread, until the test is over.
-struct Server {
-    address: SocketAddr,
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
     over: Arc<AtomicBool>,
 }
 
@@ -41,7 +42,7 @@ impl Drop for Server {
 }
 
 /// Answers each `request` bytes by what `reply` makes of them, until the client leaves.
-fn answering(request: usize, reply: impl Fn(&mut Vec<u8>) + Clone + Send + 'static) -> Server {
+pub fn answering(request: usize, reply: impl Fn(&mut Vec<u8>) + Clone + Send + 'static) -> Server {
     Server::start(move |mut stream| {
         let mut bytes = vec![0; request];
         stream.set_nodelay(true).unwrap();

@@ -46,6 +46,7 @@ mod looks;
 mod machine_limits;
 mod mesh;
 mod mesh_faults;
+mod mesh_zero;
 mod observe;
 mod output;
 mod plans;

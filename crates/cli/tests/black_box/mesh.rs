@@ -11,6 +11,7 @@ use bytegauge_model::Outcome;
 use bytegauge_wire::{Key, connect};
 
 use crate::bench::{Bench, Running, python};
+use crate::connect::answering;
 
 /// Short tests at a pace: most of these tests need that bytes arrive, not how fast.
 pub const SHORT: &str = "--trial-time 50ms --warmup 10ms --rate 20M --replicates 1 --no-follow-up --seed 1";
@@ -62,6 +63,33 @@ fn calls_of_several_clients_meet_at_one_server() {
     let flags = "--workload call --pattern incast:2 --trial-time 50ms --warmup 10ms --rate 500 --replicates 1 --seed 1";
     let others = [1, 2].map(|number| rank(&bench, number, flags));
     rank(&bench, 0, flags).wait().exits(0).prints(&["incast:2", "6 of 6 tests measured", "All clients together"]);
+    others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+}
+
+#[test]
+fn ranks_call_an_external_server_together() {
+    let (bench, server) = (bench(), answering(100, |_| {}));
+    let flags = "--workload call --pattern incast:2 --request 100 --timeout 5s --trial-time 100ms --warmup 10ms --rate 500 --seed 1";
+    let flags = format!("{flags} --replicates 1 --connect {}", server.address);
+    let others = [1, 2].map(|number| rank(&bench, number, &flags));
+    let zero = rank(&bench, 0, &flags).wait().exits(0);
+    // Two rounds of two clients: one of the three hosts calls twice.
+    zero.prints(&["4 of 4 tests measured", &format!("{}: ", server.address), "for all clients together", "(rank 2)"]);
+    others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+    let all: Vec<MeshRow> =
+        (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl")))).collect();
+    assert_eq!(all.len(), 4);
+    assert!(all.iter().all(|row| (row.place.hub, row.receiver()) == (3, Some(3)) && row.times().is_some()));
+}
+
+#[test]
+fn ranks_without_connect_call_no_server() {
+    let (bench, server) = (bench(), answering(100, |_| {}));
+    let flags = "--workload call --pattern incast:2 --request 100 --timeout 5s --trial-time 50ms --warmup 10ms --replicates 1 --seed 1";
+    let connect = format!("{flags} --connect {}", server.address);
+    let others = [rank(&bench, 1, &connect), rank(&bench, 2, flags)];
+    let zero = rank(&bench, 0, &connect).wait().exits(0);
+    zero.prints(&["this rank was started without --connect"]);
     others.into_iter().for_each(|other| drop(other.wait().exits(0)));
 }
 
@@ -174,6 +202,10 @@ fn bad_words_are_refused() {
     check("--rank 0 --size 3 --key-file key --out out --pattern ring", &["matchings:K"]);
     check("--rank 0 --size 3 --key-file key --out out --concurrent 0", &["--concurrent"]);
     check("--rank 0 --size 3 --key-file key --out out --margin 95%", &["--margin"]);
+    let to_server = |flags: &str| format!("--rank 0 --size 3 --key-file key --out out --workload call {flags}");
+    check(&to_server("--connect 127.0.0.1:9"), &["--connect", "incast:K"]);
+    check(&to_server("--pattern incast:2 --connect unix:/x"), &["--connect", "HOST:PORT"]);
+    check(&to_server("--pattern incast:2 --connect 127.0.0.1:9 --server-engine epoll"), &["--server-engine"]);
     bench.run("mesh gather nowhere").exits(5).complains(&["nowhere"]);
 }
 

@@ -62,7 +62,7 @@ fn impossible_files_are_damaged() {
     damaged(&header(), &MeshRow { place: at(0, 3), sender: Some(3), ..row() }, "rank 3 of 3");
     damaged(&header(), &MeshRow { place: at(u32::MAX, 1), ..row() }, "rank 4294967295");
     damaged(&header(), &MeshRow { place: at(1, 1), ..row() }, "with itself");
-    damaged(&header(), &MeshRow { sender: Some(2), ..row() }, "takes no part");
+    damaged(&header(), &MeshRow { sender: Some(2), ..row() }, "as the sender");
     damaged(&header(), &MeshRow { option: Some(1), ..row() }, "option 1 of 1");
 }
 

@@ -88,6 +88,9 @@ impl Limits {
         if spent.bytes >= self.bytes {
             return Err(self.used_up(spent));
         }
+        if setup.spec.connect().is_some() {
+            return Err(not_made_for("a third party to a path"));
+        }
         self.allows(role, &setup)?;
         let far = setup.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
         let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
@@ -127,25 +130,6 @@ impl Limits {
         Ok(Command::Open(role, setup, address))
     }
 
-    /// Checks a trial that another host asks this one to measure with a third: its ends here move data over the network to
-    /// that host, within these limits, and do nothing else.
-    ///
-    /// # Errors
-    /// The reason for a refusal.
-    pub fn allow_visit(&self, setup: &Setup) -> Result<(), String> {
-        if setup.relay().is_some() || setup.spec.emulated_link().is_some() || setup.program.is_some() {
-            return Err("a relay, an emulated link or a program is not measured for another host".into());
-        }
-        if setup.far.is_none_or(|far| far.end.is_none()) {
-            return Err("a trial without another host is not measured for one".into());
-        }
-        let roles = match setup.workload() {
-            Workload::Call => [EndRole::Client, EndRole::Server],
-            _ => [EndRole::Source, EndRole::Sink],
-        };
-        roles.into_iter().try_for_each(|role| self.allows(role, setup))
-    }
-
     /// The reason why a session may move no more bytes.
     pub(super) fn used_up(&self, spent: Spent) -> String {
         let charged = match spent.charged {
@@ -161,7 +145,7 @@ impl Limits {
         )
     }
 
-    fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
+    pub(super) fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
         let EndDemand { flows, rate, largest, threads, besides } = EndDemand::of(role, setup)?;
         setup.check().map_err(|fault| not_made_for(&fault.to_string()))?;
         let transport = setup.transport();
@@ -171,7 +155,7 @@ impl Limits {
         if setup.until_stopped {
             return Err(not_made_for("clients that run until they are stopped"));
         }
-        if setup.spec.connect().is_some() || setup.plant.is_some() || setup.slowdown_ns.is_some() {
+        if setup.plant.is_some() || setup.slowdown_ns.is_some() {
             return Err(not_made_for("a third party to a path"));
         }
         let is_relay = has_relay(role, setup)?;

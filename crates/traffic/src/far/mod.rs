@@ -21,6 +21,7 @@ mod range;
 mod registry;
 mod session;
 mod slots;
+mod visit;
 mod watch;
 mod words;
 
