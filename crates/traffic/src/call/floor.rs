@@ -32,6 +32,21 @@ pub(crate) fn carry(
     loop {
         for _ in 0..meter.lap_calls() {
             match flow.want(now_ns) {
+                // A request is answered before the next one is sent.
+                Want::Receive | Want::ReceiveUntil(_) | Want::Both if taken > 0 => {
+                    let n = (response - given).min(buffer.len());
+                    if given < HEAD {
+                        let part = n.min(HEAD - given);
+                        buffer[..part].copy_from_slice(&head[given..given + part]);
+                    }
+                    given += n;
+                    if given == response {
+                        taken = 0;
+                    }
+                    share.count(n, n);
+                    now_ns = monotonic_ns();
+                    flow.received(black_box(&mut buffer[..n]), now_ns);
+                }
                 Want::Send | Want::Both => {
                     let bytes = black_box(room.next(flow));
                     let n = bytes.len();
@@ -45,20 +60,6 @@ pub(crate) fn carry(
                     now_ns = monotonic_ns();
                     room.sent(n);
                     flow.sent(n, now_ns);
-                }
-                Want::Receive | Want::ReceiveUntil(_) if taken > 0 => {
-                    let n = (response - given).min(buffer.len());
-                    if given < HEAD {
-                        let part = n.min(HEAD - given);
-                        buffer[..part].copy_from_slice(&head[given..given + part]);
-                    }
-                    given += n;
-                    if given == response {
-                        taken = 0;
-                    }
-                    share.count(n, n);
-                    now_ns = monotonic_ns();
-                    flow.received(black_box(&mut buffer[..n]), now_ns);
                 }
                 Want::Connect => {
                     now_ns = monotonic_ns();
