@@ -98,47 +98,6 @@ export function axisName(factor: FactorView): string {
   return short ? `${factor.heading} size` : factor.heading;
 }
 
-/** Limits whose names need an explanation; the terminal shows the same. */
-const LIMITS: Record<string, string> = {
-  window: "full TCP window",
-  "the harness": "bytegauge itself",
-  "wake-ups": "waits for wake-ups",
-  unknown: "no limit found",
-};
-
-/** The name of a limit for readers. */
-export const limitName = (name: string): string => LIMITS[name] ?? name;
-
-type Limit = CellView["limit"];
-
-/** The limit of a cell, and the other one that its single trials show, if they disagree. */
-export function limitOf({ name, doubt }: Limit): string {
-  if (!doubt) return limitName(name);
-  if (name === "unknown") return `perhaps ${limitName(doubt.other)}`;
-  if (doubt.other === "unknown") return `perhaps ${limitName(name)}`;
-  return byTrials(name, doubt)
-    .map(([each]) => each)
-    .join(", or ");
-}
-
-/** How many trials show each limit; null if they agree. */
-export function inDoubt({ name, doubt }: Limit): string | null {
-  if (!doubt) return null;
-  const { agree, trials, other, show_other } = doubt;
-  return agree === 0
-    ? `all trials together show this limit; ${show_other} of ${trials} single trials show ${limitName(other)}`
-    : byTrials(name, doubt)
-        .map(([each, many], at) => `${each} in ${many}${at === 0 ? ` of ${trials} trials` : ""}`)
-        .join(", ");
-}
-
-/** Both limits with their numbers of trials, the more frequent one first. */
-function byTrials(name: string, { agree, other, show_other }: NonNullable<Limit["doubt"]>): [string, number][] {
-  const own: [string, number] = [limitName(name), agree];
-  const others: [string, number] = [limitName(other), show_other];
-  return show_other > agree ? [others, own] : [own, others];
-}
-
 /** The speeds of a cell whose rate changes between several; its median is none of them. */
 export const speedsOf = ({ modes }: Pick<CellView, "modes">): number[] =>
   modes && modes.modes.length > 1 ? modes.modes.map(({ median }) => median) : [];

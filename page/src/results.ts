@@ -19,7 +19,8 @@ const REASONS: Record<NonNullable<Test["because"]>, string> = {
   fastest: "",
   default: "the default",
   smallest: "smallest",
-  "smallest-maximum": "smallest maximum",
+  "smallest-maximum": "safest",
+  "middle-size": "good in most programs",
   only: "only option",
 };
 
@@ -121,7 +122,7 @@ function shown(options: OptionResult[], unit: string, divisor: number): Column[]
   const cpu = options.find(({ cpu_unit: unit }) => unit)?.cpu_unit;
   const columns: (Column & { has: (option: OptionResult) => unknown })[] = [
     { head: unit, of: (option) => rate(option.rate), has: () => true },
-    { head: "over all trials", of: (option) => rate(option.rate_all ?? option.rate), has: ({ rate_all: all }) => all },
+    { head: "average", of: (option) => rate(option.rate_all ?? option.rate), has: ({ rate_all: all }) => all },
     { head: "p50", of: ({ p50_ns: ns }) => number(ns, duration), has: ({ p50_ns: ns }) => ns },
     { head: "p99", of: ({ p99_ns: ns }) => number(ns, duration), has: ({ p99_ns: ns }) => ns },
     { head: "p99.9", of: ({ p99_9_ns: ns }) => number(ns, duration), has: ({ p99_9_ns: ns }) => ns },
@@ -132,7 +133,7 @@ function shown(options: OptionResult[], unit: string, divisor: number): Column[]
   return columns.filter(({ has }) => options.some((option) => has(option) != null));
 }
 
-/** `use (smallest maximum)`. */
+/** `use (safest)`. */
 function mark(test: Test, option: OptionResult): HTMLElement | string {
   if (option.id !== test.recommended || test.state === "single") return "";
   const why = test.because ? REASONS[test.because] : "";

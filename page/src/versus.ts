@@ -1,6 +1,6 @@
 // The result of a session that compared two options, or checked a program: the document's text first, then its interval.
 
-import { cellOf, groupOf, limitName, type View } from "./data";
+import { cellOf, groupOf, type View } from "./data";
 import { h, table } from "./dom";
 import { differences, FAR } from "./figures/differences";
 import { inMultiples } from "./figures/ratio";
@@ -82,7 +82,7 @@ function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | 
       h("td", {}, interval),
       h("td", {}, spent && cost ? withInterval(spent, cost.unit) : cpu == null ? "–" : `${duration(cpu)} a run`),
       h("td", { class: "number" }, String(trials)),
-      h("td", {}, limit ? `${limitName(limit.name)}: ${limit.sentence}` : "–"),
+      h("td", {}, limit ? `${limit.title}: ${limit.sentence}` : "–"),
     );
   });
   const columns = ["", name, "interval", cost?.label ?? "CPU time", "trials", "limited by"];
@@ -143,7 +143,7 @@ export function versus({ view }: Looking): Figure | null {
       lower == null && upper == null
         ? `${blocks} paired blocks are too few for an interval.`
         : `The bar is the ${percent(level)} interval from ${blocks} paired blocks.`,
-      inMultiples([longer, lower, upper]) && "2\u00a0× is twice as much as the other one.",
+      inMultiples([longer, lower, upper]) && "2× is twice as much as the other one.",
       found.why_open && `Inconclusive: ${found.why_open}.`,
     ],
     table: () => ({
@@ -182,7 +182,7 @@ export function gains({ view }: Looking): Figure | null {
     caption: `How much faster the recommended value is than the present one, ${now}, within the same blocks.`,
     notes: [
       rows.some((gain) => gain.lower != null) && `The bar is the ${percent(level)} interval, for all values together.`,
-      many ? "At 1\u00a0× both are equally fast." : `The shade is the margin of ${percent(margin)}.`,
+      many ? "At 1× both are equally fast." : `The shade is the margin of ${percent(margin)}.`,
     ],
     table: () => ({
       columns: ["group", "named", "default", "gain", "lower", "upper", "cpu_ns", "default_cpu_ns"],

@@ -47,6 +47,7 @@ export function cell(planted: PlantedCell): CellView {
     counters: { options: {} } as CellView["counters"],
     cpu: { ends_s_per_gib: rate == null ? null : 0.4 } as CellView["cpu"],
     limit: {
+      title: "sender CPU",
       name: "sender CPU",
       sentence: "the writer runs all the time",
       brief: "the writer runs all the time",

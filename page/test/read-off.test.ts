@@ -1,7 +1,7 @@
 // Texts and numbers of figures that readers quote elsewhere.
 
 import { describe, expect, test } from "vitest";
-import { axisName, common, type FactorView, inDoubt, limitName, limitOf, speedsOf } from "../src/data";
+import { axisName, common, type FactorView, speedsOf } from "../src/data";
 import { bulk, course } from "../src/figures/course";
 import { roughly, sizeTicks } from "../src/figures/cost";
 import { brokenOff } from "../src/figures/compared";
@@ -30,27 +30,6 @@ describe("texts of figures", () => {
     expect(either(1)).toBe(1);
     expect(either(-0.5)).toBe(-1);
     expect(either(-0.65)).toBeCloseTo(-1.857);
-  });
-  test("limits have the names of the terminal", () => {
-    expect(["window", "wake-ups", "the harness", "unknown", "sender CPU"].map(limitName)).toEqual([
-      "full TCP window",
-      "waits for wake-ups",
-      "bytegauge itself",
-      "no limit found",
-      "sender CPU",
-    ]);
-  });
-  test("a doubtful limit has the other one too", () => {
-    const doubt = { trials: 56, agree: 10, other: "relay CPU", show_other: 22 };
-    const limit = (change: object) => ({ name: "window", sentence: "it waits", evidence: {}, ...change }) as never;
-    expect(limitOf(limit({}))).toBe("full TCP window");
-    expect(inDoubt(limit({}))).toBe(null);
-    const both = limit({ doubt });
-    expect(limitOf(both)).toBe("relay CPU, or full TCP window");
-    expect(limitOf(limit({ name: "unknown", doubt }))).toBe("perhaps relay CPU");
-    expect(inDoubt(both)).toBe("relay CPU in 22 of 56 trials, full TCP window in 10");
-    const none = limit({ doubt: { ...doubt, agree: 0 } });
-    expect(inDoubt(none)).toBe("all trials together show this limit; 22 of 56 single trials show relay CPU");
   });
   test("an option and its A/A control share a row", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {} })));

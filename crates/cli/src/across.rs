@@ -1,7 +1,8 @@
 //! `bytegauge report --across`: the results that hold over several sessions.
 
 use bytegauge_model::{SessionId, SessionStatus};
-use bytegauge_report::{AcrossView, SessionData, real_work, render};
+use bytegauge_report::view::document::TestState;
+use bytegauge_report::{AcrossView, SessionData, expiry, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
@@ -28,7 +29,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
     let sessions = sessions?;
     let view = AcrossView::of(&sessions, &stored::settings(matches)?);
-    if sessions.iter().any(|session| !real_work::is_same_machine(&session.record, &sessions[0].record)) {
+    if sessions.iter().any(|session| !expiry::is_same_machine(&session.record, &sessions[0].record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel");
     }
     match args::text(matches, "format") {
@@ -38,7 +39,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         Some(other) => return Err(Failure::usage(format!("--across has no format {other}: use text or json"))),
     }
-    let holds = !view.questions.is_empty() && view.questions.iter().all(|question| question.holds);
+    let holds = !view.tests.is_empty() && view.tests.iter().all(|test| test.state == TestState::Decided);
     Ok(if matches.get_flag("strict") && !holds { INCONCLUSIVE } else { DONE })
 }
 
@@ -50,7 +51,7 @@ fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>,
     });
     let mut ids = Vec::new();
     for other in same.take(SESSIONS_MAX) {
-        if real_work::is_same_machine(&record, &store.session(other.id)?) {
+        if expiry::is_same_machine(&record, &store.session(other.id)?) {
             ids.push(other.id);
         }
     }

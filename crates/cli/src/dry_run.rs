@@ -1,10 +1,10 @@
-//! Prints the plan before it starts: the cells, the number of blocks and the time.
+//! Prints the plan before it starts: the options, the number of blocks and the time.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use bytegauge_harness::Ahead;
-use bytegauge_model::factor::{FACTORS, Role};
+use bytegauge_model::factor::{FACTORS, Factor, Role};
 use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
@@ -12,21 +12,20 @@ use bytegauge_plan::{Family, Plan};
 
 use crate::resume::Begun;
 
-/// A few lines: cells, groups, time, notes.
-pub fn summary(plan: &Plan, until_proven: bool) -> String {
+/// A few lines: options, tests, time, notes.
+pub fn summary(plan: &Plan) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
         "plan {}: {} in {}, analysis 1 of {}: {}, about {}, seed {}\n",
         plan.name,
-        counted(live, "cell"),
-        counted(plan.groups.len(), "group"),
+        counted(live, "option"),
+        counted(plan.groups.len(), "test"),
         plan.looks,
         counted(schedule.blocks as usize, "confirmation block"),
         forecast(schedule.total_ns()),
         plan.seed
     );
-    text.push_str(WORDS);
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
         let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
         let _ = writeln!(
@@ -34,7 +33,6 @@ pub fn summary(plan: &Plan, until_proven: bool) -> String {
             "  note: this takes about {needs}, more than the given {given}: fewer blocks give no significant result"
         );
     }
-    text.push_str(&further_looks(plan, until_proven));
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");
     }
@@ -86,8 +84,8 @@ fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
 }
 
 /// The terms of a plan, explained where they appear first.
-const WORDS: &str = "  cell: one combination of settings; group: cells under the same conditions; block: every cell of a group\n  \
-                     once, in random order; analysis: of all blocks so far, after a number of them that is fixed beforehand\n";
+const WORDS: &str = "  block: every option of a test once, in random order; analysis: of all blocks so far, at a time fixed\n  \
+                     beforehand; conditions at their default are not listed\n";
 
 /// The analyses after the first.
 fn further_looks(plan: &Plan, until_proven: bool) -> String {
@@ -109,7 +107,7 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
 
 /// The whole plan: every family with its levels, stages and times.
 pub fn full(plan: &Plan, until_proven: bool) -> String {
-    let mut text = summary(plan, until_proven);
+    let mut text = summary(plan) + WORDS + &further_looks(plan, until_proven);
     for family in &plan.families {
         text.push('\n');
         describe(&mut text, plan, family);
@@ -124,7 +122,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
         (
             "screen",
             schedule.screen_ns,
-            format!("{} over all cells", counted(plan.design.screen_blocks as usize, "block")),
+            format!("{} over all options", counted(plan.design.screen_blocks as usize, "block")),
         ),
         (
             "narrow",
@@ -135,7 +133,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{} of a group ({} of a side group): finalists, an A/A control of the leader{}",
+                "{} of a test ({} of a side test): finalists, an A/A control of the leader{}",
                 counted(schedule.blocks as usize, "block"),
                 schedule.aside_blocks,
                 if plan.task.is_some() { "" } else { ", the harness's floor" }
@@ -161,6 +159,15 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
     text
 }
 
+/// Whether a level is that of a session whose plan does not state the factor.
+fn is_default(factor: &Factor, level: &Level, cells: &[&Cell]) -> bool {
+    let spec = cells.first().map(|cell| &cell.factors);
+    let default = spec.and_then(|spec| factor.default_over(spec.workload(), spec.transport()));
+    level.is_auto()
+        || *level == Level::Switch(false)
+        || default.and_then(|text| factor.kind.parse(text).ok()).is_some_and(|default| default == *level)
+}
+
 /// The length of the trials of cells: their own, or that of their family.
 fn lengths(cells: &[&Cell], family: &Family) -> String {
     let own = cells.iter().map(|cell| cell.factors.duration().unwrap_or(family.trial_ns));
@@ -179,24 +186,23 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
                 levels.push(level);
             }
         }
-        // A choice at its default is not shown; conditions always are.
         // All cells of a family belong to one program.
         let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
-        let silent =
-            role == Role::Choice && levels.iter().all(|level| level.is_auto() || *level == Level::Switch(false));
-        if levels.is_empty() || silent {
+        let is_shown = matches!(factor.name, "transport" | "role") || role == Role::Choice && levels.len() > 1;
+        if levels.is_empty() || !is_shown && levels.iter().all(|level| is_default(factor, level, &cells)) {
             continue;
         }
-        let role = if role == Role::Choice { "choice" } else { "condition" };
+        let is_compared = role == Role::Choice && levels.len() > 1;
+        let role = if is_compared { "compared" } else { "fixed" };
         let shown: Vec<String> = levels.iter().map(|level| factor.kind.compact(level)).collect();
-        let _ = writeln!(text, "{:>12}  {:<9}  {}", factor.flag(), role, shown.join(" "));
+        let _ = writeln!(text, "{:>14}  {:<8}  {}", factor.flag(), role, shown.join(" "));
     }
     let _ = writeln!(
         text,
-        "{:>12}  {} in {}, {} confirmed in each, {}",
+        "{:>14}  {} in {}, {} confirmed in each, {}",
         "=",
-        counted(cells.len(), "cell"),
-        counted(family.groups.len(), "group"),
+        counted(cells.len(), "option"),
+        counted(family.groups.len(), "test"),
         family.confirmed(),
         match plan.task {
             Some(_) => "a trial is a run".to_owned(),
@@ -204,7 +210,7 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
         }
     );
     if !family.aside.is_empty() {
-        let _ = writeln!(text, "{:>12}  {} of the groups", "on the side", family.aside.len());
+        let _ = writeln!(text, "{:>14}  {} of the tests", "on the side", family.aside.len());
     }
     if family.is_screened() {
         let screened: Vec<String> = family
@@ -217,6 +223,6 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
                 named.join("/")
             })
             .collect();
-        let _ = writeln!(text, "{:>12}  all cells under {}", "screened", screened.join(", "));
+        let _ = writeln!(text, "{:>14}  all options under {}", "screened", screened.join(", "));
     }
 }

@@ -106,7 +106,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let resumed = begun.map(|begun| begun.id);
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
-        terminal::note(dry_run::summary(&plan, options.until_proven).trim_end());
+        terminal::note(dry_run::summary(&plan).trim_end());
         expired::note_before(&plan, &store)?;
     }
     let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
@@ -142,7 +142,10 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         }
     };
     if let Some((code, why)) = cut_short {
-        terminal::note(&format!("{why}: everything measured is kept; continue with: {}", next()));
+        terminal::note(&format!(
+            "{why}: everything measured is kept; continue with: {}",
+            stored::continuation(&view, &path)
+        ));
         keep_page();
         return Ok(code);
     }

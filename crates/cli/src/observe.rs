@@ -299,7 +299,7 @@ fn pace(observed: &Observed) -> Vec<String> {
 fn costs(observed: &Observed) -> String {
     let cost = &observed.cost;
     let slower = match cost.slowed {
-        Some(slowed) if slowed >= 1.05 => format!("{slowed:.1} × slower"),
+        Some(slowed) if slowed >= 1.05 => format!("{slowed:.1}× slower"),
         Some(_) => "not slower".into(),
         None => format!("slower by an unknown factor ({})", cost.unknown.unwrap_or("too little to compare")),
     };

@@ -11,7 +11,7 @@ use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::view::document::{Test, TestState};
 use bytegauge_report::view::over_time;
-use bytegauge_report::{BetweenView, SessionData, Settings, View, paused_ns, real_work, render};
+use bytegauge_report::{BetweenView, SessionData, Settings, View, paused_ns, render};
 use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError, path};
 use clap::ArgMatches;
 
@@ -160,7 +160,6 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<V
     let data = SessionData::load(store, session)?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
-    view.notes.extend(real_work::notes(store, &view)?);
     if let Some(Nanos(interval_ns)) = interval(matches)? {
         over_time::add(&mut view, store, interval_ns)?;
     }
@@ -344,6 +343,13 @@ pub fn next(view: &View, store: &Path) -> String {
         None => step.text.clone(),
     });
     steps.collect::<Vec<_>>().join("; ")
+}
+
+/// The command that continues an interrupted session; else the next steps.
+pub fn continuation(view: &View, store: &Path) -> String {
+    let commands = view.next.iter().filter_map(|step| step.command.as_ref());
+    let resume = commands.into_iter().find(|command| command.contains("--resume"));
+    resume.map_or_else(|| next(view, store), |command| command.replacen("bytegauge", &called(store), 1))
 }
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
     let removed = REMOVED.iter().find(|(removed, _)| *removed == name).map(|(_, advice)| (*advice).to_owned());
     if let Some(advice) = removed.or_else(|| advice(named(command, words), &name)) {
+        // The nearest name by its letters is another option, and its usage would be shown.
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
     }
     error
@@ -71,8 +74,18 @@ mod tests {
     fn renamed_option_names_the_new_one() {
         for (line, expected) in [
             ("bytegauge stream --i-am reader", "use --role"),
+            ("bytegauge stream --choose role", "use --compare"),
             ("bytegauge run buffer-size --age=fresh", "use --connection-age"),
+            ("bytegauge stream --walk 1M", "use --working-set"),
+            ("bytegauge stream --fill touch", "use --writer-work"),
+            ("bytegauge call --gentle", "use --half-load"),
+            ("bytegauge stream --looks 2", "use --analyses"),
+            ("bytegauge stream --audit off", "use --long-trials"),
+            ("bytegauge run buffer-size --budget 60s", "use --time"),
             ("bytegauge call --think 1ms", "use --think-time"),
+            ("bytegauge check --advice latest", "use --recommendation"),
+            ("bytegauge stream --until-max 5m", "use --max-time"),
+            ("bytegauge stream --duration 20ms", "use --trial-time"),
         ] {
             let text = error_of(line);
             assert!(text.contains(&format!("renamed: {expected}")), "{text}");

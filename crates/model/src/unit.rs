@@ -176,7 +176,7 @@ pub fn counted(count: usize, noun: &str) -> String {
 /// `value` with `digits` significant digits and no exponent, trailing zeros of the fraction dropped.
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
+        return format!("{}", value + 0.0);
     }
     let magnitude = value.abs().log10().floor() as i32;
     let decimals = (digits as i32 - 1 - magnitude).max(0) as usize;

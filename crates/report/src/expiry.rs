@@ -3,6 +3,7 @@
 //! Compares recorded facts. A fact that is unknown on one side is no difference. Another machine is no change of this one:
 //! then nothing is reported.
 
+use bytegauge_model::SessionRecord;
 use serde_json::Value;
 
 /// A fact that results depend on.
@@ -110,6 +111,14 @@ const KERNEL_CHANGES: &[KernelChange] = &[
     },
 ];
 
+/// Whether processor and kernel are the same, so that the rates are about the same system.
+pub fn is_same_machine(one: &SessionRecord, other: &SessionRecord) -> bool {
+    ["/cpu/model", "/kernel_release"].iter().all(|fact| {
+        let known = one.machine.pointer(fact);
+        known.is_some() && known == other.machine.pointer(fact)
+    })
+}
+
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineChange {
@@ -171,7 +180,10 @@ fn known(facts: &Value, pointer: &str) -> Option<String> {
     match facts.pointer(pointer)? {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
-        Value::Array(numbers) => Some(numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+        Value::Array(values) => {
+            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some(values.iter().map(text).collect::<Vec<_>>().join(" "))
+        }
         other => Some(other.to_string()),
     }
 }

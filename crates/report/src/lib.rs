@@ -12,7 +12,6 @@ pub mod limit;
 mod names;
 mod outward;
 mod phrase;
-pub mod real_work;
 pub mod render;
 pub mod view;
 

@@ -177,15 +177,19 @@ fn view(name: &'static str, finding: Evidence) -> LimitView {
     if let Some((what, value)) = evidence.iter().find(|(what, value)| cannot_be(what, **value)) {
         let sentence =
             format!("no limit is named: the numbers behind it cannot be true ({what} {})", significant(*value, 3));
-        return LimitView { name: UNKNOWN, brief: sentence.clone(), sentence, evidence: BTreeMap::new(), doubt: None };
+        return settled(UNKNOWN, sentence, BTreeMap::new());
     }
-    LimitView { name, brief: finding.sentence.clone(), sentence: finding.sentence, evidence, doubt: None }
+    settled(name, finding.sentence, evidence)
+}
+
+fn settled(name: &'static str, sentence: String, evidence: BTreeMap<&'static str, f64>) -> LimitView {
+    let title = crate::phrase::limit_title(name, None);
+    LimitView { name, title, brief: sentence.clone(), sentence, evidence, doubt: None }
 }
 
 /// Calls without a server.
 pub fn of_floor() -> LimitView {
-    let sentence = "there is no server: this is the client's own bookkeeping".to_owned();
-    LimitView { name: "the harness", brief: sentence.clone(), sentence, evidence: BTreeMap::new(), doubt: None }
+    settled("the harness", "there is no server: this is the client's own bookkeeping".into(), BTreeMap::new())
 }
 
 /// Whether a share is more than the whole, or a thread busier than always, by more than clocks differ.
@@ -195,14 +199,7 @@ fn cannot_be(what: &str, value: f64) -> bool {
 
 /// No measurement, so no limit.
 pub fn not_measured() -> LimitView {
-    let sentence = "nothing was measured";
-    LimitView {
-        name: UNKNOWN,
-        sentence: sentence.into(),
-        brief: sentence.into(),
-        evidence: BTreeMap::new(),
-        doubt: None,
-    }
+    settled(UNKNOWN, "nothing was measured".into(), BTreeMap::new())
 }
 
 /// From this share of trials on, a limit that single trials show may be the cell's too.
@@ -223,7 +220,9 @@ pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<LimitDoubt
     let other = others.max_by_key(|one| (count(one), std::cmp::Reverse(*one)))?;
     let show_other = count(other);
     let is_near = show_other as f64 >= MANY_TRIALS * trials as f64;
-    is_near.then(|| LimitDoubt { trials, agree: count(name), other, show_other })
+    let mut doubt = LimitDoubt { trials, agree: count(name), other, show_other, text: String::new() };
+    doubt.text = crate::phrase::limit_doubt(name, &doubt);
+    is_near.then_some(doubt)
 }
 
 fn harness(signs: &Signs) -> Option<Evidence> {
@@ -234,7 +233,10 @@ fn harness(signs: &Signs) -> Option<Evidence> {
     }
     let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
     Some(Evidence {
-        sentence: format!("the harness takes {} of a call: the number is ours, not the system's", percent(share)),
+        sentence: format!(
+            "measuring takes {} of each call, so the system is faster than this rate shows",
+            percent(share)
+        ),
         evidence: vec![("floor_share", share)],
     })
 }

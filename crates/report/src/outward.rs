@@ -9,7 +9,7 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 /// Above this share, a bound only shows that it is large.
 pub const BOUND_MAX: f64 = 9.0;
 
-/// From this share on a difference is shown as a multiple, `3 ×`: 459 % is hard to read as 5.6 times.
+/// From this share on a difference is shown as a multiple, `3×`: 459 % is hard to read as 5.6 times.
 const MULTIPLE: f64 = 1.0;
 
 /// Most digits.
@@ -70,11 +70,11 @@ pub fn range(lower: f64, upper: f64) -> String {
     ends(lower, upper).0.join(" to ")
 }
 
-/// Differences in one text: all in per cent, `12 %`, or all as multiples if one of them is large, `3.2 ×`, so that they can be
+/// Differences in one text: all in per cent, `12 %`, or all as multiples if one of them is large, `3.2×`, so that they can be
 /// compared.
 #[derive(Clone, Copy)]
 pub struct ShareScale {
-    /// As multiples, `3 × as long`; else as percentages, `5 % longer`.
+    /// As multiples, `3× as long`; else as percentages, `5 % longer`.
     pub multiples: bool,
 }
 
@@ -116,14 +116,14 @@ impl ShareScale {
     fn shown(self, share: f64, more_digits: usize, round: fn(f64, usize) -> String) -> String {
         match share {
             share if !share.is_finite() => "?".into(),
-            share if self.multiples => format!("{} ×", round(1.0 + share, 3 + more_digits)),
+            share if self.multiples => format!("{}×", round(1.0 + share, 3 + more_digits)),
             share => format!("{} %", round(share * 100.0, digits(share) + more_digits)),
         }
     }
 
     fn with_sign(self, text: String) -> String {
         match text.strip_prefix('-') {
-            _ if self.multiples => text,
+            _ if self.multiples || text == "0 %" => text,
             Some(less) => format!("−{less}"),
             None => format!("+{text}"),
         }
@@ -151,19 +151,19 @@ pub fn excludes_nothing(bound: f64) -> bool {
     bound >= TWOFOLD
 }
 
-/// A bound that does not exclude a double, as text: `up to 2.9 ×`, or `over 10 ×` if it is as good as none.
+/// A bound that does not exclude a double, as text: `up to 2.9×`, or `over 10×` if it is as good as none.
 pub fn up_to_times(bound: f64) -> String {
     match bound >= BOUND_MAX {
-        true => format!("over {} ×", 1.0 + BOUND_MAX),
+        true => format!("over {}×", 1.0 + BOUND_MAX),
         false => format!("up to {}", times(1.0 + bound)),
     }
 }
 
-/// A multiple of the best's time, rounded up: `2.9 ×`, `>10 ×`.
+/// A multiple of the best's time, rounded up: `2.9×`, `>10×`.
 pub fn times(times: f64) -> String {
     match times >= 1.0 + BOUND_MAX {
-        true => format!(">{} ×", 1.0 + BOUND_MAX),
-        false => format!("{} ×", significant_up(times, 2)),
+        true => format!(">{}×", 1.0 + BOUND_MAX),
+        false => format!("{}×", significant_up(times, 2)),
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
     fn number(text: &str) -> f64 {
         let text = text.replace('−', "-");
         let digits: String =
-            text.chars().skip_while(|c| !c.is_ascii_digit() && *c != '-').take_while(|c| !" %".contains(*c)).collect();
+            text.chars().skip_while(|c| !c.is_ascii_digit() && *c != '-').take_while(|c| !" %×".contains(*c)).collect();
         digits.parse().expect(&text)
     }
 
@@ -267,10 +267,7 @@ mod tests {
     #[test]
     fn intervals_have_one_scale() {
         let both = ShareScale::of(&[0.456, 0.352, 1.104]);
-        assert_eq!(
-            (both.signed(0.456), both.signed_interval(0.352, 1.104)),
-            ("1.46 ×".into(), "1.35 × to 2.11 ×".into())
-        );
+        assert_eq!((both.signed(0.456), both.signed_interval(0.352, 1.104)), ("1.46×".into(), "1.35× to 2.11×".into()));
         assert_eq!(ShareScale::of(&[0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }
 

@@ -8,32 +8,48 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::{Level, Placement, Spec, Work, Workload};
 
-use crate::view::document::{LimitDoubt, LimitView};
+use crate::view::document::LimitDoubt;
 
 pub use brief::{brief, code, compact, condition, in_code, profile_brief, rate_unit, who, word};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];
 
+/// The name of a limit that no number shows.
+const UNKNOWN: &str = "unknown";
+
 /// The name of a limit for people.
 pub fn limit(name: &'static str) -> &'static str {
     match name {
         "window" => "full TCP window",
-        "the harness" => "bytegauge itself",
+        "the harness" => "the measurement itself",
         "wake-ups" => "waits for wake-ups",
-        "unknown" => "no limit found",
+        UNKNOWN => "no limit found",
         other => other,
     }
 }
 
-/// The same with what may be the limit as well: `sender CPU (in 12 of 20 trials; full TCP window in 8)`.
-pub fn limit_with_doubt(limit: &LimitView) -> String {
-    let name = self::limit(limit.name);
-    match &limit.doubt {
-        None => name.to_owned(),
-        Some(LimitDoubt { trials, agree, other, show_other }) => {
-            format!("{name} (in {agree} of {trials} trials; {} in {show_other})", self::limit(other))
-        }
+/// The limit, and the other one that single trials show: `perhaps sender CPU`, `sender CPU, or full TCP window`.
+pub fn limit_title(name: &'static str, doubt: Option<&LimitDoubt>) -> String {
+    let own = limit(name);
+    let Some(doubt) = doubt else { return own.to_owned() };
+    let other = limit(doubt.other);
+    match (name, doubt.other) {
+        (UNKNOWN, _) => format!("perhaps {other}"),
+        (_, UNKNOWN) => format!("perhaps {own}"),
+        _ if doubt.show_other > doubt.agree => format!("{other}, or {own}"),
+        _ => format!("{own}, or {other}"),
+    }
+}
+
+/// How many trials show each of two limits.
+pub fn limit_doubt(name: &'static str, doubt: &LimitDoubt) -> String {
+    let LimitDoubt { trials, agree, other, show_other, .. } = doubt;
+    let (own, other) = (limit(name), limit(other));
+    match agree {
+        0 => format!("all trials together show {own}; {show_other} of {trials} single trials show {other}"),
+        _ if show_other > agree => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
+        _ => format!("{own} in {agree} of {trials} trials, {other} in {show_other}"),
     }
 }
 
@@ -171,6 +187,18 @@ mod tests {
 
     fn levels(pairs: &[(&str, &str)]) -> Spec {
         pairs.iter().map(|(name, text)| (*name, factor::find(name).unwrap().kind.parse(text).unwrap())).collect()
+    }
+
+    #[test]
+    fn a_doubtful_limit_has_the_other_one_too() {
+        let doubt = |agree, other| LimitDoubt { trials: 56, agree, other, show_other: 22, text: String::new() };
+        assert_eq!(limit_title("window", None), "full TCP window");
+        assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, or full TCP window");
+        assert_eq!(limit_title(UNKNOWN, Some(&doubt(10, "relay CPU"))), "perhaps relay CPU");
+        let both = limit_doubt("window", &doubt(10, "relay CPU"));
+        assert_eq!(both, "relay CPU in 22 of 56 trials, full TCP window in 10");
+        let none = limit_doubt("window", &doubt(0, "relay CPU"));
+        assert_eq!(none, "all trials together show full TCP window; 22 of 56 single trials show relay CPU");
     }
 
     #[test]

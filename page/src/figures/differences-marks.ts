@@ -50,7 +50,7 @@ export function axis(laid: Laid): { below: number; x: Plot.ScaleOptions; texts: 
   };
 }
 
-/** Whole multiples as shares above 1, as many as have room: 1 ×, 10 ×, 20 ×. */
+/** Whole multiples as shares above 1, as many as have room: 1×, 10×, 20×. */
 function wholes(most: number, room: number): number[] {
   const step = [1, 2, 5, 10, 20, 50].find((each) => most / each <= Math.max(room, 2)) ?? 100;
   const multiples = Array.from({ length: Math.floor(most / step) }, (_, at) => (at + 1) * step);

@@ -171,7 +171,7 @@ export function differences(given: Difference[], look: Look): SVGSVGElement {
 
 /** How the numbers of a figure are written. */
 function namedBy(given: Difference[], sides: Sides): Named {
-  if (sides === "times") return (share, end) => `${rounded(1 + share, end)}\u00a0×`;
+  if (sides === "times") return (share, end) => `${rounded(1 + share, end)}×`;
   const longer = slower(given.flatMap(endsOf));
   if (sides === "either") return (at, end) => longer(ratio.share(at), end);
   return (share, end = "middle") => percentOf(share, end);

@@ -1,16 +1,6 @@
 // Tables: socket options, cells that were not measured, all cells, the machine.
 
-import {
-  type CellView,
-  candidates,
-  factorOf,
-  inDoubt,
-  isMeasured,
-  limitOf,
-  optionOf,
-  testOf,
-  type View,
-} from "../data";
+import { type CellView, candidates, factorOf, isMeasured, optionOf, testOf, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, percent, size } from "../format";
 import { ends, percentOf } from "../outward";
@@ -176,13 +166,13 @@ function row(view: View, cell: CellView, of: Columns): Table["rows"][number] {
     median == null ? "–" : digits(median / of.divisor),
     lower == null || upper == null ? "–" : ends(lower / of.divisor, upper / of.divisor),
     ...(of.compared ? [option?.slower ?? "–", mayBeBest(view, cell) ?? "–"] : []),
-    ...(median == null ? ["–", cell.reason ?? limit.sentence] : [limitOf(limit), evidence(cell, of.short)]),
+    ...(median == null ? ["–", cell.reason ?? limit.sentence] : [limit.title, evidence(cell, of.short)]),
   ];
 }
 
 /** What limits a cell, and why some of its trials failed. */
 const evidence = (cell: CellView, short: boolean): string =>
-  [brokenOff(cell), short ? cell.limit.brief : cell.limit.sentence, short && inDoubt(cell.limit)]
+  [brokenOff(cell), short ? cell.limit.brief : cell.limit.sentence, short && cell.limit.doubt?.text]
     .filter((part) => part)
     .join("; ");
 

@@ -1,7 +1,7 @@
 // The panels of the ranking: slower than the best, rate, CPU time. They share their rows.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, limitOf, optionOf, speedsOf } from "../data";
+import { type CellView, optionOf, speedsOf } from "../data";
 import { axisUnit, capital, digits, percent } from "../format";
 import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } from "../look";
 import { withInterval } from "../outward";
@@ -113,7 +113,7 @@ function slowerText(ranking: Ranking, cell: CellView): string {
 }
 
 const limitText = ({ limit }: CellView): string =>
-  limit.name === "unknown" ? limitOf(limit) : `limited by ${limitOf(limit)}`;
+  limit.name === "unknown" ? limit.title : `limited by ${limit.title}`;
 
 /** Rates with their intervals. */
 export function ratePanel({ view, cells, rate, relayless, several, compared }: Ranking): Panel | null {
@@ -224,7 +224,7 @@ export function panelOf({ cells }: Ranking, panel: Panel, place: Place): SVGSVGE
             frameAnchor: "right",
             dx: 20,
             textAnchor: "start",
-            text: (cell: CellView) => inLines(limitOf(cell.limit), lettersOf(limits), 2).join("\n"),
+            text: (cell: CellView) => inLines(cell.limit.title, lettersOf(limits), 2).join("\n"),
             fill: ink(),
           })
         : null,

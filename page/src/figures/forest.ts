@@ -1,6 +1,6 @@
 // The confirmed options of a test, ranked: how much slower each is than the best, its rate, and its CPU time.
 
-import { type CellView, type GroupView, limitOf, optionOf, recommendedOf, speedsOf } from "../data";
+import { type CellView, type GroupView, optionOf, recommendedOf, speedsOf } from "../data";
 import { type OptionResult, testOf, type View, withoutRelay } from "../data";
 import { h } from "../dom";
 import { percent, quantity } from "../format";
@@ -146,7 +146,7 @@ function table({ view, cells, cost }: Ranking): Table {
       cell.estimate.lower ?? null,
       cell.estimate.upper ?? null,
       cost?.of(cell)?.mid ?? null,
-      limitOf(cell.limit),
+      cell.limit.title,
     ]),
   };
 }
@@ -155,9 +155,9 @@ function drawn(ranking: Ranking, width: number): Node[] {
   const { cells } = ranking;
   const panels = [slowerPanel(ranking), ratePanel(ranking), costPanel(ranking)].filter((panel) => panel != null);
   if (panels.length === 0) return [nothing("No option of this test was compared.")];
-  const longest = Math.max(LIMITED.length + 1, ...cells.map(({ limit }) => limitOf(limit).length));
+  const longest = Math.max(LIMITED.length + 1, ...cells.map(({ limit }) => limit.title.length));
   const limits = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
-  const isTwoLines = limits > 0 && cells.some(({ limit }) => inLines(limitOf(limit), lettersOf(limits), 2).length > 1);
+  const isTwoLines = limits > 0 && cells.some(({ limit }) => inLines(limit.title, lettersOf(limits), 2).length > 1);
   const laid = rows(cells, (cell) => rowName(ranking, cell), width, isTwoLines ? 34 : undefined);
   const key = keyOf(ranking, width);
   if (laid.narrow)

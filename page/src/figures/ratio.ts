@@ -21,7 +21,7 @@ export function slower(shares: (number | null)[]): (share: number, end?: End) =>
   const multiples = inMultiples(shares);
   return (share, end = "middle") => {
     const [size, side] = [Math.abs(share), share < 0 ? mirrored(end) : end];
-    return multiples ? `${rounded(1 + size, side)}\u00a0×` : percentOf(size, side);
+    return multiples ? `${rounded(1 + size, side)}×` : percentOf(size, side);
   };
 }
 

@@ -60,11 +60,20 @@ and its data is not read. Only root may observe programs of other users.
 
 A command that observe starts has no input, prints to standard error, and is stopped (TERM) at the end.";
 pub fn run() -> Command {
-    let plan =
-        Arg::new("plan").value_name("PLAN").required_unless_present("resume").help("Built-in plan, or a TOML file");
-    let names: Vec<&str> = ready::PLANS.iter().map(|(name, _)| *name).collect();
-    let plan = with_details(plan, &names.join(", "));
-    measuring(Command::new("run").about("Run a plan: a built-in one, or a TOML file").arg(plan), None)
+    let plan = Arg::new("plan").value_name("PLAN").required_unless_present("resume");
+    let plan = plan.help("Built-in plan (listed below), or a TOML file");
+    let command = Command::new("run").about("Run a plan: a built-in one, or a TOML file").after_help(built_in_plans());
+    measuring(command.arg(plan), None)
+}
+
+/// The built-in plans, each with its summary.
+fn built_in_plans() -> String {
+    let summary = |text: &'static str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("summary = "));
+        line.unwrap_or_default().trim_matches('"')
+    };
+    let each = ready::PLANS.iter().map(|(name, text)| format!("  {name:<15} {}", summary(text)));
+    format!("Built-in plans:\n{}", each.collect::<Vec<_>>().join("\n"))
 }
 
 pub fn check(command: Command) -> Command {

@@ -75,7 +75,7 @@ impl Display {
                 let (columns, rows) = terminal::size();
                 terminal::draw(&redraw.draw(&screen(&self.standing, columns, rows), columns));
             }
-            None => terminal::note(&log_line(&self.standing)),
+            None => terminal::note(&print::in_locale(self.standing.progress(usize::MAX))),
         }
     }
 
@@ -199,13 +199,6 @@ fn screen(standing: &SessionProgress, columns: usize, rows: usize) -> Vec<String
     });
     let progress = print::in_locale(standing.progress(columns));
     std::iter::once(progress).chain(lines).map(|line| cut(&line, columns, &mark)).collect()
-}
-
-/// The same in one line, for a log: every test has its leader.
-fn log_line(standing: &SessionProgress) -> String {
-    let leaders = standing.leaders(usize::MAX).into_iter().map(escaped);
-    let leaders = leaders.map(|Leader { test, option, rate, interval }| format!("; {test}: {option} {rate}{interval}"));
-    standing.progress(usize::MAX) + &leaders.collect::<String>()
 }
 
 /// Names may come from another host, and the locale may be ASCII.

@@ -146,7 +146,7 @@ fn a_flag_outranks_the_plan() {
     let bench = Bench::new();
     let plan = bench.write("mine.toml", "transport = \"tcp\"\nread-size = \"1K..2M\"\nwrite-size = \"64K\"\n");
     let ran = bench.run(&format!("run {plan} --transport unix --read-size 4K --dry-run")).exits(0);
-    ran.prints(&["plan mine: 3 cells in 3 groups", "unix", "read-size  choice     4K\n"]);
+    ran.prints(&["plan mine: 3 options in 3 tests", "unix", "read-size  fixed     4K\n"]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn lists_and_ranges() {
             .run(&format!("stream --connection-age fresh --transport unix --dry-run --read-size {flag}"))
             .exits(0);
         let line = ran.stdout.lines().find(|line| line.contains("read-size")).expect("the factor's line").to_owned();
-        assert!(line.ends_with(&format!("choice     {expected}")), "{line}");
+        assert!(line.ends_with(&format!("compared  {expected}")), "{line}");
     };
     check("1K..8K", "1K 2K 4K 8K");
     check("1000..5000", "1000 2000 4000 5000");
@@ -170,7 +170,7 @@ fn dry_run_shows_cells_blocks_and_time() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --finalists 6 --dry-run";
     let ran = bench.run(words).exits(0).prints(&[
-        "cells in",
+        "options in",
         "confirmation blocks",
         "nodelay does not apply to unix: collapsed there",
         "write-size does not apply to /dev/zero: collapsed there",
@@ -194,7 +194,7 @@ fn missing_options_are_named_in_the_plan() {
     let words = format!(
         "stream --connection-age fresh --transport unix,{missing} --read-size 4K --write-size 64K --profile drain --dry-run"
     );
-    let ran = bench.run(&words).exits(0).prints(&["1 cell in 2 groups", "skipped: "]);
+    let ran = bench.run(&words).exits(0).prints(&["1 option in 2 tests", "skipped: "]);
     assert!(ran.stdout.contains(&format!("{missing} cannot be read")), "{ran}");
 }
 
@@ -206,7 +206,7 @@ fn resumed_plan_is_shown_first() {
     bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
         "session 1 of plan stream continues to analysis 2 of 3: 6 more confirmation blocks (6 of 12 are measured)",
         "if blocks take as long as before",
-        "read-size  choice     4K 64K",
+        "read-size  compared  4K 64K",
     ]);
     bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to analysis 2 of 3"]);
     assert_eq!(bench.run("export").exits(0).stdout, before, "nothing was measured");

@@ -24,16 +24,14 @@ fn history_reports_worse_and_equal_results() {
         session(&bench, took, &["--save", "main"]).exits(0);
     }
     let early = session(&bench, "3", &["--against", "main"]).exits(0);
-    early.prints(&[
-        "? not decided: how far sessions differ by themselves is not known from 4",
-        "no interval (4 sessions before)",
-    ]);
+    early
+        .prints(&["Result: inconclusive: 4 sessions before the change are too few", "no interval (4 sessions before)"]);
     session(&bench, "3", &["--against", "main", "--strict"]).exits(3);
     session(&bench, BEFORE[4], &["--save", "main"]).exits(0);
     let worse = session(&bench, "3", &["--against", "main"]).exits(1);
-    worse.prints(&["before: 1, 2, 3, 4, 7 · after: 8", "✗ worse: 1 of 1 take longer by more than 5 %"]);
-    session(&bench, "2.01", &["--against", "main", "--strict"]).exits(0).prints(&["= as good: none of 1"]);
-    session(&bench, "1", &["--against", "main"]).exits(0).prints(&["✓ better: all 1 took longer before"]);
+    worse.prints(&["before: 1, 2, 3, 4, 7 · after: 8", "Result: worse: 1 of 1 test slower by more than 5 %"]);
+    session(&bench, "2.01", &["--against", "main", "--strict"]).exits(0).prints(&["Result: equivalent: 0 of 1 test"]);
+    session(&bench, "1", &["--against", "main"]).exits(0).prints(&["Result: better: all of 1 test faster"]);
     let reported: Value = bench.run("compare main 8 --format json").exits(1).json();
     check_compare_schema(&reported);
     assert_eq!((&reported["verdict"], &reported["lacking"]), (&"worse".into(), &0.into()), "{reported}");
@@ -45,7 +43,10 @@ fn history_reports_worse_and_equal_results() {
     bench.run("compare main 8 --margin 90%").exits(0);
     bench.run("sessions").exits(0).prints(&["saved as", "main"]);
     // A number stands for the older ones of the same program as well.
-    bench.run("compare 9 10 --strict").exits(0).prints(&["before: 1, 2, 3, 4, 5, 6, 7, 8, 9 · after: 10", "✓ better"]);
+    bench
+        .run("compare 9 10 --strict")
+        .exits(0)
+        .prints(&["before: 1, 2, 3, 4, 5, 6, 7, 8, 9 · after: 10", "Result: better"]);
     // Nothing of it is in the way of the session's own report.
     bench.run("report 8").exits(0).prints(&["Summary"]);
 }
@@ -72,7 +73,7 @@ fn what_has_nothing_in_common_is_not_compared() {
     bench.run("check --blocks 1 --analyses 1 --values 1,2 -q -- true {value}").exits(0);
     bench.run("compare 1 3").exits(5).prints(&["not comparable", "did not all run the same", "exit code 5"]);
     bench.run("check --blocks 1 --analyses 1 --values 3,4 -q -- true {value}").exits(0);
-    bench.run("compare 3 4").exits(5).prints(&["not decided: the sessions confirmed nothing in common"]);
+    bench.run("compare 3 4").exits(5).prints(&["inconclusive: the sessions have no result in common"]);
     check_compare_schema(&bench.run("compare 1 2 --format json").exits(5).json());
     // Also measured, but not comparable, so it passes no gate.
     let check = |words: &str| bench.run(&format!("check --blocks 1 --analyses 1 --values 1,2 -q {words} {{value}}"));

@@ -158,14 +158,14 @@ fn several_sessions_of_a_plan_are_judged_together() {
         bench.run(&format!("{words} --seed {seed}")).exits(0);
     }
     let document = bench.run("report --across --format json").exits(0).json();
-    let question = &document["questions"][0];
-    assert_eq!(document["questions"].as_array().map(Vec::len), Some(1), "{document}");
-    assert_eq!(question["answers"].as_array().map(Vec::len), Some(3), "{document}");
+    let question = &document["tests"][0];
+    assert_eq!(document["tests"].as_array().map(Vec::len), Some(1), "{document}");
+    assert_eq!(question["sessions"].as_array().map(Vec::len), Some(3), "{document}");
     // One byte a read loses whatever else the machine does.
-    assert_eq!((question["choice"].as_str(), question["named_in"].as_u64()), (Some("read 64 KiB"), Some(3)));
-    assert!(question["bound"].is_number(), "{document}");
+    assert_eq!((question["recommended"].as_str(), question["recommended_in"].as_u64()), (Some("read 64 KiB"), Some(3)));
+    assert!(question["slower_upper"].is_number(), "{document}");
     let two = bench.run("report --across 1 3 --format json").exits(0).json();
-    assert_eq!((two["sessions"].as_array().map(Vec::len), two["questions"][0]["bound"].is_null()), (Some(2), true));
+    assert_eq!((two["sessions"].as_array().map(Vec::len), two["tests"][0]["slower_upper"].is_null()), (Some(2), true));
     assert!(bench.run("report --across 1 2 3").exits(0).stdout.contains("3 sessions in one boot"));
     bench.run("report --across --format csv").exits(2).complains(&["text or json"]);
     bench.run("report --across 1 99").exits(2).complains(&["99"]);

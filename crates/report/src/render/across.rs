@@ -1,10 +1,9 @@
 //! Several sessions: a line per group, and the result of each session.
 
-use anstyle::AnsiColor;
-
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::outward::{at_most, excludes_nothing, percent, up_to_times};
-use crate::view::across::{AcrossAnswer, AcrossQuestion, AcrossView};
+use crate::view::across::{AcrossResult, AcrossTest, AcrossView};
+use crate::view::document::TestState;
 
 /// Indentation of a group's lines.
 const INDENT: usize = 4;
@@ -14,13 +13,16 @@ pub fn render(view: &AcrossView, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.clamp(60, 100);
     let mut lines = vec![paint.bold(&head(view)), String::new()];
-    if view.questions.is_empty() {
-        lines.extend(wrap("no question was asked, and judged, in more than one of these sessions", width));
+    if view.tests.is_empty() {
+        lines.extend(wrap(
+            "no test has a result in more than one of these sessions; measure one plan several times",
+            width,
+        ));
     }
-    for question in &view.questions {
-        lines.extend(of_question(question, view, width, &paint));
+    for test in &view.tests {
+        lines.extend(of_test(test, width, &paint));
     }
-    if !view.questions.is_empty() {
+    if !view.tests.is_empty() {
         lines.push(String::new());
         lines.extend(congestion(view).iter().flat_map(|phrases| wrap(phrases, width)));
         lines.extend(wrap(&legend(view), width).iter().map(|line| paint.dim(line)));
@@ -42,10 +44,10 @@ fn head(view: &AcrossView) -> String {
 
 /// The default congestion control of TCP: good sizes depend on it, and no cell shows it.
 fn congestion(view: &AcrossView) -> Option<String> {
-    let is_tcp = |question: &AcrossQuestion| {
-        question.factors.get("transport").is_some_and(|transport| transport == "tcp" || transport == "tcp6")
+    let is_tcp = |test: &AcrossTest| {
+        test.environment.get("transport").is_some_and(|transport| transport == "tcp" || transport == "tcp6")
     };
-    if !view.questions.iter().any(is_tcp) {
+    if !view.tests.iter().any(is_tcp) {
         return None;
     }
     let mut by_name: Vec<(&str, Vec<String>)> = Vec::new();
@@ -70,58 +72,63 @@ fn congestion(view: &AcrossView) -> Option<String> {
     })
 }
 
-fn of_question(question: &AcrossQuestion, view: &AcrossView, width: usize, paint: &Paint) -> Vec<String> {
-    let sessions = question.answers.len();
-    let (mark, phrases) = match (&question.choice, question.bound) {
-        (None, _) => ("-", "no two choices were confirmed in all of them".to_owned()),
-        (Some(choice), bound) => {
-            let is_open = bound.is_some_and(excludes_nothing);
-            let mark = if question.holds { "✓" } else { ["○", "?"][usize::from(is_open)] };
+fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
+    let sessions = test.sessions.len();
+    let verdict = if test.state == TestState::Decided { "conclusive" } else { "inconclusive" };
+    let text = match (&test.recommended, test.slower_upper) {
+        (None, _) => "no two options were confirmed in all sessions".to_owned(),
+        (Some(option), bound) => {
             let bound = match bound {
-                Some(bound) if is_open => format!(
-                    "no answer yet: in the mean of {sessions} sessions it may take {} the time of the best",
+                Some(bound) if excludes_nothing(bound) => format!(
+                    "no result yet: even {option} may take {} the time of the best in the mean of {sessions} sessions",
                     up_to_times(bound)
                 ),
                 Some(bound) => {
-                    let nothing = question.changes_nothing && !question.holds;
-                    let why = if nothing { " (nothing is shown to be better)" } else { "" };
-                    format!("at most {} slower in the mean of {sessions} sessions{why}", at_most(bound))
+                    let is_default = test.changes_nothing && test.state != TestState::Decided;
+                    let why = if is_default { " (the default; no option is significantly better)" } else { "" };
+                    format!(
+                        "use {option}, at most {} slower than the best in the mean of {sessions} sessions{why}",
+                        at_most(bound)
+                    )
                 }
-                None => format!("the best on average of {sessions} sessions, which are too few for a bound"),
+                None => format!(
+                    "{option} is the best on average; {sessions} sessions are too few for an interval, measure 3"
+                ),
             };
-            let between = question.between.map(|share| format!("; between sessions {}", percent(share)));
-            let named = format!("; chosen in {} of {sessions}", question.named_in);
-            (mark, format!("{choice}: {bound}{named}{}", between.unwrap_or_default()))
+            let between = test.between.map(|share| format!("; sessions differ by {}", percent(share)));
+            format!(
+                "{verdict}: {bound}; recommended in {} of {sessions}{}",
+                test.recommended_in,
+                between.unwrap_or_default()
+            )
         }
     };
-    let mark = if question.holds { paint.colour(AnsiColor::Green, mark) } else { mark.to_owned() };
-    let mut lines = vec![format!("{mark} {}", paint.bold(&question.question))];
+    let mut lines = vec![paint.bold(&test.title)];
     let indented = |text: &str| {
         wrap(text, width - INDENT).into_iter().map(|line| format!("{:INDENT$}{line}", "")).collect::<Vec<_>>()
     };
-    lines.extend(indented(&phrases));
-    let each: Vec<String> = question.answers.iter().map(|answer| of_session(answer, view)).collect();
+    lines.extend(indented(&text));
+    let each: Vec<String> = test.sessions.iter().map(of_session).collect();
     lines.extend(indented(&each.join("; ")).iter().map(|line| paint.dim(line)));
     lines
 }
 
-fn of_session(answer: &AcrossAnswer, view: &AcrossView) -> String {
-    let choice = answer.choice.as_deref().unwrap_or("nothing");
-    let bound = match answer.bound {
-        Some(bound) if !answer.proven && excludes_nothing(bound) => " (no answer)".to_owned(),
-        Some(bound) if !answer.proven && bound > view.margin => format!(" (at most {} slower)", at_most(bound)),
+fn of_session(result: &AcrossResult) -> String {
+    let option = result.recommended.as_deref().unwrap_or("no result");
+    let bound = match (result.state, result.slower_upper) {
+        (TestState::Decided, _) => " (conclusive)".to_owned(),
+        (_, Some(bound)) => format!(" (at most {} slower)", at_most(bound)),
         _ => String::new(),
     };
-    let mark = if answer.proven { "✓" } else { "○" };
-    format!("{} {mark} {choice}{bound}", answer.session)
+    format!("session {}: {option}{bound}", result.session)
 }
 
 fn legend(view: &AcrossView) -> String {
     format!(
-        "✓ one answer holds: shown at {} to be within {} of the best of those confirmed in every session, each of which \
-         counts once. Below each question what every session phrases by itself. “between sessions”: how far a difference of \
-         two choices is spread by what differs between sessions, beyond what their own blocks leave open.",
-        percent(view.level),
-        percent(view.margin)
+        "conclusive: within {} of the best option, at {} confidence. Only options that every session confirmed are compared, \
+         and each session counts once. “sessions differ by”: how much more a difference of two options varies between \
+         sessions than their own trials explain.",
+        percent(view.margin),
+        percent(view.level)
     )
 }

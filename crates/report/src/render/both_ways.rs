@@ -3,7 +3,7 @@
 use bytegauge_model::unit::byte_rate;
 
 use super::cell_text::number;
-use super::table::Rows;
+use super::rows::Rows;
 use crate::view::document::CellView;
 use crate::view::estimate::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 

@@ -4,7 +4,7 @@
 use bytegauge_model::unit::{about_bytes, call_rate};
 
 use super::cell_text::{level, number, share};
-use super::table::Rows;
+use super::rows::Rows;
 use crate::view::call_datagrams::deaths;
 use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
 use crate::view::knee::planned;

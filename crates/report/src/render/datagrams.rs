@@ -4,7 +4,7 @@
 use bytegauge_model::unit::{byte_rate, count_rate};
 
 use super::cell_text::{number, share};
-use super::table::Rows;
+use super::rows::Rows;
 use crate::view::call_datagrams::BACKLOG;
 use crate::view::document::{CellView, DatagramView};
 

@@ -1,6 +1,4 @@
-//! Sessions before and after: the verdict, and a line per group, the worst first.
-
-use anstyle::AnsiColor;
+//! Sessions before and after: a line per test, the slowest first, then the verdict.
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
@@ -8,32 +6,16 @@ use crate::outward::{ShareScale, percent};
 use crate::view::document::SubjectDifference;
 use crate::view::history::{HistoryLine, HistoryView};
 
-/// Room for the name of a section.
-const NAME: usize = 7;
-
 /// More lines than this fit no screen.
 const LINES_MAX: usize = 12;
 
-/// The verdict and its basis.
+/// The tests, the basis and the verdict.
 pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     let width = style.columns.clamp(60, 100);
     let ids = |ids: &[bytegauge_model::SessionId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let head = format!("bytegauge {} · before: {} · after: {}", view.plan, ids(&view.before), ids(&view.after));
     let mut out = vec![paint.bold(&head), String::new()];
-    let (mark, colour) = match view.verdict {
-        "worse" => ("✗", AnsiColor::Red),
-        "better" => ("✓", AnsiColor::Green),
-        "equivalent" => ("=", AnsiColor::Green),
-        _ => ("?", AnsiColor::Yellow),
-    };
-    for (at, line) in wrap(&view.text, width - NAME - 2).into_iter().enumerate() {
-        out.push(match at {
-            0 => format!("{}{} {}", paint.bold("RESULT "), paint.colour(colour, mark), paint.bold(&line)),
-            _ => format!("{:1$}{line}", "", NAME + 2),
-        });
-    }
-    out.push(String::new());
     let mut lines: Vec<&HistoryLine> = view.lines.iter().collect();
     lines.sort_by(|a, b| b.difference.longer.unwrap_or(0.0).total_cmp(&a.difference.longer.unwrap_or(0.0)));
     for line in lines.iter().take(LINES_MAX) {
@@ -44,13 +26,14 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
         out.push(paint.dim(&format!("  … {} more: --format json", lines.len() - LINES_MAX)));
     }
     out.push(String::new());
-    let legend = format!(
-        "rates are the medians of the reports; intervals hold for all lines together at {}; their error is the spread \
-         between sessions, of which each counts once. What is compared: the choice that session {} names",
-        percent(view.level),
-        view.before.last().map_or_else(String::new, ToString::to_string)
+    let basis = format!(
+        "Basis: the option that session {} recommends, in all sessions. Rates are medians. Intervals hold together at {}; \
+         each session counts once.",
+        view.before.last().map_or_else(String::new, ToString::to_string),
+        percent(view.level)
     );
-    out.extend(wrap(&legend, width).iter().map(|line| paint.dim(line)));
+    out.extend(wrap(&basis, width).iter().map(|line| paint.dim(line)));
+    out.extend(wrap(&format!("Result: {}.", view.text), width).iter().map(|line| paint.bold(line)));
     out.join("\n") + "\n"
 }
 
@@ -65,11 +48,7 @@ fn of_line(line: &HistoryLine) -> String {
         (Some(lower), Some(upper)) => format!(" ({})", scale.signed_interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
-    let verdict = match verdict {
-        "equivalent" => "as good",
-        "open" => "not decided",
-        other => other,
-    };
+    let verdict = if verdict == "open" { "inconclusive" } else { verdict };
     format!("{} → {}: {difference}{interval}: {verdict}", shown(line.rate_before), shown(line.rate_after))
 }
 

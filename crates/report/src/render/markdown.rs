@@ -50,7 +50,7 @@ fn test(view: &View, test: &Test) -> Vec<String> {
     out.push(paragraph(&format!("{}.", crate::phrase::capital(&test.result))));
     let (rows, _) = rows(test, true);
     if !rows.is_empty() {
-        let columns = columns(test, &rows, true);
+        let columns = columns(test, &rows, true, &view.tests);
         out.push(String::new());
         out.push(row(["option"].into_iter().chain(columns.iter().map(|column| column.heading.as_str())).chain([""])));
         let rules: Vec<&str> = columns.iter().map(|column| if column.right { " ---: |" } else { " --- |" }).collect();
@@ -77,11 +77,7 @@ fn test(view: &View, test: &Test) -> Vec<String> {
 /// Counts other than rates.
 fn counted(view: &View, test: &Test) -> Vec<String> {
     let Some(group) = view.groups.iter().find(|group| group.id == test.id) else { return Vec::new() };
-    let rows = super::table::rows(view, group);
-    if rows.cells.is_empty() {
-        return Vec::new();
-    }
-    [super::calls::lines(&rows), super::datagrams::lines(&rows), super::rings::lines(view, group, &rows)].concat()
+    super::details::counts(view, group)
 }
 
 fn heading(level: usize, text: &str) -> String {

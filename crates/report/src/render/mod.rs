@@ -20,9 +20,10 @@ mod both_ways;
 mod calls;
 mod cell_text;
 mod datagrams;
+mod details;
 mod fit;
 mod paint;
 mod rings;
-mod table;
+mod rows;
 
 pub use paint::{TerminalStyle, on_terminal, wrap};

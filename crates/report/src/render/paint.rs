@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use bytegauge_model::escape;
 
 /// The target of the text.
@@ -48,10 +48,6 @@ impl Paint {
 
     pub fn dim(self, text: &str) -> String {
         self.style(Style::new().dimmed(), text)
-    }
-
-    pub fn colour(self, colour: AnsiColor, text: &str) -> String {
-        self.style(Style::new().bold().fg_color(Some(colour.into())), text)
     }
 }
 

@@ -4,7 +4,7 @@ use bytegauge_model::unit::{count_rate, nop_rate};
 use bytegauge_model::{CellKind, Implementation};
 
 use super::cell_text::{level, number};
-use super::table::Rows;
+use super::rows::Rows;
 use crate::view::View;
 use crate::view::document::{CellView, GroupView};
 

@@ -22,8 +22,8 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         "took",
         "status",
         "plan",
-        "groups",
-        "choices",
+        "tests",
+        "options",
         "trials",
         "version",
         "saved as",
@@ -62,8 +62,8 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    let legend = "took: without pauses; complete: judged as planned, maybe with fewer blocks (--resume goes on where more are \
-                  planned); trials: all";
+    let legend =
+        "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one";
     lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"

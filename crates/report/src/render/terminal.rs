@@ -1,19 +1,12 @@
-//! The details of a session on a terminal (`--full`): the counts of every group, the cost of the harness, and the
-//! machine.
+//! A session on a terminal in full (`--full`), and one test of it.
 
-use super::cell_text::{call_noun, number, rough_size, share};
-use super::paint::{Paint, wrap};
-use super::table;
-use super::table::{columns, lines, rows};
-use crate::View;
-use crate::limit::UNKNOWN as UNKNOWN_LIMIT;
-use crate::limit::call::DELAYED_ACKS;
-use crate::outward::percent;
-use crate::phrase;
-use crate::view::cost::ERROR_MAX;
-use crate::view::document::{CellView, EnvironmentView, GroupView, Slice};
 use bytegauge_model::SessionStatus;
-use bytegauge_model::unit::{Bytes, Nanos, counted};
+use bytegauge_model::unit::{Nanos, counted};
+
+use super::cell_text::{call_noun, number, share};
+use super::paint::{Paint, wrap};
+use crate::View;
+use crate::view::document::{CellView, EnvironmentView};
 
 pub use super::paint::TerminalStyle;
 
@@ -34,26 +27,21 @@ pub fn group_alone(view: &View, id: &str, style: &TerminalStyle) -> Option<Strin
     let group = view.groups.iter().find(|group| group.id.0 == id)?;
     let test = view.tests.iter().find(|test| test.id == group.id)?;
     let mut out = vec![paint.bold(&view.heading), String::new()];
-    out.extend(super::screen::of_test(test, style));
+    out.extend(super::screen::of_test(view, test, style));
     let findings = view.findings.iter().filter(|finding| finding.test.as_ref() == Some(&group.id));
     out.extend(findings.flat_map(|finding| prose(&finding.text, width)));
-    out.push(String::new());
-    out.extend(self::group(view, group, width, paint));
+    // Notes are stored with the name of their group.
     let own = format!("{id}: ");
     let notes = view.notes.iter().filter_map(|note| note.strip_prefix(&own));
     out.extend(notes.flat_map(|note| prose(note, width)));
     Some(out.join("\n") + "\n")
 }
 
-/// The counts of every group, the cost of the harness, and the machine.
+/// The cost of the harness, and the machine.
 fn details(view: &View, style: &TerminalStyle) -> Vec<String> {
     let paint = Paint(style.colour);
     let width = style.columns.max(COLUMNS_MIN);
     let mut out = vec![paint.bold("Details of the measurement"), format!("  {}", status(view)), String::new()];
-    for group in &view.groups {
-        out.extend(self::group(view, group, width, paint));
-        out.push(String::new());
-    }
     out.extend(footer(view, style, width, paint));
     out
 }
@@ -70,117 +58,6 @@ fn status(view: &View) -> String {
         _ => view.status.name().to_owned(),
     };
     format!("{started} · {status}")
-}
-
-/// The counts of one group.
-fn group(view: &View, group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
-    let mut out = vec![group_heading(group, width, paint)];
-    let rows = rows(view, group);
-    if rows.cells.is_empty() {
-        return out;
-    }
-    let drawn = lines(&rows, columns(view, group), width);
-    out.extend(drawn.into_iter().enumerate().map(|(at, line)| if at == 0 { paint.dim(&line) } else { line }));
-    if rows.left_out > 0 {
-        out.push(format!("  {}", paint.dim(&format!("{} more rows: --format csv", rows.left_out))));
-    }
-    out.extend(evidence(&rows, width, paint));
-    let further = super::calls::lines(&rows)
-        .into_iter()
-        .chain(super::datagrams::lines(&rows))
-        .chain(super::both_ways::lines(&rows))
-        .chain(super::rings::lines(view, group, &rows));
-    out.extend(further.flat_map(|text| prose(&text, width)).map(|line| paint.dim(&line)));
-    out.extend(cost_line(group, width, paint));
-    out
-}
-
-fn group_heading(group: &GroupView, width: usize, paint: Paint) -> String {
-    let blocks = (group.blocks.used > 0).then(|| counted(group.blocks.used, "block"));
-    let undecided = (!group.undecided.is_empty()).then(|| format!("{} screened only", group.undecided.len()));
-    let facts: Vec<String> = [Some(group.id.to_string()), blocks, undecided].into_iter().flatten().collect();
-    let facts = facts.join(" · ");
-    let used = group.label.chars().count() + facts.chars().count() + 6;
-    let rule = "─".repeat(width.min(PROSE_MAX).saturating_sub(used).max(2));
-    format!("{} {} {} {}", paint.dim("──"), paint.bold(&group.label), paint.dim(&rule), paint.dim(&facts))
-}
-
-/// The bottleneck of the recommended cell, or of the fastest, with its evidence.
-fn evidence(rows: &table::Rows, width: usize, paint: Paint) -> Vec<String> {
-    let Some(cell) = rows.named() else { return Vec::new() };
-    let text = match cell.limit.name {
-        UNKNOWN_LIMIT => format!("{}: {}: {}", cell.label, phrase::limit(UNKNOWN_LIMIT), cell.limit.sentence),
-        _ => format!("{} is limited by {}: {}", cell.label, limit_name(cell), cell.limit.sentence),
-    };
-    prose(&text, width).iter().map(|line| paint.dim(line)).collect()
-}
-
-fn limit_name(cell: &CellView) -> String {
-    match cell.limit.name {
-        name if name.starts_with("the ")
-            || name.starts_with("what ")
-            || matches!(name, "both CPUs" | "wake-ups" | DELAYED_ACKS) =>
-        {
-            phrase::limit(name).into()
-        }
-        name => format!("the {}", phrase::limit(name)),
-    }
-}
-
-fn cost_line(group: &GroupView, width: usize, paint: Paint) -> Vec<String> {
-    let slices = [("reading", &group.cost_model.reader), ("writing", &group.cost_model.writer)];
-    let phrases: Vec<String> = slices.into_iter().filter_map(|(end, slice)| slice_text(end, slice.as_ref()?)).collect();
-    phrases.iter().flat_map(|text| prose(text, width)).map(|line| paint.dim(&line)).collect()
-}
-
-fn slice_text(end: &str, slice: &Slice) -> Option<String> {
-    // The curve, whose costs are never negative; the plain line is for comparison with published fits.
-    let Some((call, byte)) = slice.per_call_ns.zip(slice.segments.first().map(|first| first.per_byte_ns)) else {
-        return unreported(end, slice);
-    };
-    let mut off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
-    off +=
-        &missed(slice).map_or_else(String::new, |at| format!(", not only by chance at {at}: the curve is wrong there"));
-    let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
-    let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
-    let most = if metric == "CPU" { "the most bytes a CPU second" } else { "the best rate" };
-    let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
-        .into_iter()
-        .filter_map(|(share, size)| Some(format!("{share} of {most} from {}", rough_size(size?))));
-    let sizes: Vec<String> = sizes.collect();
-    let sizes = if sizes.is_empty() { String::new() } else { format!("; {}", sizes.join(", ")) };
-    let breaks: Vec<String> = slice
-        .breaks
-        .iter()
-        .zip(slice.segments.iter().skip(1))
-        .map(|(at, after)| format!(", {} from {}", number(Some(after.per_byte_ns)), rough_size(at.at_bytes)))
-        .collect();
-    Some(format!(
-        "{end} costs about {} ns a call + {} ns a byte{} ({metric} time{up_to}, descriptive{off}){sizes}",
-        number(Some(call)),
-        number(Some(byte)),
-        breaks.concat()
-    ))
-}
-
-/// The sizes that the curve misses by more than chance; of many how many there are.
-fn missed(slice: &Slice) -> Option<String> {
-    let sizes = slice.off_curve.iter().filter(|one| one.is_off).map(|one| Bytes(one.asked_bytes).to_string());
-    let sizes: Vec<String> = sizes.collect();
-    match sizes.len() {
-        0 => None,
-        1 | 2 => Some(phrase::join(&sizes, "and")),
-        many => Some(format!("{many} of {} sizes", slice.off_curve.len())),
-    }
-}
-
-/// Why there is no cost line although there are enough sizes for one.
-fn unreported(end: &str, slice: &Slice) -> Option<String> {
-    let why = match slice.relative_error? {
-        error if error >= ERROR_MAX => format!("trials are {} off any line", percent(error)),
-        _ => "a line would have calls or bytes that cost nothing".to_owned(),
-    };
-    Some(format!("the cost of {end} per call and per byte is unknown here: {why}"))
 }
 
 fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec<String> {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::cells::factors;
 use super::compare::{GroupAnalysis, is_default, is_preferred};
-use super::document::Factors;
+use super::document::{Factors, TestState};
 use super::progress::compared;
 use super::settled::Settled;
 use super::{Settings, View, level, rfc3339};
@@ -34,8 +34,8 @@ pub struct AcrossView {
     pub sessions: Vec<AcrossSession>,
     /// Number of boots of machines in which they were measured.
     pub boots: usize,
-    /// The groups that more than one of them has.
-    pub questions: Vec<AcrossQuestion>,
+    /// The tests that more than one of them has.
+    pub tests: Vec<AcrossTest>,
 }
 
 /// One of the sessions.
@@ -50,53 +50,53 @@ pub struct AcrossSession {
     pub congestion: Option<String>,
 }
 
-/// One group.
+/// One test in all sessions that have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AcrossQuestion {
+pub struct AcrossTest {
     /// The conditions, for people.
-    pub question: String,
+    pub title: String,
     /// The conditions.
-    pub factors: Factors,
-    /// The result of each session with it.
-    pub answers: Vec<AcrossAnswer>,
-    /// Choices that all of them confirmed.
+    pub environment: Factors,
+    /// The result of each session.
+    pub sessions: Vec<AcrossResult>,
+    /// Options that all of them confirmed.
     pub compared: usize,
-    /// The choice over all sessions: of those significantly within the margin the system's default, then the smallest; else the
+    /// `decided` where one option is within the margin over all sessions, `unconfirmed` for fewer than three sessions.
+    pub state: TestState,
+    /// The option over all sessions: of those significantly within the margin the system's default, then the smallest; else the
     /// default, unless it is significantly slower or another has a much smaller bound; else the one with the smallest bound, or the
-    /// best on average. A choice with trials that moved nothing is chosen last. `null` if they confirmed no two choices in common.
-    pub choice: Option<String>,
+    /// best on average. An option with trials that moved nothing is chosen last. `null` if they confirmed no two options in common.
+    pub recommended: Option<String>,
     /// Whether it leaves everything that varies to the system.
     pub changes_nothing: bool,
     /// It is at most this much slower than the best of those compared in the mean session, with the sessions as replicates; as a
     /// share. `null` for fewer than three sessions.
-    pub bound: Option<f64>,
-    /// Whether that is within the margin: one answer holds in all.
-    pub holds: bool,
-    /// Sessions with the same choice by themselves.
-    pub named_in: usize,
-    /// The spread of differences between choices that is due to differences between sessions alone, as a share.
+    pub slower_upper: Option<f64>,
+    /// Sessions that recommend the same option by themselves.
+    pub recommended_in: usize,
+    /// The spread of differences between options that is due to differences between sessions alone, as a share.
     pub between: Option<f64>,
 }
 
 /// The result of one session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AcrossAnswer {
+pub struct AcrossResult {
     /// The session.
     pub session: SessionId,
-    /// The group.
-    pub group: GroupId,
-    /// Its choice.
-    pub choice: Option<String>,
-    /// Whether it is significant in the session.
-    pub proven: bool,
-    /// Its own bound, as a share.
-    pub bound: Option<f64>,
+    /// The test.
+    pub test: GroupId,
+    /// How far it was decided.
+    pub state: TestState,
+    /// Its recommended option.
+    pub recommended: Option<String>,
+    /// The upper end of that option's interval, as a share.
+    pub slower_upper: Option<f64>,
 }
 
 /// One group of one session.
 struct GroupAnswer {
-    answer: AcrossAnswer,
-    /// The choice of the session.
+    result: AcrossResult,
+    /// The recommended option of the session.
     named: Option<Spec>,
     conditions: Spec,
     choices: Vec<Choice>,
@@ -145,9 +145,9 @@ impl AcrossView {
                     congestion: congestion(&session.record.machine),
                 })
                 .collect(),
-            questions: several
+            tests: several
                 .iter()
-                .map(|conditions| question(conditions, &by_question[conditions], &varying, (level(settings), margin)))
+                .map(|conditions| test(conditions, &by_question[conditions], &varying, (level(settings), margin)))
                 .collect(),
         }
     }
@@ -160,30 +160,27 @@ fn congestion(machine: &Value) -> Option<String> {
 /// The result of a session for each of its groups.
 fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
     let view = View::of(session, settings);
-    let own = |group: &GroupAnalysis| view.groups.iter().find(|known| known.id == group.row.group.id);
     compared(session, settings, |groups, settled, _| {
         let confirmed = groups.iter().filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
         confirmed
             .filter_map(|group| {
-                let own_result = &own(group)?.recommendation;
-                let named = own_result.cell.as_ref();
-                let choice = named.and_then(|id| view.cell(id)).map(|cell| cell.label.clone());
-                let levels = named.and_then(|id| session.cells.iter().find(|row| row.cell.id == *id));
-                let levels = levels.map(|row| choices(&row.cell.factors));
-                let answer = AcrossAnswer {
+                let test = view.tests.iter().find(|test| test.id == group.row.group.id)?;
+                let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
+                let row = option.and_then(|option| session.cells.iter().find(|row| row.cell.id == option.id));
+                let result = AcrossResult {
                     session: session.record.id,
-                    group: group.row.group.id.clone(),
-                    choice,
-                    proven: own_result.proven,
-                    bound: own_result.bound,
+                    test: test.id.clone(),
+                    state: test.state,
+                    recommended: option.map(|option| option.label.clone()),
+                    slower_upper: option.and_then(|option| option.slower_upper),
                 };
-                Some(GroupAnswer { named: levels, ..asked_of(answer, group, settled) })
+                Some(asked_of(result, row.map(|row| choices(&row.cell.factors)), group, settled))
             })
             .collect()
     })
 }
 
-fn asked_of(answer: AcrossAnswer, group: &GroupAnalysis, settled: &[Settled]) -> GroupAnswer {
+fn asked_of(result: AcrossResult, named: Option<Spec>, group: &GroupAnalysis, settled: &[Settled]) -> GroupAnswer {
     let present = &group.verdict.present;
     let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
     let choice = |&choice: &usize| {
@@ -197,9 +194,9 @@ fn asked_of(answer: AcrossAnswer, group: &GroupAnalysis, settled: &[Settled]) ->
     let mut conditions = factors.clone().with_workload(factors.workload());
     conditions.drop_absent();
     GroupAnswer {
-        answer,
+        result,
         conditions,
-        named: None,
+        named,
         choices: present.iter().filter_map(choice).collect(),
         errors: present.iter().map(|&i| present.iter().map(|&j| error(i, j)).collect()).collect(),
     }
@@ -213,12 +210,7 @@ fn choices(levels: &Spec) -> Spec {
     levels
 }
 
-fn question(
-    conditions: &Spec,
-    asked: &[&GroupAnswer],
-    varying: &[String],
-    (level, margin): (f64, f64),
-) -> AcrossQuestion {
+fn test(conditions: &Spec, asked: &[&GroupAnswer], varying: &[String], (level, margin): (f64, f64)) -> AcrossTest {
     let place = |one: &GroupAnswer, levels: &Spec| one.choices.iter().position(|choice| choice.levels == *levels);
     let in_all = |choice: &Choice| {
         let each: Option<Vec<&Choice>> =
@@ -243,16 +235,21 @@ fn question(
     let same = |one: &&&GroupAnswer| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
     let who = profile_brief(conditions);
     let question = brief(conditions, varying);
-    AcrossQuestion {
-        question: if who.is_empty() { question } else { format!("{question}, {who}") },
-        factors: factors(conditions),
-        answers: asked.iter().map(|one| one.answer.clone()).collect(),
+    let within = bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit);
+    AcrossTest {
+        title: if who.is_empty() { question } else { format!("{question}, {who}") },
+        environment: factors(conditions),
+        sessions: asked.iter().map(|one| one.result.clone()).collect(),
         compared: common.len(),
-        choice: chosen.map(label),
+        state: match bound {
+            _ if within => TestState::Decided,
+            Some(_) => TestState::Inconclusive,
+            None => TestState::Unconfirmed,
+        },
+        recommended: chosen.map(label),
         changes_nothing: chosen.is_some_and(|cell| is_default(&common[cell].levels, &varied)),
-        holds: bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit),
-        bound: bound.filter(|bound| bound.is_finite()),
-        named_in: asked.iter().filter(same).count(),
+        slower_upper: bound.filter(|bound| bound.is_finite()),
+        recommended_in: asked.iter().filter(same).count(),
         between: judged.between.filter(|_| common.len() > 1).map(f64::exp_m1),
     }
 }

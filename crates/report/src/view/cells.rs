@@ -16,8 +16,8 @@ use super::compare::{GroupAnalysis, moves_nothing};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
 use super::document::{
-    CallView, CellView, Counters, CpuView, Estimate, Factors, LimitDoubt, LimitView, ModeView, ModesView,
-    RelayProgramView, RingView, StalledView,
+    CallView, CellView, Counters, CpuView, Estimate, Factors, LimitView, ModeView, ModesView, RelayProgramView,
+    RingView, StalledView,
 };
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
@@ -199,12 +199,8 @@ fn in_doubt(mut limit: LimitView, settled: &Settled, siblings: &Siblings, contex
             alone.map(|(one, rate)| CellCounts::of(&one, context).limit(&one, rate, siblings, context).name).collect();
         limit.doubt = limit::doubt(limit.name, &names);
         if let Some(doubt) = &limit.doubt {
-            let LimitDoubt { trials, agree, other, show_other } = doubt;
-            let other = phrase::limit(other);
-            limit.sentence.push_str(&match agree {
-                0 => format!(" of all trials together; {other} in {show_other} of the {trials} trials one by one"),
-                _ => format!(" (so in {agree} of {trials} trials; {other} in {show_other})"),
-            });
+            limit.sentence.push_str(&format!(" ({})", doubt.text));
+            limit.title = phrase::limit_title(limit.name, Some(doubt));
         }
     }
     limit

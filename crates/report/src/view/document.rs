@@ -478,6 +478,8 @@ pub struct LimitView {
     /// The limit; `unknown` where no number proves one.
     #[schemars(schema_with = "schema::limit")]
     pub name: &'static str,
+    /// The limit for readers, with the other one that single trials show.
+    pub title: String,
     /// The evidence in a sentence.
     pub sentence: String,
     /// The same in short: without the counts of single trials, and without the owner of its rates.
@@ -501,6 +503,8 @@ pub struct LimitDoubt {
     pub other: &'static str,
     /// How many do.
     pub show_other: usize,
+    /// The numbers of trials in a sentence.
+    pub text: String,
 }
 
 /// The cost of the harness itself, from the null engine in the same blocks.

@@ -191,7 +191,7 @@ fn line(
 }
 
 /// A reader that compares every byte does other work.
-const MIXED: &str = "not decided: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
+const MIXED: &str = "inconclusive: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
                      in every difference; measure both with it or both without";
 
 fn overall(lines: &[HistoryLine]) -> &'static str {
@@ -209,22 +209,22 @@ fn overall(lines: &[HistoryLine]) -> &'static str {
 fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: usize, margin: f64) -> String {
     let within = percent(margin);
     if lines.is_empty() {
-        return "not decided: the sessions confirmed nothing in common; compare sessions of one plan".into();
+        return "inconclusive: the sessions have no result in common; compare sessions of one plan".into();
     }
     if lacking > 0 {
         return format!(
-            "not decided: how far sessions differ by themselves is not known from {fewest}, and nothing is claimed before \
-             {MIN_SESSIONS}; measure {lacking} more of what there was"
+            "inconclusive: {fewest} sessions before the change are too few to know how much sessions differ by themselves; \
+             measure {lacking} more of them ({MIN_SESSIONS} are needed)"
         );
     }
     let count = |of: &str| lines.iter().filter(|line| line.difference.verdict == of).count();
-    let of = lines.len();
+    let of = bytegauge_model::unit::counted(lines.len(), "test");
     match verdict {
-        "worse" => format!("worse: {} of {of} take longer by more than {within}", count("worse")),
-        "better" => format!("better: all {of} took longer before, by more than {within}"),
-        "equivalent" => format!("as good: none of {of} takes longer by more than {within}"),
+        "worse" => format!("worse: {} of {of} slower by more than {within}", count("worse")),
+        "better" => format!("better: all of {of} faster by more than {within}"),
+        "equivalent" => format!("equivalent: 0 of {of} slower by more than {within}"),
         _ => format!(
-            "not decided: {} of {of} may take longer by more than {within} or not; more sessions on either side narrow it",
+            "inconclusive: {} of {of} may be slower by more than {within}; more sessions narrow the intervals",
             count("open")
         ),
     }

@@ -293,12 +293,12 @@ mod tests {
         check(
             [1.0 / 3.36, 0.91, 2.8],
             ComparisonResult::Inconclusive,
-            "inconclusive: B may take up to 2.8 × as long as A, and A up to 3.36 × as long as B (margin 5 %)",
+            "inconclusive: B may take up to 2.8× as long as A, and A up to 3.36× as long as B (margin 5 %)",
         );
         check(
             [0.9, 1.0, 2.1],
             ComparisonResult::Inconclusive,
-            "inconclusive: B may take up to 2.1 × as long as A, and A up to 1.12 × as long as B (margin 5 %)",
+            "inconclusive: B may take up to 2.1× as long as A, and A up to 1.12× as long as B (margin 5 %)",
         );
         check(
             [0.8, 1.0, 1.5],
@@ -313,7 +313,7 @@ mod tests {
         check(
             [1.9, 1.95, 2.0],
             ComparisonResult::Worse,
-            "B takes 1.95 × as long as A (1.9 × to 2 ×): a regression of more than the margin of 5 %",
+            "B takes 1.95× as long as A (1.9× to 2×): a regression of more than the margin of 5 %",
         );
         check(
             [1.4, 1.5, 1.6],
@@ -343,8 +343,8 @@ mod tests {
             let (_, ends) = text.split_once('(').expect("an interval");
             let (from, to) = ends.split_once(" to ").expect("two ends");
             let ln = |end: &str| {
-                let number: f64 = end.split(' ').next().expect("a number").parse().expect(end);
-                if text.contains(" × as long") { number.ln() } else { (number / 100.0).ln_1p() }
+                let number: f64 = end.split([' ', '×']).next().expect("a number").parse().expect(end);
+                if text.contains("× as long") { number.ln() } else { (number / 100.0).ln_1p() }
             };
             proptest::prop_assert!(ln(from) <= lower + 1e-9 && ln(to) >= upper - 1e-9, "{lower} {upper}: {text}");
             // A result beyond the margin is not printed as the margin.

@@ -588,12 +588,11 @@ fn every_renderer_prints_calls() {
     check(
         &terminal,
         &[
-            "rate",
             "p50",
             "p99",
-            "server CPU µs/call",
-            "errors",
-            "limited by",
+            "CPU µs/call",
+            "failed",
+            "Bottleneck: ",
             "k calls/s",
             "µs",
             "percentiles are service time (closed loop)",

@@ -39,7 +39,7 @@ fn check(spoil: impl Fn(&mut bytegauge_model::Trial), phrases: &str) {
     assert!(view.groups[0].recommendation.cell.as_ref() != Some(&best), "it wins nothing");
     let text = render::screen::render(&view, &render::TerminalStyle::default());
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("read 64K, write 64K failed: its numbers"), "{text}");
+    assert!(flat.contains("read 64K + write 64K failed: its numbers"), "{text}");
 }
 
 #[test]

@@ -34,3 +34,8 @@ fn phrases(view: &View, kind: FindingKind) -> String {
     let of_kind = view.findings.iter().filter(|finding| finding.kind == kind);
     of_kind.map(|finding| finding.text.as_str()).collect::<Vec<_>>().join(" ")
 }
+
+/// A text without its line breaks.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

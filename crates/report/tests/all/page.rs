@@ -61,6 +61,13 @@ fn many_trials_are_no_larger_a_page() {
 }
 
 #[test]
+fn usual_session_has_a_small_page() {
+    let data = session(&Plan { confirm_blocks: 60, profiles: vec!["sum"], ..Plan::default() });
+    let bytes = page::render(&[view(&data)], None).len();
+    assert!(data.trials.len() >= 500 && bytes < 600_000, "{} trials, {bytes} bytes", data.trials.len());
+}
+
+#[test]
 fn names_that_look_like_markup_are_data() {
     let mut data = session(&small());
     let nasty = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";

@@ -158,8 +158,6 @@ fn relay_system_calls_are_counted_for_each_unit() {
             // For whole MiB.
             assert!((reported / expected - 1.0).abs() < 0.05, "{name}: {reported}, not {expected}");
         }
-        let wide = render::terminal::full(&view, &render::TerminalStyle { columns: 300, ..Default::default() });
-        assert!(wide.contains("relay switches/MiB"), "{wide}");
     }
 }
 
@@ -181,7 +179,7 @@ fn relays_may_have_the_biggest_effect() {
         let view = View::of(&data, &Settings::default());
         phrases(&view, FindingKind::BiggestEffect)
     };
-    assert_eq!(planted(false), "");
+    assert!(planted(false).contains("No other setting has a larger effect"), "{}", planted(false));
     assert!(planted(true).starts_with("relay: splice reaches "), "{}", planted(true));
 }
 

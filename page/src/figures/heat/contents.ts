@@ -10,7 +10,6 @@ import {
   isConfirmed,
   isMeasured,
   level,
-  limitOf,
   optionOf,
   recommendedOf,
   type View,
@@ -136,7 +135,7 @@ export function describe(map: HeatMap, cell: CellView): [at: string, ...facts: s
   const value = measure.of(cell);
   const at = `${fx.heading} ${named(level(cell, wish.x), fx)}, ${fy.heading} ${named(level(cell, wish.y), fy)}`;
   if (!isMeasured(cell) || !value) return [at, `${cell.outcome}${cell.reason ? `, ${cell.reason}` : ""}`];
-  const limit = cell.limit.name === "unknown" ? limitOf(cell.limit) : `limited by ${limitOf(cell.limit)}`;
+  const limit = cell.limit.name === "unknown" ? cell.limit.title : `limited by ${cell.limit.title}`;
   return [at, withInterval(value, measure.unit), evidence(map, cell), ...aboveBest(map, cell), limit];
 }
 
@@ -200,7 +199,7 @@ export function table(map: HeatMap): Table {
         cell.stage ?? null,
         mayBeBest(view, cell),
         cell.outcome,
-        limitOf(cell.limit),
+        cell.limit.title,
       ];
     }),
   };

@@ -15,6 +15,8 @@ use crate::view::results::summary::Heading;
 
 /// Longer lines are hard to read; shorter ones hold no table.
 const COLUMNS: std::ops::RangeInclusive<usize> = 40..=80;
+/// The same of the full text, whose tables have more columns.
+const COLUMNS_FULL: std::ops::RangeInclusive<usize> = 40..=110;
 /// Sessions with more tests are shown as one row for each test.
 const TESTS_MAX: usize = 6;
 /// The same where their tables have more rows together.
@@ -31,10 +33,12 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
 
 /// The same with the table of every test, every finding, and the details of the measurement, given as lines.
 pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> String {
-    let page = Page::of(view, style);
+    let mut page = Page::of(view, style);
+    page.layout.width = wide(style);
     let mut out = page.heading();
     for test in &view.tests {
-        out.extend(page.table(test, true));
+        out.extend(of_test(view, test, style));
+        out.push(String::new());
     }
     out.extend(page.findings());
     out.extend(details);
@@ -44,15 +48,26 @@ pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> 
 }
 
 /// The table of one test, with all columns.
-pub(super) fn of_test(test: &Test, style: &TerminalStyle) -> Vec<String> {
-    let page = ScreenLayout { width: width(style), paint: Paint(style.colour) };
-    table::lines(test, &page, true)
+pub(super) fn of_test(view: &View, test: &Test, style: &TerminalStyle) -> Vec<String> {
+    let layout = ScreenLayout { width: wide(style), ..ScreenLayout::of(view, style) };
+    let group = view.groups.iter().find(|group| group.id == test.id);
+    let further = group.map_or_else(Vec::new, |group| super::details::lines(view, group));
+    let further = further.iter().flat_map(|text| wrap(text, layout.width - 4)).map(|line| format!("    {line}"));
+    table::lines(test, &layout, true).into_iter().chain(further).collect()
 }
 
-/// How wide and in which colours text is laid out.
-pub(super) struct ScreenLayout {
+/// How wide and in which colours text is laid out, and in which units.
+pub(super) struct ScreenLayout<'a> {
     width: usize,
     paint: Paint,
+    /// All tests of the session: their rates have one unit.
+    tests: &'a [Test],
+}
+
+impl<'a> ScreenLayout<'a> {
+    fn of(view: &'a View, style: &TerminalStyle) -> ScreenLayout<'a> {
+        ScreenLayout { width: width(style), paint: Paint(style.colour), tests: &view.tests }
+    }
 }
 
 /// The lines of a heading, broken between its parts. Unusual space in a name is kept, so that it is escaped and seen.
@@ -73,6 +88,31 @@ fn heading(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A command, broken before its flags where it does not fit, so that a shell takes all lines together.
+fn command_lines(command: &str, width: usize) -> Vec<String> {
+    // Words in quotes have spaces of their own, and the words of a program are its own.
+    if chars(command) <= width || command.contains(['\'', '"']) || command.contains(" -- ") {
+        return vec![command.to_owned()];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for (at, flag) in command.split(" --").enumerate() {
+        let flag = if at == 0 { flag.to_owned() } else { format!("--{flag}") };
+        match lines.last_mut() {
+            Some(line) if chars(line) + 3 + chars(&flag) <= width => *line += &format!(" {flag}"),
+            Some(line) => {
+                line.push_str(" \\");
+                lines.push(format!("  {flag}"));
+            }
+            None => lines.push(flag),
+        }
+    }
+    lines
+}
+
+fn wide(style: &TerminalStyle) -> usize {
+    style.columns.clamp(*COLUMNS_FULL.start(), *COLUMNS_FULL.end())
+}
+
 fn width(style: &TerminalStyle) -> usize {
     style.columns.clamp(*COLUMNS.start(), *COLUMNS.end())
 }
@@ -80,12 +120,12 @@ fn width(style: &TerminalStyle) -> usize {
 struct Page<'a> {
     view: &'a View,
     program: &'a str,
-    layout: ScreenLayout,
+    layout: ScreenLayout<'a>,
 }
 
 impl<'a> Page<'a> {
     fn of(view: &'a View, style: &'a TerminalStyle) -> Page<'a> {
-        Page { view, program: &style.program, layout: ScreenLayout { width: width(style), paint: Paint(style.colour) } }
+        Page { view, program: &style.program, layout: ScreenLayout::of(view, style) }
     }
 
     fn heading(&self) -> Vec<String> {
@@ -144,7 +184,7 @@ impl<'a> Page<'a> {
         let Some(command) = &step.command else { return self.item("Next", &format!("{}.", step.text)) };
         let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
         let mut lines = self.item("Next", &format!("{}:", step.text));
-        lines.push(format!("    {command}"));
+        lines.extend(command_lines(&command, self.layout.width - 4).iter().map(|line| format!("    {line}")));
         lines
     }
 

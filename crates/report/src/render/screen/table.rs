@@ -21,7 +21,7 @@ const BAR_MIN: usize = 6;
 /// Longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
-const EXPENDABLE: [&str; 5] = ["95 %", "p50", "CPU", "p99.9", "over all trials"];
+const EXPENDABLE: [&str; 5] = ["95 %", "p50", "CPU", "p99.9", "average"];
 /// Characters of `  <- use`.
 const MARK: usize = 8;
 /// An unknown value.
@@ -89,14 +89,15 @@ pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
 }
 
 fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
-    let mut numbers = columns(test, rows, full);
+    let mut numbers = columns(test, rows, full, layout.tests);
+    let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    let label = if widest_label > LABEL_MAX { 2 } else { widest_label };
     for name in EXPENDABLE {
         let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
-        if 4 + used + MARK > layout.width {
+        if 2 + label + used + MARK > layout.width {
             numbers.retain(|column| !column.heading.starts_with(name));
         }
     }
-    let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
     let of_numbers: usize = numbers.iter().map(|column| column.width() + 2).sum();
     // Labels that do not fit next to the numbers are above them.
     let own_line = widest_label > LABEL_MAX || 2 + widest_label + of_numbers + MARK > layout.width;
@@ -139,16 +140,21 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
 }
 
 /// The columns behind the name of an option: numbers, then the interval.
-pub fn columns(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<ScreenColumn> {
-    let mut columns = numbers(test, rows, full);
+pub fn columns(test: &Test, rows: &[&OptionResult], full: bool, tests: &[Test]) -> Vec<ScreenColumn> {
+    let mut columns = numbers(test, rows, full, scale(test, tests));
     columns.push(ScreenColumn::of(slower_heading(test), false, rows, |row| row.slower.clone()));
     columns
 }
 
+/// The divisor and the unit of rates: one for all tests of a session, so that their tables compare by eye.
+fn scale(test: &Test, tests: &[Test]) -> (f64, &'static str) {
+    let alike = tests.iter().filter(|other| other.unit == test.unit);
+    let rates = alike.flat_map(|other| &other.options).filter_map(|option| option.rate);
+    rate_unit(test.unit, rates.fold(0.0, f64::max))
+}
+
 /// The rate, and what belongs to it: latency, CPU time, losses.
-fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<ScreenColumn> {
-    let most = rows.iter().filter_map(|row| row.rate).fold(0.0, f64::max);
-    let (divisor, unit) = rate_unit(test.unit, most);
+fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f64, &str)) -> Vec<ScreenColumn> {
     let digits = |row: &OptionResult| if row.slower_upper.is_some() || row.trials >= 6 { 3 } else { 2 };
     let rate = |rate: Option<f64>, digits: usize| {
         rate.map_or_else(|| UNKNOWN.into(), |rate| significant(rate / divisor, digits))
@@ -162,8 +168,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool) -> Vec<ScreenColumn>
     }
     let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
     if any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
-        columns
-            .push(ScreenColumn::of("over all trials", true, rows, |row| rate(row.rate_all.or(row.rate), digits(row))));
+        columns.push(ScreenColumn::of("average", true, rows, |row| rate(row.rate_all.or(row.rate), digits(row))));
     }
     if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
         columns.push(ScreenColumn::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {

@@ -33,8 +33,36 @@ pub fn comparisons(view: &View) -> Vec<Finding> {
     view.tests.iter().flat_map(of_test).collect()
 }
 
-/// Settings whose effect is larger than that of the options, the largest first, each factor once.
+/// The largest effect: of another setting where one is larger than that of the options, else of the options themselves.
 pub fn biggest(view: &View) -> Vec<Finding> {
+    let compares = |test: &Test| matches!(test.state, TestState::Decided | TestState::Inconclusive);
+    if view.versus.is_some() || view.check.is_some() || !view.tests.iter().any(compares) {
+        return Vec::new();
+    }
+    let levers = of_levers(view);
+    if levers.is_empty() { vec![of_options(view)] } else { levers }
+}
+
+/// The option that is significantly slower by most, in any test.
+fn of_options(view: &View) -> Finding {
+    let slower = view.tests.iter().flat_map(|test| test.options.iter().map(move |option| (test, option)));
+    let slower = slower.filter_map(|(test, option)| {
+        let is_slower = option.status == OptionStatus::Slower;
+        Some((test, option, option.slower_lower.filter(|_| is_slower)?))
+    });
+    let finding = found(FindingKind::BiggestEffect, Severity::Result);
+    match slower.max_by(|a, b| a.2.total_cmp(&b.2)) {
+        None => finding,
+        Some((test, option, lower)) => finding
+            .test(&test.id)
+            .option(&option.id)
+            .number("slower_lower", Some(lower))
+            .number("slower_upper", option.slower_upper),
+    }
+}
+
+/// Settings whose effect is larger than that of the options, the largest first, each factor once.
+fn of_levers(view: &View) -> Vec<Finding> {
     let mut reported: Vec<&str> = Vec::new();
     let mut all = Vec::new();
     for lever in &view.levers {

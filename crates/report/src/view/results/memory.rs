@@ -45,7 +45,8 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
     let smaller = tied.min().filter(|smaller| *smaller < bytes);
     let (each, all) = (phrase::level(factor, &Level::Number(bytes)), about_bytes(bytes * CONNECTIONS));
     let tied = smaller.map_or_else(String::new, |smaller| {
-        format!(" {} is tied with it.", phrase::level(factor, &Level::Number(smaller)))
+        let level = phrase::level(factor, &Level::Number(smaller));
+        format!(" To save memory, {level} (tied) takes {}.", about_bytes(smaller * CONNECTIONS))
     });
     let finding = found(FindingKind::Memory, Severity::Result)
         .test(&test.id)

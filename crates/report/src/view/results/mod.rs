@@ -268,7 +268,7 @@ fn label(group: &GroupView, cell: &CellView, spec: &Spec) -> String {
     };
     let parts: Vec<String> = group.varied.iter().filter_map(shown).collect();
     match (parts.is_empty(), cell.label.is_empty()) {
-        (false, _) => parts.join(", "),
+        (false, _) => parts.join(" + "),
         (true, false) => cell.label.clone(),
         (true, true) => "the only option".into(),
     }
@@ -290,9 +290,8 @@ fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
 }
 
 fn bottleneck(cell: &CellView) -> Bottleneck {
-    let text = match cell.limit.brief.is_empty() {
-        true => phrase::limit_with_doubt(&cell.limit),
-        false => format!("{}: {}", phrase::limit_with_doubt(&cell.limit), cell.limit.brief),
-    };
-    Bottleneck { limit: cell.limit.name, other: cell.limit.doubt.as_ref().map(|doubt| doubt.other), text }
+    let limit = &cell.limit;
+    let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
+    let text = format!("{}: {}{doubt}", limit.title, limit.brief);
+    Bottleneck { limit: limit.name, other: limit.doubt.as_ref().map(|doubt| doubt.other), text }
 }

@@ -7,7 +7,7 @@ use bytegauge_stats::serial::MIN_BLOCKS;
 use super::super::document::{CellView, GroupView, InterimView, NextStep, TestState, VersusView, View};
 use super::heading::crowd;
 use super::long_trials;
-use crate::outward::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound};
+use crate::outward::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -131,7 +131,7 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
         return Vec::new();
     }
     let time = budget(own_s * LONGER);
-    let text = format!("measure for {time} in a new session{}", brings(&bounds));
+    let text = format!("measure for {time} in a new session{}", brings(&bounds, view.plan.margin));
     match again_with(view, Some(&time)) {
         Some(command) => vec![step(&command, &text)],
         None => vec![words(&format!("{text}: add --time {time} to the command"))],
@@ -144,12 +144,12 @@ fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
     gains().next()?;
     let bounds: Vec<[f64; 2]> = gains().filter_map(|own| Some([own.bound?, own.likely_bound?])).collect();
     let time = forecast(rest_ns(view)?);
-    let text = format!("narrow the intervals, up to {time} more{}", brings(&bounds));
+    let text = format!("narrow the intervals, up to {time} more{}", brings(&bounds, view.plan.margin));
     Some(step(&format!("{} --until conclusive", resume(view)), &text))
 }
 
 /// ` (likely from 9.3–46 % to 4.6–23 %)`, of interval ends as they are and as they are forecast; nothing without any.
-fn brings(bounds: &[[f64; 2]]) -> String {
+fn brings(bounds: &[[f64; 2]], margin: f64) -> String {
     let known: Vec<&[f64; 2]> = bounds.iter().filter(|[now, _]| *now > 0.0005 && !excludes_nothing(*now)).collect();
     let span = |at: usize| {
         let low = known.iter().map(|both| both[at]).fold(f64::INFINITY, f64::min);
@@ -157,7 +157,9 @@ fn brings(bounds: &[[f64; 2]]) -> String {
         let [low, high] = [low, high].map(at_most);
         if low == high { high } else { format!("{}–{high}", low.trim_end_matches(" %")) }
     };
-    if known.is_empty() { String::new() } else { format!(" (likely from {} to {})", span(0), span(1)) }
+    let is_above = !known.iter().any(|both| both[1] <= margin);
+    let above = if is_above { format!(", still above the margin of {}", percent(margin)) } else { String::new() };
+    if known.is_empty() { String::new() } else { format!(" (likely from {} to {}{above})", span(0), span(1)) }
 }
 
 /// The next steps after two were compared.

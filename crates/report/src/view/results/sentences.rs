@@ -169,6 +169,9 @@ impl Sentence<'_> {
     }
 
     fn effect(&self) -> String {
+        if self.finding.names.is_empty() {
+            return self.effect_of_options();
+        }
         let what = match self.name("factor") {
             "placement" => "the placement of the ends",
             "transport" => "the transport",
@@ -205,13 +208,28 @@ impl Sentence<'_> {
         format!("{what}{place}: {how}.{loopback}")
     }
 
+    /// No setting has a larger effect than the options of the tests.
+    fn effect_of_options(&self) -> String {
+        let Some(option) = &self.finding.option else {
+            return "none found: no option and no other setting is significantly slower.".into();
+        };
+        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
+        let place =
+            test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!("{}: ", test.name));
+        let by =
+            super::summary::interval(self.number("slower_lower"), self.known("slower_upper").unwrap_or(f64::INFINITY));
+        let by = test.map_or_else(|| by.clone(), |test| super::summary::more(test, &by));
+        let than = if by.ends_with("as slow") { "as" } else { "than" };
+        format!("{place}{} is {by} {than} the best option. No other setting has a larger effect.", self.option(option))
+    }
+
     fn one_setting(&self) -> String {
         let factor = self.name("factor");
         let is_true = |name: &str| self.finding.names.get(name).and_then(serde_json::Value::as_bool) == Some(true);
-        let tests = if is_true("all_tests") {
-            "each test".to_owned()
-        } else {
-            format!("each of {}", self.count("tests", "test"))
+        let tests = match (is_true("all_tests"), self.number("tests") as usize) {
+            (true, 2) => "both tests".to_owned(),
+            (true, many) => format!("all {many} tests"),
+            (false, many) => format!("{many} tests"),
         };
         let upper = self.number("slower_upper");
         let varies = |test: &&Test| test.varied.iter().any(|name| name == factor);
@@ -221,8 +239,15 @@ impl Sentence<'_> {
             true => format!("not {more}"),
             false => format!("at most {} {more}", at_most(upper)),
         };
-        let with = if is_true("alone") { "" } else { " with the best other settings" };
-        format!("{} {}, {how} than the best in {tests}{with}.", phrase::in_code(factor), self.level("level"))
+        let with = if is_true("alone") { "" } else { ", with the best other settings" };
+        let wanted = self.finding.names.get("level");
+        let tests_of = || self.view.tests.iter().filter(varies);
+        let is_own = tests_of().all(|test| {
+            let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
+            own.and_then(|own| own.settings.get(factor)) == wanted
+        });
+        let when = if is_own { ", recommended in" } else { ", if one value must serve" };
+        format!("{} {}{when} {tests}: {how} than the best in each{with}.", phrase::in_code(factor), self.level("level"))
     }
 
     fn control(&self) -> String {
@@ -231,20 +256,24 @@ impl Sentence<'_> {
             FindingKind::ControlDiffers => {
                 let (a, b) = (self.number("lower").abs(), self.number("upper").abs());
                 let range = share_range(a.min(b), a.max(b));
-                if let Some(more) = self.known("widened") {
-                    return format!(
-                        "the same subject measured twice differs by {range}: the interval is wider by {} on each side.",
+                match self.known("widened") {
+                    Some(more) => format!(
+                        "the A/A control (it was measured twice) differs by {range}: the interval is wider by {} on each \
+                         side.",
                         at_most(more)
-                    );
+                    ),
+                    None => format!(
+                        "the A/A control (it was measured twice) differs by {range}, so the test has no valid result."
+                    ),
                 }
-                format!("the A/A control differs by {range}, so the results of this test are not valid.")
             }
             FindingKind::ControlContradicts => format!(
-                "measured a second time, this option gives another result: the recommendation may be {}.",
+                "its second measurement (the A/A control) is {} than the best, so the result is inconclusive.",
                 self.up_to_slower()
             ),
             _ => format!(
-                "the A/A control differs by up to {}, more than the margin of {}.",
+                "the A/A control (it was measured twice) differs by up to {}, above the margin of {}, so the test is \
+                 inconclusive.",
                 up_to("reach"),
                 self.share("margin")
             ),
@@ -326,7 +355,11 @@ impl Sentence<'_> {
             }
             FindingKind::Drift => {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);
-                format!("its rate changed from {first} to {last} during the session.")
+                let changed = if self.number("last") < self.number("first") { "fell" } else { "rose" };
+                format!(
+                    "its rate {changed} from {first} to {last} during the session, so the machine or its load changed; the \
+                     comparison holds, because options alternate."
+                )
             }
             FindingKind::SeveralSpeeds => {
                 let modes: Vec<[f64; 2]> = self
@@ -366,7 +399,11 @@ impl Sentence<'_> {
                 self.count("confirmed", "option"),
                 self.number("options") as usize
             ),
-            _ => "congestion control was compared over loopback; a network may differ.".into(),
+            _ => {
+                let default = self.view.environment.congestion();
+                let default = default.map_or_else(String::new, |name| format!(" ({name} is the default here)"));
+                format!("congestion control{default} was compared over loopback; a network may differ.")
+            }
         }
     }
 
@@ -388,7 +425,7 @@ impl Sentence<'_> {
                 let of = self.known("of_cpus").map_or_else(String::new, |cpus| format!(" of {cpus}"));
                 format!("Other programs used {}{of} CPUs.", significant(self.number("cpus"), 2))
             }
-            FindingKind::HarnessCost => format!("bytegauge itself takes {} of the shortest call.", self.share("share")),
+            FindingKind::HarnessCost => format!("Measuring takes {} of the shortest call.", self.share("share")),
             _ => format!("The machine was not quiet: grade {} (A is quiet, D is not).", self.name("grade")),
         }
     }

@@ -6,19 +6,21 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::SessionStatus;
-use bytegauge_model::unit::{counted, significant, significant_up};
+use bytegauge_model::unit::{counted, significant, significant_down, significant_up};
 
 use super::super::document::{
     Because, Compares, Factors, Finding, FindingKind, OptionResult, OptionStatus, Severity, SummaryLine, Test,
     TestState, VersusView, View,
 };
-use crate::outward::{BOUND_MAX, at_least, at_most, excludes_nothing, percent, share_range};
+use crate::outward::{BOUND_MAX, at_most, excludes_nothing, percent, share_range};
 use crate::phrase::{self, rate_unit};
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
 /// More tests than this have their results in the table alone.
 const TESTS_MAX: usize = 6;
+/// More tests with one bottleneck than this are counted instead of named.
+const LIMITED_MAX: usize = 2;
 /// A share that is printed as 0.
 const NOTHING: f64 = 0.0005;
 /// Lines of one heading, the rest are counted.
@@ -52,8 +54,17 @@ fn rated(test: &Test, option: &OptionResult) -> String {
 }
 
 fn unconfirmed(view: &View, test: &Test) -> String {
-    let fastest = super::fastest(&test.options);
-    let so_far = fastest.map_or_else(String::new, |option| format!("; fastest so far: {}", rated(test, option)));
+    let so_far = match test.compares {
+        Compares::Time => {
+            super::fastest(&test.options).map(|option| format!("fastest so far: {}", rated(test, option)))
+        }
+        Compares::Cpu => {
+            let known = test.options.iter().filter_map(|option| Some((option.cpu?, option.cpu_unit?, option)));
+            let least = known.min_by(|a, b| a.0.total_cmp(&b.0));
+            least.map(|(cpu, unit, own)| format!("least CPU so far: {} with {} {unit}", own.label, significant(cpu, 3)))
+        }
+    };
+    let so_far = so_far.map_or_else(String::new, |text| format!("; {text}"));
     let why = match view.status {
         _ if test.compares == Compares::Cpu && is_external(test) => {
             "no result: a fixed rate compares CPU time, and that of an external server is not visible; leave out --rate and \
@@ -72,16 +83,16 @@ fn is_external(test: &Test) -> bool {
     has(&test.environment) || test.options.iter().any(|option| has(&option.settings))
 }
 
-/// A recommendation with its interval, then the options that are tied, then those that are slower.
+/// The verdict, the recommendation with its interval, then the options that are tied and those that are slower.
 fn compared(test: &Test) -> String {
+    let verdict = if test.state == TestState::Decided { "conclusive" } else { "inconclusive" };
     let named = |option: &&OptionResult| test.recommended.as_ref() == Some(&option.id);
-    let Some(own) = test.options.iter().find(named) else { return too_wide(test) };
+    let Some(own) = test.options.iter().find(named) else { return format!("{verdict}: {}", too_wide(test)) };
     let others = || test.options.iter().filter(|option| option.id != own.id && option.slower_upper.is_some());
     let tied: Vec<&OptionResult> =
         others().filter(|option| matches!(option.status, OptionStatus::Best | OptionStatus::Tied)).collect();
     let slower: Vec<&OptionResult> = others().filter(|option| option.status == OptionStatus::Slower).collect();
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
-    let all = tied.len() + 1;
     let how = match own.status {
         OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
@@ -92,34 +103,43 @@ fn compared(test: &Test) -> String {
         }
         _ => format!("at most {} than the best", more(test, &at_most(upper))),
     };
-    let first = match (slower.is_empty(), own.status) {
-        (true, OptionStatus::Tied) if all > 1 => {
-            let most = tied.iter().filter_map(|option| option.slower_upper).fold(upper, f64::max);
-            let each = match excludes_nothing(most) {
-                true => "each may take ".to_owned() + &up_to_times(test, most),
-                false => format!("each at most {}", more(test, &at_most(most))),
-            };
-            let which = if all == 2 { "both options are tied".into() } else { format!("all {all} options are tied") };
-            format!("{which}, {each}; use {} ({}, {how})", own.label, reason(test.because, test.compares))
+    let mut phrases = Vec::new();
+    if slower.is_empty() && !tied.is_empty() && own.status == OptionStatus::Tied {
+        let all = if tied.len() == 1 { "both".into() } else { format!("all {}", tied.len() + 1) };
+        phrases.push(format!(
+            "{verdict}: {all} options are tied; use {} ({}), {how}",
+            own.label,
+            reason(test.because, test.compares)
+        ));
+    } else {
+        phrases.push(format!("{verdict}: use {}, {how}", own.label));
+        if !tied.is_empty() {
+            let labels = tied.iter().map(|option| option.label.clone()).collect::<Vec<_>>();
+            phrases.push(format!("Tied: {}", listed(&labels)));
         }
-        _ if tied.is_empty() => format!("use {}, {how}", own.label),
-        _ => {
-            let (names, are) = named_or_counted(&tied, "other");
-            format!("use {}, {how}; {names} {are} tied with it", own.label)
-        }
-    };
-    if slower.is_empty() {
-        return first;
     }
-    let ends = |end: fn(&OptionResult) -> Option<f64>| slower.iter().filter_map(move |option| end(option));
-    let lower = ends(|option| option.slower_lower).fold(f64::INFINITY, f64::min);
-    let most = ends(|option| option.slower_upper).fold(0.0, f64::max);
-    let (names, are) = named_or_counted(&slower, "");
-    let verb = match test.compares {
-        Compares::Time => are.to_owned(),
-        Compares::Cpu => if are == "is" { "uses" } else { "use" }.to_owned(),
+    if !slower.is_empty() {
+        phrases.push(format!("Avoid: {}", avoided(test, slower)));
+    }
+    phrases.join(". ")
+}
+
+/// Labels, or their number.
+fn listed(labels: &[String]) -> String {
+    if labels.len() <= NAMED_MAX { labels.join(", ") } else { counted(labels.len(), "other option") }
+}
+
+/// The significantly slower options, the slowest first, each with its interval; of many the slowest and their number.
+fn avoided(test: &Test, mut slower: Vec<&OptionResult>) -> String {
+    slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
+    let each = |option: &&OptionResult| {
+        let by = interval(option.slower_lower.unwrap_or(0.0), option.slower_upper.unwrap_or(f64::INFINITY));
+        format!("{} ({})", option.label, more(test, &by))
     };
-    format!("{first}; {names} {verb} {}", slower_by(test, lower, most))
+    match slower.len() {
+        few if few <= NAMED_MAX => slower.iter().map(each).collect::<Vec<_>>().join(", "),
+        many => format!("{} and {}", each(&slower[0]), counted(many - 1, "other option")),
+    }
 }
 
 /// No option is recommended: every interval is too wide.
@@ -127,28 +147,12 @@ fn too_wide(test: &Test) -> String {
     let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
     match known.min_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((upper, own)) => format!(
-            "no result yet: even {}, with the narrowest interval, may take {}",
+            "the intervals are too wide for a recommendation; even {} may take {}",
             own.label,
             up_to_times(test, upper)
         ),
-        None => "no result yet".into(),
+        None => "the intervals are too wide for a recommendation".into(),
     }
-}
-
-/// Names of options, and the verb that goes with them.
-fn named_or_counted(options: &[&OptionResult], other: &str) -> (String, &'static str) {
-    let labels: Vec<String> = options.iter().map(|option| option.label.clone()).collect();
-    match labels.len() {
-        1 => (labels[0].clone(), "is"),
-        many if many <= NAMED_MAX => (phrase::join(&labels, "and"), "are"),
-        many if other.is_empty() => (counted(many, "option"), "are"),
-        many => (format!("{many} {other} options"), "are"),
-    }
-}
-
-/// `12–125 % slower`, or `2.1–4× as slow` where it is a multiple.
-fn slower_by(test: &Test, lower: f64, upper: f64) -> String {
-    more(test, &interval(lower, upper))
 }
 
 /// The interval of an option for tables, or why it has none.
@@ -161,19 +165,30 @@ pub fn slower(test: &Test, option: &OptionResult) -> String {
     }
 }
 
-/// An interval of extra time for a table and a sentence: `45–125 %`; `45 % or more` where its upper end is far away, and
-/// `up to 3.1×` where it excludes nothing.
+/// An interval of extra time for a table and a sentence: `0–5.3 %`, and as a multiple where it includes twice the time:
+/// `1.45–2.3×`, `up to 3.1×`, `at least 1.45×`.
 pub fn interval(lower: f64, upper: f64) -> String {
-    match upper >= BOUND_MAX {
-        false if lower <= 0.0 && excludes_nothing(upper) => format!("up to {}×", significant_up(1.0 + upper, 2)),
-        true => format!("{} or more", at_least(lower)),
-        false => share_range(lower, upper),
+    let from = || {
+        // A lower end above 0 is shown as such.
+        let digits = (3..=6).find(|&digits| significant_down(1.0 + lower, digits) != "1").unwrap_or(3);
+        significant_down(1.0 + lower, digits)
+    };
+    match upper {
+        upper if !excludes_nothing(upper) => share_range(lower, upper),
+        upper if upper >= BOUND_MAX && lower <= 0.0 => "any multiple".into(),
+        upper if upper >= BOUND_MAX => format!("at least {}×", from()),
+        upper if lower <= 0.0 => format!("up to {}×", significant_up(1.0 + upper, 2)),
+        upper => format!("{}–{}×", from(), significant_up(1.0 + upper, 3)),
     }
 }
 
-fn more(test: &Test, share: &str) -> String {
+/// A share or a multiple, with its noun.
+pub fn more(test: &Test, share: &str) -> String {
+    let is_multiple = !share.ends_with('%');
     match test.compares {
+        Compares::Time if is_multiple => format!("{share} as slow"),
         Compares::Time => format!("{share} slower"),
+        Compares::Cpu if is_multiple => format!("{share} the CPU time"),
         Compares::Cpu => format!("{share} more CPU time"),
     }
 }
@@ -194,7 +209,7 @@ pub fn reason(because: Option<Because>, compares: Compares) -> &'static str {
         Some(Because::Default) => "the default",
         Some(Because::MiddleSize) => "good in most programs",
         Some(Because::Smallest) => "smallest",
-        Some(Because::SmallestMaximum) => "smallest maximum",
+        Some(Because::SmallestMaximum) => "safest",
         Some(Because::Only) | None => "only option",
     }
 }
@@ -246,17 +261,17 @@ fn pairs(view: &View, versus: &VersusView) -> Option<SummaryLine> {
 /// How many tests have which state.
 fn counts(tests: &[Test]) -> String {
     let known = [
-        (TestState::Decided, "have an option within the margin of the best"),
-        (TestState::Inconclusive, "are inconclusive: see the interval"),
-        (TestState::Unconfirmed, "have no result yet"),
-        (TestState::Invalid, "have no valid result"),
-        (TestState::Single, "had one option only"),
+        (TestState::Decided, "conclusive"),
+        (TestState::Inconclusive, "inconclusive"),
+        (TestState::Unconfirmed, "without a result yet"),
+        (TestState::Invalid, "without a valid result"),
+        (TestState::Single, "with one option only"),
         (TestState::Failed, "failed"),
     ];
     let count = |state: TestState| tests.iter().filter(|test| test.state == state).count();
     let phrases = known.into_iter().map(|(state, text)| (count(state), text)).filter(|(count, _)| *count > 0);
     let phrases: Vec<String> = phrases.map(|(count, text)| format!("{count} {text}")).collect();
-    format!("of {} tests {}.", tests.len(), phrases.join("; "))
+    format!("{}: {}.", counted(tests.len(), "test"), phrases.join(", "))
 }
 
 fn line(heading: &str, text: String) -> SummaryLine {
@@ -382,11 +397,11 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
         },
         _ => {
             let each = limits.iter().map(|(name, tests)| match tests.as_slice() {
-                tests if view.tests.len() <= TESTS_MAX => {
+                tests if view.tests.len() <= TESTS_MAX && tests.len() <= LIMITED_MAX => {
                     let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
                     format!("{name} ({})", names.join(", "))
                 }
-                tests => format!("{name} ({})", counted(tests.len(), "test")),
+                tests => format!("{name} ({} of {} tests)", tests.len(), view.tests.len()),
             });
             each.collect::<Vec<_>>().join("; ")
         }

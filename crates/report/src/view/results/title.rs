@@ -85,7 +85,11 @@ pub fn worker(group: &GroupView) -> String {
 
 fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: bool) -> Parts {
     let conditions = group.spec();
-    let mut details: Vec<String> = peer(&conditions).into_iter().chain(congestion(view, group)).collect();
+    let congestion = congestion(view, group).map(|name| {
+        let is_default = view.environment.congestion() == Some(name.as_str());
+        format!("{}congestion control {name}", if is_default { "default " } else { "" })
+    });
+    let mut details: Vec<String> = peer(&conditions).into_iter().chain(congestion).collect();
     for (factor, level) in conditions.present() {
         let name = factor.name;
         let varies = varying.iter().any(|varying| varying == name);
@@ -94,7 +98,8 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" | "call_work" => {
                 None
             }
-            "read_size" | "write_size" => None,
+            // The operation names the host.
+            "read_size" | "write_size" | "host" | "direction" => None,
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
             "slo" => level.name().map(|objective| objective.replace('=', " ≤ ")),
@@ -103,7 +108,7 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             _ if varies || always => word(name, &level),
             _ => phrase::condition(name, &conditions),
         };
-        details.extend(shown);
+        details.extend(shown.filter(|text| !is_none(text)));
     }
     // An import may have conditions that this version does not know.
     let known = |name: &str| bytegauge_model::factor::find(name).is_some();
@@ -119,8 +124,13 @@ fn word(name: &str, level: &Level) -> Option<String> {
     match name {
         // A heading names calls already.
         "request" => Some(phrase::level(name, level)),
-        _ => phrase::word(name, level).filter(|text| text != "none" && !text.ends_with(" none")),
+        _ => phrase::word(name, level),
     }
+}
+
+/// Whether a condition is the absence of something.
+fn is_none(text: &str) -> bool {
+    text == "none" || text.ends_with(" none")
 }
 
 fn connections(level: &Level) -> Option<String> {

@@ -2,7 +2,9 @@
 //! did not measure.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, catalog, factor};
+use bytegauge_model::{
+    CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, catalog, factor,
+};
 
 use super::super::document::{GroupView, InterimView, View};
 use super::super::groups::are_apart;
@@ -18,6 +20,7 @@ pub fn lines(view: &View) -> Vec<String> {
     let common = common(view, &groups, pinned.is_some());
     let parts = [
         unanalysed(view),
+        is_of_rings(&groups).then(|| NOPS.to_owned()),
         pinned,
         loopback(view),
         (!common.is_empty()).then(|| common.join(", ")),
@@ -28,6 +31,14 @@ pub fn lines(view: &View) -> Vec<String> {
         not_measured(view, &groups),
     ];
     parts.into_iter().flatten().collect()
+}
+
+/// The scope of the rates of NOPs.
+const NOPS: &str = "a NOP is an upper bound for every io_uring program here: it has no socket, no copy and no wake-up, so it does not \
+                    show how fast real operations are (bytegauge run tcp-echo does)";
+
+fn is_of_rings(groups: &[Spec]) -> bool {
+    groups.iter().any(|conditions| conditions.workload() == Workload::Ring)
 }
 
 /// The conditions that all tests share, where they are no default.
