@@ -123,7 +123,7 @@ impl Plan {
             return Err(PlanError::Budget {
                 budget: Nanos(given_ns).to_string(),
                 cells: self.cells.len(),
-                of: counted(self.groups.len(), "group"),
+                of: counted(self.groups.len(), "test"),
                 needed: format!("{}s", self.budget_ns.div_ceil(1_000_000_000)),
                 shorter: self.shorter(),
             });

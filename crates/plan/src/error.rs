@@ -227,7 +227,7 @@ pub enum PlanError {
         limit: u64,
     },
     /// The budget is too short for the smallest design.
-    #[error("a budget of {budget} is too short for {cells} cells in {of}: give --time {needed} or more{shorter}")]
+    #[error("a budget of {budget} is too short for {cells} options in {of}: give --time {needed} or more{shorter}")]
     Budget {
         /// The budget given.
         budget: String,

@@ -105,7 +105,7 @@ fn contradictions_are_wrong_usage() {
     );
     check_error("profile = \"summ\"", "no profile is called `summ`: did you mean `sum`?");
     let error = plan_of("read-size = \"1..16M\"\nwrite-size=\"1..16M\"\ntime = \"1s\"").unwrap_err().to_string();
-    assert!(error.starts_with("a budget of 1 s is too short for 625 cells in 1 group: give --time "), "{error}");
+    assert!(error.starts_with("a budget of 1 s is too short for 625 options in 1 test: give --time "), "{error}");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_search_is_a_condition_with_its_time() {
     let both = plan_of(&format!("{text}\nslo = \"none,p99=2ms\"\nrate = \"max,10k\"")).unwrap();
     assert_eq!(both.groups.len(), 3);
     let error = plan_of(&format!("{text}\nslo = \"p99.99=2ms\"\ntime = \"20s\"")).unwrap_err().to_string();
-    assert!(error.starts_with("a budget of 20 s is too short for 2 cells in 1 group: give --time "), "{error}");
+    assert!(error.starts_with("a budget of 20 s is too short for 2 options in 1 test: give --time "), "{error}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_bound_that_excludes_nothing_is_no_answer() {
     let text = screen(&view);
     assert!(
         flat(&text).contains("Result: Inconclusive: the intervals are too wide for a recommendation; even ")
-            && flat(&text).contains("× the time of the best"),
+            && flat(&text).contains("× as slow as the best"),
         "{text}"
     );
     // Nothing is recommended, and nothing is copied into a program.

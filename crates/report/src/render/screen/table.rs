@@ -146,11 +146,16 @@ pub fn columns(test: &Test, rows: &[&OptionResult], full: bool, tests: &[Test]) 
     columns
 }
 
+/// A smaller rate in the unit of the fastest one has too many zeros to be read.
+const SHARE_READ: f64 = 0.1;
+
 /// The divisor and the unit of rates: one for all tests of a session, so that their tables compare by eye.
 fn scale(test: &Test, tests: &[Test]) -> (f64, &'static str) {
-    let alike = tests.iter().filter(|other| other.unit == test.unit);
-    let rates = alike.flat_map(|other| &other.options).filter_map(|option| option.rate);
-    rate_unit(test.unit, rates.fold(0.0, f64::max))
+    let alike = || tests.iter().filter(|other| other.unit == test.unit).flat_map(|other| &other.options);
+    let rates = || alike().filter_map(|option| option.rate.filter(|rate| *rate > 0.0));
+    let (most, least) = (rates().fold(0.0, f64::max), rates().fold(f64::INFINITY, f64::min));
+    let scale = rate_unit(test.unit, most);
+    if least < SHARE_READ * scale.0 { rate_unit(test.unit, least) } else { scale }
 }
 
 /// The rate, and what belongs to it: latency, CPU time, losses.

@@ -272,9 +272,12 @@ impl Sentence<'_> {
                 self.up_to_slower()
             ),
             _ => format!(
-                "the A/A control (it was measured twice) differs by up to {}, above the margin of {}, so the test is \
+                "the A/A control (it was measured twice) differs by {}, above the margin of {}, so the test is \
                  inconclusive.",
-                up_to("reach"),
+                match up_to("reach").strip_prefix('>') {
+                    Some(least) => format!("more than {least}"),
+                    None => format!("up to {}", up_to("reach")),
+                },
                 self.share("margin")
             ),
         }

@@ -145,14 +145,16 @@ fn avoided(test: &Test, mut slower: Vec<&OptionResult>) -> String {
 /// No option is recommended: every interval is too wide.
 fn too_wide(test: &Test) -> String {
     let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
-    match known.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((upper, own)) => format!(
-            "the intervals are too wide for a recommendation; even {} may take {}",
-            own.label,
-            up_to_times(test, upper)
-        ),
-        None => "the intervals are too wide for a recommendation".into(),
-    }
+    let narrowest = known.min_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((upper, own)) = narrowest.filter(|(upper, _)| upper.is_finite()) else {
+        return "the intervals are too wide for a recommendation".into();
+    };
+    let up_to = format!("up to {}×", significant_up(1.0 + upper, 2));
+    let how = match test.compares {
+        Compares::Time => format!("may be {up_to} as slow as the best"),
+        Compares::Cpu => format!("may use {up_to} the CPU time of the best"),
+    };
+    format!("the intervals are too wide for a recommendation; even {} {how}", own.label)
 }
 
 /// The interval of an option for tables, or why it has none.
@@ -190,14 +192,6 @@ pub fn more(test: &Test, share: &str) -> String {
         Compares::Time => format!("{share} slower"),
         Compares::Cpu if is_multiple => format!("{share} the CPU time"),
         Compares::Cpu => format!("{share} more CPU time"),
-    }
-}
-
-fn up_to_times(test: &Test, upper: f64) -> String {
-    let what = if test.compares == Compares::Cpu { "CPU time" } else { "time" };
-    match upper.is_finite() {
-        true => format!("up to {}× the {what} of the best option", significant_up(1.0 + upper, 2)),
-        false => format!("any multiple of the {what} of the best option"),
     }
 }
 
