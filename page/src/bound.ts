@@ -1,8 +1,11 @@
 // The picture of an interval with the margin. The scale is a square root, so that 1 % and 100 % are both visible; an interval
 // beyond the end of the scale has an arrow.
 
+import type { OptionResult } from "./data";
 import { svg } from "./dom";
 import { percent } from "./format";
+
+type Compared = Pick<OptionResult, "slower_lower" | "slower_upper" | "status">;
 
 export const REACH = 4;
 const WIDTH = 178;
@@ -39,10 +42,11 @@ const bar = (from: number, to: number) => ({
 const arrow = (): SVGPathElement => svg("path", { d: `M${place(REACH)},6 l9,7 l-9,7 z`, class: "beyond" });
 
 /** An interval of extra time: a bar from its lower to its upper end. Its numbers are next to it. */
-export function interval(lower: number | null, upper: number | null, margin: number): SVGSVGElement {
+export function interval(option: Compared, margin: number): SVGSVGElement {
+  const { slower_lower: lower, slower_upper: upper, status } = option;
   const root = ground(margin, { "aria-hidden": "true" });
   if (lower == null || upper == null) return root;
-  const look = upper <= margin ? "within" : lower > 0 ? "slower" : "tied";
+  const look = status === "best" ? "within" : status;
   root.append(svg("rect", { ...bar(Math.min(lower, REACH), upper), class: `bar ${look}` }));
   if (upper > REACH) root.append(arrow());
   return root;

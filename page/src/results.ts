@@ -78,7 +78,7 @@ function one(view: View, test: Test, open: (test: string) => void, explained: Ex
       { class: option.id === test.recommended ? "used" : null },
       h("th", { scope: "row", title: cellOf(view, option.id)?.label ?? "" }, option.label),
       ...columns.map(({ of }) => h("td", { class: "number" }, of(option))),
-      compared && h("td", { class: "picture" }, interval(option.slower_lower, option.slower_upper, test.margin)),
+      compared && h("td", { class: "picture" }, interval(option, test.margin)),
       h("td", {}, option.slower),
       h("td", {}, mark(test, option)),
     ),

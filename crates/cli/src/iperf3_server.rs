@@ -50,7 +50,8 @@ pub fn command() -> Command {
 
 /// Serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let place: Place = args::parsed(matches, "listen")?.ok_or_else(|| Failure::usage("--listen is missing"))?;
+    let place: Place = args::parsed(matches, "listen")?
+        .ok_or_else(|| Failure::usage("--listen is missing: give HOST:PORT, such as 127.0.0.1:5201"))?;
     if !matches!(place, Place::Ip(_) | Place::Named { .. }) {
         return Err(Failure::usage(format!("--listen: {place} has no port: give HOST:PORT, such as 0.0.0.0:5201")));
     }

@@ -65,7 +65,7 @@ pub enum RankError {
         size: u32,
     },
     /// A size that no mesh can have.
-    #[error("{0} ranks are out of range: a mesh has 2 to {RANKS_MAX}")]
+    #[error("{0} ranks are out of range: use --size 2 to {RANKS_MAX}")]
     Size(u32),
 }
 

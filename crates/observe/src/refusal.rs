@@ -42,7 +42,7 @@ pub enum ObserveError {
     #[error("bytegauge observe supports x86-64 and aarch64 only: use `strace -c -f -p PID` here")]
     Architecture,
     /// Something else went wrong.
-    #[error("observing process {pid} failed: {source}")]
+    #[error("observing process {pid} failed: {source}: observe again, or use `strace -c -f -p {pid}`")]
     System {
         /// The process.
         pid: u32,

@@ -80,7 +80,7 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
         text += &format!(", {threads} threads");
     }
     if method == RelayMethod::Hybrid {
-        text += &format!(", and 4 more descriptors with {} of pipes once much comes", capacity(2));
+        text += &format!(", and 4 more descriptors with {} of pipes during large transfers", capacity(2));
     }
     text
 }
@@ -152,7 +152,7 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
         let buffers = method(cell).is_some_and(RelayMethod::has_buffer);
         buffers && own(cell).is_none() && cell.spec().relay_buffer().is_none()
     };
-    let usual = relays.iter().any(has_usual).then(|| format!("; others with a buffer {}", Bytes(RELAY_BUFFER as u64)));
+    let usual = relays.iter().any(has_usual).then(|| format!("; others used a buffer of {}", Bytes(RELAY_BUFFER as u64)));
     let usual = usual.unwrap_or_default();
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =
