@@ -139,7 +139,7 @@ fn standard_input_is_imported_and_reported() {
     bench.write("calls.csv", "SO_RCVBUF,cps.mean\n2000,3120.5\n5000,4711.25\n");
     let words = "import - --map transport==tcp,request==512 <calls.csv";
     bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
-    bench.run("report --full").exits(0).prints(&["4.71 k calls/s", "3.12 k calls/s"]);
+    bench.run("report --full").exits(0).prints(&["4.71 k calls/s", "2000 B        3.1"]);
     bench.run("report --interval 1s").exits(0).prints(&["OVER TIME", "--trial-time 10s"]);
     bench
         .run("stream --interval 1ms --transport unix")
@@ -175,7 +175,7 @@ fn the_published_text_needs_no_mapping() {
     assert_eq!(number(&cells[2]["counters"]["short_reads"]), 21315);
     assert!(document["environment"]["grade"].is_null(), "nothing is known about that machine");
     bench.run("report --full").exits(0).prints(&[
-        "unix",
+        "Unix sockets",
         "/dev/zero",
         "imported",
         "cannot be separated from the choice",
