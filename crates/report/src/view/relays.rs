@@ -152,7 +152,8 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
         let buffers = method(cell).is_some_and(RelayMethod::has_buffer);
         buffers && own(cell).is_none() && cell.spec().relay_buffer().is_none()
     };
-    let usual = relays.iter().any(has_usual).then(|| format!("; others used a buffer of {}", Bytes(RELAY_BUFFER as u64)));
+    let usual =
+        relays.iter().any(has_usual).then(|| format!("; others used a buffer of {}", Bytes(RELAY_BUFFER as u64)));
     let usual = usual.unwrap_or_default();
     let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
     let way_out =

@@ -85,7 +85,10 @@ fn small_default_buffers_of_relays_are_reported() {
         row.cell.factors.set("relay_buffer", Level::auto());
     }
     let both = phrases(&View::of(&data, &Settings::default()), FindingKind::Relay);
-    assert!(both.contains("tokio moved 8 KiB at a time") && both.contains("; others used a buffer of 64 KiB"), "{both}");
+    assert!(
+        both.contains("tokio moved 8 KiB at a time") && both.contains("; others used a buffer of 64 KiB"),
+        "{both}"
+    );
 }
 
 /// A relay without back-pressure has a caveat, and its CPU time, which no process is charged for, is left out.
