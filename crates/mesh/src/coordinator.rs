@@ -207,6 +207,14 @@ impl Coordinator {
         }
     }
 
+    /// The caller did not listen for a while, for example because its process was stopped: signs of life may wait for it, so
+    /// silence counts from now on.
+    pub fn was_away(&mut self, now_ns: u64) {
+        for state in &mut self.ranks {
+            state.heard_ns = state.heard_ns.max(now_ns);
+        }
+    }
+
     /// A client reports how its part of a slot ended. Whether this report was awaited: no other one may count.
     pub fn report(&mut self, rank: Rank, slot: SlotId, end: SlotEnd, now_ns: u64) -> bool {
         self.heard(rank, now_ns);

@@ -12,6 +12,7 @@ mod print;
 mod rank_zero;
 mod rendezvous;
 mod screen;
+mod suspects;
 
 use std::path::PathBuf;
 use std::sync::Arc;

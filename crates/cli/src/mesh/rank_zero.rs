@@ -12,11 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, shortened};
-use bytegauge_mesh::follow_up::follow_up;
+use bytegauge_mesh::follow_up::FollowUpRound;
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
-use bytegauge_mesh::{
-    MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
-};
+use bytegauge_mesh::{MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{ProvenCaller, ProvenListener};
@@ -25,6 +23,7 @@ use bytegauge_wire::{Key, LineError, Receiver, Sender};
 use super::flags::MeshFlags;
 use super::member::{ALIVE_EVERY, host_name};
 use super::rendezvous::{self, PublishedFile};
+use super::suspects::FollowUpState;
 use crate::exit::Failure;
 use crate::terminal;
 
@@ -49,6 +48,9 @@ const SLOT_BEYOND: Duration = Duration::from_secs(40);
 
 /// How long a client may take to stop.
 const CANCEL: Duration = Duration::from_secs(20);
+
+/// From a turn of the thread that decides to the next one, after which it was stopped or starved, and not the ranks.
+const AWAY: Duration = Duration::from_secs(3);
 
 /// How long ranks may take to finish their files.
 const FINISH: Duration = Duration::from_secs(20);
@@ -233,7 +235,7 @@ struct Board<'a> {
     samples: Vec<Vec<RateSample>>,
     /// Racks by rank.
     racks: BTreeMap<Rank, String>,
-    followed_up: bool,
+    follow_up: FollowUpState,
     /// When ranks must have left, once everything is over.
     finishing: Option<Instant>,
     shown: Instant,
@@ -258,7 +260,7 @@ impl<'a> Board<'a> {
             joining: BTreeSet::new(),
             samples: vec![Vec::new(); settings.options.len()],
             racks: BTreeMap::new(),
-            followed_up: !settings.follow_up,
+            follow_up: if settings.follow_up { FollowUpState::Wanted } else { FollowUpState::Done },
             finishing: None,
             shown: Instant::now(),
         }
@@ -269,8 +271,12 @@ impl<'a> Board<'a> {
     }
 
     fn run(&mut self, inbox: &mpsc::Receiver<RankEvent>) {
-        let mut alive = Instant::now();
+        let (mut alive, mut turn) = (Instant::now(), Instant::now());
         loop {
+            if turn.elapsed() >= AWAY {
+                self.coordinator.was_away(self.now_ns());
+            }
+            turn = Instant::now();
             match inbox.recv_timeout(Duration::from_millis(200)) {
                 Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -284,7 +290,9 @@ impl<'a> Board<'a> {
                 self.show_progress(false);
             }
             let is_stopped = self.zero.stop.load(Ordering::Relaxed);
-            if (self.coordinator.is_over() || is_stopped) && self.finishing.is_none() && !self.add_follow_up(is_stopped)
+            if (self.coordinator.is_over() || is_stopped)
+                && self.finishing.is_none()
+                && !self.is_followed_up(is_stopped)
             {
                 self.finishing = Some(Instant::now() + FINISH);
                 self.show_progress(true);
@@ -409,21 +417,30 @@ impl<'a> Board<'a> {
         Some(ToRank::Start { place, agent: Some(SocketAddr::new(ip, listens.port())) })
     }
 
-    /// Repeats suspects once, after the pattern. `false` if there are none.
-    fn add_follow_up(&mut self, is_stopped: bool) -> bool {
-        if std::mem::replace(&mut self.followed_up, true) || is_stopped {
+    /// Repeats suspects once, after the pattern. `false` if there are none, or they have been repeated.
+    fn is_followed_up(&mut self, is_stopped: bool) -> bool {
+        if is_stopped {
             return false;
         }
-        let settings = &self.zero.settings;
-        let racks = rack_numbers(settings.ranks, &self.racks);
-        let mut rounds = Vec::new();
-        for samples in &self.samples {
-            for round in follow_up(&MeshResult::of(samples, &racks, settings.margin), settings.seed) {
-                if !rounds.contains(&round) || settings.options.len() == 1 {
-                    rounds.push(round);
-                }
+        match std::mem::replace(&mut self.follow_up, FollowUpState::Done) {
+            FollowUpState::Done => false,
+            FollowUpState::Wanted => {
+                let empty = vec![Vec::new(); self.samples.len()];
+                let samples = std::mem::replace(&mut self.samples, empty);
+                self.follow_up = FollowUpState::find(samples, &self.racks, &self.zero.settings);
+                true
             }
+            FollowUpState::Finding(thread) if !thread.is_finished() => {
+                self.follow_up = FollowUpState::Finding(thread);
+                true
+            }
+            FollowUpState::Finding(thread) => self.add_rounds(&thread.join().unwrap_or_default()),
         }
+    }
+
+    /// Adds rounds: whether there is something to measure.
+    fn add_rounds(&mut self, rounds: &[FollowUpRound]) -> bool {
+        let settings = &self.zero.settings;
         let now_ns = self.now_ns();
         for (at, round) in rounds.iter().enumerate() {
             let slots: Vec<_> = round.iter().map(|(hub, client)| (*hub, vec![*client])).collect();
@@ -472,18 +489,4 @@ impl<'a> Board<'a> {
         let lost = if lost == 0 { String::new() } else { format!(", {} lost", counted(lost, "rank")) };
         self.note(&format!("{over} of {all} tests over, {} ranks present{lost}", self.peers.len()));
     }
-}
-
-/// A number for each rack, by rank; ranks without a rack share one.
-pub fn rack_numbers(ranks: u32, racks: &BTreeMap<Rank, String>) -> Vec<u32> {
-    let mut names: Vec<Option<&String>> = Vec::new();
-    (0..ranks)
-        .map(|rank| {
-            let name = racks.get(&rank);
-            names.iter().position(|known| *known == name).unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            }) as u32
-        })
-        .collect()
 }

@@ -398,6 +398,21 @@ fn rates_of_other_pairs_are_dropped() {
 }
 
 #[test]
+fn a_caller_that_was_away_loses_no_rank() {
+    let silent = |is_informed: bool| {
+        let mut coordinator = Coordinator::new(MeshSchedule::new(4, MeshPattern::Pairs, 1, 3), LIMITS);
+        (0..4).for_each(|rank| assert!(coordinator.join(rank, &[], 0)));
+        let now_ns = LIMITS.silence_ns + SECOND;
+        if is_informed {
+            coordinator.was_away(now_ns);
+        }
+        coordinator.tick(now_ns);
+        coordinator.lost().count()
+    };
+    assert_eq!((silent(true), silent(false)), (0, 4));
+}
+
+#[test]
 fn long_reasons_are_cut() {
     let (mut coordinator, slot, client, _) = started();
     let reason = "ä".repeat(1 << 20);
