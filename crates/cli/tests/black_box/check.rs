@@ -53,7 +53,7 @@ fn better_value_has_a_gain() {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.confirmed()["g1"], 6);
-    bench.run("report --full").exits(0).prints(&["sh", "runs/s"]);
+    bench.run("report --full").exits(0).prints(&["sh", "a run"]);
     bench.run("report --format csv").exits(0).prints(&["ns_per_run", "0.06"]);
     bench.run("report --format markdown").exits(0);
     bench.run("export --format csv").exits(0).prints(&["rate_per_second", "run_timeout"]);

@@ -28,7 +28,7 @@ fn the_soft_limit_is_raised_first() {
 fn some_flows_fit_and_some_do_not() {
     let bench = Bench::new();
     let ran = bench.shell(&format!("ulimit -n 128 && exec \"$BYTEGAUGE\" {MANY} --flows 2,100 --dry-run")).exits(0);
-    ran.prints(&["1 cell in 2 groups", "skipped: 100 flows need 264 open files"]);
+    ran.prints(&["1 option in 2 tests", "skipped: 100 flows need 264 open files"]);
 }
 
 /// The table of what a connection holds is neither too small, so that a relay runs out, nor refuses one that fits.
@@ -103,7 +103,7 @@ fn placements_that_the_machine_lacks_are_skipped() {
     let bench = Bench::new();
     // Sixteen nodes have no machine that runs this; a machine with several has cross-node.
     let ran = bench.run(&format!("{MANY} --placement unpinned,cross-node,smt-sibling --dry-run")).exits(0);
-    assert!(ran.stdout.contains("cells in 3 groups"), "{ran}");
+    assert!(ran.stdout.contains("options in 3 tests"), "{ran}");
 }
 
 #[test]

@@ -85,10 +85,10 @@ fn the_report_on_a_terminal_that_is_none() {
     ]);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80 || line.starts_with("    bytegauge ")), "{ran}");
     let full = bench.run("report --full").exits(0);
-    full.prints(&["Unix sockets", "throughput", "limited by", "harness", "machine", "4 KiB", "64 KiB", "Findings"]);
-    bench.run("report --group g1").exits(0).prints(&["throughput", "limited by"]);
+    full.prints(&["Unix sockets", "a read moved", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);
+    bench.run("report --group g1").exits(0).prints(&["CPU s/GiB", "Bottleneck: "]);
     bench.run("report --group g9").exits(2).complains(&["--group g9", "has g1"]);
-    let ran = ran.complains(&["plan stream: 2 cells in 1 group", "confirmation: "]);
+    let ran = ran.complains(&["plan stream: 2 options in 1 test", "confirmation: "]);
     assert!(!ran.stdout.contains(ESCAPE) && !ran.stderr.contains(ESCAPE), "{ran}");
     let quiet = bench.run(&format!("{QUICK} --quiet")).exits(0);
     assert_eq!(quiet.stderr, "", "quiet is quiet");

@@ -58,7 +58,7 @@ fn plan_is_shown_before_it_runs() {
     let bench = Bench::new();
     let words = format!("{STREAM} --transport tcp --relay direct,splice,read-write --relay-buffer 16K,64K --dry-run");
     // Splicing has no buffer; the path without a relay is a cell too.
-    bench.run(&words).exits(0).prints(&["3 cells in 1 group"]);
+    bench.run(&words).exits(0).prints(&["3 options in 1 test"]);
     bench.run("run relay-copy --dry-run").exits(0).prints(&["relay-copy", "hybrid"]);
     bench.run("run relay-copy --relay all --dry-run").exits(0).prints(&[
         "copy-buffer",
@@ -68,8 +68,8 @@ fn plan_is_shown_before_it_runs() {
     bench
         .run("run buffer-size --role relay --dry-run")
         .exits(0)
-        .prints(&["10 cells in 2 groups", "relay-buffer  choice"]);
-    bench.run("run relay-calls --dry-run").exits(0).prints(&["relay-calls", "request  condition  10K"]);
+        .prints(&["10 options in 2 tests", "relay-buffer  compared"]);
+    bench.run("run relay-calls --dry-run").exits(0).prints(&["relay-calls", "request  fixed     10K"]);
 }
 
 /// The trials of a session of which the relay is a method, with what each end counted.
@@ -120,7 +120,7 @@ fn relay_passes_all_bytes() {
         trials.iter().any(|trial| trial["ends"]["relay"]["relay"]["kernel_up"].as_u64() > Some(0)),
         "TCP counts, too"
     );
-    bench.run("report --full").exits(0).prints(&["relay s/GiB", "without a relay", "least CPU of the relay alone"]);
+    bench.run("report --full").exits(0).prints(&["relay CPU s/GiB", "without a relay", "least CPU of the relay alone"]);
     bench.run("report --format markdown").exits(0).prints(&["without a relay"]);
 }
 

@@ -47,7 +47,7 @@ fn unsupported_combination_is_skipped() {
     let words = "ring --entries 8 --implementation raw --mode ceiling --setup default,single-issuer+sqpoll --dry-run";
     let ran = bench.run(words).exits(0);
     ran.prints(&[
-        "1 cell in 1 group",
+        "1 option in 1 test",
         "skipped: the kernel refuses the set-up single-issuer+sqpoll",
         "use a newer kernel",
     ]);

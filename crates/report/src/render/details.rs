@@ -38,9 +38,9 @@ fn sizes(rows: &Rows) -> Option<String> {
     let rate = cell.estimate.median?;
     let reads = cell.median("calls_per_second").filter(|calls| *calls > 0.0)?;
     let each = cell.counters.bytes_per_write.filter(|bytes| *bytes > 0.0);
-    let writes = each.map_or_else(String::new, |bytes| format!(", {} writes", count_rate(rate / bytes)));
+    let writes = each.map_or_else(String::new, |bytes| format!("; writes at {}", count_rate(rate / bytes)));
     Some(format!(
-        "{}: a read moved {} on average; {} reads{writes}",
+        "{}: a read moved {} on average, at {}{writes}",
         cell.label,
         mean_size(rate / reads),
         count_rate(reads)
