@@ -98,8 +98,8 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" | "call_work" => {
                 None
             }
-            // The operation names the host.
-            "read_size" | "write_size" | "host" | "direction" => None,
+            // The operation names the host, and the options what is compared.
+            "read_size" | "write_size" | "host" | "direction" | "compare" => None,
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
             "slo" => level.name().map(|objective| objective.replace('=', " ≤ ")),
