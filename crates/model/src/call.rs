@@ -190,6 +190,8 @@ pub struct EngineReport {
     pub out_of_buffers: u64,
     /// Completions that took more than one buffer.
     pub bundled: u64,
+    /// Receives that continued a buffer after an earlier receive (`IOU_PBUF_RING_INC`).
+    pub continued_buffers: u64,
     /// Sends that asked for zero copy.
     pub zero_copy: u64,
     /// Part of them that the kernel reports as copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
@@ -229,6 +231,7 @@ impl EngineReport {
             zero_copy_copied: self.zero_copy_copied + other.zero_copy_copied,
             copied_bytes: self.copied_bytes + other.copied_bytes,
             buffer_bytes: self.buffer_bytes + other.buffer_bytes,
+            continued_buffers: self.continued_buffers + other.continued_buffers,
             queued_counts: self.queued_counts + other.queued_counts,
             epoll_busy_poll_ns: self.epoll_busy_poll_ns.max(other.epoll_busy_poll_ns),
             min_wait_ns: self.min_wait_ns.max(other.min_wait_ns),

@@ -64,6 +64,8 @@ pub enum UringKind {
     Plain,
     /// Multishot accepts and receives, into buffers that the kernel picks when data is there.
     Multishot,
+    /// As `Multishot`, and receives fill their buffers one piece after another.
+    Incremental,
     /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
     Bundle,
     /// As `Multishot`, and sends ask the kernel not to copy.
@@ -256,6 +258,12 @@ pub const ENGINES: &[EngineRow] = &[
         can: RING,
     },
     EngineRow {
+        value: UringMode::of(UringKind::Incremental, false),
+        name: "uring:incremental",
+        summary: "io_uring(7), multishot, receives fill provided buffers piece by piece",
+        can: CONNECTIONS,
+    },
+    EngineRow {
         value: UringMode::of(UringKind::Bundle, false),
         name: "uring:bundle",
         summary: "io_uring(7), multishot, many buffers per receive and send",
@@ -424,6 +432,7 @@ mod tests {
         for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
             assert!(modes.iter().all(|sqpoll| UringMode::of(kind, *sqpoll).to_string().starts_with("uring")));
         }
+        assert_eq!(UringMode::of(UringKind::Incremental, false).to_string(), "uring:incremental");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 /* One ring for all connections, on liburing. Modes: plain (one receive and one send at a time, a buffer a connection),
- * multishot (receives that go on, into provided buffers), zc (as multishot; sends ask the kernel not to copy). As a relay it
- * passes bytes on to ADDRESS. Never two sends of one socket in flight: they could change places. See peer.h. */
+ * multishot (receives that go on, into provided buffers), incremental (as multishot; receives fill a buffer piece by piece), zc
+ * (as multishot; sends ask the kernel not to copy). As a relay it passes bytes on to ADDRESS. Never two sends of one socket in flight: they could change places. See peer.h. */
 #include "peer.h"
 #include <liburing.h>
 
@@ -31,8 +31,10 @@ static char *pool, *messages;
 static unsigned buffers;
 static size_t buffer_size;
 static struct connection connections[DESCRIPTORS];
+/* By buffer, of an incremental pool: bytes that the kernel filled, pieces in use, and whether it fills no more of it. */
+static struct { size_t filled; unsigned pieces; int is_full; } *states;
 static struct histogram latencies;
-static int is_multishot, is_zero_copy, is_writer, is_reader, is_client, is_relay;
+static int is_multishot, is_zero_copy, is_writer, is_reader, is_client, is_relay, is_incremental;
 
 static uint64_t tag(enum kind kind, unsigned buffer, int fd) {
     return (uint64_t)kind << 56 | (uint64_t)buffer << 32 | (unsigned)fd;
@@ -63,7 +65,7 @@ static void receive(int fd) {
     io_uring_sqe_set_data64(sqe, tag(RECEIVE, 0, fd));
 }
 
-static void give_back(unsigned buffer) {
+static void offer(unsigned buffer) {
     io_uring_buf_ring_add(provided, pool + buffer * buffer_size, (unsigned)buffer_size, (unsigned short)buffer,
                           io_uring_buf_ring_mask(buffers), 0);
     io_uring_buf_ring_advance(provided, 1);
@@ -71,6 +73,26 @@ static void give_back(unsigned buffer) {
 
 static void send_bytes(int fd, const char *bytes, size_t length, unsigned buffer) {
     struct io_uring_sqe *sqe = entry();
+/* A piece of an incremental buffer, or a whole buffer, is free. */
+static void give_back(unsigned buffer) {
+    if (is_incremental) {
+        if (--states[buffer].pieces > 0 || !states[buffer].is_full) return;
+        states[buffer].filled = 0;
+        states[buffer].is_full = 0;
+    }
+    offer(buffer);
+}
+
+/* Where the bytes of a completion begin in their buffer. */
+static size_t begin_of(const struct io_uring_cqe *cqe, unsigned buffer) {
+    if (!is_incremental || cqe->res <= 0) return 0;
+    size_t begin = states[buffer].filled;
+    states[buffer].filled += (size_t)cqe->res;
+    states[buffer].pieces++;
+    states[buffer].is_full = !(cqe->flags & MORE_IN_BUFFER);
+    return begin;
+}
+
     if (is_zero_copy) io_uring_prep_send_zc(sqe, fd, bytes, length, MSG_WAITALL | MSG_NOSIGNAL, 0);
     else io_uring_prep_send(sqe, fd, bytes, length, MSG_WAITALL | MSG_NOSIGNAL);
     io_uring_sqe_set_data64(sqe, tag(SEND, buffer, fd));
@@ -112,6 +134,7 @@ static void received(const struct io_uring_cqe *cqe, int fd) {
     unsigned buffer = is_multishot ? cqe->flags >> IORING_CQE_BUFFER_SHIFT : 0;
     struct connection *of = &connections[fd];
     if (cqe->res == 0 || (cqe->res < 0 && cqe->res != -ENOBUFS)) {
+    size_t begin = begin_of(cqe, buffer);
         if (is_reader || is_client) exit(0);
         if (is_relay) shutdown(of->peer, SHUT_RDWR);
         close(fd);
@@ -200,7 +223,13 @@ static void open_ring(void) {
     struct io_uring_buf_reg registered = {.ring_addr = (unsigned long)provided, .ring_entries = buffers, .bgid = GROUP};
     if ((errno = -io_uring_register_buf_ring(&ring, &registered, 0)) > 0) die("io_uring_register_buf_ring");
     io_uring_buf_ring_init(provided);
-    for (unsigned i = 0; i < buffers; i++) give_back(i);
+    if (is_incremental) {
+        states = calloc(buffers, sizeof *states);
+        if (!states) die("calloc");
+        /* `flags` since Linux 6.10. */
+        registered.pad = FILLED_IN_PIECES;
+    }
+    for (unsigned i = 0; i < buffers; i++) offer(i);
 }
 
 int main(int argc, char **argv) {
@@ -209,6 +238,8 @@ int main(int argc, char **argv) {
     is_zero_copy = is_mode("zc");
     is_multishot = !is_mode("plain") && !is_writer;
     buffer_size = is_relay ? RELAY_READ : is_reader ? asked.size : SERVER_READ;
+    is_incremental = is_mode("incremental");
+    if (is_incremental && (is_relay || is_writer)) die("incremental buffers are for readers, servers and clients");
     if (is_writer) messages = memory(2 * asked.size);
     open_ring();
     if (is_reader) {

@@ -14,6 +14,8 @@ use super::{Missing, OpResult, Ring, RingSetup};
 pub enum Feature {
     /// Buffers that the kernel takes from a ring as data arrives.
     BufferRing,
+    /// Such buffers that the kernel fills piece by piece.
+    IncrementalBuffers,
     /// One accept that goes on.
     MultishotAccept,
     /// One receive that goes on.
@@ -29,6 +31,7 @@ pub enum Feature {
 /// Every feature, its name and the release that brought it (io_uring_enter(2), io_uring_register(2)).
 const FEATURES: &[(Feature, &str, &str)] = &[
     (Feature::BufferRing, "a ring of provided buffers", "5.19"),
+    (Feature::IncrementalBuffers, "provided buffers that are filled in pieces (IOU_PBUF_RING_INC)", "6.12"),
     (Feature::MultishotAccept, "multishot accept", "5.19"),
     (Feature::MultishotReceive, "multishot receive", "6.0"),
     (Feature::Bundles, "a bundle of buffers (IORING_RECVSEND_BUNDLE)", "6.10"),
@@ -86,14 +89,14 @@ impl Ring {
         }
         let present = match feature {
             // Both came with 5.19, and only one of them can be tried without a listener.
-            Feature::BufferRing | Feature::MultishotAccept => match self.new_pool(1, 64) {
-                Ok(pool) => {
-                    self.retire_pool(pool);
-                    true
-                }
-                Err(Missing::Refused { errno: libc::EINVAL, .. }) => false,
-                Err(other) => return Err(other),
-            },
+            Feature::BufferRing | Feature::MultishotAccept => {
+                let made = self.new_pool(1, 64);
+                self.was_made(made)?
+            }
+            Feature::IncrementalBuffers => {
+                let made = self.new_incremental_pool(1, 64);
+                self.was_made(made)?
+            }
             Feature::MultishotReceive => self.receives_on_and_on()?,
             Feature::Bundles => self.parameters().is_feature_recvsend_bundle(),
             Feature::ZeroCopySend => self.knows(opcode::SendZc::CODE),
@@ -104,6 +107,17 @@ impl Ring {
         }
         FOUND.fetch_or(bit, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn was_made(&mut self, made: Result<PoolId, Missing>) -> Result<bool, Missing> {
+        match made {
+            Ok(pool) => {
+                self.retire_pool(pool);
+                Ok(true)
+            }
+            Err(Missing::Refused { errno: libc::EINVAL, .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
     }
 
     fn knows(&self, code: u8) -> bool {

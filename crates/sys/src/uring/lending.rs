@@ -15,6 +15,9 @@ use super::send_queue::{QueueId, SendPiece, SendQueue, SendSource};
 use super::{BufferId, QUEUE_GROUPS, Ring};
 use crate::datagram::{Arrived, PeerAddress};
 
+/// `IOU_PBUF_RING_INC` of `io_uring_register_buf_ring(3)`, Linux 6.12 and later.
+const INCREMENTAL: u16 = 2;
+
 impl Ring {
     /// Makes a buffer of `len` bytes that belongs to the ring.
     ///
@@ -98,14 +101,29 @@ impl Ring {
     ///
     /// The feature that this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
     pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
+        self.pool_of(buffers, buffer_len, false)
+    }
+
+    /// The same, whose buffers the kernel fills piece by piece: a receive takes the next bytes of a buffer
+    /// (`IOU_PBUF_RING_INC`). Not for bundles.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ring::new_pool`]; `Refused` with `EINVAL` before Linux 6.12.
+    pub fn new_incremental_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
+        self.pool_of(buffers, buffer_len, true)
+    }
+
+    fn pool_of(&mut self, buffers: u16, buffer_len: usize, incremental: bool) -> Result<PoolId, Missing> {
         let doing = "making a ring of provided buffers";
-        let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
+        let pool = Pool::new(buffers, buffer_len, incremental).map_err(|error| Missing::of(doing, &error))?;
         let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
         if index >= usize::from(QUEUE_GROUPS) {
             return Err(Missing::Refused { doing, errno: libc::ENOSPC });
         }
         let id = PoolId(index as u16);
-        self.register(id.0, pool.entries()).map_err(|error| Missing::of(doing, &error))?;
+        let flags = if incremental { INCREMENTAL } else { 0 };
+        self.register_as(id.0, pool.entries(), flags).map_err(|error| Missing::of(doing, &error))?;
         if index == self.pools.len() {
             self.pools.push(None);
         }

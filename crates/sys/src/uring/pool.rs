@@ -8,6 +8,10 @@
 //! buffers that are offered or in use are touched, regardless of the pool's size.
 //!
 //! A buffer that was given back while sends still read it is offered when the last of them is over.
+//!
+//! The kernel fills the buffers of an incremental pool piece by piece (`IOU_PBUF_RING_INC`): a completion uses the next bytes of
+//! the first offered buffer, and the buffer stays offered until it is full. It is free again when the kernel has filled it and all
+//! its pieces were given back.
 
 use std::io;
 use std::ops::Range;
@@ -44,6 +48,12 @@ impl Taken {
 
     /// Bytes not yet read by [`super::Ring::piece`].
     #[must_use]
+    /// Whether the bytes follow those of an earlier receive in the same buffer.
+    #[must_use]
+    pub fn is_continued(&self) -> bool {
+        self.start > 0
+    }
+
     pub fn left(&self) -> usize {
         self.left
     }
@@ -58,6 +68,8 @@ pub(super) struct Pool {
     stride: usize,
     /// By place in the ring: the buffer there.
     order: Box<[u16]>,
+    /// Whether the kernel fills a buffer piece by piece.
+    incremental: bool,
     buffers: Box<[PoolBuffer]>,
     /// Buffers that hold nothing and are not offered; the one that was used last is at the end.
     idle: Vec<u16>,
@@ -76,13 +88,15 @@ struct PoolBuffer {
     follower: u16,
     /// Sends that read it.
     users: u16,
-    /// It was given back and is still read.
-    is_returned: bool,
+    /// Lent pieces of it that were not given back.
+    pieces: u16,
+    /// Bytes of it that the kernel has filled since it was offered, where it fills it piece by piece.
+    filled: usize,
 }
 
 impl Pool {
     /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two.
-    pub(super) fn new(buffers: u16, buffer_len: usize) -> io::Result<Pool> {
+    pub(super) fn new(buffers: u16, buffer_len: usize, incremental: bool) -> io::Result<Pool> {
         let entries = Entries::new(buffers)?;
         let count = entries.count();
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
@@ -91,7 +105,8 @@ impl Pool {
             buffer_len,
             stride,
             order: vec![0; usize::from(count)].into(),
-            buffers: vec![PoolBuffer { place: OURS, follower: OURS, users: 0, is_returned: false }; usize::from(count)]
+            buffers: vec![PoolBuffer { place: OURS, follower: OURS, users: 0, pieces: 0, filled: 0 }; usize::from(count)]
+            incremental,
                 .into(),
             idle: (0..count).rev().collect(),
             offered: 0,
@@ -140,18 +155,42 @@ impl Pool {
         }
     }
 
-    /// Takes back what a receive of `moved` bytes used, beginning with buffer `first`.
-    pub(super) fn lend(&mut self, pool: PoolId, first: u16, moved: usize) -> Taken {
+    /// Takes back what a receive of `moved` bytes used, beginning with buffer `first`; `goes_on`: the kernel will fill the rest of
+    /// that buffer.
+    pub(super) fn lend(&mut self, pool: PoolId, first: u16, moved: usize, goes_on: bool) -> Taken {
+        if self.incremental {
+            return self.lend_piece(pool, first, moved, goes_on);
+        }
         let buffers = moved.div_ceil(self.buffer_len).max(1) as u16;
         let mut at = first;
         for left in (0..buffers).rev() {
             let next = self.claim(at);
-            self.buffers[usize::from(at)].follower = if left == 0 { OURS } else { next };
+            let state = &mut self.buffers[usize::from(at)];
+            (state.follower, state.pieces) = (if left == 0 { OURS } else { next }, 1);
             at = next;
         }
         self.offered -= buffers;
         self.top_up();
-        Taken { pool, first, buffers, at: first, left: moved }
+        Taken { pool, first, buffers, at: first, start: 0, left: moved }
+    }
+
+    fn lend_piece(&mut self, pool: PoolId, first: u16, moved: usize, goes_on: bool) -> Taken {
+        let buffer_len = self.buffer_len;
+        let state = &mut self.buffers[usize::from(first)];
+        let start = state.filled;
+        assert!(
+            state.place != OURS && start + moved <= buffer_len,
+            "the kernel filled a buffer that it was not offered"
+        );
+        state.filled += moved;
+        state.pieces += 1;
+        state.follower = OURS;
+        if !goes_on {
+            self.claim(first);
+            self.offered -= 1;
+            self.top_up();
+        }
+        Taken { pool, first, buffers: 1, at: first, start, left: moved }
     }
 
     /// The next bytes of what was lent, exclusively.
@@ -159,7 +198,7 @@ impl Pool {
         if taken.left == 0 {
             return None;
         }
-        let (buffer, len) = (taken.at, taken.left.min(self.buffer_len));
+        let (buffer, start, len) = (taken.at, taken.start, taken.left.min(self.buffer_len));
         taken.left -= len;
         taken.at = self.buffers[usize::from(buffer)].follower;
         Some(self.bytes(buffer, len))
@@ -171,8 +210,8 @@ impl Pool {
         for _ in 0..range.start / self.buffer_len {
             buffer = self.buffers[usize::from(buffer)].follower;
         }
-        assert!(buffer != OURS && self.buffers[usize::from(buffer)].place == OURS, "a part of what was lent");
-        let at = range.start % self.buffer_len;
+        assert!(buffer != OURS && self.buffers[usize::from(buffer)].pieces > 0, "a part of what was lent");
+        let at = taken.start + range.start % self.buffer_len;
         (buffer, self.memory.at(usize::from(buffer) * self.stride + at), range.len().min(self.buffer_len - at))
     }
 
@@ -195,9 +234,7 @@ impl Pool {
     pub(super) fn release(&mut self, buffer: u16) {
         let state = &mut self.buffers[usize::from(buffer)];
         state.users -= 1;
-        if state.users == 0 && std::mem::take(&mut state.is_returned) {
-            self.take_back(buffer);
-        }
+        self.take_back_unused(buffer);
     }
 
     /// Lets receives use the lent buffers again.
@@ -206,18 +243,19 @@ impl Pool {
         for _ in 0..taken.buffers {
             let state = &mut self.buffers[usize::from(at)];
             let next = state.follower;
-            state.is_returned = state.users > 0;
-            if !state.is_returned {
-                self.take_back(at);
-            }
+            state.pieces -= 1;
+            self.take_back_unused(at);
             at = next;
         }
     }
 
     #[inline]
-    fn take_back(&mut self, buffer: u16) {
-        self.idle.push(buffer);
-        self.top_up();
+    fn take_back_unused(&mut self, buffer: u16) {
+        let state = &self.buffers[usize::from(buffer)];
+        if state.place == OURS && state.users == 0 && state.pieces == 0 {
+            self.idle.push(buffer);
+            self.top_up();
+        }
     }
 
     /// The buffer becomes the program's. Returns the one behind it in the ring.
@@ -230,7 +268,8 @@ impl Pool {
     /// The buffer becomes the kernel's.
     fn offer(&mut self, buffer: u16) {
         let state = &mut self.buffers[usize::from(buffer)];
-        assert!(state.place == OURS && state.users == 0, "a buffer is offered once");
+        assert!(state.place == OURS && state.users == 0 && state.pieces == 0, "a buffer is offered once");
+        state.filled = 0;
         let place = self.entries.place(self.entries.tail());
         state.place = place as u16;
         self.order[place] = buffer;
@@ -240,14 +279,17 @@ impl Pool {
         self.entries.offer(start, self.buffer_len as u32, buffer);
     }
 
-    /// The front of a buffer that is the program's.
-    fn bytes(&mut self, buffer: u16, len: usize) -> &mut [u8] {
+    /// A part of a buffer that is the program's: all of it, or the part that the kernel has filled.
+    fn bytes(&mut self, buffer: u16, start: usize, len: usize) -> &mut [u8] {
         let state = &self.buffers[usize::from(buffer)];
-        assert!(state.place == OURS && state.users == 0 && len <= self.buffer_len, "another has this buffer");
-        let start = self.memory.at(usize::from(buffer) * self.stride);
+        let is_ours = state.pieces > 0 && (self.incremental || state.place == OURS && state.users == 0);
+        let end = if self.incremental { state.filled } else { self.buffer_len };
+        assert!(is_ours && start + len <= end, "another has this buffer");
+        let start = self.memory.at(usize::from(buffer) * self.stride + start);
         // SAFETY: buffers are next to each other, each `stride` long, so these bytes are inside the mapping and in no
-        // other buffer. The kernel neither fills nor reads this one, and the exclusive borrow of `self` keeps it from being
-        // offered or sent while the slice lives.
+        // other buffer. The kernel does not fill them any more: it has completed this piece, and fills later ones at most. Sends
+        // read other pieces of the buffer at most, since a piece is read before it is sent; the exclusive borrow of `self` keeps
+        // this one from being offered or sent while the slice lives.
         unsafe { slice::from_raw_parts_mut(start, len) }
     }
 }
@@ -272,7 +314,7 @@ mod tests {
 
         fn takes(&mut self, pool: &mut Pool, moved: usize) -> Taken {
             let first = pool.order[pool.entries.place(self.head)];
-            let taken = pool.lend(ID, first, moved);
+            let taken = pool.lend(ID, first, moved, false);
             self.head = self.head.wrapping_add(taken.buffers());
             taken
         }
@@ -361,6 +403,35 @@ mod tests {
     #[test]
     #[should_panic(expected = "not offered")]
     fn a_buffer_that_was_not_offered_is_noticed() {
-        let _ = Pool::new(2, 4).unwrap().lend(ID, 0, 1);
+    #[test]
+    fn a_buffer_filled_in_pieces_is_free_when_all_are_back() {
+        let mut pool = Pool::new(2, 10, true).unwrap();
+        pool.keep_offered(1);
+        let (mut first, mut second) = (pool.lend(ID, 0, 4, true), pool.lend(ID, 0, 6, false));
+        assert!(!first.is_continued() && second.is_continued());
+        pool.piece(&mut first).unwrap().fill(1);
+        pool.piece(&mut second).unwrap().fill(2);
+        let (mut room, part) = ([0; 6], 0..4);
+        assert_eq!((pool.copy(&first, &part, &mut room), room), (4, [1, 1, 1, 1, 0, 0]));
+        // The next buffer was offered when the first one was full.
+        assert_eq!((pool.offered, pool.idle()), (1, 0));
+        let (buffer, ..) = pool.front(&second, &(0..6));
+        pool.hold(buffer);
+        pool.give_back(&second);
+        pool.give_back(&first);
+        assert_eq!(pool.idle(), 0);
+        pool.release(buffer);
+        assert_eq!(pool.idle(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "not offered")]
+    fn a_piece_longer_than_the_rest_is_noticed() {
+        let mut pool = Pool::new(1, 10, true).unwrap();
+        pool.keep_offered(1);
+        let _ = (pool.lend(ID, 0, 4, true), pool.lend(ID, 0, 7, false));
+    }
+
+        let _ = Pool::new(2, 4, false).unwrap().lend(ID, 0, 1, false);
     }
 }

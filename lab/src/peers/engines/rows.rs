@@ -46,6 +46,7 @@ const BLOCKING: Entrant = entrant("blocking", "blocking", "-");
 const EPOLL: Entrant = entrant("epoll", "epoll", "-");
 const PLAIN: Entrant = entrant("uring:plain", "uring", "plain");
 const MULTISHOT: Entrant = entrant("uring:multishot", "uring", "multishot");
+const INCREMENTAL: Entrant = entrant("uring:incremental", "uring", "incremental");
 const ZERO_COPY: Entrant = entrant("uring:zc", "uring", "zc");
 /// Tokio's own users write Rust; it serves TCP alone.
 const TOKIO: Entrant = entrant("tokio", "tokio-echo/release/tokio-echo", "-");
@@ -94,10 +95,12 @@ impl EngineCase {
         match (self.end, self.traffic) {
             (EndRole::Relay, _) => RELAYS.to_vec(),
             (_, Traffic::Datagrams) => DATAGRAMS.to_vec(),
-            (EndRole::Sink, _) => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT],
+            (EndRole::Sink, _) => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT, INCREMENTAL],
             (EndRole::Source, _) if self.transport == "unix" => vec![BLOCKING, EPOLL, PLAIN],
             (EndRole::Source, _) => vec![BLOCKING, EPOLL, PLAIN, ZERO_COPY],
-            (EndRole::Server, _) if self.transport == "tcp" => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT, TOKIO],
+            (EndRole::Server, _) if self.transport == "tcp" => {
+                vec![BLOCKING, EPOLL, PLAIN, MULTISHOT, INCREMENTAL, TOKIO]
+            }
             _ => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT],
         }
     }

@@ -43,7 +43,10 @@ impl RingPort {
     pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<RingPort, Fault> {
         let pool = match kind {
             UringKind::Plain => None,
-            _ => Some(ring.new_pool((POOL_SIZE / receive_size).clamp(64, 4096) as u16, receive_size)?),
+            UringKind::Incremental => Some(ring.new_incremental_pool(buffers, receive_size)?),
+            UringKind::Multishot | UringKind::Bundle | UringKind::ZeroCopy => {
+                Some(ring.new_pool(buffers, receive_size)?)
+            }
         };
         let mut port = RingPort {
             kind,
