@@ -17,7 +17,18 @@ const SOCKET_OPTIONS: &str = "Options of sockets and pipes";
 const HEADINGS: &[(&str, &[&str])] = &[
     (
         "Test (factors take one level, a list or a range: 4K,64K or 4K..1M)",
-        &["transport", "role", "compare", "profile", "flows", "placement", "connection_age", "fd_table", "value"],
+        &[
+            "transport",
+            "role",
+            "compare",
+            "profile",
+            "flows",
+            "placement",
+            "connection_age",
+            "fd_table",
+            "tls",
+            "value",
+        ],
     ),
     (
         "Messages and load",

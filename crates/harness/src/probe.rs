@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
-use bytegauge_model::{Level, RelayProgram, RunningRelay, Transport, Workload, factor};
+use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::topology::Topology;
 use bytegauge_sys::{affinity, interface, limit, option};
 use bytegauge_traffic::transport::{self, source};
-use bytegauge_traffic::{engine, relay, ring};
+use bytegauge_traffic::{engine, relay, ring, tls};
 
 use crate::placing;
 
@@ -25,6 +25,10 @@ pub fn catalog(spec: &PlanSpec) -> Catalog {
     };
     if spec.parts.iter().any(|part| part.levels.contains_key("congestion")) {
         catalog.reserved_congestion = reserved(&catalog.congestion);
+    }
+    let kernel_tls = Level::Name(Tls::Kernel.to_string());
+    if spec.parts.iter().any(|part| part.levels.get("tls").is_some_and(|levels| levels.contains(&kernel_tls))) {
+        catalog.missing_kernel_tls = tls::lacks_kernel();
     }
     probe_placements(&mut catalog);
     if spec.workload == Workload::Ring {

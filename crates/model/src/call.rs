@@ -204,6 +204,10 @@ pub struct EngineReport {
     pub buffer_bytes: u64,
     /// Receives that brought the number of bytes still queued (`TCP_INQ`, `SO_INQ`).
     pub queued_counts: u64,
+    /// Receives that asked the kernel to map pages (`TCP_ZEROCOPY_RECEIVE`).
+    pub mapping_calls: u64,
+    /// Bytes that it mapped; the others were copied.
+    pub mapped_bytes: u64,
     /// Polling time of its epoll descriptor (`EPIOCGPARAMS`), nanoseconds, if one was set.
     pub epoll_busy_poll_ns: Option<u64>,
     /// Time that it waited for a batch of completions (`min_wait_usec`), nanoseconds, if one was set.
@@ -227,12 +231,14 @@ impl EngineReport {
             multishot: self.multishot + other.multishot,
             out_of_buffers: self.out_of_buffers + other.out_of_buffers,
             bundled: self.bundled + other.bundled,
+            continued_buffers: self.continued_buffers + other.continued_buffers,
             zero_copy: self.zero_copy + other.zero_copy,
             zero_copy_copied: self.zero_copy_copied + other.zero_copy_copied,
             copied_bytes: self.copied_bytes + other.copied_bytes,
             buffer_bytes: self.buffer_bytes + other.buffer_bytes,
-            continued_buffers: self.continued_buffers + other.continued_buffers,
             queued_counts: self.queued_counts + other.queued_counts,
+            mapping_calls: self.mapping_calls + other.mapping_calls,
+            mapped_bytes: self.mapped_bytes + other.mapped_bytes,
             epoll_busy_poll_ns: self.epoll_busy_poll_ns.max(other.epoll_busy_poll_ns),
             min_wait_ns: self.min_wait_ns.max(other.min_wait_ns),
             kernel_threads_ns: match (self.kernel_threads_ns, other.kernel_threads_ns) {

@@ -7,6 +7,7 @@ use crate::profile::PROFILES;
 use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
 use crate::relay_program::READY_RELAYS;
 use crate::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
+use crate::tls::TLS_KINDS;
 
 /// Every name that a level of the factor may have, with its description; empty if the levels are numbers.
 pub fn of(factor: &str) -> Vec<(&'static str, &'static str)> {
@@ -14,6 +15,7 @@ pub fn of(factor: &str) -> Vec<(&'static str, &'static str)> {
         "transport" => rows(TRANSPORTS),
         "placement" => rows(PLACEMENTS),
         "fd_table" => rows(FD_TABLES),
+        "tls" => rows(TLS_KINDS),
         "ends" => rows(ENDS),
         "profile" => PROFILES.iter().map(|profile| (profile.name, profile.summary)).collect(),
         "engine" | "server_engine" | "client_engine" => ENGINES.iter().map(|row| (row.name, row.summary)).collect(),

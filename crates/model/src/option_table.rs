@@ -351,9 +351,24 @@ macro_rules! with_options {
             defaults: stream("auto"),
             heading: "zerocopy",
             summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
-            details: "at the writer, with --engine blocking; the report has the share of sends that the kernel copied",
+            details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
             example: "on",
             sites: |_| (&[Setter::Source], When::Early),
+            ..USUAL
+        },
+        /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).
+        zerocopy_receive: OrAuto<bool> = OptionRow {
+            name: "TCP_ZEROCOPY_RECEIVE",
+            form: ValueForm::Engine,
+            kind: SWITCH,
+            defaults: stream("auto"),
+            heading: "zerocopy receive",
+            summary: "TCP_ZEROCOPY_RECEIVE: on, off or auto (off)",
+            details: "at the reader, with --engine blocking; the report has the share of bytes that the kernel mapped",
+            example: "on",
+            fits: |transport| matches!(transport, Transport::Tcp | Transport::Tcp6),
+            sites: |_| (&[Setter::Sink], When::Early),
+            no_effect: |spec| over_loopback(spec, "the kernel maps only pages that a network card filled, and copies the rest"),
             ..USUAL
         },
         /// `TCP_INQ`, or `SO_INQ` over Unix sockets.

@@ -57,6 +57,19 @@ pub const PROFILES: &[Profile] = &[
         sets: &[("work", "sum"), ("working_set", "512K")],
     },
     Profile {
+        name: "tls",
+        workload: Workload::Stream,
+        summary: "as program, over connections that rustls encrypts",
+        phrase: "works as programs do, with TLS",
+        sets: &[
+            ("tls", "rustls"),
+            ("work", "sum"),
+            ("working_set", "0"),
+            ("writer_work", "touch"),
+            ("call_work", "1us"),
+        ],
+    },
+    Profile {
         name: "echo",
         workload: Workload::Call,
         summary: "the server has no work per request: measures the kernel and the engine alone",
@@ -69,6 +82,13 @@ pub const PROFILES: &[Profile] = &[
         summary: "the server reads every byte of a request and touches 16 KiB of private state",
         phrase: "handles calls",
         sets: &[("work", "sum"), ("working_set", "16K"), ("idle_flows", "0")],
+    },
+    Profile {
+        name: "tls-rpc",
+        workload: Workload::Call,
+        summary: "as rpc, over connections that rustls encrypts",
+        phrase: "handles calls with TLS",
+        sets: &[("tls", "rustls"), ("work", "sum"), ("working_set", "16K"), ("idle_flows", "0")],
     },
     Profile {
         name: "many-idle",

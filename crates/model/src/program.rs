@@ -51,6 +51,8 @@ pub enum ComparedCondition {
     Depth,
     /// Whether threads share their descriptors.
     FdTable,
+    /// Encryption of connections.
+    Tls,
     /// Where a relay runs.
     RelayPlacement,
 }
@@ -78,6 +80,7 @@ pub const COMPARED_CONDITIONS: &[Row<ComparedCondition>] = &[
     },
     Row { value: ComparedCondition::Depth, name: "depth", summary: "how many requests should be in flight" },
     Row { value: ComparedCondition::FdTable, name: "fd-table", summary: "whether a private descriptor table helps" },
+    Row { value: ComparedCondition::Tls, name: "tls", summary: "the cost of encryption, by the program or the kernel" },
     Row { value: ComparedCondition::RelayPlacement, name: "relay-placement", summary: "where a relay should run" },
 ];
 

@@ -24,6 +24,7 @@ use crate::relay_choice::RelayChoice;
 use crate::renamed;
 use crate::ring::{Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
+use crate::tls::Tls;
 use crate::value::{FactorValue, OrAuto, OrMax, OrNone, OrSame};
 use crate::workload::Workload;
 
@@ -145,6 +146,8 @@ with_options! { spec {
     placement: Placement,
     /// The users of a measured thread's descriptor table.
     fd_table: FdTable,
+    /// Encryption of connections.
+    tls: Tls,
     /// The named set of conditions.
     profile: Arc<str>,
     /// Parallel flows.

@@ -15,6 +15,7 @@ use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
 use crate::ring::{Implementation, Mode, RingFlags, UserData};
 use crate::slo::Slo;
+use crate::tls::Tls;
 
 /// A value of a factor.
 pub trait FactorValue: Sized {
@@ -147,7 +148,7 @@ named!(
     RelayThreads,
     Direction
 );
-named!(FdTable, LinkLoss, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags);
+named!(FdTable, LinkLoss, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags, Tls);
 
 /// Values that have a name and are too large to copy.
 macro_rules! named_by_reference {

@@ -19,6 +19,8 @@ pub struct Catalog {
     pub missing_relays: BTreeMap<String, String>,
     /// Placements of the ends that leave a relay no CPU of its own, and why.
     pub missing_relay_cpus: BTreeMap<String, String>,
+    /// Why the kernel cannot encrypt connections, if so.
+    pub missing_kernel_tls: Option<String>,
     /// Why no link can be emulated, if so.
     pub missing_link: Option<String>,
     /// Congestion controls that the kernel offers; empty if unknown.

@@ -91,8 +91,14 @@ const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "zerocopy",
         with: &["engine"],
+        when: |levels| matches!(levels.engine(), Some(Engine::Blocking | Engine::Epoll(_))),
+        needs: Needs::Text("--engine blocking or epoll (for io_uring there is --engine uring:zc)"),
+    },
+    Dependent {
+        factor: "zerocopy_receive",
+        with: &["engine"],
         when: |levels| levels.engine() == Some(Engine::Blocking),
-        needs: Needs::Text("--engine blocking (for io_uring there is --engine uring:zc)"),
+        needs: Needs::Text("--engine blocking"),
     },
     Dependent {
         factor: "inq",

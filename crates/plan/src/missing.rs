@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bytegauge_model::catalog::Batches;
 use bytegauge_model::option;
-use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Work, Workload};
+use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Tls, Work, Workload};
 
 use crate::catalog::Catalog;
 use crate::datagram;
@@ -90,6 +90,9 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     }
     if let Some(reason) = lacks_congestion(&cell.factors, catalog) {
         return Some(reason);
+    }
+    if let Some(reason) = catalog.missing_kernel_tls.as_ref().filter(|_| cell.factors.tls() == Some(Tls::Kernel)) {
+        return Some(reason.clone());
     }
     let engines = [cell.factors.engine(), cell.factors.server_engine(), cell.factors.client_engine()];
     if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {

@@ -141,6 +141,22 @@ pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     outcome::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
+/// Sends from several buffers on a connected socket (sendmsg(2)), as the socket blocks or not; `at_once` never waits.
+///
+/// # Errors
+///
+/// As [`send`].
+pub fn send_vectored(fd: BorrowedFd<'_>, slices: &[io::IoSlice<'_>], at_once: bool) -> io::Result<usize> {
+    let flags = libc::MSG_NOSIGNAL | if at_once { libc::MSG_DONTWAIT } else { 0 };
+    // SAFETY: a message of zeros has no address, no buffers and no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = slices.as_ptr().cast_mut().cast();
+    message.msg_iovlen = slices.len().min(crate::io::IOV_MAX) as _;
+    // SAFETY: `IoSlice` is an iovec by its own guarantee; the kernel only reads the buffers, which are borrowed, and the
+    // descriptor is open for as long as it is borrowed.
+    outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
+}
+
 /// How long a blocking receive on this socket waits at most, nanoseconds (`SO_RCVTIMEO`); 0 means for ever.
 /// The kernel counts in ticks (`CONFIG_HZ`), so the wait may last up to a tick longer.
 ///
@@ -269,6 +285,19 @@ mod tests {
         let bytes = vec![0; 8 << 20];
         assert!(calls::write(right.as_fd(), &bytes).unwrap() < bytes.len());
         let error = calls::write(right.as_fd(), &bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn several_buffers_are_sent_in_order() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let parts = [io::IoSlice::new(b"some "), io::IoSlice::new(b""), io::IoSlice::new(b"text")];
+        assert_eq!(send_vectored(left.as_fd(), &parts, false).unwrap(), 9);
+        let mut buffer = [0; 16];
+        assert_eq!((receive(right.as_fd(), &mut buffer).unwrap(), &buffer[..9]), (9, &b"some text"[..]));
+        let much = vec![0; 1 << 20];
+        while send_vectored(left.as_fd(), &[io::IoSlice::new(&much)], true).is_ok() {}
+        let error = send_vectored(left.as_fd(), &parts, true).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 

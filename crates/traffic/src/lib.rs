@@ -38,6 +38,7 @@ pub mod stream;
 pub mod tally;
 pub mod task;
 pub mod ticket;
+pub mod tls;
 pub mod transfer_limit;
 pub mod transport;
 mod unclaimed;

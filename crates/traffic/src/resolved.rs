@@ -4,7 +4,7 @@
 
 use bytegauge_model::{
     Arrivals, EmulatedLink, EndRole, Engine, FdTable, Fill, Implementation, Mode, RELAY_BUFFER, RelayChoice,
-    RelayMethod, RelayPlacement, RelayThreads, RingFlags, Transport, UserData, Work, Workload,
+    RelayMethod, RelayPlacement, RelayThreads, RingFlags, Tls, Transport, UserData, Work, Workload,
 };
 
 use crate::address::Address;
@@ -76,6 +76,11 @@ impl Setup {
     /// The users of the descriptor table of each measured thread.
     pub fn fd_table(&self) -> FdTable {
         self.spec.fd_table().unwrap_or_default()
+    }
+
+    /// Encryption of connections.
+    pub fn tls(&self) -> Tls {
+        self.spec.tls().unwrap_or_default()
     }
 
     /// The address of an external server: then only the end that writes or calls is bytegauge's.

@@ -5,6 +5,8 @@
 #include <liburing.h>
 
 enum { ENTRIES = 1024, COMPLETIONS = 8192, GROUP = 1, BUFFERS_MIN = 16, WAITING = 1024, RELAY_READ = 64 * 1024 };
+/* linux/io_uring.h of Linux 6.12. */
+enum { FILLED_IN_PIECES = 2, MORE_IN_BUFFER = 1 << 4 };
 enum kind { ACCEPT, RECEIVE, SEND };
 
 /* Received by a relay, and not yet sent on. */
@@ -29,10 +31,10 @@ static struct io_uring ring;
 static struct io_uring_buf_ring *provided;
 static char *pool, *messages;
 static unsigned buffers;
-static size_t buffer_size;
-static struct connection connections[DESCRIPTORS];
 /* By buffer, of an incremental pool: bytes that the kernel filled, pieces in use, and whether it fills no more of it. */
 static struct { size_t filled; unsigned pieces; int is_full; } *states;
+static size_t buffer_size;
+static struct connection connections[DESCRIPTORS];
 static struct histogram latencies;
 static int is_multishot, is_zero_copy, is_writer, is_reader, is_client, is_relay, is_incremental;
 
@@ -71,8 +73,6 @@ static void offer(unsigned buffer) {
     io_uring_buf_ring_advance(provided, 1);
 }
 
-static void send_bytes(int fd, const char *bytes, size_t length, unsigned buffer) {
-    struct io_uring_sqe *sqe = entry();
 /* A piece of an incremental buffer, or a whole buffer, is free. */
 static void give_back(unsigned buffer) {
     if (is_incremental) {
@@ -93,6 +93,8 @@ static size_t begin_of(const struct io_uring_cqe *cqe, unsigned buffer) {
     return begin;
 }
 
+static void send_bytes(int fd, const char *bytes, size_t length, unsigned buffer) {
+    struct io_uring_sqe *sqe = entry();
     if (is_zero_copy) io_uring_prep_send_zc(sqe, fd, bytes, length, MSG_WAITALL | MSG_NOSIGNAL, 0);
     else io_uring_prep_send(sqe, fd, bytes, length, MSG_WAITALL | MSG_NOSIGNAL);
     io_uring_sqe_set_data64(sqe, tag(SEND, buffer, fd));
@@ -132,9 +134,9 @@ static void called(int fd, int length) {
 
 static void received(const struct io_uring_cqe *cqe, int fd) {
     unsigned buffer = is_multishot ? cqe->flags >> IORING_CQE_BUFFER_SHIFT : 0;
+    size_t begin = begin_of(cqe, buffer);
     struct connection *of = &connections[fd];
     if (cqe->res == 0 || (cqe->res < 0 && cqe->res != -ENOBUFS)) {
-    size_t begin = begin_of(cqe, buffer);
         if (is_reader || is_client) exit(0);
         if (is_relay) shutdown(of->peer, SHUT_RDWR);
         close(fd);
@@ -153,7 +155,7 @@ static void received(const struct io_uring_cqe *cqe, int fd) {
         if (is_multishot) give_back(buffer);
     } else if (cqe->res > 0) {
         counted((uint64_t)cqe->res);
-        send_bytes(fd, bytes_of(fd, buffer), (size_t)cqe->res, buffer);
+        send_bytes(fd, bytes_of(fd, buffer) + begin, (size_t)cqe->res, buffer);
     }
     if (again) receive(fd);
 }
@@ -221,14 +223,14 @@ static void open_ring(void) {
     provided = aligned_alloc(4096, buffers * sizeof(struct io_uring_buf) + 4096);
     pool = memory(buffers * buffer_size);
     struct io_uring_buf_reg registered = {.ring_addr = (unsigned long)provided, .ring_entries = buffers, .bgid = GROUP};
-    if ((errno = -io_uring_register_buf_ring(&ring, &registered, 0)) > 0) die("io_uring_register_buf_ring");
-    io_uring_buf_ring_init(provided);
     if (is_incremental) {
         states = calloc(buffers, sizeof *states);
         if (!states) die("calloc");
         /* `flags` since Linux 6.10. */
         registered.pad = FILLED_IN_PIECES;
     }
+    if ((errno = -io_uring_register_buf_ring(&ring, &registered, 0)) > 0) die("io_uring_register_buf_ring");
+    io_uring_buf_ring_init(provided);
     for (unsigned i = 0; i < buffers; i++) offer(i);
 }
 
@@ -236,10 +238,10 @@ int main(int argc, char **argv) {
     arguments(argc, argv);
     is_writer = is_role("writer"), is_reader = is_role("reader"), is_client = is_role("client"), is_relay = is_role("relay");
     is_zero_copy = is_mode("zc");
-    is_multishot = !is_mode("plain") && !is_writer;
-    buffer_size = is_relay ? RELAY_READ : is_reader ? asked.size : SERVER_READ;
     is_incremental = is_mode("incremental");
     if (is_incremental && (is_relay || is_writer)) die("incremental buffers are for readers, servers and clients");
+    is_multishot = !is_mode("plain") && !is_writer;
+    buffer_size = is_relay ? RELAY_READ : is_reader ? asked.size : SERVER_READ;
     if (is_writer) messages = memory(2 * asked.size);
     open_ring();
     if (is_reader) {

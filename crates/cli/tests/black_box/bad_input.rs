@@ -126,7 +126,7 @@ fn calls() {
     check("call --linger -1", &["--linger", "negative"]);
     check("call --timeout 0s", &["--timeout", "out of range"]);
     check("call --server-threads 0", &["--server-threads", "use 1 to 1024"]);
-    check("call --profile drain", &["no profile is called `drain`", "echo, rpc, many-idle"]);
+    check("call --profile drain", &["no profile is called `drain`", "echo, rpc, tls-rpc, many-idle"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! further way is unknown and not reported.
 
 use bytegauge_model::trial::IDLE_LOOP;
-use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome};
+use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome, Tls};
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::engine::proof;
 
@@ -149,7 +149,8 @@ fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
         return Some(not_in_mode(setup.engine(), &reason));
     }
     for (index, flow) in sent.flows.iter().enumerate() {
-        let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked);
+        // Encrypted bytes are more than those that were written.
+        let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked).filter(|_| setup.tls() == Tls::None);
         if let Some(acknowledged) =
             acknowledged.filter(|bytes| *bytes > flow.total_bytes + setup.shown_len() + NO_PAYLOAD)
         {

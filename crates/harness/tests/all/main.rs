@@ -6,4 +6,5 @@ mod datagrams;
 mod engines;
 mod fd_table;
 mod support;
+mod tls;
 mod trial;

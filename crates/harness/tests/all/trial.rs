@@ -103,10 +103,12 @@ fn the_rate_of_flows_has_one_window() {
 
 #[test]
 fn writes_without_copies_keep_their_bytes() {
-    for flows in [1, 2] {
+    for (engine, flows) in
+        [("blocking", 1), ("blocking", 2), ("epoll", 1), ("epoll", 3), ("epoll:edge", 1), ("epoll:edge", 3)]
+    {
         // Compared byte for byte: memory that changes before the kernel returned it would be seen.
         let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
-        (setup.spec.engine, setup.spec.flows) = (Some(Engine::Blocking), Some(flows));
+        (setup.spec.engine, setup.spec.flows) = (Some(engine.parse().unwrap()), Some(flows));
         setup.spec.set("zerocopy", Level::Switch(true));
         let measured = check_measured(&setup).expect("every kernel has TCP");
         let writer = measured.end(EndRole::Source).unwrap().engine.as_deref().expect("the writer counts its sends");
@@ -215,7 +217,11 @@ fn every_option_of_a_stream_is_read_back() {
                 setup.spec.write_size = Some(1000);
             }
             if row.form == option::ValueForm::Engine {
-                let engine = if row.factor == "min_wait" { "uring:plain" } else { "epoll" };
+                let engine = match row.factor {
+                    "min_wait" => "uring:plain",
+                    "zerocopy_receive" => "blocking",
+                    _ => "epoll",
+                };
                 setup.spec.engine = Some(engine.parse().unwrap());
             }
             setup.spec.set(row.factor, asked.clone());
@@ -243,6 +249,22 @@ fn every_option_of_a_stream_is_read_back() {
             assert!(is_as_asked, "{}: {found} over {transport}", row.factor);
             assert_eq!(*found != Level::Absent, is_readable, "{} over {transport}", row.factor);
         }
+    }
+}
+
+#[test]
+fn a_reader_that_maps_keeps_every_byte() {
+    for flows in [1, 2] {
+        let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
+        (setup.spec.engine, setup.spec.flows) = (Some(Engine::Blocking), Some(flows));
+        setup.spec.set("zerocopy_receive", Level::Switch(true));
+        let measured = check_measured(&setup).expect("every kernel has TCP");
+        let sink = measured.end(EndRole::Sink).unwrap();
+        let reader = sink.engine.as_deref().expect("the reader counts its calls");
+        assert!(reader.mapping_calls > 0 && reader.mapped_bytes <= sink.total_bytes, "{reader:?}");
+        setup.spec.set("inq", Level::Switch(true));
+        let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("two ways to receive") };
+        assert!(reason.contains("leave out --inq or --zerocopy-receive"), "{reason}");
     }
 }
 

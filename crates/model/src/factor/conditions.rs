@@ -3,8 +3,8 @@
 use crate::catalog::{Arrivals, Engine, FdTable, Fill, NameError, Placement, Transport, Work};
 use crate::emulated::{LinkLoss, LinkRate};
 use crate::factor::row::{
-    BUFFER, BYTE_PATHS, BYTE_STREAMS, CONDITION, CONNECTIONS, FLOWS_MAX, Factor, LOAD_FLOWS_MAX, PORTS, ROUTED,
-    SIZE_MAX, SOCKETS, TCP, THREADS, TWO_ENDED, both, call, each, everywhere, stream,
+    BUFFER, BYTE_PATHS, BYTE_STREAMS, CONDITION, CONNECTIONS, ENCRYPTED, FLOWS_MAX, Factor, LOAD_FLOWS_MAX, PORTS,
+    ROUTED, SIZE_MAX, SOCKETS, TCP, THREADS, TWO_ENDED, both, call, each, everywhere, stream,
 };
 use crate::far::Direction;
 use crate::level::LevelKind;
@@ -13,6 +13,7 @@ use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::RelayPlacement;
 use crate::slo::Slo;
 use crate::spec::lens;
+use crate::tls::Tls;
 
 /// The first conditions; those of a ring and of a program follow the choices.
 pub(super) const CONDITIONS: &[Factor] = &[
@@ -45,7 +46,7 @@ pub(super) const CONDITIONS: &[Factor] = &[
         defaults: both("none"),
         heading: "chosen",
         summary: "Condition to compare: transport, flows, placement, …",
-        details: "its levels become options of one test; transport, flows, placement, depth, fd-table, relay-placement, or none",
+        details: "its levels become options of one test; transport, flows, placement, depth, fd-table, tls, relay-placement, or none",
         fits: TWO_ENDED,
         ..CONDITION
     },
@@ -83,13 +84,24 @@ pub(super) const CONDITIONS: &[Factor] = &[
         ..CONDITION
     },
     Factor {
+        name: "tls",
+        lens: lens!(tls),
+        kind: LevelKind::Name(|s| s.parse::<Tls>().map(|tls| tls.to_string())),
+        defaults: both("none"),
+        heading: "TLS",
+        summary: "Encryption of connections: none, rustls or kernel",
+        details: "rustls: by the library, engines blocking and, for calls, epoll; kernel: kTLS over TCP, engines blocking and epoll",
+        fits: ENCRYPTED,
+        ..CONDITION
+    },
+    Factor {
         name: "profile",
         lens: lens!(profile),
         kind: LevelKind::Name(|s| Ok(s.to_owned())),
         defaults: each("drain,program,parser", "rpc,many-idle"),
         heading: "profile",
         summary: "Named set of conditions: program, drain, parser, rpc, …",
-        details: "drain, sum, program, parser of streams; echo, rpc, many-idle of calls; or one that the plan defines",
+        details: "drain, sum, program, parser, tls of streams; echo, rpc, many-idle, tls-rpc of calls; or one that the plan defines",
         ..CONDITION
     },
     Factor {

@@ -159,6 +159,7 @@ pub(crate) const PORTS: fn(&Transport) -> bool = |transport| transport.is_tcp() 
 pub(crate) const ROUTED: fn(&Transport) -> bool =
     |transport| matches!(transport, Transport::Tcp | Transport::Mptcp | Transport::Udp);
 pub(crate) const TWO_ENDED: fn(&Transport) -> bool = Transport::two_ended;
+pub(crate) const ENCRYPTED: fn(&Transport) -> bool = |transport| transport.is_tcp() || *transport == Transport::Unix;
 pub(crate) const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
 pub(crate) const BYTE_STREAMS: fn(&Transport) -> bool = |transport| !transport.is_datagram();
 pub(crate) const NO_PATH: fn(&Transport) -> bool = |_| false;

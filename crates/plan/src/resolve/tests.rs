@@ -174,7 +174,7 @@ fn factors_without_effect_are_wrong_usage() {
         "transport = \"unix\"\nlinger = 0",
         "--linger fits none of the chosen transports (unix): it applies to tcp, tcp6, mptcp",
     );
-    check("profile = \"drain\"", "no profile is called `drain`: known are echo, rpc, many-idle");
+    check("profile = \"drain\"", "no profile is called `drain`: known are echo, rpc, tls-rpc, many-idle");
     check(
         "profile = \"rpc\"\nidle-flows = 10",
         "--idle-flows is set by the profiles already: leave out --profile or --idle-flows",

@@ -71,6 +71,7 @@ const MORE: &[TrialMetric] = &[
     TrialMetric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
     TrialMetric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
     TrialMetric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
+    TrialMetric { name: READER_MAPPED, unit: "share", of: reader_mapped_share },
     TrialMetric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
     TrialMetric {
         name: "source_cpu_ns_per_byte",
@@ -127,6 +128,8 @@ fn cpus_of_host(trial: &Trial, far: bool) -> Option<f64> {
 pub const RELAY_COPIED: &str = "relay_copied_share";
 /// Share of a writer's sends that asked for no copy and were copied.
 pub const WRITER_COPIED: &str = "writer_copied_share";
+/// Share of the bytes that a reader's kernel mapped, of a reader that asked for it.
+pub const READER_MAPPED: &str = "reader_mapped_share";
 
 /// Estimates of relays of streams, of both directions, and of calls.
 const OF_RELAYS: &[TrialMetric; 8] = &[
@@ -191,6 +194,12 @@ fn relay_copied_share(trial: &Trial) -> Option<f64> {
 fn writer_copied_share(trial: &Trial) -> Option<f64> {
     let engine = trial.end(EndRole::Source)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
     Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
+}
+
+fn reader_mapped_share(trial: &Trial) -> Option<f64> {
+    let sink = trial.end(EndRole::Sink)?;
+    let engine = sink.engine.as_deref().filter(|engine| engine.mapping_calls > 0)?;
+    (sink.total_bytes > 0).then(|| engine.mapped_bytes as f64 / sink.total_bytes as f64)
 }
 
 /// Counts of datagrams at the sink.

@@ -84,6 +84,7 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
     notes.extend(copied::note(cells));
+    notes.extend(copied::note_on_readers(cells));
     notes.extend(iperf3::notes(cells));
     // Options of the plan only: the harness adds other cells.
     let ended =

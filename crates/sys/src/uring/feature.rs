@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use io_uring::{Probe, opcode};
 
-use super::{Missing, OpResult, Ring, RingSetup};
+use super::{Missing, OpResult, PoolId, Ring, RingSetup};
 
 /// A part of io_uring that younger kernels have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Ring {
                 self.was_made(made)?
             }
             Feature::IncrementalBuffers => {
-                let made = self.new_incremental_pool(1, 64);
+                let made = self.new_incremental_pool(1, 64, 32);
                 self.was_made(made)?
             }
             Feature::MultishotReceive => self.receives_on_and_on()?,

@@ -101,28 +101,34 @@ impl Ring {
     ///
     /// The feature that this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
     pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
-        self.pool_of(buffers, buffer_len, false)
+        self.pool_of(buffers, (buffer_len, buffer_len))
     }
 
     /// The same, whose buffers the kernel fills piece by piece: a receive takes the next bytes of a buffer
-    /// (`IOU_PBUF_RING_INC`). Not for bundles.
+    /// (`IOU_PBUF_RING_INC`). The program reads them in pieces of at most `piece_len`, which is less than `buffer_len`. Not for
+    /// bundles.
     ///
     /// # Errors
     ///
     /// As [`Ring::new_pool`]; `Refused` with `EINVAL` before Linux 6.12.
-    pub fn new_incremental_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
-        self.pool_of(buffers, buffer_len, true)
+    pub fn new_incremental_pool(
+        &mut self,
+        buffers: u16,
+        buffer_len: usize,
+        piece_len: usize,
+    ) -> Result<PoolId, Missing> {
+        self.pool_of(buffers, (buffer_len, piece_len))
     }
 
-    fn pool_of(&mut self, buffers: u16, buffer_len: usize, incremental: bool) -> Result<PoolId, Missing> {
+    fn pool_of(&mut self, buffers: u16, (buffer_len, piece_len): (usize, usize)) -> Result<PoolId, Missing> {
         let doing = "making a ring of provided buffers";
-        let pool = Pool::new(buffers, buffer_len, incremental).map_err(|error| Missing::of(doing, &error))?;
+        let pool = Pool::new(buffers, buffer_len, piece_len).map_err(|error| Missing::of(doing, &error))?;
         let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
         if index >= usize::from(QUEUE_GROUPS) {
             return Err(Missing::Refused { doing, errno: libc::ENOSPC });
         }
         let id = PoolId(index as u16);
-        let flags = if incremental { INCREMENTAL } else { 0 };
+        let flags = if piece_len < buffer_len { INCREMENTAL } else { 0 };
         self.register_as(id.0, pool.entries(), flags).map_err(|error| Missing::of(doing, &error))?;
         if index == self.pools.len() {
             self.pools.push(None);
@@ -343,10 +349,14 @@ impl Ring {
     }
 
     pub(super) fn register(&self, group: u16, entries: &Entries) -> io::Result<()> {
+        self.register_as(group, entries, 0)
+    }
+
+    fn register_as(&self, group: u16, entries: &Entries, flags: u16) -> io::Result<()> {
         // SAFETY: the address is that of as many entries as are named, page-aligned and zeroed. They and the memory that
         // they will name belong to this ring, which keeps them until the group is unregistered without operations in
         // flight, or leaks them.
-        unsafe { self.io.submitter().register_buf_ring_with_flags(entries.address(), entries.count(), group, 0) }
+        unsafe { self.io.submitter().register_buf_ring_with_flags(entries.address(), entries.count(), group, flags) }
     }
 }
 

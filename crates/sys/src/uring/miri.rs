@@ -38,7 +38,7 @@ fn a_buffer_is_filled_and_sent_from() {
 
 #[test]
 fn a_pool_is_filled_and_sent_from() {
-    let mut pool = Pool::new(4, 8).unwrap();
+    let mut pool = Pool::new(4, 8, 8).unwrap();
     pool.keep_offered(2);
     for first in [0, 1, 0, 1] {
         let mut taken = pool.lend(PoolId(0), first, 8, false);

@@ -36,6 +36,9 @@ pub struct Taken {
     first: u16,
     buffers: u16,
     at: u16,
+    /// Where in the first buffer the bytes begin, and how many of them were read, where the kernel fills it piece by piece.
+    start: usize,
+    seen: usize,
     left: usize,
 }
 
@@ -46,14 +49,14 @@ impl Taken {
         self.buffers
     }
 
-    /// Bytes not yet read by [`super::Ring::piece`].
-    #[must_use]
     /// Whether the bytes follow those of an earlier receive in the same buffer.
     #[must_use]
     pub fn is_continued(&self) -> bool {
         self.start > 0
     }
 
+    /// Bytes not yet read by [`super::Ring::piece`].
+    #[must_use]
     pub fn left(&self) -> usize {
         self.left
     }
@@ -66,10 +69,12 @@ pub(super) struct Pool {
     /// Bytes of one buffer, and from one to the next.
     buffer_len: usize,
     stride: usize,
-    /// By place in the ring: the buffer there.
-    order: Box<[u16]>,
     /// Whether the kernel fills a buffer piece by piece.
     incremental: bool,
+    /// Most bytes of a piece that the program reads.
+    piece_len: usize,
+    /// By place in the ring: the buffer there.
+    order: Box<[u16]>,
     buffers: Box<[PoolBuffer]>,
     /// Buffers that hold nothing and are not offered; the one that was used last is at the end.
     idle: Vec<u16>,
@@ -95,8 +100,9 @@ struct PoolBuffer {
 }
 
 impl Pool {
-    /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two.
-    pub(super) fn new(buffers: u16, buffer_len: usize, incremental: bool) -> io::Result<Pool> {
+    /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two. The kernel fills them piece by
+    /// piece if they are longer than `piece_len`.
+    pub(super) fn new(buffers: u16, buffer_len: usize, piece_len: usize) -> io::Result<Pool> {
         let entries = Entries::new(buffers)?;
         let count = entries.count();
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
@@ -104,10 +110,14 @@ impl Pool {
             memory: PageMapping::new(usize::from(count) * stride)?,
             buffer_len,
             stride,
+            incremental: piece_len < buffer_len,
+            piece_len,
             order: vec![0; usize::from(count)].into(),
-            buffers: vec![PoolBuffer { place: OURS, follower: OURS, users: 0, pieces: 0, filled: 0 }; usize::from(count)]
-            incremental,
-                .into(),
+            buffers: vec![
+                PoolBuffer { place: OURS, follower: OURS, users: 0, pieces: 0, filled: 0 };
+                usize::from(count)
+            ]
+            .into(),
             idle: (0..count).rev().collect(),
             offered: 0,
             wanted: 0,
@@ -171,7 +181,7 @@ impl Pool {
         }
         self.offered -= buffers;
         self.top_up();
-        Taken { pool, first, buffers, at: first, start: 0, left: moved }
+        Taken { pool, first, buffers, at: first, start: 0, seen: 0, left: moved }
     }
 
     fn lend_piece(&mut self, pool: PoolId, first: u16, moved: usize, goes_on: bool) -> Taken {
@@ -190,7 +200,7 @@ impl Pool {
             self.offered -= 1;
             self.top_up();
         }
-        Taken { pool, first, buffers: 1, at: first, start, left: moved }
+        Taken { pool, first, buffers: 1, at: first, start, seen: 0, left: moved }
     }
 
     /// The next bytes of what was lent, exclusively.
@@ -198,10 +208,14 @@ impl Pool {
         if taken.left == 0 {
             return None;
         }
-        let (buffer, start, len) = (taken.at, taken.start, taken.left.min(self.buffer_len));
+        let (buffer, start, len) = (taken.at, taken.start + taken.seen, taken.left.min(self.piece_len));
         taken.left -= len;
-        taken.at = self.buffers[usize::from(buffer)].follower;
-        Some(self.bytes(buffer, len))
+        if self.incremental {
+            taken.seen += len;
+        } else {
+            taken.at = self.buffers[usize::from(buffer)].follower;
+        }
+        Some(self.bytes(buffer, start, len))
     }
 
     /// The first part of `range` of what was lent that is in one buffer: which one, and where it is.
@@ -219,8 +233,8 @@ impl Pool {
     pub(super) fn copy(&self, taken: &Taken, range: &Range<usize>, room: &mut [u8]) -> usize {
         let (_, start, len) = self.front(taken, range);
         let len = len.min(room.len());
-        // SAFETY: `front` has checked that the program has the buffer, and the bytes are inside the mapping. Others read
-        // them at most: a writer has borrowed the pool exclusively, or the kernel has the buffer.
+        // SAFETY: `front` has checked that the program has this piece, and the bytes are inside the mapping. Others read
+        // them at most: a writer has borrowed the pool exclusively, and the kernel writes to no piece that it has completed.
         room[..len].copy_from_slice(unsafe { slice::from_raw_parts(start, len) });
         len
     }
@@ -249,6 +263,7 @@ impl Pool {
         }
     }
 
+    /// Makes a buffer free that neither the kernel nor a send uses, and of which nothing is lent.
     #[inline]
     fn take_back_unused(&mut self, buffer: u16) {
         let state = &self.buffers[usize::from(buffer)];
@@ -325,7 +340,7 @@ mod tests {
         fn no_buffer_is_lost_or_offered_twice(
             moves in proptest::collection::vec((1usize..40, 0usize..3, any::<bool>()), 1..200), offered in 1u16..8,
         ) {
-            let (mut pool, mut kernel) = (Pool::new(8, 10).unwrap(), Kernel { head: 0 });
+            let (mut pool, mut kernel) = (Pool::new(8, 10, 10).unwrap(), Kernel { head: 0 });
             pool.keep_offered(offered);
             let (mut lent, mut read) = (Vec::new(), Vec::new());
             for (moved, wait, sends) in moves {
@@ -361,7 +376,7 @@ mod tests {
 
     #[test]
     fn few_buffers_are_touched_however_large_the_pool() {
-        let (mut pool, mut kernel) = (Pool::new(1024, 10).unwrap(), Kernel { head: 0 });
+        let (mut pool, mut kernel) = (Pool::new(1024, 10, 10).unwrap(), Kernel { head: 0 });
         pool.keep_offered(4);
         for _ in 0..1000 {
             let taken = kernel.takes(&mut pool, 10);
@@ -372,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_buffer_stays_while_a_send_reads_it() {
-        let (mut pool, mut kernel) = (Pool::new(2, 4).unwrap(), Kernel { head: 0 });
+        let (mut pool, mut kernel) = (Pool::new(2, 4, 4).unwrap(), Kernel { head: 0 });
         pool.keep_offered(2);
         let taken = kernel.takes(&mut pool, 3);
         let (buffer, _, len) = pool.front(&taken, &(1..3));
@@ -386,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_was_lent_is_copied_across_buffers() {
-        let (mut pool, mut kernel) = (Pool::new(4, 4).unwrap(), Kernel { head: 0 });
+        let (mut pool, mut kernel) = (Pool::new(4, 4, 4).unwrap(), Kernel { head: 0 });
         pool.keep_offered(4);
         let mut taken = kernel.takes(&mut pool, 10);
         let mut next = 0..10u8;
@@ -401,11 +416,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "not offered")]
-    fn a_buffer_that_was_not_offered_is_noticed() {
-    #[test]
-    fn a_buffer_filled_in_pieces_is_free_when_all_are_back() {
-        let mut pool = Pool::new(2, 10, true).unwrap();
+    fn returned_pieces_free_their_buffer() {
+        let mut pool = Pool::new(2, 10, 6).unwrap();
         pool.keep_offered(1);
         let (mut first, mut second) = (pool.lend(ID, 0, 4, true), pool.lend(ID, 0, 6, false));
         assert!(!first.is_continued() && second.is_continued());
@@ -427,11 +439,14 @@ mod tests {
     #[test]
     #[should_panic(expected = "not offered")]
     fn a_piece_longer_than_the_rest_is_noticed() {
-        let mut pool = Pool::new(1, 10, true).unwrap();
+        let mut pool = Pool::new(1, 10, 6).unwrap();
         pool.keep_offered(1);
         let _ = (pool.lend(ID, 0, 4, true), pool.lend(ID, 0, 7, false));
     }
 
-        let _ = Pool::new(2, 4, false).unwrap().lend(ID, 0, 1, false);
+    #[test]
+    #[should_panic(expected = "not offered")]
+    fn a_buffer_that_was_not_offered_is_noticed() {
+        let _ = Pool::new(2, 4, 4).unwrap().lend(ID, 0, 1, false);
     }
 }

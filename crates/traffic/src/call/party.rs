@@ -22,6 +22,7 @@ use crate::counter::{ThreadCounter, Total};
 use crate::fault::Fault;
 use crate::party::{Opener, Party};
 use crate::setup::Setup;
+use crate::tls::{self, TlsRole};
 use crate::transport::options::{self, Moment};
 use crate::unclaimed;
 
@@ -255,6 +256,10 @@ impl Party for Servers {
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServerFlow> {
         if let Err(error) = options::try_set_all(connection, &self.options) {
             self.refused.get_or_insert(Fault::Missing(error.to_string()));
+            return None;
+        }
+        if let Err(fault) = tls::kernel::encrypt(connection, &self.setup, TlsRole::Server) {
+            self.refused.get_or_insert(fault);
             return None;
         }
         let flow = ServerFlow::new(self.worker(), connection)?;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use bytegauge_model::option::Setter;
-use bytegauge_model::{EndRole, Transport};
+use bytegauge_model::{EndRole, Tls, Transport};
 use bytegauge_sys::affinity;
 use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
@@ -19,6 +19,7 @@ use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
 use crate::ticket::Shown;
+use crate::tls::{self, TlsRole};
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
 use crate::transport::{bind_to, connect_in_time, kind_of, packets, protocol, unopened, vsock};
 use crate::unclaimed;
@@ -94,6 +95,8 @@ pub struct Connector {
     from: Option<SocketAddr>,
     rotates: bool,
     addresses: u32,
+    /// Whether the kernel encrypts.
+    encrypts: bool,
     turn: AtomicU32,
     shown: Option<Shown>,
 }
@@ -122,6 +125,7 @@ impl Connector {
                 && setup.far.is_none()
                 && (setup.connect_per_call() || setup.flows() + setup.idle_flows() > PER_ADDRESS),
             addresses: if setup.spec.fastopen().is_some() { ADDRESSES_WITH_COOKIES } else { ADDRESSES },
+            encrypts: setup.tls() == Tls::Kernel,
             turn: AtomicU32::new(0),
             // A server need not know which flow connects. Datagrams are admitted elsewhere.
             shown: setup.shown_by(0).filter(|_| !setup.transport().is_datagram()),
@@ -139,6 +143,9 @@ impl Connector {
             .and_then(|()| connect_in_time(&socket, &self.address, self.external))
             .and_then(|()| self.shown.map_or(Ok(()), |shown| (&socket).write_all(&shown)))
             .map_err(|error| self.fault(error))?;
+        if self.encrypts {
+            tls::kernel::encrypt_now(&socket, TlsRole::Client)?;
+        }
         socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
         Ok(socket.into())
     }

@@ -18,6 +18,7 @@ use crate::engine::{self, Station, Stop};
 use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::setup::Setup;
+use crate::tls::{self, TlsRole};
 
 /// Connected clients, if their connections persist.
 struct ClientEnd {
@@ -36,6 +37,7 @@ impl ClientEnd {
     /// Connects.
     fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, Fault> {
         can_have_own_table(setup, setup.client_engine())?;
+        tls::fit(setup)?;
         let flows = setup.flows();
         // A task of Tokio that waits for a time has a timer.
         let timers = if setup.client_engine() == Engine::Tokio && setup.waits() { flows } else { 0 };
@@ -182,7 +184,8 @@ impl ClientThread {
             _ if setup.transport().is_datagram() => datagram::carry(&mut party, &flags.abort, &mut meter),
             engine => {
                 let buffer_size = engine::message_buffer(engine, setup.read_size());
-                let station = Station::new(buffer_size, &flags.abort, &never);
+                let tls = tls::by_library(&setup, TlsRole::Client);
+                let station = Station { tls, ..Station::new(buffer_size, &flags.abort, &never) };
                 engine::drive(engine, &mut party, station, &mut meter)
             }
         };

@@ -101,6 +101,11 @@ impl ThreadReport {
         let window = meter.window();
         let of_engine =
             engine.map(|engine| [("epoll_busy_poll", engine.epoll_busy_poll_ns), ("min_wait", engine.min_wait_ns)]);
+        if engine.is_some_and(|engine| engine.mapping_calls > 0) {
+            for (_, row) in &mut rows {
+                Arc::make_mut(&mut row.options).levels.insert("zerocopy_receive".into(), Level::Switch(true));
+            }
+        }
         for (factor, ns) in of_engine.into_iter().flatten() {
             let Some(ns) = ns else { continue };
             for (_, row) in &mut rows {

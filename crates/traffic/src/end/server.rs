@@ -20,6 +20,7 @@ use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
 use crate::ticket::SHOWN;
+use crate::tls::{self, TlsRole};
 use crate::transport::options;
 use crate::unclaimed;
 
@@ -45,6 +46,7 @@ impl ServerEnd {
     /// Listens. `Ok(None)` if the channel was closed before its first reply.
     fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, Fault> {
         can_have_own_table(setup, setup.server_engine())?;
+        tls::fit(setup)?;
         let mut admitted = None;
         let (listeners, address) = if setup.transport().is_datagram() {
             admitted = Admissions::of(setup);
@@ -195,6 +197,8 @@ impl ServerThread {
                 listener: Some(listener.as_fd()),
                 buffer_size: engine::message_buffer(setup.server_engine(), setup.read_size()),
                 epoll_busy_poll_ns: setup.spec.epoll_busy_poll(),
+                zero_copy: false,
+                tls: tls::by_library(&setup, TlsRole::Server),
                 min_wait_ns: setup.spec.min_wait(),
                 abort,
                 stop_requested,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::catalog::EngineEnd;
-use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, Side, Transport, Work};
+use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, Side, Tls, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{descriptor_table, file, io as sys_io};
 
@@ -22,7 +22,7 @@ use crate::end::peer::{Body, Peer};
 use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, meter, overcount, summed};
 use crate::end::server::own_table_without_sqpoll;
-use crate::end::stream::drain::{DRAIN_SIZE, drain};
+use crate::end::stream::drain::{DRAIN_SIZE, drain, drain_session};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::{datagram, external};
 use crate::engine::{self, FlowStation, Station, Stop};
@@ -37,6 +37,8 @@ use crate::setup::Setup;
 use crate::stream::{
     Carried, CopyOut, Discard, ReaderWork, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum,
 };
+use crate::tls::session::Session;
+use crate::tls::{self, TlsRole};
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::source::Alone;
 use crate::transport::{Joint, Listening, joint, kernel};
@@ -69,6 +71,12 @@ impl StreamEnd {
             return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
         own_table_without_sqpoll(setup.fd_table(), engine)?;
+        tls::fit(setup)?;
+        if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
+            let why =
+                "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
+            return Err(Fault::Missing(why.into()));
+        }
         let joins = setup.has_two_ends() || setup.is_external();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
         let mut listening = None;
@@ -156,7 +164,7 @@ impl StreamEnd {
         let what = doing(&self.setup, self.role.side());
         let cpus = (0..all).map(|thread| self.setup.cpu(self.role, thread % threads)).collect();
         EndPlan {
-            stack: if carries_many(&self.setup) { LARGE_STACK } else { SMALL_STACK },
+            stack: if carries_many(&self.setup) || self.setup.tls() == Tls::Rustls { LARGE_STACK } else { SMALL_STACK },
             own_tables: self.setup.fd_table() == FdTable::Private,
             waits: !self.setup.pace().is_free(),
             until_stopped,
@@ -211,6 +219,8 @@ struct MovedFlows<F, const PACED: bool> {
     left: Vec<(Carried<F, PACED>, Option<OwnedFd>)>,
     /// The kernel's facts about each of them at the end of its loop, in the same order.
     rows: Vec<(usize, FlowReport)>,
+    /// The session of the only flow, if a library encrypts it.
+    session: Option<Session>,
 }
 
 impl StreamThread {
@@ -275,10 +285,14 @@ impl StreamThread {
         let Some(moved) = self.drive::<_, false>(&mut start, flow, Pace::Free, false) else {
             return ThreadReport::default();
         };
-        let MovedFlows { meter, in_time, engine, mut fault, mut left, mut rows } = moved;
+        let MovedFlows { meter, in_time, engine, mut fault, mut left, mut rows, session } = moved;
         if in_time && setup.has_two_ends() {
             start.closed();
-            fault = fault.or_else(|| drain(&mut left, DRAIN_SIZE.max(setup.read_size()), &flags).err());
+            let drained = match (session, left.first_mut()) {
+                (Some(session), Some(flow)) => drain_session(flow, session, &flags),
+                _ => drain(&mut left, DRAIN_SIZE.max(setup.read_size()), &flags),
+            };
+            fault = fault.or(drained.err());
         }
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
             let fd = fd.as_ref().map(AsFd::as_fd);
@@ -331,10 +345,17 @@ impl StreamThread {
             Some(meter)
         };
         let carried = |index| Carried::<F, PACED>::new(flow(index), index, pace);
+        let mut secured = None;
         let (meter, driven, left) = if alone {
             let (index, fd) = flows.into_iter().next()?;
             let mut carried = carried(index);
             let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size() } else { 0 });
+            // The handshake is over before the window begins; both ends make it at the same time.
+            let role = if side == Side::Source { TlsRole::Client } else { TlsRole::Server };
+            let mut session = match (tls::by_library(&setup, role), &fd) {
+                (Some(role), Some(fd)) => Some(Session::begin(fd.as_fd(), role)),
+                _ => None,
+            };
             let mut meter = begin(start)?;
             let slot = FlowStation {
                 fd: fd.as_ref().map(AsFd::as_fd),
@@ -345,14 +366,26 @@ impl StreamThread {
                 rewind: matches!(setup.transport(), Transport::Source(_)),
             };
             let blocking = engine == Engine::Blocking;
-            let stopped = match side {
-                Side::Source if blocking && setup.spec.zerocopy() == Some(true) => {
+            let stopped = match (&mut session, side) {
+                (Some(Ok(session)), _) => engine::run_tls(&mut carried.flow, slot, session, &mut meter),
+                (Some(Err(_)), _) => Ok((Stop::Aborted, None)),
+                (None, Side::Source) if blocking && setup.spec.zerocopy() == Some(true) => {
                     engine::run_zero_copy(&mut carried.flow, &slot, &mut meter)
                 }
-                Side::Sink if blocking && setup.spec.inq() == Some(true) => {
+                (None, Side::Sink) if blocking && setup.spec.zerocopy_receive() == Some(true) => {
+                    engine::run_mapped(&mut carried.flow, slot, &mut meter)
+                }
+                (None, Side::Sink) if blocking && setup.spec.inq() == Some(true) => {
                     engine::run_with_queued_counts(&mut carried.flow, slot, &mut meter)
                 }
-                _ => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
+                (None, _) => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
+            };
+            let stopped = match session.transpose() {
+                Ok(session) => {
+                    secured = session;
+                    stopped
+                }
+                Err(fault) => Err(fault),
             };
             meter.close_early();
             carried.bytes = meter.total_bytes();
@@ -368,6 +401,8 @@ impl StreamThread {
             let mut party = Streams::new(joined, on_left);
             let mut meter = begin(start)?;
             let station = Station {
+                zero_copy: setup.spec.zerocopy() == Some(true) && side == Side::Source,
+                tls: None,
                 listener: None,
                 buffer_size: setup.read_size(),
                 epoll_busy_poll_ns: setup.spec.epoll_busy_poll().filter(|_| side == Side::Sink),
@@ -383,7 +418,7 @@ impl StreamThread {
             Ok((stop, engine)) => (stop == Stop::Time, engine, None),
             Err(fault) => (false, None, Some(fault)),
         };
-        Some(MovedFlows { meter, in_time, engine, fault, left, rows })
+        Some(MovedFlows { meter, in_time, engine, fault, left, rows, session: secured })
     }
 
     /// The fraction of a regular file in the page cache: reading it measures memory, or a disk.
@@ -436,7 +471,9 @@ fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usiz
     let received = kernel::bytes_received(fd, setup.transport())?;
     // The end that connects sends a ticket.
     let received = received.saturating_sub(if back { 0 } else { setup.shown_len() });
-    (received != ours && received != ours + 1)
+    // Encrypted bytes are more, by what each record adds.
+    let agrees = if setup.tls() == Tls::None { received == ours || received == ours + 1 } else { received > ours };
+    (!agrees)
         .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, the kernel reports {received}")))
 }
 

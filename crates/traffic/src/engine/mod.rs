@@ -14,6 +14,7 @@ pub mod proof;
 pub(crate) mod timers;
 mod tokio;
 mod uring;
+mod zero_copy;
 
 pub(crate) use epoll::{drive_calls, drive_calls_by_ring};
 pub(crate) use memory::Room;
@@ -30,6 +31,8 @@ use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::party::Party;
+use crate::tls::TlsRole;
+use crate::tls::session::Session;
 
 /// How a flow's loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,10 @@ pub struct Station<'a> {
     pub buffer_size: usize,
     /// Polling time of the epoll descriptor (`EPIOCSPARAMS`), nanoseconds, if the engine has one.
     pub epoll_busy_poll_ns: Option<u64>,
+    /// Whether sends have `MSG_ZEROCOPY`, if the engine is epoll.
+    pub zero_copy: bool,
+    /// How a library encrypts connections, if one does: `blocking` and `epoll` can.
+    pub tls: Option<TlsRole>,
     /// How long a ring gathers completions (`min_wait_usec`), nanoseconds, if the engine has one.
     pub min_wait_ns: Option<u64>,
     /// Set by the watchdog: leave at once. Checked after every interrupted or empty wait.
@@ -66,7 +73,16 @@ pub struct Station<'a> {
 impl<'a> Station<'a> {
     /// Without a listening socket, and with the kernel's usual way to wait.
     pub fn new(buffer_size: usize, abort: &'a AtomicBool, stop_requested: &'a AtomicBool) -> Station<'a> {
-        Station { listener: None, buffer_size, epoll_busy_poll_ns: None, min_wait_ns: None, abort, stop_requested }
+        Station {
+            listener: None,
+            buffer_size,
+            epoll_busy_poll_ns: None,
+            zero_copy: false,
+            tls: None,
+            min_wait_ns: None,
+            abort,
+            stop_requested,
+        }
     }
 }
 
@@ -111,6 +127,35 @@ pub fn run_zero_copy<F: Flow>(
 ) -> Result<(Stop, Option<EngineReport>), Fault> {
     let fd = slot.fd.ok_or_else(unconnected)?;
     blocking::zero_copy::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
+}
+
+/// Runs one flow that reads with `TCP_ZEROCOPY_RECEIVE` until its time is up: the blocking engine's own loop for that.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_mapped<F: Flow>(
+    flow: &mut F,
+    slot: FlowStation<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), Fault> {
+    let fd = slot.fd.ok_or_else(unconnected)?;
+    blocking::mapped::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
+}
+
+/// Runs one flow over an encrypted connection until its time is up.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_tls<F: Flow>(
+    flow: &mut F,
+    slot: FlowStation<'_>,
+    session: &mut Session,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), Fault> {
+    let fd = slot.fd.ok_or_else(unconnected)?;
+    let stop = blocking::run_tls(flow, fd, slot, session, meter)?;
+    let report = EngineReport { system_calls: session.calls(), ..EngineReport::default() };
+    Ok((stop, Some(report)))
 }
 
 /// Runs one flow that reads from a socket with `TCP_INQ` or `SO_INQ` until its time is up: the blocking engine's receives with

@@ -110,6 +110,11 @@ impl<E: ReaderWork> Flow for SinkFlow<E> {
 
     #[inline]
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.received_in_place(bytes)
+    }
+
+    #[inline]
+    fn received_in_place(&mut self, bytes: &[u8]) -> bool {
         self.effort.spend(bytes);
         if let Some(walk) = &mut self.walk {
             walk.walk();

@@ -13,6 +13,7 @@ use socket2::{Domain, Socket, Type};
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
+use crate::tls::{self, TlsRole};
 use crate::transport::door::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
@@ -48,6 +49,7 @@ impl Joint for TcpJoint {
             .map(|flow| {
                 let socket = connected(address, setup, Side::Source)?;
                 show(&socket, setup, flow).map_err(Fault::io(format!("showing the ticket at {address}")))?;
+                tls::kernel::encrypt(&socket, setup, TlsRole::Client)?;
                 Ok(socket.into())
             })
             .collect()
@@ -71,7 +73,11 @@ impl Listening for TcpListening {
 
     fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
         match &setup.far {
-            Some(far) => admit_all(&self.socket, setup, far),
+            Some(far) => {
+                let flows = admit_all(&self.socket, setup, far)?;
+                flows.iter().try_for_each(|flow| tls::kernel::encrypt(flow, setup, TlsRole::Server))?;
+                Ok(flows)
+            }
             None => accept_all(&self.socket, setup),
         }
     }

@@ -8,6 +8,7 @@ use socket2::{Domain, SockAddr, Socket};
 use crate::address::Address;
 use crate::fault::Fault;
 use crate::setup::Setup;
+use crate::tls::{self, TlsRole};
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, kind_of, packets, set_options, uninterrupted};
 use bytegauge_model::Side;
@@ -80,6 +81,7 @@ pub(super) fn accept_all(listener: &Socket, setup: &Setup) -> Result<Vec<OwnedFd
                 uninterrupted(|| listener.accept()).map_err(Fault::io("waiting for the source to connect"))?;
             socket.set_read_timeout(None).map_err(Fault::io("unbounding a read"))?;
             set_options(&socket, Moment::Accepted, Side::Sink, setup)?;
+            tls::kernel::encrypt(&socket, setup, TlsRole::Server)?;
             Ok(socket.into())
         })
         .collect()

@@ -11,6 +11,7 @@ use bytegauge_sys::socket::{self, Until};
 use crate::end::thread_group::Flags;
 use crate::fault::Fault;
 use crate::stream::{Carried, ReaderWork, SinkFlow};
+use crate::tls::session::Session;
 
 /// Buffer for draining after the window: large, since draining is not measured.
 pub(super) const DRAIN_SIZE: usize = 256 << 10;
@@ -66,6 +67,31 @@ pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Fl
                 open -= 1;
                 ready.iter().try_for_each(|ready| ready.remove(*fd)).map_err(failed)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// The same of one encrypted flow.
+pub(super) fn drain_session<E: ReaderWork>(
+    left: &mut Read<E>,
+    mut session: Session,
+    flags: &Flags,
+) -> Result<(), Fault> {
+    let (carried, Some(fd)) = left else { return Ok(()) };
+    let mut scratch = vec![0; DRAIN_SIZE];
+    while carried.ended.is_none() && !carried.refused && !flags.abort.load(Ordering::Relaxed) {
+        match session.receive(fd.as_fd(), &mut scratch) {
+            Ok(0) => break,
+            Ok(n) => {
+                carried.bytes += n as u64;
+                let allowed = flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0));
+                if !allowed || !carried.flow.received_late(&scratch[..n]) {
+                    break;
+                }
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(source) => return Err(Fault::Io { doing: "draining bytes in flight".into(), source }),
         }
     }
     Ok(())

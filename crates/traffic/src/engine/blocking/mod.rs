@@ -3,13 +3,14 @@
 //!
 //! This file has the loop of a stream, whose flows already have threads; [`party`] starts threads for a party's flows.
 
+pub(super) mod mapped;
 mod party;
 mod worker;
 pub(super) mod zero_copy;
 
 pub(super) use party::drive;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ use crate::engine::{FlowStation, Stop};
 use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
+use crate::tls::session::Session;
 
 pub(super) fn run<F: Flow>(
     flow: &mut F,
@@ -31,7 +33,7 @@ pub(super) fn run<F: Flow>(
     meter: &mut Meter,
 ) -> Result<Stop, Fault> {
     match Calls::of(fd) {
-        Calls::OfSockets => run_on(
+        Calls::OfSockets | Calls::Encrypted(_) => run_on(
             (|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes)),
             flow,
             slot,
@@ -73,6 +75,20 @@ pub(super) fn run_with_queued_counts<F: Flow>(
     let report =
         EngineReport { system_calls: calls.get(), queued_counts: queued_counts.get(), ..EngineReport::default() };
     Ok((stop, report))
+}
+
+/// Reads or writes encrypted records of a session.
+pub(super) fn run_tls<F: Flow>(
+    flow: &mut F,
+    fd: BorrowedFd<'_>,
+    slot: FlowStation<'_>,
+    session: &mut Session,
+    meter: &mut Meter,
+) -> Result<Stop, Fault> {
+    let session = RefCell::new(session);
+    let read = |buffer: &mut [u8]| session.borrow_mut().receive(fd, buffer);
+    let write = |bytes: &[u8]| session.borrow_mut().send(fd, bytes, false);
+    run_on((read, write), flow, slot, meter, Meter::count)
 }
 
 /// Reads a file again and again. A device never ends, so it never seeks.

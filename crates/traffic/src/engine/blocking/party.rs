@@ -25,9 +25,13 @@ use crate::flow::Flow;
 use crate::meter::Meter;
 use crate::party::{Opener, Party};
 use crate::tally::Tally;
+use crate::tls::TlsRole;
 
 /// Stack of a flow's thread; its buffer is elsewhere.
 const STACK_BYTES: usize = 128 << 10;
+
+/// The same with TLS: a handshake calls more deeply.
+const TLS_STACK_BYTES: usize = 1 << 20;
 
 /// Interval between interrupts of threads that have to stop.
 const INTERRUPT_NS: u64 = 2_000_000;
@@ -43,6 +47,8 @@ pub(super) struct WorkerShared<'a, P: Party> {
     pub(super) opener: Option<Opener>,
     pub(super) tally: Arc<Tally>,
     pub(super) buffer_size: usize,
+    /// How connections are encrypted, if they are.
+    pub(super) tls: Option<TlsRole>,
     /// Set when every thread has to return its flow.
     pub(super) stop: AtomicBool,
     pub(super) system_calls: AtomicU64,
@@ -67,7 +73,7 @@ pub(in crate::engine) fn drive<P: Party>(
     let (heard, bell) = pipe::anonymous().map_err(Fault::io("opening a pipe"))?;
     sys_io::set_nonblocking(heard.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
     sys_io::set_nonblocking(bell.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
-    let shared = WorkerShared::new(party, meter.tally(), station.buffer_size, bell);
+    let shared = WorkerShared::new(party, meter.tally(), &station, bell);
     let mut report = EngineReport::default();
     let stopped = std::thread::scope(|scope| {
         let mut host = FlowThreads { shared: &shared, scope, station, meter, heard: &heard, report: &mut report };
@@ -169,15 +175,14 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
     fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), Fault> {
         let shared = self.shared;
         shared.live.fetch_add(1, Ordering::Relaxed);
-        let spawned = std::thread::Builder::new().name("flow".into()).stack_size(STACK_BYTES).spawn_scoped(
-            self.scope,
-            move || {
+        let stack = if shared.tls.is_some() { TLS_STACK_BYTES } else { STACK_BYTES };
+        let spawned =
+            std::thread::Builder::new().name("flow".into()).stack_size(stack).spawn_scoped(self.scope, move || {
                 // After a panic, the others must not wait for this thread.
                 if catch_unwind(AssertUnwindSafe(|| Worker::begin(shared, flow, fd))).is_err() {
                     shared.lose();
                 }
-            },
-        );
+            });
         if let Err(source) = spawned {
             shared.live.fetch_sub(1, Ordering::Relaxed);
             return Err(Fault::Io { doing: "starting a thread for a flow: use fewer --flows".into(), source });
@@ -191,12 +196,13 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
 }
 
 impl<'a, P: Party> WorkerShared<'a, P> {
-    fn new(party: &'a mut P, tally: Arc<Tally>, buffer_size: usize, bell: OwnedFd) -> WorkerShared<'a, P> {
+    fn new(party: &'a mut P, tally: Arc<Tally>, station: &Station<'_>, bell: OwnedFd) -> WorkerShared<'a, P> {
         WorkerShared {
             opener: party.opener(),
             party: Mutex::new(party),
             tally,
-            buffer_size: buffer_size.max(1),
+            buffer_size: station.buffer_size.max(1),
+            tls: station.tls,
             stop: AtomicBool::new(false),
             system_calls: AtomicU64::new(0),
             copied_bytes: AtomicU64::new(0),
@@ -329,7 +335,9 @@ mod tests {
     fn thread_that_never_leaves_is_a_fault() {
         let (_heard, bell) = pipe::anonymous().unwrap();
         let mut party = EmptyParty;
-        let shared = WorkerShared::new(&mut party, Arc::default(), 1, bell);
+        let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
+        let station = Station::new(1, &abort, &stop_requested);
+        let shared = WorkerShared::new(&mut party, Arc::default(), &station, bell);
         // A thread that never returns its flow.
         shared.live.store(1, Ordering::Relaxed);
         // The test hangs if there is no limit.

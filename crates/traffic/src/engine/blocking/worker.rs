@@ -74,6 +74,9 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     #[inline(never)]
     fn run(&mut self) -> Result<(), Fault> {
         self.tick();
+        if self.fd.is_some() {
+            self.calls = Calls::begin(self.shared.tls)?;
+        }
         while !self.shared.stop.load(Ordering::Relaxed) {
             let want = self.flow.want(self.now_ns);
             if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
@@ -126,7 +129,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
 
     fn receive(&mut self, until_ns: Option<u64>) -> Result<bool, Fault> {
         let Some(fd) = &self.fd else { return Err(unconnected()) };
-        if let Some(until_ns) = until_ns {
+        // The socket need not be readable for bytes that were decrypted already.
+        if let Some(until_ns) = until_ns.filter(|_| !self.calls.holds_bytes()) {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             if left_ns < PATIENCE_NS {
                 self.system_calls += 1;
@@ -144,6 +148,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         let asked = self.shared.buffer_size;
         self.system_calls += 1;
         let received = self.calls.receive(fd.as_fd(), self.kept.room(asked));
+        self.system_calls += self.calls.more_calls();
         self.tick();
         match received {
             Ok(0) => {
@@ -176,7 +181,8 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             return Err(nothing_to_send());
         }
         self.system_calls += 1;
-        let sent = if at_once { socket::send_now(fd.as_fd(), bytes) } else { self.calls.send(fd.as_fd(), bytes) };
+        let sent = if at_once { self.calls.send_now(fd.as_fd(), bytes) } else { self.calls.send(fd.as_fd(), bytes) };
+        self.system_calls += self.calls.more_calls();
         self.tick();
         match sent {
             Ok(n) => {
@@ -197,6 +203,9 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         let Some(fd) = &self.fd else { return Err(unconnected()) };
         if self.eof {
             return self.send(false);
+        }
+        if self.calls.holds_bytes() {
+            return self.receive(None);
         }
         let left_ns = self.flow.patience_ns().saturating_sub(monotonic_ns()).min(PATIENCE_NS);
         self.system_calls += 1;
@@ -222,6 +231,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         match connecting.and_then(|fd| self.settle(fd)) {
             Ok(Some(fd)) => {
                 self.fd = Some(fd);
+                self.calls = Calls::begin(self.shared.tls)?;
                 self.tick();
                 self.flow.connected(self.now_ns);
             }

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::Ready;
 
@@ -15,6 +16,7 @@ use crate::engine::epoll::EpollLoop;
 use crate::engine::memory::{KeptBytes, Room};
 use crate::engine::plain::Calls;
 use crate::engine::poller::{PollEvent, Poller};
+use crate::engine::zero_copy::ZeroCopySends;
 use crate::engine::{nothing_to_send, unconnected};
 use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow};
@@ -32,7 +34,11 @@ pub(super) struct Registration<R> {
     pub(super) writable: bool,
     /// An event has announced the end of the stream, so receiving continues until then.
     ending: bool,
-    calls: Calls,
+    /// Whether it waits for the kernel to return memory of sends without copies, not for room.
+    pub(super) awaits_return: bool,
+    /// Its sends without copies.
+    pub(super) in_place: Option<Box<ZeroCopySends>>,
+    pub(super) calls: Calls,
     pub(super) room: Room,
     /// Received bytes to be sent back, if they could not stay in the shared buffer.
     pub(super) kept: KeptBytes,
@@ -46,10 +52,25 @@ impl<R> Default for Registration<R> {
             readable: false,
             writable: true,
             ending: false,
+            awaits_return: false,
+            in_place: None,
             calls: Calls::OfSockets,
             room: Room::default(),
             kept: KeptBytes::default(),
         }
+    }
+}
+
+impl<R> Registration<R> {
+    /// Adds the sends without copies of a connection that ends, or leaves the engine, to the counts.
+    pub(super) fn add_up(&mut self, fd: impl AsFd, report: &mut EngineReport) {
+        let Some(mut sends) = self.in_place.take() else { return };
+        // The last notifications that came; memory that the kernel still holds stays its own until it lets go.
+        let _ = sends.reap(fd.as_fd());
+        report.system_calls += sends.system_calls();
+        report.zero_copy += sends.sends();
+        report.zero_copy_copied += sends.copied;
+        report.buffer_bytes += sends.len() as u64;
     }
 }
 
@@ -82,6 +103,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         let (readable, writable) = (gone || ready.any(Ready::READ | Ready::PEER_SHUT), gone || ready.any(Ready::WRITE));
         slot.link.readable |= readable;
         slot.link.writable |= writable;
+        slot.link.awaits_return &= !writable;
         slot.link.ending |= gone || ready.any(Ready::PEER_SHUT);
         if slot.queued {
             return Ok(());
@@ -126,12 +148,18 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         if P::CALLS {
             return self.give(index, now_ns);
         }
+        if self.station.zero_copy {
+            return self.try_to_send_in_place(index, now_ns);
+        }
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.writable {
             self.rest(index, WaitingFor::Send)?;
             return Ok(Then::Rest);
+        }
+        if self.station.tls.is_some() && !slot.link.calls.is_tls() {
+            slot.link.calls = Calls::begin(self.station.tls)?;
         }
         let back = flow.returns();
         let returns = !back.is_empty() && !slot.link.room.holds();
@@ -146,11 +174,14 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             return Err(nothing_to_send());
         }
         self.report.system_calls += 1;
-        match slot.link.calls.send(fd.as_fd(), bytes) {
+        let sent = slot.link.calls.send(fd.as_fd(), bytes);
+        self.report.system_calls += slot.link.calls.more_calls();
+        match sent {
             Ok(n) => {
                 self.meter.count(n, asked);
-                // A short send has filled the socket, also for edges (epoll(7), questions and answers).
-                slot.link.writable = n == asked;
+                // A short send has filled the socket, also for edges (epoll(7), questions and answers); a library takes as much
+                // as it has room for.
+                slot.link.writable = n == asked || slot.link.calls.is_tls();
                 match (returns, is_fresh) {
                     (true, true) => self.port.fresh.start += back.start + n,
                     (true, false) => slot.link.kept.drop_first(back.start + n),
@@ -188,12 +219,17 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             self.rest(index, WaitingFor::Receive)?;
             return Ok(Then::Rest);
         }
+        if self.station.tls.is_some() && !slot.link.calls.is_tls() {
+            slot.link.calls = Calls::begin(self.station.tls)?;
+        }
         let asked = self.port.buffer.len();
         self.report.system_calls += 1;
         // After the kept bytes, or else into the shared buffer, which is in the caches.
         let apart = slot.link.kept.holds();
         let buffer = if apart { slot.link.kept.room(asked) } else { &mut self.port.buffer[..] };
-        match slot.link.calls.receive(fd.as_fd(), buffer) {
+        let received = slot.link.calls.receive(fd.as_fd(), buffer);
+        self.report.system_calls += slot.link.calls.more_calls();
+        match received {
             Ok(0) => {
                 slot.eof = true;
                 *now_ns = self.tick();
@@ -202,7 +238,8 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             }
             Ok(n) => {
                 self.meter.count(n, asked);
-                slot.link.readable = n == asked || slot.link.ending;
+                // Decrypted bytes may be left, which no event announces.
+                slot.link.readable = n == asked || slot.link.ending || slot.link.calls.is_tls();
                 self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
                 *now_ns = self.now_ns;
                 let bytes = if apart {
@@ -344,6 +381,8 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         let wanted = match slot.waits {
             WaitingFor::No | WaitingFor::Moment => return Ok(()),
             WaitingFor::Receive => Ready::READ,
+            // An error queue is announced in any case.
+            WaitingFor::Send if slot.link.awaits_return => Ready::NONE,
             WaitingFor::Send | WaitingFor::Connected => Ready::WRITE,
             WaitingFor::Either => Ready::READ | Ready::WRITE,
         };

@@ -7,6 +7,7 @@
 //! connection, or all that wait. Connections are level-triggered or edge-triggered ([`connection`]).
 
 mod connection;
+mod zero_copy;
 
 use std::io;
 use std::ops::Range;
@@ -95,7 +96,7 @@ fn drive_by<P: Party, B: Poller>(
     let stopped = driver.drive();
     driver.report.copied_bytes = driver.slots.iter().map(|slot| slot.link.kept.copied).sum();
     let apart: usize = driver.slots.iter().map(|slot| slot.link.kept.len() + slot.link.room.len()).sum();
-    driver.report.buffer_bytes = (driver.port.buffer.len() + apart) as u64;
+    driver.report.buffer_bytes += (driver.port.buffer.len() + apart) as u64;
     stopped.map(|stop| (stop, driver.report))
 }
 
@@ -178,6 +179,7 @@ impl<B: Poller> Port for Readiness<B> {
 
     fn close<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, fd: OwnedFd) {
         driver.report.system_calls += 1;
+        driver.slots[index as usize].link.add_up(&fd, &mut driver.report);
         if let Some(registration) = &driver.slots[index as usize].link.registration {
             driver.port.poller.forget(registration);
         }
@@ -186,6 +188,9 @@ impl<B: Poller> Port for Readiness<B> {
 
     fn depart<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) {
         let slot = &mut driver.slots[index as usize];
+        if let Some(fd) = &slot.fd {
+            slot.link.add_up(fd, &mut driver.report);
+        }
         if let (Some(fd), Some(registration)) = (&slot.fd, slot.link.registration.take()) {
             driver.report.system_calls += 1;
             slot.link.asked = None;

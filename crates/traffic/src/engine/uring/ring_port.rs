@@ -16,6 +16,9 @@ const OFFERED_MIN: usize = 8;
 /// Fewest bytes offered to receives of bundles: the most that one of them can fill.
 const OFFERED_BUNDLE_SIZE: usize = 256 << 10;
 
+/// The longest receives for which a buffer that is filled piece by piece has room.
+const RECEIVES_A_BUFFER: u16 = 4;
+
 /// A ring, and memory for its bytes.
 pub(super) struct RingPort {
     pub(super) kind: UringKind,
@@ -41,9 +44,13 @@ pub(super) type Loop<'a, P> = Driver<'a, P, RingPort>;
 
 impl RingPort {
     pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<RingPort, Fault> {
+        let buffers = (POOL_SIZE / receive_size).clamp(64, 4096) as u16;
         let pool = match kind {
             UringKind::Plain => None,
-            UringKind::Incremental => Some(ring.new_incremental_pool(buffers, receive_size)?),
+            UringKind::Incremental => {
+                let (few, len) = (buffers / RECEIVES_A_BUFFER, receive_size * usize::from(RECEIVES_A_BUFFER));
+                Some(ring.new_incremental_pool(few, len, receive_size)?)
+            }
             UringKind::Multishot | UringKind::Bundle | UringKind::ZeroCopy => {
                 Some(ring.new_pool(buffers, receive_size)?)
             }
