@@ -220,7 +220,7 @@ impl Sentence<'_> {
             super::summary::interval(self.number("slower_lower"), self.known("slower_upper").unwrap_or(f64::INFINITY));
         let by = test.map_or_else(|| by.clone(), |test| super::summary::more(test, &by));
         let than = if by.ends_with("as slow") { "as" } else { "than" };
-        format!("{place}{} is {by} {than} the best option. No other setting has a larger effect.", self.option(option))
+        format!("{place}{} is {by} {than} the best option.", self.option(option))
     }
 
     fn one_setting(&self) -> String {
