@@ -31,6 +31,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "role") => ["reader", "both"],
         (_, "connection_age") => ["fresh", "steady"],
         (_, "compare") => ["none", "flows"],
+        (_, "tls") => ["none", "rustls"],
         (_, "placement") => ["same-cpu", "unpinned"],
         (_, "profile") => ["drain", "parser"],
         (_, "work") => ["copy", "0.5ns"],

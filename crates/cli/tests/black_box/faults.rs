@@ -87,7 +87,10 @@ fn what_is_whole_is_verified() {
         check_schema(&document);
         let cells = document["cells"].as_array().expect("cells");
         assert!(cells.iter().any(|cell| cell["kind"] == "floor"), "{words}: the harness's cost is measured as well");
-        assert!(cells.iter().all(|cell| cell["outcome"] == "measured"), "{words}: {cells:?}");
+        // On a busy machine the harness's own loop may get no CPU within its window.
+        let no_cpu = |cell: &Value| cell["reason"].as_str().is_some_and(|reason| reason.contains("kept from a CPU"));
+        let is_whole = |cell: &Value| cell["outcome"] == "measured" || cell["kind"] == "floor" && no_cpu(cell);
+        assert!(cells.iter().all(is_whole), "{words}: {cells:?}");
     };
     check("stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K", 100);
     check("stream --transport udp --profile drain --read-size 1K --write-size 1K", 100);
