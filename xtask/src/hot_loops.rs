@@ -23,10 +23,9 @@ const LOOPS: &[(&str, &str)] = &[
     ("engine::blocking::", "run_on"),
     // Other workloads with a thread per flow.
     ("engine::blocking::worker::Worker", "run"),
-    // epoll and io_uring.
+    // epoll, io_uring and clients of datagrams.
     ("engine::driver::Driver", "run"),
     ("call::datagram::server::", "serve"),
-    ("call::datagram::client::ClientLoop", "advance"),
     ("relay::threads::", "pass_on"),
 ];
 
@@ -40,6 +39,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("ClientFlow::rest", "a connection attempt failed"),
     ("DatagramFlow::failed", "the kernel refuses a datagram"),
     ("Connector::", "a connection is opened"),
+    ("tls::session::Session::new", "an encrypted connection is opened"),
     ("Share::note", "the window opens or closes"),
     ("::welcome", "a connection is accepted"),
     ("Port>::listen", "an end listens again after descriptors ran out"),

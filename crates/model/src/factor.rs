@@ -6,7 +6,7 @@
 //! factor has a meaning and what its default is there. A flag with two meanings (`--rate` in bytes or in calls) has two
 //! rows, distinguished by the workload.
 //!
-//! The rows are in [`conditions`] and [`choices`]; those of options of sockets are made from [`OPTIONS`].
+//! The rows are in `conditions` and `choices`; those of options of sockets are made from [`OPTIONS`].
 
 mod choices;
 mod conditions;

@@ -1,4 +1,4 @@
-//! TLS on a connection: by the library rustls ([`session`]), or by the kernel ([`kernel`]).
+//! TLS on a connection: by the library rustls (`session`), or by the kernel (`kernel`).
 //!
 //! It measures the work of encryption and protects nothing: the certificate and its key are public, and no peer is verified.
 
