@@ -192,17 +192,20 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
                 flow.sent(n, *now_ns);
                 Ok(Then::Ask)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                slot.link.writable = false;
-                self.rest(index, WaitingFor::Send)?;
-                Ok(Then::Rest)
-            }
-            Err(error) => {
-                *now_ns = self.tick();
-                self.fail(index, Doing::Sending, errno(&error), *now_ns);
-                Ok(Then::Ask)
-            }
+            Err(error) => self.not_sent(index, &error, now_ns),
         }
+    }
+
+    /// After a send that moved nothing: waits for room, or reports the failure to the flow.
+    pub(super) fn not_sent(&mut self, index: u32, error: &io::Error, now_ns: &mut u64) -> Result<Then, Fault> {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            self.slots[index as usize].link.writable = false;
+            self.rest(index, WaitingFor::Send)?;
+            return Ok(Then::Rest);
+        }
+        *now_ns = self.tick();
+        self.fail(index, Doing::Sending, errno(error), *now_ns);
+        Ok(Then::Ask)
     }
 
     pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {

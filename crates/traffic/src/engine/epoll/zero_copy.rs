@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::engine::driver::{Then, WaitingFor, errno};
+use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::epoll::EpollLoop;
 use crate::engine::poller::Poller;
 use crate::engine::unconnected;
 use crate::engine::zero_copy::ZeroCopySend;
 use crate::fault::Fault;
-use crate::flow::{Doing, Flow};
+use crate::flow::Flow;
 use crate::party::Party;
 
 impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
@@ -36,17 +36,12 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
                 self.rest(index, WaitingFor::Send)?;
                 Ok(Then::Rest)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Notifications that wait would be announced again and again.
-                let _ = sends.reap(fd.as_fd());
-                slot.link.writable = false;
-                self.rest(index, WaitingFor::Send)?;
-                Ok(Then::Rest)
-            }
             Err(error) => {
-                *now_ns = self.tick();
-                self.fail(index, Doing::Sending, errno(&error), *now_ns);
-                Ok(Then::Ask)
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    // Notifications that wait would be announced again and again.
+                    let _ = sends.reap(fd.as_fd());
+                }
+                self.not_sent(index, &error, now_ns)
             }
         }
     }
