@@ -221,13 +221,9 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
 }
 
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
-    let is_default = |option: &OptionResult| {
-        let Some(cell) = view.cell(&option.id) else { return false };
-        !group.varied.is_empty() && group.varied.iter().all(|name| cell.level(name).is_auto())
-    };
-    let is_preferred = |option: &OptionResult| {
-        let Some(cell) = view.cell(&option.id) else { return false };
-        !group.varied.is_empty() && group.varied.iter().all(|name| is_preferred_level(name, &cell.level(name)))
+    let cell = view.cell(&option.id).filter(|_| !group.varied.is_empty());
+    let every_level = |holds: &dyn Fn(&str, &Level) -> bool| {
+        cell.is_some_and(|cell| group.varied.iter().all(|name| holds(name, &cell.level(name))))
     };
     let is_fastest = match group.cost.starts_with("cpu_") {
         true => group.recommendation.best.as_ref() == Some(&option.id),
@@ -235,8 +231,8 @@ fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[Opt
     };
     match option.status {
         _ if is_fastest => Because::Fastest,
-        _ if is_default(option) => Because::Default,
-        _ if is_preferred(option) => Because::MiddleSize,
+        _ if every_level(&|_, level| level.is_auto()) => Because::Default,
+        _ if every_level(&is_preferred_level) => Because::MiddleSize,
         OptionStatus::Best => Because::Smallest,
         _ => Because::SmallestMaximum,
     }
