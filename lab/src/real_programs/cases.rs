@@ -43,6 +43,9 @@ const UNIX_SOURCE: &str = "exec '{ends}' source '{dir}/socket' 134217728 65536";
 const AT_PORT: &str = "tcp:{port}";
 const AT_PATH: &str = "unix:{dir}/socket";
 
+/// Programs at both ends with one size.
+const BOTH_ENDS: &[&str] = &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES];
+
 /// A program that only writes, to a peer that reads 64 KiB at a time.
 const WRITER: &[&str] = &["--transport", "tcp", "--role", "writer", "--read-size", PEER, "--write-size", VALUES];
 const PIPE_READER: &[&str] = &["--transport", "pipe", "--role", "reader", "--write-size", PEER, "--read-size", VALUES];
@@ -66,6 +69,15 @@ const FROM_PIPE: ProgramCase = ProgramCase {
 
 /// Properties that all programs share that write to a pipe.
 const TO_PIPE: ProgramCase = ProgramCase { default: "10K", question: PIPE_WRITER, metric: "bytes:64M", ..FROM_PIPE };
+
+/// Properties that all relays share: the program is between a source and a sink in C.
+const RELAY_PROGRAM: ProgramCase = ProgramCase {
+    default: "16K",
+    question: RELAY,
+    metric: PRINTED,
+    load: "exec '{ends}' sink {port} 65536",
+    ..FROM_PIPE
+};
 
 /// Properties that all sources share: a server of the program that writes to a sink in C.
 const SOURCE_PROGRAM: ProgramCase = ProgramCase {
@@ -132,7 +144,7 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("socat"),
         setting: "`-b` of both ends, TCP",
         default: "8K",
-        question: &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES],
+        question: BOTH_ENDS,
         placement: Some("cross-core"),
         metric: "bytes:128M",
         start: Some((
@@ -159,7 +171,7 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("iperf3"),
         setting: "`-l`",
         default: "128K",
-        question: &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES],
+        question: BOTH_ENDS,
         placement: Some("cross-core"),
         metric: "regex:([0-9.]+) Gbits/sec +receiver",
         start: Some(("exec iperf3 -s -B 127.0.0.1 -p {port}", AT_PORT)),
@@ -170,16 +182,12 @@ pub const CASES: &[ProgramCase] = &[
         program: "haproxy",
         package: Some("haproxy"),
         setting: "`tune.bufsize`",
-        default: "16K",
-        question: RELAY,
-        placement: Some("unpinned"),
-        metric: PRINTED,
         start: Some((
             "sed s/@SIZE@/{value}/ '{dir}/haproxy.cfg' > '{dir}/haproxy.run.cfg' && exec '{ends}' source {back} 67108864 \
              65536 '{program}' -db -f '{dir}/haproxy.run.cfg'",
             AT_PORT,
         )),
-        load: "exec '{ends}' sink {port} 65536",
+        ..RELAY_PROGRAM
     },
     ProgramCase {
         name: "nginx",
@@ -289,7 +297,7 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("iperf"),
         setting: "`-l`",
         default: "128K",
-        question: &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES],
+        question: BOTH_ENDS,
         placement: Some("cross-core"),
         metric: "regex:([0-9.]+) Mbits/sec",
         start: Some(("exec iperf -s -B 127.0.0.1 -p {port} -l {value}", AT_PORT)),
@@ -300,7 +308,7 @@ pub const CASES: &[ProgramCase] = &[
         program: "nuttcp",
         package: Some("nuttcp"),
         setting: "`-l`",
-        question: &["--transport", "tcp", "--read-size", VALUES, "--write-size", VALUES],
+        question: BOTH_ENDS,
         placement: Some("cross-core"),
         metric: "regex:= +([0-9.]+) Mbps",
         start: Some(("exec nuttcp -S --nofork -P{port}", AT_PORT)),
@@ -313,31 +321,24 @@ pub const CASES: &[ProgramCase] = &[
         package: Some("socat"),
         setting: "`-b`, as a relay",
         default: "8K",
-        question: RELAY,
-        placement: Some("unpinned"),
-        metric: PRINTED,
         start: Some((
             "exec '{ends}' source {back} 67108864 65536 socat -b {value} TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork \
              TCP:127.0.0.1:{back}",
             AT_PORT,
         )),
-        load: "exec '{ends}' sink {port} 65536",
+        ..RELAY_PROGRAM
     },
     ProgramCase {
         name: "nginx-stream",
         program: "nginx",
         package: Some("libnginx-mod-stream"),
         setting: "`proxy_buffer_size` of a TCP relay",
-        default: "16K",
-        question: RELAY,
-        placement: Some("unpinned"),
-        metric: PRINTED,
         start: Some((
             "sed s/@SIZE@/{value}/ '{dir}/nginx-stream.conf' > '{dir}/nginx-stream.run.conf' && exec '{ends}' source \
              {back} 67108864 65536 '{program}' -p '{dir}' -c nginx-stream.run.conf",
             AT_PORT,
         )),
-        load: "exec '{ends}' sink {port} 65536",
+        ..RELAY_PROGRAM
     },
     ProgramCase {
         name: "perl-tcp",
