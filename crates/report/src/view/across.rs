@@ -63,9 +63,9 @@ pub struct AcrossTest {
     pub compared: usize,
     /// `decided` where one option is within the margin over all sessions, `unconfirmed` for fewer than three sessions.
     pub state: TestState,
-    /// The option over all sessions: of those significantly within the margin the system's default, then the smallest; else the
-    /// default, unless it is significantly slower or another has a much smaller bound; else the one with the smallest bound, or the
-    /// best on average. An option with trials that moved nothing is chosen last. `null` if they confirmed no two options in common.
+    /// The option over all sessions: of those significantly within the margin a preferred one (the system's default, or sizes of 64 to
+    /// 256 KiB), then the smallest; else a preferred one, unless it is significantly slower or another has a much smaller bound; else
+    /// the one with the smallest bound, or the best on average. An option with trials that moved nothing is chosen last. `null` if they confirmed no two options in common.
     pub recommended: Option<String>,
     /// Whether it leaves everything that varies to the system.
     pub changes_nothing: bool,
