@@ -67,7 +67,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
     let stop = interrupt::stop_on_signals()?;
     leftovers::remove(false);
-    let failed = |fault: bytegauge_traffic::Fault| Failure::failed(fault.to_string());
+    let failed = |fault: bytegauge_traffic::EndError| Failure::failed(fault.to_string());
     let agent =
         Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log }).map_err(failed)?;
     // A closed standard output does not stop the agent.

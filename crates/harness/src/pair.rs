@@ -15,7 +15,7 @@ use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{Limits, Link};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{EndPool, Fault, Setup};
+use bytegauge_traffic::{EndError, EndPool, Setup};
 
 use crate::surroundings::Watch;
 use crate::trial;
@@ -120,7 +120,7 @@ impl PairVisit {
         EndPool::new(self.ends, &self.program).with_links(links.to_vec())
     }
 
-    fn setup(&self, factors: &Spec) -> Result<Setup, Fault> {
+    fn setup(&self, factors: &Spec) -> Result<Setup, EndError> {
         let mut setup = Setup::of(factors)?;
         if let Some(far) = setup.far.as_mut() {
             far.ticket = Ticket::fresh()?;
@@ -129,9 +129,9 @@ impl PairVisit {
         let seed = self.seed ^ self.number;
         let setup = Setup { warmup_ns: self.warmup_ns, window_ns, seed, grace_ns: GRACE_NS, ..setup };
         // The cells may come from another host: a key holder must not run programs here or reach other hosts.
-        self.limits.allow_visit(&setup).map_err(Fault::Missing)?;
+        self.limits.allow_visit(&setup).map_err(EndError::Missing)?;
         if let Some(load) = setup.load()? {
-            self.limits.allow_visit(&load).map_err(Fault::Missing)?;
+            self.limits.allow_visit(&load).map_err(EndError::Missing)?;
         }
         Ok(setup)
     }

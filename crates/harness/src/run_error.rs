@@ -2,7 +2,7 @@
 
 use bytegauge_model::SessionId;
 use bytegauge_store::StoreError;
-use bytegauge_traffic::Fault;
+use bytegauge_traffic::EndError;
 use bytegauge_traffic::end::ChannelError;
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub enum RunError {
     Store(#[from] StoreError),
     /// A cell does not resolve: a bug in planning.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    EndError(#[from] EndError),
     /// The ends cannot be started.
     #[error(transparent)]
     Channel(#[from] ChannelError),

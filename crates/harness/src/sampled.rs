@@ -8,7 +8,7 @@ use bytegauge_model::{Cell, EndRole, Outcome, RelayChoice};
 use bytegauge_plan::Plan;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{EndPool, Fault, Setup, relay};
+use bytegauge_traffic::{EndError, EndPool, Setup, relay};
 use thiserror::Error;
 
 use crate::surroundings::Watch;
@@ -25,7 +25,7 @@ const WINDOW_NS: u64 = 2_000_000_000;
 pub enum SampledError {
     /// The cell does not resolve: a bug in planning.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    EndError(#[from] EndError),
     /// Its end cannot be started.
     #[error(transparent)]
     Channel(#[from] ChannelError),

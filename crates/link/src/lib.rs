@@ -23,7 +23,7 @@ use bytegauge_model::{EmulatedLink, LinkUse, Side};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::namespace::{self, HeldNetwork};
 use bytegauge_sys::process::die_with_parent;
-use bytegauge_traffic::{Fault, TrialNetwork};
+use bytegauge_traffic::{EndError, TrialNetwork};
 
 pub use serve::serve_stdio;
 use serve::{LinkCommand, LinkReply};
@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub fn missing_requirement(program: &Path) -> Option<String> {
     match Emulator::start(program) {
         Ok(_) => None,
-        Err(Fault::Missing(reason)) => Some(reason),
+        Err(EndError::Missing(reason)) => Some(reason),
         // Trials report all other errors.
         Err(_) => None,
     }
@@ -53,7 +53,7 @@ pub fn missing_requirement(program: &Path) -> Option<String> {
 ///
 /// # Errors
 /// As [`Emulator::start`].
-pub fn start_network(program: &Path) -> Result<Box<dyn TrialNetwork>, Fault> {
+pub fn start_network(program: &Path) -> Result<Box<dyn TrialNetwork>, EndError> {
     Ok(Box::new(Emulator::start(program)?))
 }
 
@@ -71,9 +71,9 @@ impl Emulator {
     /// Starts a link. `program` is this program's own file, run as `PROGRAM end link`.
     ///
     /// # Errors
-    /// [`Fault::Missing`] where the system allows no networks of one's own.
-    pub fn start(program: &Path) -> Result<Emulator, Fault> {
-        let failed = |source| Fault::Io { doing: "starting the emulated link".into(), source };
+    /// [`EndError::Missing`] where the system allows no networks of one's own.
+    pub fn start(program: &Path) -> Result<Emulator, EndError> {
+        let failed = |source| EndError::Io { doing: "starting the emulated link".into(), source };
         let (input, theirs) = UnixStream::pair().map_err(failed)?;
         input.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         let mut output = BufReader::new(input.try_clone().map_err(failed)?);
@@ -90,7 +90,7 @@ impl Emulator {
                 let held = |descriptor| HeldNetwork::held_by(child.id(), descriptor).map(Arc::new);
                 Ok((held(near).map_err(failed)?, held(far).map_err(failed)?))
             }
-            LinkReply::Missing(reason) => Err(Fault::Missing(reason)),
+            LinkReply::Missing(reason) => Err(EndError::Missing(reason)),
             other => Err(out_of_turn(&other)),
         });
         match made {
@@ -102,7 +102,7 @@ impl Emulator {
         }
     }
 
-    fn asked(&mut self, ask: &LinkCommand) -> Result<LinkReply, Fault> {
+    fn asked(&mut self, ask: &LinkCommand) -> Result<LinkReply, EndError> {
         let line = serde_json::to_string(ask).map_err(|error| broke(error.into()))?;
         self.input.write_all(format!("{line}\n").as_bytes()).map_err(broke)?;
         reply(&mut self.output)
@@ -111,14 +111,14 @@ impl Emulator {
 
 impl TrialNetwork for Emulator {
     /// Packets on their way are lost.
-    fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), Fault> {
+    fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), EndError> {
         match self.asked(&LinkCommand::Be(*link, seed))? {
             LinkReply::Is => Ok(()),
             other => Err(out_of_turn(&other)),
         }
     }
 
-    fn used(&mut self) -> Result<LinkUse, Fault> {
+    fn used(&mut self) -> Result<LinkUse, EndError> {
         match self.asked(&LinkCommand::Tell)? {
             LinkReply::Did(used) => Ok(used),
             other => Err(out_of_turn(&other)),
@@ -153,7 +153,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn reply(output: &mut impl BufRead) -> Result<LinkReply, Fault> {
+fn reply(output: &mut impl BufRead) -> Result<LinkReply, EndError> {
     let mut line = String::new();
     match output.read_line(&mut line) {
         Ok(0) => Err(broke(io::ErrorKind::UnexpectedEof.into())),
@@ -162,10 +162,10 @@ fn reply(output: &mut impl BufRead) -> Result<LinkReply, Fault> {
     }
 }
 
-fn broke(source: io::Error) -> Fault {
-    Fault::Io { doing: "asking the emulated link".into(), source }
+fn broke(source: io::Error) -> EndError {
+    EndError::Io { doing: "asking the emulated link".into(), source }
 }
 
-fn out_of_turn(reply: &LinkReply) -> Fault {
-    Fault::Impossible(format!("the emulated link answered out of turn: {reply:?}"))
+fn out_of_turn(reply: &LinkReply) -> EndError {
+    EndError::Impossible(format!("the emulated link answered out of turn: {reply:?}"))
 }

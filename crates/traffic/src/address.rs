@@ -8,7 +8,7 @@ use bytegauge_model::{Place, Transport};
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// The address of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,16 +41,16 @@ impl Address {
     /// The address of a place, for a client.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] for a name that was never looked up: past planning, that is a bug.
-    pub fn of(place: &Place) -> Result<Address, Fault> {
+    /// [`EndError::Impossible`] for a name that was never looked up: past planning, that is a bug.
+    pub fn of(place: &Place) -> Result<Address, EndError> {
         match place {
             Place::Ip(address) => Ok(Address::Ip(*address)),
             Place::Path(path) => Ok(Address::Path(path.clone())),
             Place::Iperf3(at) => match **at {
                 Place::Ip(address) => Ok(Address::Iperf3(address)),
-                _ => Err(Fault::Impossible(format!("{place} was never looked up"))),
+                _ => Err(EndError::Impossible(format!("{place} was never looked up"))),
             },
-            Place::Named { .. } => Err(Fault::Impossible(format!("{place} was never looked up"))),
+            Place::Named { .. } => Err(EndError::Impossible(format!("{place} was never looked up"))),
         }
     }
 }

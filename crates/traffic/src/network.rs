@@ -7,7 +7,7 @@ use std::process::Command;
 
 use bytegauge_model::{EmulatedLink, LinkUse, Side};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// A network with two sides, in which the ends of a trial are started as processes.
 pub trait TrialNetwork: Debug + Send {
@@ -15,13 +15,13 @@ pub trait TrialNetwork: Debug + Send {
     ///
     /// # Errors
     /// If it no longer works.
-    fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), Fault>;
+    fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), EndError>;
 
     /// Counts since its settings were last changed.
     ///
     /// # Errors
     /// If it no longer works.
-    fn used(&mut self) -> Result<LinkUse, Fault>;
+    fn used(&mut self) -> Result<LinkUse, EndError>;
 
     /// Puts the process that `command` will start into the network of one side.
     fn place(&self, command: &mut Command, side: Side);
@@ -33,5 +33,5 @@ pub trait TrialNetwork: Debug + Send {
 /// Makes a network when a trial first needs it. Gets this program's own file, which a network may run as another process.
 ///
 /// # Errors
-/// [`Fault::Missing`] if this machine lacks something.
-pub type StartNetwork = fn(&Path) -> Result<Box<dyn TrialNetwork>, Fault>;
+/// [`EndError::Missing`] if this machine lacks something.
+pub type StartNetwork = fn(&Path) -> Result<Box<dyn TrialNetwork>, EndError>;

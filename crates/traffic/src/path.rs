@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytegauge_model::{EndRole, Engine, Place, Side, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::iperf3::words::COOKIE_LEN;
 use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
@@ -81,7 +81,7 @@ impl FarPath {
     }
 
     /// The agents that a cell names; none for the harness's own loop, which has no server.
-    pub(crate) fn of(setup: &Setup) -> Result<Option<FarPath>, Fault> {
+    pub(crate) fn of(setup: &Setup) -> Result<Option<FarPath>, EndError> {
         let engine =
             setup.engine_of(if setup.workload() == Workload::Call { EndRole::Client } else { EndRole::Source });
         if engine.is_none_or(|engine| engine == Engine::Null) {
@@ -89,7 +89,7 @@ impl FarPath {
         }
         let agent = |place: &Place| match place {
             Place::Ip(agent) => Ok(*agent),
-            place => Err(Fault::Impossible(format!("{place} was never looked up"))),
+            place => Err(EndError::Impossible(format!("{place} was never looked up"))),
         };
         let spec = &setup.spec;
         let end = spec.far().map(|(place, way)| agent(place).map(|agent| (agent, way.far_side()))).transpose()?;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use bytegauge_model::{Place, Transport};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::iperf3;
 use crate::transport::connect_in_time;
 
@@ -18,14 +18,14 @@ const BACKLOG: i32 = 4096;
 /// Looks a name up: the first of its addresses. A place without a name stays as it is.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the name does not exist.
-pub fn resolved(place: &Place) -> Result<Place, Fault> {
+/// [`EndError::Missing`] if the name does not exist.
+pub fn resolved(place: &Place) -> Result<Place, EndError> {
     if let Place::Iperf3(at) = place {
         return Ok(Place::Iperf3(Box::new(resolved(at)?)));
     }
     let Place::Named { host, port } = place else { return Ok(place.clone()) };
     let found = (host.as_str(), *port).to_socket_addrs().map(|mut found| found.next());
-    let unknown = |why: String| Fault::Missing(format!("{host} cannot be resolved ({why}): give its IP address"));
+    let unknown = |why: String| EndError::Missing(format!("{host} cannot be resolved ({why}): give its IP address"));
     match found {
         Ok(Some(address)) => Ok(Place::Ip(address)),
         Ok(None) => Err(unknown("it has no address".into())),
@@ -37,12 +37,12 @@ pub fn resolved(place: &Place) -> Result<Place, Fault> {
 /// answers.
 ///
 /// # Errors
-/// [`Fault::Missing`] with the place if there is no listener, or no answer within a few seconds.
-pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
+/// [`EndError::Missing`] with the place if there is no listener, or no answer within a few seconds.
+pub fn reach(place: &Place, transport: &Transport) -> Result<(), EndError> {
     if let Place::Iperf3(at) = place {
         return match **at {
             Place::Ip(server) => iperf3::reach(server),
-            _ => Err(Fault::Impossible(format!("{place} was never looked up"))),
+            _ => Err(EndError::Impossible(format!("{place} was never looked up"))),
         };
     }
     if transport.is_udp() {
@@ -55,18 +55,18 @@ pub fn reach(place: &Place, transport: &Transport) -> Result<(), Fault> {
         connect_in_time(&socket, &address, true)
     };
     connect().map_err(|error| {
-        Fault::Missing(format!("cannot connect to {place} ({error}): start the server, or check its address"))
+        EndError::Missing(format!("cannot connect to {place} ({error}): start the server, or check its address"))
     })
 }
 
 /// Listens at a place that was looked up; with port 0, the place that it became.
-pub(crate) fn listen(place: &Place) -> Result<(OwnedFd, Place), Fault> {
+pub(crate) fn listen(place: &Place) -> Result<(OwnedFd, Place), EndError> {
     listen_when(place, |_| {})
 }
 
 /// The same, with a function that gets the socket once it is bound.
-pub(crate) fn listen_when(place: &Place, bound: impl FnOnce(&Socket)) -> Result<(OwnedFd, Place), Fault> {
-    let fault = |source| Fault::Io { doing: format!("listening on {place}"), source };
+pub(crate) fn listen_when(place: &Place, bound: impl FnOnce(&Socket)) -> Result<(OwnedFd, Place), EndError> {
+    let fault = |source| EndError::Io { doing: format!("listening on {place}"), source };
     let address = sock_addr(place).map_err(fault)?;
     let socket = Socket::new(address.domain(), Type::STREAM, None).map_err(fault)?;
     if address.domain() != Domain::UNIX {
@@ -98,7 +98,7 @@ pub(crate) fn sock_addr(place: &Place) -> io::Result<SockAddr> {
     }
 }
 
-pub(crate) fn unbindable(place: &Place, error: io::Error) -> Fault {
+pub(crate) fn unbindable(place: &Place, error: io::Error) -> EndError {
     let next = match (place, error.kind()) {
         (Place::Ip(ip), io::ErrorKind::AddrInUse) => {
             format!("port {} is taken: use another one, or 0 for any that is free", ip.port())
@@ -115,7 +115,7 @@ pub(crate) fn unbindable(place: &Place, error: io::Error) -> Fault {
         (Place::Path(path), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
             format!("{} cannot be made: use a path in a folder that you may write to", path.display())
         }
-        _ => return Fault::Io { doing: format!("listening on {place}"), source: error },
+        _ => return EndError::Io { doing: format!("listening on {place}"), source: error },
     };
-    Fault::Missing(format!("cannot listen on {place} ({error}): {next}"))
+    EndError::Missing(format!("cannot listen on {place} ({error}): {next}"))
 }

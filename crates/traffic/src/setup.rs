@@ -9,7 +9,7 @@ use bytegauge_model::{Direction, EndRole, Engine, Fill, ProgramTask, Spec, Work,
 use serde::{Deserialize, Serialize};
 
 use crate::address::{Address, Host};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::path::FarPath;
 use crate::planted_fault::PlantedFault;
 use crate::ticket::Ticket;
@@ -71,8 +71,8 @@ impl Setup {
     /// A trial of a cell. Values that the harness adds (warm-up, window, CPUs, seed) stay neutral.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if the spec lacks a level that the ends need: past planning, that is a bug.
-    pub fn of(spec: &Spec) -> Result<Setup, Fault> {
+    /// [`EndError::Impossible`] if the spec lacks a level that the ends need: past planning, that is a bug.
+    pub fn of(spec: &Spec) -> Result<Setup, EndError> {
         let mut setup = Setup::unchecked(spec.clone());
         setup.check()?;
         setup.far = FarPath::of(&setup)?;
@@ -111,10 +111,10 @@ impl Setup {
     /// Checks that the spec has every level without a default: the harness before sending it, an end before using it.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] with the level that is missing or does not fit.
-    pub fn check(&self) -> Result<(), Fault> {
+    /// [`EndError::Impossible`] with the level that is missing or does not fit.
+    pub fn check(&self) -> Result<(), EndError> {
         let spec = &self.spec;
-        let impossible = |what: String| Err(Fault::Impossible(what));
+        let impossible = |what: String| Err(EndError::Impossible(what));
         let missing = |name: &str| impossible(format!("a cell without {name}"));
         spec.connect().map(Address::of).transpose()?;
         match spec.workload() {
@@ -138,8 +138,8 @@ impl Setup {
     /// The streams that load the path of this trial of calls, in both directions at once; `None` without a load.
     ///
     /// # Errors
-    /// [`Fault::Missing`] without random numbers for the ticket of a path to another host.
-    pub fn load(&self) -> Result<Option<Setup>, Fault> {
+    /// [`EndError::Missing`] without random numbers for the ticket of a path to another host.
+    pub fn load(&self) -> Result<Option<Setup>, EndError> {
         if self.workload() != Workload::Call || self.load_flows() == 0 {
             return Ok(None);
         }

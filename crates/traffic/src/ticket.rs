@@ -8,7 +8,7 @@ use std::fmt;
 use bytegauge_wire::random;
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// Bytes of a ticket.
 pub const LEN: usize = 32;
@@ -27,9 +27,9 @@ impl Ticket {
     /// A new one.
     ///
     /// # Errors
-    /// [`Fault::Missing`] where the system gives no random bytes.
-    pub fn fresh() -> Result<Ticket, Fault> {
-        random().map(Ticket).map_err(|error| Fault::Missing(error.to_string()))
+    /// [`EndError::Missing`] where the system gives no random bytes.
+    pub fn fresh() -> Result<Ticket, EndError> {
+        random().map(Ticket).map_err(|error| EndError::Missing(error.to_string()))
     }
 
     /// The bytes that a flow's connection shows.

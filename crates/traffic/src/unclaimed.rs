@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use bytegauge_sys::{io as sys_io, listening, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// The most connections that are passed on when a listener closes: as many as may wait for an agent.
 const LATE_MAX: usize = 4096;
@@ -99,7 +99,7 @@ pub(crate) fn next(over: &UnixStream) -> Option<(TcpStream, Vec<u8>)> {
 /// Lets an end that is about to listen on this socket have all connections, as long as it listens.
 ///
 /// # Errors
-/// [`Fault::Missing`] where the kernel cannot.
-pub(crate) fn give_way(socket: &socket2::Socket) -> Result<(), Fault> {
-    shared_port::give_way(socket.as_fd()).map_err(|error| Fault::Missing(error.to_string()))
+/// [`EndError::Missing`] where the kernel cannot.
+pub(crate) fn give_way(socket: &socket2::Socket) -> Result<(), EndError> {
+    shared_port::give_way(socket.as_fd()).map_err(|error| EndError::Missing(error.to_string()))
 }

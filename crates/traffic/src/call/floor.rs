@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::terms::HEAD;
+use crate::end_error::EndError;
 use crate::engine::{Room, Stop};
-use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::meter::Meter;
 
@@ -21,7 +21,7 @@ pub(crate) fn carry(
     buffer: &mut [u8],
     abort: &AtomicBool,
     meter: &mut Meter,
-) -> Result<Stop, Fault> {
+) -> Result<Stop, EndError> {
     // As in an engine with threads of its own, whose counting is the slower of two ways (`engine::null`).
     let mut share = meter.tally().share_of_meter();
     let never = AtomicBool::new(false);

@@ -19,7 +19,7 @@ use crate::call::server::ServerFlow;
 use crate::call::server_worker::{ServerShared, ServerWorker};
 use crate::call::socket::Connector;
 use crate::counter::{ThreadCounter, Total};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::party::{Opener, Party};
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
@@ -211,7 +211,7 @@ pub struct Servers {
     /// The work of closed connections.
     idle_work: Vec<RequestWork>,
     samples: Samples,
-    refused: Option<Fault>,
+    refused: Option<EndError>,
 }
 
 impl Servers {
@@ -241,7 +241,7 @@ impl Servers {
     }
 
     /// The kernel's facts about some connections, and the fault in one of their options.
-    pub fn into_parts(self) -> (Samples, Option<Fault>) {
+    pub fn into_parts(self) -> (Samples, Option<EndError>) {
         (self.samples, self.refused)
     }
 }
@@ -255,7 +255,7 @@ impl Party for Servers {
 
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServerFlow> {
         if let Err(error) = options::try_set_all(connection, &self.options) {
-            self.refused.get_or_insert(Fault::Missing(error.to_string()));
+            self.refused.get_or_insert(EndError::Missing(error.to_string()));
             return None;
         }
         if let Err(fault) = tls::kernel::encrypt(connection, &self.setup, TlsRole::Server) {

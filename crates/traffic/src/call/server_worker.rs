@@ -12,7 +12,7 @@ use crate::call::terms::Terms;
 use crate::call::unadmitted::Unadmitted;
 use crate::counter::{ThreadCounter, Total};
 use crate::end::Body;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 
@@ -32,7 +32,7 @@ pub struct ServerShared {
     body: Body,
     /// Set with a planted death: if threads share a server, all of them leave.
     abort: Arc<AtomicBool>,
-    fault: Mutex<Option<Fault>>,
+    fault: Mutex<Option<EndError>>,
     /// Connections that must send a ticket before they are answered, if clients are on another host.
     pub(super) unadmitted: Option<Unadmitted>,
 }
@@ -86,13 +86,13 @@ impl ServerShared {
     }
 
     /// The fault in the requests, or in the work on them, if any.
-    pub fn take_fault(&self) -> Option<Fault> {
+    pub fn take_fault(&self) -> Option<EndError> {
         let found = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         found.or_else(|| self.misworked())
     }
 
     /// The fault of work that did not run exactly once per request, once all workers have ended.
-    fn misworked(&self) -> Option<Fault> {
+    fn misworked(&self) -> Option<EndError> {
         if !RequestWork::is_asked_for(&self.setup) {
             return None;
         }
@@ -103,7 +103,9 @@ impl ServerShared {
         let least =
             if self.read_once || self.setup.transport().is_datagram() { 0 } else { served * self.terms.request as u64 };
         (requests != served || bytes < least).then(|| {
-            Fault::Miscounted(format!("the server worked on {requests} requests ({bytes} bytes) and served {served}"))
+            EndError::Miscounted(format!(
+                "the server worked on {requests} requests ({bytes} bytes) and served {served}"
+            ))
         })
     }
 
@@ -240,7 +242,7 @@ impl ServerWorker {
             Ok(()) => self.verified_bytes += bytes.len() as u64,
             Err(mismatch) => {
                 let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
-                let fault = Fault::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
+                let fault = EndError::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
                 self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
             }
         }

@@ -16,7 +16,7 @@ use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket};
 
 use crate::address::Address;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::ticket::Shown;
 use crate::tls::{self, TlsRole};
@@ -37,8 +37,8 @@ const ADDRESSES_WITH_COOKIES: u32 = 3;
 /// Opens the server's listeners: one, or one per thread with `SO_REUSEPORT`.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+/// [`EndError::Missing`] if the machine lacks the transport or an option.
+pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
     let options = wanted(&setup.spec, (Setter::Server, Moment::Listening), setup.transport());
     can_open_fast(setup)?;
@@ -51,9 +51,9 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
         packets::fit_socket(&socket, setup, packets::longest_message(setup))?;
         unclaimed::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
             .map_err(|error| no_family(setup.transport(), error))?;
-        socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
+        socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
         // The next listener of the group gets the port of this one.
-        address = socket.local_addr().map_err(Fault::io("reading the port"))?;
+        address = socket.local_addr().map_err(EndError::io("reading the port"))?;
         listeners.push(socket.into());
     }
     Ok((listeners, announced(&address)?))
@@ -71,14 +71,14 @@ pub(crate) fn cpu_of_thread(setup: &Setup, thread: usize) -> usize {
 /// Whether servers may accept data with the SYN, if requested: listeners accept `TCP_FASTOPEN` anyway.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the system forbids it (`net.ipv4.tcp_fastopen`, bit 0x2; ip-sysctl.rst).
-fn can_open_fast(setup: &Setup) -> Result<(), Fault> {
+/// [`EndError::Missing`] if the system forbids it (`net.ipv4.tcp_fastopen`, bit 0x2; ip-sysctl.rst).
+fn can_open_fast(setup: &Setup) -> Result<(), EndError> {
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
     let allowed = allowed.trim().parse::<u64>().unwrap_or(0);
     if setup.spec.fastopen().is_none() || allowed & 2 != 0 {
         return Ok(());
     }
-    Err(Fault::Missing(format!(
+    Err(EndError::Missing(format!(
         "TCP_FASTOPEN: net.ipv4.tcp_fastopen is {allowed}, which allows it to clients alone: set it to 3 (sysctl -w \
          net.ipv4.tcp_fastopen=3), or leave out --fastopen"
     )))
@@ -105,8 +105,8 @@ impl Connector {
     /// The connector towards a server.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if the address does not fit the transport.
-    pub fn new(address: &Address, setup: &Setup) -> Result<Connector, Fault> {
+    /// [`EndError::Impossible`] if the address does not fit the transport.
+    pub fn new(address: &Address, setup: &Setup) -> Result<Connector, EndError> {
         let v4 = matches!(address, Address::Ip(ip) if ip.is_ipv4() && ip.ip().is_loopback());
         let address = sock_addr(address)?;
         let mut options = wanted(&setup.spec, (Setter::Client, Moment::Own), setup.transport());
@@ -135,8 +135,8 @@ impl Connector {
     /// Opens one connection and waits for it, for a while.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if there is no descriptor or an option is refused.
-    pub fn join(&self) -> Result<OwnedFd, Fault> {
+    /// [`EndError::Missing`] if there is no descriptor or an option is refused.
+    pub fn join(&self) -> Result<OwnedFd, EndError> {
         let socket = self.socket().map_err(|error| self.fault(error))?;
         set_all(&socket, &self.options)?;
         self.bind(&socket)
@@ -146,7 +146,7 @@ impl Connector {
         if self.encrypts {
             tls::kernel::encrypt_now(&socket, TlsRole::Client)?;
         }
-        socket.set_nonblocking(true).map_err(Fault::io("making a connection not block"))?;
+        socket.set_nonblocking(true).map_err(EndError::io("making a connection not block"))?;
         Ok(socket.into())
     }
 
@@ -188,39 +188,39 @@ impl Connector {
         socket.bind(&SocketAddr::from((source, 0)).into())
     }
 
-    fn fault(&self, error: io::Error) -> Fault {
+    fn fault(&self, error: io::Error) -> EndError {
         if matches!(error.raw_os_error(), Some(errno::EMFILE | errno::ENFILE)) {
-            return Fault::Missing(format!(
+            return EndError::Missing(format!(
                 "no descriptor is left for another connection ({error}): raise ulimit -n or use fewer --flows"
             ));
         }
-        Fault::Io { doing: format!("connecting to the server by {}", self.transport), source: error }
+        EndError::Io { doing: format!("connecting to the server by {}", self.transport), source: error }
     }
 }
 
 /// An address as the kernel's type.
 ///
 /// # Errors
-/// [`Fault::Impossible`] if a connection cannot be made to it.
-pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, Fault> {
+/// [`EndError::Impossible`] if a connection cannot be made to it.
+pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, EndError> {
     match address {
         Address::Ip(ip) => Ok(SockAddr::from(*ip)),
         Address::Abstract(name) => abstract_name(name),
         Address::Vsock { cid, port } => Ok(SockAddr::vsock(*cid, *port)),
-        Address::Path(path) => SockAddr::unix(path).map_err(Fault::io("naming a Unix socket")),
-        other => Err(Fault::Impossible(format!("a call cannot connect to {other:?}"))),
+        Address::Path(path) => SockAddr::unix(path).map_err(EndError::io("naming a Unix socket")),
+        other => Err(EndError::Impossible(format!("a call cannot connect to {other:?}"))),
     }
 }
 
 /// An address of this host whose port or name is still to be chosen.
-pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, Fault> {
+pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, EndError> {
     match setup.transport() {
         Transport::Tcp | Transport::Mptcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
             Ok(setup.host.any_port(setup.transport()).into())
         }
         Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => abstract_name(&next_name("call")),
         Transport::Vsock => Ok(vsock::any_port()),
-        ref other => Err(Fault::Impossible(format!("calls need a socket, not {other}"))),
+        ref other => Err(EndError::Impossible(format!("calls need a socket, not {other}"))),
     }
 }
 
@@ -232,7 +232,7 @@ fn next_name(what: &str) -> String {
 }
 
 /// A bound address as sent to the client.
-pub(crate) fn announced(address: &SockAddr) -> Result<Address, Fault> {
+pub(crate) fn announced(address: &SockAddr) -> Result<Address, EndError> {
     if let Some(ip) = address.as_socket() {
         return Ok(Address::Ip(ip));
     }
@@ -240,29 +240,30 @@ pub(crate) fn announced(address: &SockAddr) -> Result<Address, Fault> {
         return Ok(vsock);
     }
     let name = address.as_abstract_namespace().and_then(|name| std::str::from_utf8(name).ok());
-    name.map(|name| Address::Abstract(name.into())).ok_or_else(|| Fault::Impossible("a socket without a name".into()))
+    name.map(|name| Address::Abstract(name.into()))
+        .ok_or_else(|| EndError::Impossible("a socket without a name".into()))
 }
 
 /// An abstract name starts with a zero byte (unix(7)).
-fn abstract_name(name: &str) -> Result<SockAddr, Fault> {
-    SockAddr::unix(format!("\0{name}")).map_err(Fault::io("naming a Unix socket"))
+fn abstract_name(name: &str) -> Result<SockAddr, EndError> {
+    SockAddr::unix(format!("\0{name}")).map_err(EndError::io("naming a Unix socket"))
 }
 
-pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, Fault> {
+pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, EndError> {
     let domain: Domain = address.domain();
     Socket::new(domain, kind_of(transport), protocol(transport))
         .map_err(|error| unopened(transport, error, |error| no_family(transport, error)))
 }
 
 /// A machine without IPv6, or without vsock's loopback, skips those cells; any other error is reported.
-fn no_family(transport: &Transport, error: io::Error) -> Fault {
+fn no_family(transport: &Transport, error: io::Error) -> EndError {
     match error.kind() {
         io::ErrorKind::AddrNotAvailable if *transport == Transport::Vsock => vsock::missing_fault(&error),
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
             if matches!(transport, Transport::Tcp6 | Transport::Udp6) =>
         {
-            Fault::Missing(format!("this machine has no IPv6 loopback: leave out --transport {transport}"))
+            EndError::Missing(format!("this machine has no IPv6 loopback: leave out --transport {transport}"))
         }
-        _ => Fault::Io { doing: format!("opening a listener for {transport}"), source: error },
+        _ => EndError::Io { doing: format!("opening a listener for {transport}"), source: error },
     }
 }

@@ -16,8 +16,8 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::Inbox;
 use bytegauge_sys::socket_memory::socket_memory;
 
+use crate::end_error::EndError;
 use crate::engine::Stop;
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
@@ -51,8 +51,8 @@ impl DatagramSource {
     /// The sender of flow number `flow`.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &Setup, flow: usize) -> Result<DatagramSource, Fault> {
+    /// [`EndError::Missing`] if this machine lacks what the engine needs.
+    pub(crate) fn prepare(setup: &Setup, flow: usize) -> Result<DatagramSource, EndError> {
         let sender = match setup.engine() {
             Engine::Plain | Engine::Gso => SourceSender::One(source::OneSender::new(setup)),
             Engine::Mmsg => SourceSender::Many(source::ManySender::new(setup)),
@@ -75,7 +75,7 @@ impl DatagramSource {
     }
 
     /// Sends until stopped.
-    pub(crate) fn run(&mut self, run: SourceLoop<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, Fault> {
+    pub(crate) fn run(&mut self, run: SourceLoop<'_>, pace: Pace, meter: &mut Meter) -> Result<Stop, EndError> {
         let DatagramSource { sender, packer, sent, .. } = self;
         let stopped = match sender {
             SourceSender::One(one) => source::run(one, packer, run, pace, meter, sent),
@@ -137,8 +137,8 @@ impl<E: ReaderWork> Sink<E> {
     /// The receiver of flow number `flow`.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if this machine lacks what the engine needs.
-    pub(crate) fn prepare(setup: &Setup, flow: usize, effort: E) -> Result<Sink<E>, Fault> {
+    /// [`EndError::Missing`] if this machine lacks what the engine needs.
+    pub(crate) fn prepare(setup: &Setup, flow: usize, effort: E) -> Result<Sink<E>, EndError> {
         let receiver = match setup.engine() {
             Engine::Plain => SinkReceiver::Single(sink::Single(AlignedBuffer::new(setup.read_size()))),
             Engine::Gso => SinkReceiver::One(sink::OneReceiver(Inbox::new(1, setup.read_size(), false))),
@@ -167,7 +167,7 @@ impl<E: ReaderWork> Sink<E> {
     }
 
     /// Receives until the time is up.
-    pub(crate) fn run(&mut self, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+    pub(crate) fn run(&mut self, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
         let sink = &mut self.sink;
         let stopped = match &mut self.receiver {
             SinkReceiver::Single(receiver) => sink::run(receiver, sink, run, meter),
@@ -185,8 +185,8 @@ impl<E: ReaderWork> Sink<E> {
     /// Receives datagrams that are still under way, and answers the source's announced end.
     ///
     /// # Errors
-    /// [`Fault::Io`] if receiving fails.
-    pub(crate) fn drain(&mut self, run: SourceLoop<'_>) -> Result<(), Fault> {
+    /// [`EndError::Io`] if receiving fails.
+    pub(crate) fn drain(&mut self, run: SourceLoop<'_>) -> Result<(), EndError> {
         let sink = &mut self.sink;
         let drained = match &mut self.receiver {
             SinkReceiver::Single(receiver) => sink::drain(receiver, sink, run),
@@ -242,11 +242,11 @@ impl<E: ReaderWork> Sink<E> {
     }
 
     /// The error in the bytes, if any.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<EndError> {
         self.sink.fault()
     }
 }
 
-fn does_not_carry(engine: Engine) -> Fault {
-    Fault::Impossible(format!("engine {engine} does not carry datagrams"))
+fn does_not_carry(engine: Engine) -> EndError {
+    EndError::Impossible(format!("engine {engine} does not carry datagrams"))
 }

@@ -13,7 +13,7 @@ use bytegauge_sys::uring::{
 
 use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
 use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
 
@@ -27,7 +27,7 @@ struct DatagramRing {
 }
 
 impl DatagramRing {
-    fn open(setup: &Setup) -> Result<DatagramRing, Fault> {
+    fn open(setup: &Setup) -> Result<DatagramRing, EndError> {
         let entries = setup.outstanding().next_power_of_two().clamp(8, 4096) as u32;
         let ring = Ring::open(&RingSetup { entries, completions: 4 * entries, poll_idle_ms: None })?;
         Ok(DatagramRing { ring, report: EngineReport::default() })
@@ -64,7 +64,7 @@ pub(super) struct DatagramSends {
 }
 
 impl DatagramSends {
-    pub(super) fn new(setup: &Setup) -> Result<DatagramSends, Fault> {
+    pub(super) fn new(setup: &Setup) -> Result<DatagramSends, EndError> {
         let mut engine = DatagramRing::open(setup)?;
         let count = at_once(setup);
         let size = setup.write_size().unwrap_or(1);
@@ -142,7 +142,7 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(setup: &Setup) -> Result<Outstanding, Fault> {
+    pub(super) fn new(setup: &Setup) -> Result<Outstanding, EndError> {
         let mut engine = DatagramRing::open(setup)?;
         let messages = (0..setup.outstanding()).map(|_| engine.ring.new_message(setup.read_size()));
         let messages = messages.collect::<Result<Vec<MessageId>, _>>()?;
@@ -218,7 +218,7 @@ pub(super) struct Multishot {
 }
 
 impl Multishot {
-    pub(super) fn new(setup: &Setup) -> Result<Multishot, Fault> {
+    pub(super) fn new(setup: &Setup) -> Result<Multishot, EndError> {
         let mut engine = DatagramRing::open(setup)?;
         engine.ring.require(Feature::MultishotReceive)?;
         let buffers = setup.outstanding().min(1 << 15) as u16;

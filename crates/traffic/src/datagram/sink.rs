@@ -11,8 +11,8 @@ use bytegauge_sys::socket;
 use crate::datagram::ledger::Ledger;
 use crate::datagram::number::{self, Layout, NUMBER_LEN};
 use crate::datagram::source::{BatchResult, SourceLoop, batch};
+use crate::end_error::EndError;
 use crate::engine::Stop;
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 use crate::pattern::{Mismatch, Pattern};
@@ -104,9 +104,9 @@ impl<E: ReaderWork> SinkReader<E> {
     }
 
     /// The error in the bytes, if any.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<EndError> {
         let Mismatch { offset, expected, found } = self.mismatch?;
-        Some(Fault::Corrupt { flow: self.flow, offset, expected, found })
+        Some(EndError::Corrupt { flow: self.flow, offset, expected, found })
     }
 
     /// Takes one message: a datagram, or several that were joined.
@@ -276,7 +276,7 @@ pub(super) fn run<M: MessageReceiver, E: ReaderWork>(
     sink: &mut SinkReader<E>,
     run: SourceLoop<'_>,
     meter: &mut Meter,
-) -> Result<Stop, Fault> {
+) -> Result<Stop, EndError> {
     loop {
         for _ in 0..meter.lap_calls() {
             match receiver.receive(run.fd, sink) {
@@ -296,7 +296,7 @@ pub(super) fn run<M: MessageReceiver, E: ReaderWork>(
                     // A woken thread checks the clock.
                     break;
                 }
-                Err(source) => return Err(Fault::Io { doing: "receiving datagrams".into(), source }),
+                Err(source) => return Err(EndError::Io { doing: "receiving datagrams".into(), source }),
             }
         }
         if !meter.lap(run.stop_requested) {
@@ -310,7 +310,7 @@ pub(super) fn drain<M: MessageReceiver, E: ReaderWork>(
     receiver: &mut M,
     sink: &mut SinkReader<E>,
     run: SourceLoop<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), EndError> {
     sink.is_late = true;
     loop {
         match receiver.receive(run.fd, sink) {
@@ -327,7 +327,7 @@ pub(super) fn drain<M: MessageReceiver, E: ReaderWork>(
                     return Ok(());
                 }
             }
-            Err(source) => return Err(Fault::Io { doing: "receiving the remaining datagrams".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "receiving the remaining datagrams".into(), source }),
         }
     }
 }

@@ -14,8 +14,8 @@ use bytegauge_sys::socket;
 
 use crate::datagram::handshake::is_gone;
 use crate::datagram::number::{self, Layout};
+use crate::end_error::EndError;
 use crate::engine::Stop;
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::pattern::Pattern;
@@ -312,7 +312,7 @@ pub(super) fn run<P: MessageSender>(
     pace: Pace,
     meter: &mut Meter,
     sent: &mut SentDatagrams,
-) -> Result<Stop, Fault> {
+) -> Result<Stop, EndError> {
     let paced = !pace.is_free();
     loop {
         for _ in 0..meter.lap_calls() {
@@ -352,7 +352,7 @@ fn lacks_room(error: &io::Error) -> bool {
 }
 
 /// Whether a failed send ends the loop.
-fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<Stop>, Fault> {
+fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<Stop>, EndError> {
     if error.kind() == io::ErrorKind::Interrupted || lacks_room(error) {
         return Ok(abort.load(Ordering::Relaxed).then_some(Stop::Aborted));
     }
@@ -363,12 +363,12 @@ fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<St
     // (udp_send_skb, net/ipv4/udp.c).
     let is_too_long = bytegauge_sys::datagram::is_too_long(error) || error.kind() == io::ErrorKind::InvalidInput;
     Err(if is_too_long {
-        Fault::Missing(format!(
+        EndError::Missing(format!(
             "a datagram of {size} B is too large for this socket ({error}): use a smaller --write-size, with --engine gso \
              one that fits the MTU with its headers, or over Unix sockets a larger --sndbuf"
         ))
     } else {
-        Fault::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))
+        EndError::io("sending datagrams")(io::Error::new(error.kind(), error.to_string()))
     })
 }
 

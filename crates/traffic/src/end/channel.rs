@@ -21,8 +21,8 @@ use thiserror::Error;
 use crate::address::{Address, Host};
 use crate::end::peer::{Body, Peer};
 use crate::end::serve::serve;
+use crate::end_error::EndError;
 use crate::far::{FarError, Link};
-use crate::fault::Fault;
 use crate::message::{Command, Hello, PROTOCOL, Reply};
 use crate::network::{StartNetwork, TrialNetwork};
 use crate::path::FarPath;
@@ -147,15 +147,15 @@ impl EndPool {
     /// when first needed. The seed determines which packets it loses.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if no link can be emulated, [`Fault::Impossible`] without [`with_network`](EndPool::with_network).
-    pub fn joined(&mut self, far: Option<FarPath>, link: Option<EmulatedLink>, seed: u64) -> Result<(), Fault> {
+    /// [`EndError::Missing`] if no link can be emulated, [`EndError::Impossible`] without [`with_network`](EndPool::with_network).
+    pub fn joined(&mut self, far: Option<FarPath>, link: Option<EmulatedLink>, seed: u64) -> Result<(), EndError> {
         self.far = far;
         self.is_emulated = link.is_some();
         let Some(link) = link else { return Ok(()) };
         let network = match (self.network.take(), self.start_network) {
             (Some(network), _) => network,
             (None, Some(start)) => start(&self.program)?,
-            (None, None) => return Err(Fault::Impossible("no network was given for an emulated link".into())),
+            (None, None) => return Err(EndError::Impossible("no network was given for an emulated link".into())),
         };
         // Each trial loses other packets.
         self.trials += 1;
@@ -166,7 +166,7 @@ impl EndPool {
     ///
     /// # Errors
     /// If the network no longer works.
-    pub fn link_use(&mut self) -> Result<Option<LinkUse>, Fault> {
+    pub fn link_use(&mut self) -> Result<Option<LinkUse>, EndError> {
         self.network.as_mut().filter(|_| self.is_emulated).map(|network| network.used()).transpose()
     }
 

@@ -14,8 +14,8 @@ use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
 use crate::end::server::{can_have_own_table, enough_files, threads};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
+use crate::end_error::EndError;
 use crate::engine::{self, Station, Stop};
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
@@ -35,7 +35,7 @@ struct ClientEnd {
 
 impl ClientEnd {
     /// Connects.
-    fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, Fault> {
+    fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, EndError> {
         can_have_own_table(setup, setup.client_engine())?;
         tls::fit(setup)?;
         let flows = setup.flows();
@@ -44,7 +44,7 @@ impl ClientEnd {
         enough_files(flows + timers + setup.idle_flows(), 1, body)?;
         let alone = setup.client_engine() == Engine::Null;
         let connector = if alone { None } else { Some(Arc::new(Connector::new(address, setup)?)) };
-        let join = |count: usize| -> Result<Vec<OwnedFd>, Fault> {
+        let join = |count: usize| -> Result<Vec<OwnedFd>, EndError> {
             connector.iter().flat_map(|connector| (0..count).map(|_| connector.join())).collect()
         };
         let (idle, joined) = (join(setup.idle_flows())?, join(if setup.connect_per_call() { 0 } else { flows })?);
@@ -70,7 +70,7 @@ pub(super) fn run(
     setup: &Arc<Setup>,
     address: &Address,
     body: Body,
-) -> Result<Option<EndResult>, Fault> {
+) -> Result<Option<EndResult>, EndError> {
     let mut end = ClientEnd::open(role, setup, address, body)?;
     let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
     Ok(results.map(|results| end.report(results)))
@@ -124,7 +124,7 @@ impl ClientEnd {
             false => "the server no longer accepts connections",
         };
         let all_gave_up = self.gave_up.load(Ordering::Relaxed) == self.setup.flows() as u64;
-        let gone = all_gave_up.then(|| Fault::PeerGone(gone.into()));
+        let gone = all_gave_up.then(|| EndError::PeerGone(gone.into()));
         EndResult { report, fault: fault.or(gone), kept }
     }
 }
@@ -205,10 +205,15 @@ impl ClientThread {
 }
 
 /// The first flow, without a network.
-fn alone(party: &mut Clients, setup: &Setup, flags: &Flags, meter: &mut Meter) -> Result<(Stop, EngineReport), Fault> {
+fn alone(
+    party: &mut Clients,
+    setup: &Setup,
+    flags: &Flags,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), EndError> {
     let mut buffer = vec![0; setup.read_size().max(8)];
     let response = setup.response();
-    let without_flows = || Fault::Impossible("a client without flows".into());
+    let without_flows = || EndError::Impossible("a client without flows".into());
     let stop = if setup.transport().is_datagram() {
         let (mut flow, _) = party.next_datagram_flow(1).ok_or_else(without_flows)?;
         let stop = carry_alone(&mut flow, response, &mut buffer, &flags.abort, meter)?;

@@ -5,15 +5,15 @@ use std::os::fd::AsFd;
 
 use crate::end::peer::{Body, Peer};
 use crate::end::runner::EndResult;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::message::{Command, Reply};
 use crate::setup::Setup;
 use crate::task;
 
 /// Runs the program after `Go`. `Ok(None)` if the trial was called off.
-pub(super) fn run(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, Fault> {
+pub(super) fn run(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, EndError> {
     if body != Body::Process {
-        return Err(Fault::Impossible("a program is run by a process of its own".into()));
+        return Err(EndError::Impossible("a program is run by a process of its own".into()));
     }
     if !peer.reply(Reply::Ready) || peer.command() != Some(Command::Go) {
         return Ok(None);

@@ -8,15 +8,15 @@ use crate::datagram::{DatagramSource, KNOCKS_EVERY, Sink, SourceLoop};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{StreamThread, refused};
 use crate::end::thread_group::{Flags, ThreadStart};
+use crate::end_error::EndError;
 use crate::engine::Stop;
-use crate::fault::Fault;
 use crate::flow::ConnectionEnd;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
 use crate::transport::kernel;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
-pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, Fault> {
+pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, EndError> {
     let (index, number, fd) = flow(&mut stream)?;
     let (setup, fd) = (&*stream.setup, fd.as_fd());
     let prepared = DatagramSource::prepare(setup, number);
@@ -47,7 +47,7 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
     let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
     let fault = match stopped {
         Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
-        Ok(Stop::Ended(_)) => Some(Fault::PeerGone("the sink's socket is closed".into())),
+        Ok(Stop::Ended(_)) => Some(EndError::PeerGone("the sink's socket is closed".into())),
         Err(fault) => Some(fault),
     };
     Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], source.engine()) })
@@ -58,7 +58,7 @@ pub(super) fn read<E: ReaderWork>(
     mut stream: StreamThread,
     mut start: ThreadStart<ThreadReport>,
     effort: E,
-) -> Result<ThreadReport, Fault> {
+) -> Result<ThreadReport, EndError> {
     let (index, number, fd) = flow(&mut stream)?;
     let (setup, fd) = (&*stream.setup, fd.as_fd());
     let prepared = Sink::prepare(setup, number, effort);
@@ -84,10 +84,10 @@ pub(super) fn read<E: ReaderWork>(
         }
         Ok(Stop::Aborted | Stop::Done | Stop::Ended(ConnectionEnd::Closed)) => None,
         Ok(Stop::Ended(ConnectionEnd::Eof)) => {
-            Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport())))
+            Some(EndError::PeerGone(format!("{} ended before the window did", setup.transport())))
         }
         Ok(Stop::Ended(ConnectionEnd::Failed { errno, .. })) => {
-            Some(Fault::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
+            Some(EndError::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
         }
         Ok(Stop::Refused) => refused(sink.planted_end(), stream.body, &flags.abort),
         Err(fault) => Some(fault),
@@ -100,9 +100,9 @@ pub(super) fn read<E: ReaderWork>(
 }
 
 /// The thread's flow by its number among those of its direction, and among all, with its socket.
-fn flow(stream: &mut StreamThread) -> Result<(usize, usize, OwnedFd), Fault> {
+fn flow(stream: &mut StreamThread) -> Result<(usize, usize, OwnedFd), EndError> {
     let Some((index, Some(fd))) = stream.flows.pop() else {
-        return Err(Fault::Impossible("datagrams need a socket".into()));
+        return Err(EndError::Impossible("datagrams need a socket".into()));
     };
     Ok((index, if stream.back { stream.setup.flows() + index } else { index }, fd))
 }

@@ -12,7 +12,7 @@ use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::server::enough_files;
 use crate::end::thread_group::{EndThread, ThreadResults, ThreadStart};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::relay::{self, RelayShared, Upstream};
@@ -53,8 +53,8 @@ impl RelayEnd {
         setup: &Arc<Setup>,
         upstream: Option<&Address>,
         body: Body,
-    ) -> Result<Option<RelayEnd>, Fault> {
-        let impossible = |what: &str| Fault::Impossible(format!("a relay was opened without {what}"));
+    ) -> Result<Option<RelayEnd>, EndError> {
+        let impossible = |what: &str| EndError::Impossible(format!("a relay was opened without {what}"));
         let method = setup.relay_method().ok_or_else(|| impossible("a method"))?;
         // In a stream every connection ends when its writer has sent all; in calls, clients keep theirs.
         let (further, expected) = match setup.workload() {
@@ -80,7 +80,7 @@ pub(super) fn run(
     setup: &Arc<Setup>,
     upstream: Option<&Address>,
     body: Body,
-) -> Result<Option<EndResult>, Fault> {
+) -> Result<Option<EndResult>, EndError> {
     let Some(end) = RelayEnd::open(peer, setup, upstream, body)? else { return Ok(None) };
     let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
     Ok(results.map(|results| end.report(results)))

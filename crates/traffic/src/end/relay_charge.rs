@@ -5,7 +5,7 @@ use bytegauge_sys::clock::kernel_tick_ns;
 use bytegauge_sys::control_group::ControlGroup;
 use bytegauge_sys::descendants::{self, TreeUse};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// The readings before and after a window, and the window's length, nanoseconds.
 pub(super) type Used<T> = ([T; 2], u64);
@@ -18,8 +18,8 @@ pub(super) struct Reading {
 }
 
 /// Reads both.
-pub(super) fn reading(group: Option<&ControlGroup>) -> Result<Reading, Fault> {
-    let tree = descendants::used().map_err(Fault::io("looking for the processes of a relay"))?;
+pub(super) fn reading(group: Option<&ControlGroup>) -> Result<Reading, EndError> {
+    let tree = descendants::used().map_err(EndError::io("looking for the processes of a relay"))?;
     Ok(Reading { tree, group: group.and_then(|group| group.used().ok()) })
 }
 

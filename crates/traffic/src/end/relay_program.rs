@@ -22,7 +22,7 @@ use crate::address::Address;
 use crate::end::peer::{Body, Peer};
 use crate::end::relay_charge::{Used, charged, reading};
 use crate::end::runner::EndResult;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::leftovers;
 use crate::message::{Command, Reply};
 use crate::relay;
@@ -41,16 +41,16 @@ pub(super) fn run(
     program: &RelayProgram,
     upstream: Option<&Address>,
     body: Body,
-) -> Result<Option<EndResult>, Fault> {
+) -> Result<Option<EndResult>, EndError> {
     if body != Body::Process {
-        return Err(Fault::Impossible("a program that relays needs an end that is a process".into()));
+        return Err(EndError::Impossible("a program that relays needs an end that is a process".into()));
     }
     let Some(Address::Ip(upstream)) = upstream else {
-        return Err(Fault::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
+        return Err(EndError::Missing(format!("{} is connected to over TCP: use --transport tcp", program.name)));
     };
     // Declared before the supervisor, so that the group is empty when it is removed.
     let group = ControlGroup::make().ok();
-    let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
+    let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
     relayed(peer, setup, program, (listen(setup)?, *upstream), (&supervisor, group.as_ref()))
 }
 
@@ -60,8 +60,8 @@ fn relayed(
     program: &RelayProgram,
     (listen, upstream): (SocketAddr, SocketAddr),
     (supervisor, group): (&Supervisor, Option<&ControlGroup>),
-) -> Result<Option<EndResult>, Fault> {
-    let folder = leftovers::folder().map_err(Fault::io("making a folder for the relay's files"))?;
+) -> Result<Option<EndResult>, EndError> {
+    let folder = leftovers::folder().map_err(EndError::io("making a folder for the relay's files"))?;
     let config = folder.path().join("relay.conf");
     let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
     let version = relay::version(program);
@@ -93,7 +93,7 @@ pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayP
 }
 
 /// A free port.
-fn listen(setup: &Setup) -> Result<SocketAddr, Fault> {
+fn listen(setup: &Setup) -> Result<SocketAddr, EndError> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let mut address = setup.host.any_port(setup.transport());
     let ports = u32::from(PORTS.end - PORTS.start);
@@ -105,7 +105,7 @@ fn listen(setup: &Setup) -> Result<SocketAddr, Fault> {
             return Ok(address);
         }
     }
-    Err(Fault::Missing(format!("no port of {} to {} is free for a relay", PORTS.start, PORTS.end)))
+    Err(EndError::Missing(format!("no port of {} to {} is free for a relay", PORTS.start, PORTS.end)))
 }
 
 /// Waits until the program listens, without connecting, since it would connect to the other side at once.
@@ -114,7 +114,7 @@ fn await_listening(
     port: u16,
     patience_ns: u64,
     stop_requested: BorrowedFd<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), EndError> {
     let until = Instant::now() + Duration::from_nanos(patience_ns);
     loop {
         let (listens, pause) = ask(|| listening::at_port(port));
@@ -126,10 +126,10 @@ fn await_listening(
                 let (status, _) = running.leave()?;
                 return Err(left_early(running, "before it listened", status));
             }
-            ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+            ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
             ProgramEvent::Nothing if Instant::now() < until => {}
             ProgramEvent::Nothing => {
-                return Err(Fault::Program(format!(
+                return Err(EndError::Program(format!(
                     "the relay did not listen on port {port} after {}{}: is that the {{listen}} of its command?",
                     Nanos(patience_ns),
                     running.last_words()
@@ -139,14 +139,14 @@ fn await_listening(
     }
 }
 
-fn left_early(running: &Program, when: &str, status: ExitStatus) -> Fault {
-    Fault::Program(format!("the relay ended {when}: it {}", running.how(status)))
+fn left_early(running: &Program, when: &str, status: ExitStatus) -> EndError {
+    EndError::Program(format!("the relay ended {when}: it {}", running.how(status)))
 }
 
 /// Runs `carry` while the program runs, and reads the program's output meanwhile. Returns whether it has left: a relay that
 /// serves a single connection may leave after it.
-fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fault>) -> Result<(T, bool), Fault> {
-    let (stop_requested, request_stop) = io::pipe().map_err(Fault::io("making a pipe"))?;
+fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, EndError>) -> Result<(T, bool), EndError> {
+    let (stop_requested, request_stop) = io::pipe().map_err(EndError::io("making a pipe"))?;
     let (carried, left) = thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             loop {
@@ -169,7 +169,7 @@ fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, Fau
         },
         Ok(Ok(false)) => Ok((carried?, false)),
         Ok(Err(fault)) => Err(fault),
-        Err(_) => Err(Fault::Impossible("the thread that watched a relay panicked".into())),
+        Err(_) => Err(EndError::Impossible("the thread that watched a relay panicked".into())),
     }
 }
 
@@ -178,8 +178,8 @@ pub(super) fn through<T>(
     peer: &mut impl Peer,
     setup: &Setup,
     stop_requested: BorrowedFd<'_>,
-    read: impl Fn() -> Result<T, Fault>,
-) -> Result<Option<Used<T>>, Fault> {
+    read: impl Fn() -> Result<T, EndError>,
+) -> Result<Option<Used<T>>, EndError> {
     if peer.command() != Some(Command::Go) {
         return Ok(None);
     }
@@ -193,11 +193,11 @@ pub(super) fn through<T>(
 }
 
 /// Waits, unless a command arrives.
-fn wait(ns: u64, stop_requested: BorrowedFd<'_>) -> Result<(), Fault> {
+fn wait(ns: u64, stop_requested: BorrowedFd<'_>) -> Result<(), EndError> {
     let until = Instant::now() + Duration::from_nanos(ns);
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || children::wait_any(&[stop_requested], left).map_err(Fault::io("waiting"))? == [true] {
+        if left.is_zero() || children::wait_any(&[stop_requested], left).map_err(EndError::io("waiting"))? == [true] {
             return Ok(());
         }
     }

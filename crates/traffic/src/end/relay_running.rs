@@ -11,15 +11,15 @@ use crate::address::Address;
 use crate::end::peer::Peer;
 use crate::end::relay_program::{came_to, through};
 use crate::end::runner::EndResult;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::message::Reply;
 use crate::relay::{charged, lacks_running};
 use crate::setup::Setup;
 
 /// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
-pub(super) fn run(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<EndResult>, Fault> {
+pub(super) fn run(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> Result<Option<EndResult>, EndError> {
     if let Some(reason) = lacks_running(relay) {
-        return Err(Fault::Program(reason));
+        return Err(EndError::Program(reason));
     }
     let charged = charged(relay)?;
     if !peer.reply(Reply::Listening(Address::Ip(relay.listen))) || !peer.reply(Reply::Ready) {
@@ -27,7 +27,7 @@ pub(super) fn run(peer: &mut impl Peer, setup: &Setup, relay: &RunningRelay) -> 
     }
     let used = through(peer, setup, io::stdin().as_fd(), || charged.used())?;
     if let Some(reason) = lacks_running(relay) {
-        return Err(Fault::Program(format!("the relay ended while it was in use: {reason}")));
+        return Err(EndError::Program(format!("the relay ended while it was in use: {reason}")));
     }
     charged.stayed()?;
     let known = RelayProgramReport { charged: Some(charged.text), ..RelayProgramReport::default() };

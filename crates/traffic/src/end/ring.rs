@@ -8,12 +8,12 @@ use crate::end::peer::Peer;
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult};
 use crate::end::thread_group::EndThread;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::ring;
 use crate::setup::Setup;
 
 /// Runs a trial. `Ok(None)` if it was called off.
-pub(super) fn run(peer: &mut impl Peer, setup: &Arc<Setup>) -> Result<Option<EndResult>, Fault> {
+pub(super) fn run(peer: &mut impl Peer, setup: &Arc<Setup>) -> Result<Option<EndResult>, EndError> {
     let Setup { warmup_ns, window_ns, grace_ns, .. } = **setup;
     let what = format!("a ring of {} ({})", setup.entries(), setup.implementation());
     let cpus = vec![setup.cpu(EndRole::Ring, 0)];

@@ -16,7 +16,7 @@ use crate::call::Samples;
 use crate::end::peer::Peer;
 use crate::end::plan::EndPlan;
 use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::live_bytes;
 use crate::message::{Command, Reply};
 use crate::meter::{Meter, Schedule};
@@ -28,7 +28,7 @@ use crate::transfer_limit::TransferLimit;
 #[derive(Debug, Default)]
 pub(super) struct EndResult {
     pub(super) report: EndReport,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<EndError>,
     /// Descriptors that stay open until the next command, because the other end still samples its sockets.
     pub(super) kept: Vec<OwnedFd>,
 }
@@ -39,7 +39,7 @@ pub(super) fn run<T: Send + 'static>(
     peer: &mut impl Peer,
     plan: &EndPlan,
     mut thread_of: impl FnMut(usize, &Flags) -> EndThread<T>,
-) -> Result<Option<ThreadResults<T>>, Fault> {
+) -> Result<Option<ThreadResults<T>>, EndError> {
     let limit = plan.bound.map(|bound| Arc::new(TransferLimit::new(bound)));
     let flags = Flags { limit: limit.clone(), ..Flags::default() };
     let group = ThreadGroup::start(plan, flags.clone(), |thread| thread_of(thread, &flags))?;
@@ -91,7 +91,7 @@ pub(super) struct ThreadReport {
     /// Time on a run queue within its window; absent if the kernel does not report it.
     pub(super) queued_ns: Option<u64>,
     pub(super) engine: Option<EngineReport>,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<EndError>,
 }
 
 impl ThreadReport {
@@ -144,13 +144,13 @@ impl ThreadReport {
         part
     }
 
-    pub(super) fn failed(fault: Fault) -> ThreadReport {
+    pub(super) fn failed(fault: EndError) -> ThreadReport {
         ThreadReport { fault: Some(fault), ..ThreadReport::default() }
     }
 }
 
 /// The sum of the counts of an end's threads. Earlier faults explain later ones; of several faults the first counts.
-pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option<Fault>) {
+pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option<EndError>) {
     let ThreadResults { parts, in_time, fault: late, is_used_up, .. } = results;
     let (mut rows, mut engine, mut queued_ns) = (Vec::with_capacity(parts.len()), None, Some(0));
     let (mut early, mut last) = (None, None);
@@ -164,7 +164,7 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option
     rows.sort_by_key(|(number, _)| *number);
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
     let report = EndReport { engine: engine.map(Box::new), queued_ns, ..EndReport::of_flows(flows) };
-    let used_up = is_used_up.then_some(Fault::UsedUp);
+    let used_up = is_used_up.then_some(EndError::UsedUp);
     (report, used_up.or(early).or(late).or(last))
 }
 

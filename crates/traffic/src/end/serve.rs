@@ -10,8 +10,8 @@ use crate::address::Address;
 use crate::end::peer::{Body, Peer};
 use crate::end::runner::EndResult;
 use crate::end::{client, command, relay, relay_program, relay_running, ring, server, stream};
+use crate::end_error::EndError;
 use crate::engine;
-use crate::fault::Fault;
 use crate::message::{Command, Hello, Reply};
 use crate::setup::Setup;
 use crate::spin;
@@ -83,14 +83,14 @@ fn open(
     setup: Setup,
     address: Option<&Address>,
     body: Body,
-) -> Result<Option<EndResult>, Fault> {
+) -> Result<Option<EndResult>, EndError> {
     setup.check()?;
     let setup = Arc::new(setup);
     // The plan was made for this machine's features or another's. If a server listened first, its clients would connect
     // without being served.
     let engine = setup.engine_of(role).filter(|_| setup.far.is_some() && role != EndRole::Relay);
     if let Some(reason) = engine.and_then(engine::missing_requirement) {
-        return Err(Fault::Missing(reason));
+        return Err(EndError::Missing(reason));
     }
     if setup.spins() && role != EndRole::Relay {
         // Before anything counts.
@@ -108,22 +108,22 @@ fn open(
             Some(RelayChoice::Running(running)) => relay_running::run(peer, &setup, running),
             Some(choice @ RelayChoice::Program(name)) => match choice.program() {
                 Some(program) => relay_program::run(peer, &setup, &program, address, body),
-                None => Err(Fault::Impossible(format!("no relay program has the name {name}"))),
+                None => Err(EndError::Impossible(format!("no relay program has the name {name}"))),
             },
-            None => Err(Fault::Impossible("a relay was opened without a method".into())),
+            None => Err(EndError::Impossible("a relay was opened without a method".into())),
         },
         (Workload::Ring, EndRole::Ring, _) => ring::run(peer, &setup),
         (Workload::Check, EndRole::Command, _) => command::run(peer, &setup, body),
         (workload, role, _) => {
-            Err(Fault::Impossible(format!("a {role} of a {workload} was opened, or one without an address")))
+            Err(EndError::Impossible(format!("a {role} of a {workload} was opened, or one without an address")))
         }
     }
 }
 
-fn reply(report: EndReport, fault: Option<Fault>) -> Reply {
+fn reply(report: EndReport, fault: Option<EndError>) -> Reply {
     match fault {
         None => Reply::Done(Box::new(report)),
-        Some(Fault::Missing(reason)) => Reply::Skipped(reason),
+        Some(EndError::Missing(reason)) => Reply::Skipped(reason),
         Some(fault) => Reply::Failed(fault.to_string(), Box::new(report)),
     }
 }

@@ -14,8 +14,8 @@ use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
+use crate::end_error::EndError;
 use crate::engine::{self, Station};
-use crate::fault::Fault;
 use crate::message::Reply;
 use crate::meter::{Meter, Schedule};
 use crate::setup::Setup;
@@ -44,14 +44,14 @@ struct ServerEnd {
 
 impl ServerEnd {
     /// Listens. `Ok(None)` if the channel was closed before its first reply.
-    fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, Fault> {
+    fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, EndError> {
         can_have_own_table(setup, setup.server_engine())?;
         tls::fit(setup)?;
         let mut admitted = None;
         let (listeners, address) = if setup.transport().is_datagram() {
             admitted = Admissions::of(setup);
             if admitted.is_some() && setup.read_size() < SHOWN {
-                return Err(Fault::Missing(format!(
+                return Err(EndError::Missing(format!(
                     "the ticket of a client on another host has {SHOWN} B: use a --read-size of {SHOWN} or more"
                 )));
             }
@@ -81,7 +81,7 @@ impl ServerEnd {
 }
 
 /// Runs a trial. `Ok(None)` if the channel was closed before the server listened.
-pub(super) fn run(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<EndResult>, Fault> {
+pub(super) fn run(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<EndResult>, EndError> {
     let Some(mut end) = ServerEnd::open(peer, setup, body)? else { return Ok(None) };
     let plan = end.plan();
     let results = runner::run(peer, &plan, |thread, flags| end.thread(thread, flags))?;
@@ -130,7 +130,7 @@ impl ServerEnd {
         // A planted death that the engine survived, because tasks die alone.
         let died = || {
             let died = self.abort.load(Ordering::Relaxed);
-            died.then(|| Fault::Impossible("a thread died in the middle of serving calls".into()))
+            died.then(|| EndError::Impossible("a thread died in the middle of serving calls".into()))
         };
         let fault = fault.or_else(died).or_else(|| self.shared.iter().find_map(|shared| shared.take_fault()));
         for flow in &mut report.flows {
@@ -228,9 +228,9 @@ impl ServerThread {
 
 /// Refuses private descriptor tables if threads share one: those that an engine starts for each connection, and the kernel's
 /// submission thread (`IORING_SETUP_SQPOLL`).
-pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), Fault> {
+pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), EndError> {
     if setup.fd_table() == FdTable::Private && engine.has_thread_a_flow() && !setup.transport().is_datagram() {
-        return Err(Fault::Missing(format!(
+        return Err(EndError::Missing(format!(
             "engine {engine} has a thread for each connection, and these share a descriptor table: use --fd-table shared, or \
              another engine"
         )));
@@ -239,9 +239,9 @@ pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), Fa
 }
 
 /// Refuses a private table for a thread that shares it with the kernel's submission thread, which begins with the thread's table.
-pub(super) fn own_table_without_sqpoll(fd_table: FdTable, engine: Engine) -> Result<(), Fault> {
+pub(super) fn own_table_without_sqpoll(fd_table: FdTable, engine: Engine) -> Result<(), EndError> {
     match engine {
-        Engine::Uring(mode) if mode.sqpoll && fd_table == FdTable::Private => Err(Fault::Missing(format!(
+        Engine::Uring(mode) if mode.sqpoll && fd_table == FdTable::Private => Err(EndError::Missing(format!(
             "the kernel's thread of engine {engine} shares the descriptor table: use --fd-table shared, or {engine} without \
              :sqpoll"
         ))),
@@ -256,12 +256,12 @@ pub(super) fn threads(engine: Engine, asked: usize) -> usize {
 
 /// Raises the limit of open files and checks that it is enough for `connections` connections with `each` descriptors: running
 /// out in the middle would look like an error of the path.
-pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), Fault> {
+pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), EndError> {
     let ends = if body == Body::Thread { 2 } else { 1 };
     let needed = connections as u64 * each * ends + OTHER_FILES;
     let Ok(limit) = limit::raise_open_files() else { return Ok(()) };
     if needed > limit.soft {
-        return Err(Fault::Missing(format!(
+        return Err(EndError::Missing(format!(
             "{connections} connections need {needed} open files and the limit is {}: raise ulimit -n or use fewer --flows",
             limit.soft
         )));

@@ -25,8 +25,8 @@ use crate::end::server::own_table_without_sqpoll;
 use crate::end::stream::drain::{DRAIN_SIZE, drain, drain_session};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::{datagram, external};
+use crate::end_error::EndError;
 use crate::engine::{self, FlowStation, Station, Stop};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Flow};
 use crate::iperf3;
 use crate::message::Reply;
@@ -65,17 +65,17 @@ impl StreamEnd {
         setup: &Arc<Setup>,
         address: Option<&Address>,
         body: Body,
-    ) -> Result<Option<StreamEnd>, Fault> {
+    ) -> Result<Option<StreamEnd>, EndError> {
         let (transport, engine) = (setup.transport(), setup.engine());
         if !engine.carries(EngineEnd::Stream, transport) {
-            return Err(Fault::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
+            return Err(EndError::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
         own_table_without_sqpoll(setup.fd_table(), engine)?;
         tls::fit(setup)?;
         if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
             let why =
                 "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
-            return Err(Fault::Missing(why.into()));
+            return Err(EndError::Missing(why.into()));
         }
         let joins = setup.has_two_ends() || setup.is_external();
         let joint: &dyn Joint = if joins { joint(transport) } else { lone(setup) };
@@ -100,7 +100,7 @@ impl StreamEnd {
                 accepted
             }
             (Side::Source, Some(address)) => joint.connect(address, setup)?,
-            (Side::Source, None) => return Err(Fault::Impossible("a source was opened without an address".into())),
+            (Side::Source, None) => return Err(EndError::Impossible("a source was opened without an address".into())),
         };
         for (flow, fd) in fds.iter().enumerate().filter(|_| transport.is_datagram()) {
             let back = setup.goes_back(flow);
@@ -118,7 +118,7 @@ impl StreamEnd {
         fds.resize_with(setup.joined(), || None);
         if setup.goes_both_ways() && !setup.has_sockets_each_way() {
             let twice = fds.iter().map(|fd| fd.as_ref().map(OwnedFd::try_clone).transpose());
-            let twice = twice.collect::<io::Result<Vec<_>>>().map_err(Fault::io("duplicating a connection"))?;
+            let twice = twice.collect::<io::Result<Vec<_>>>().map_err(EndError::io("duplicating a connection"))?;
             fds.extend(twice);
         }
         Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, iperf3, _listening: listening }))
@@ -147,7 +147,7 @@ pub(super) fn run(
     setup: &Arc<Setup>,
     address: Option<&Address>,
     body: Body,
-) -> Result<Option<EndResult>, Fault> {
+) -> Result<Option<EndResult>, EndError> {
     let Some(mut end) = StreamEnd::open(peer, role, setup, address, body)? else { return Ok(None) };
     let results = runner::run(peer, &end.plan(), |thread, _| end.thread(thread))?;
     Ok(results.map(|results| end.report(results)))
@@ -215,7 +215,7 @@ struct MovedFlows<F, const PACED: bool> {
     /// Whether the engine stopped because its time was up.
     in_time: bool,
     engine: Option<EngineReport>,
-    fault: Option<Fault>,
+    fault: Option<EndError>,
     left: Vec<(Carried<F, PACED>, Option<OwnedFd>)>,
     /// The kernel's facts about each of them at the end of its loop, in the same order.
     rows: Vec<(usize, FlowReport)>,
@@ -264,7 +264,7 @@ impl StreamThread {
         for ((carried, _), (_, row)) in left.iter().zip(&mut rows) {
             row.total_bytes = carried.bytes;
             if carried.ended.is_some() {
-                fault.get_or_insert_with(|| Fault::PeerGone("the sink takes no more data".into()));
+                fault.get_or_insert_with(|| EndError::PeerGone("the sink takes no more data".into()));
             }
         }
         ThreadReport { fault, ..ThreadReport::of(meter, rows, engine) }
@@ -436,11 +436,13 @@ fn end_of<E: ReaderWork>(
     setup: &Setup,
     body: Body,
     abort: &AtomicBool,
-) -> Option<Fault> {
+) -> Option<EndError> {
     match carried.ended {
-        Some(ConnectionEnd::Eof) => Some(Fault::PeerGone(format!("{} ended before the window did", setup.transport()))),
+        Some(ConnectionEnd::Eof) => {
+            Some(EndError::PeerGone(format!("{} ended before the window did", setup.transport())))
+        }
         Some(ConnectionEnd::Failed { errno, .. }) => {
-            Some(Fault::io("moving bytes")(io::Error::from_raw_os_error(errno)))
+            Some(EndError::io("moving bytes")(io::Error::from_raw_os_error(errno)))
         }
         Some(ConnectionEnd::Closed) | None if carried.refused => refused(carried.flow.planted_end(), body, abort),
         Some(ConnectionEnd::Closed) | None => None,
@@ -448,7 +450,7 @@ fn end_of<E: ReaderWork>(
 }
 
 /// A flow ended itself: its data was wrong, or a fault was planted.
-pub(super) fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &AtomicBool) -> Option<Fault> {
+pub(super) fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &AtomicBool) -> Option<EndError> {
     match planted_end {
         Some(PlantedFault::Die { .. }) if body == Body::Process => std::process::abort(),
         // Without the panic hook: the death is planned, and standard error belongs to the user.
@@ -464,7 +466,7 @@ pub(super) fn refused(planted_end: Option<PlantedFault>, body: Body, abort: &Ato
 }
 
 /// The kernel's count of bytes received by a TCP connection must equal ours (a FIN counts as one byte).
-fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usize, u64)) -> Option<Fault> {
+fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usize, u64)) -> Option<EndError> {
     if !setup.transport().is_tcp() {
         return None;
     }
@@ -474,7 +476,7 @@ fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usiz
     // Encrypted bytes are more, by what each record adds.
     let agrees = if setup.tls() == Tls::None { received == ours || received == ours + 1 } else { received > ours };
     (!agrees)
-        .then(|| Fault::Miscounted(format!("flow {flow}: {ours} bytes were counted, the kernel reports {received}")))
+        .then(|| EndError::Miscounted(format!("flow {flow}: {ours} bytes were counted, the kernel reports {received}")))
 }
 
 /// A description of an end's work, for the watchdog.

@@ -22,7 +22,7 @@ use bytegauge_sys::{descriptor_table, shared_port};
 use crate::end::gate::Gate;
 use crate::end::plan::EndPlan;
 use crate::end::thread_group::starting::{ReadyReport, Starting};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::transfer_limit::TransferLimit;
 
 /// How long a thread may take to leave before it is abandoned.
@@ -98,7 +98,7 @@ enum Preparing {
     /// It is prepared.
     Ready(ThreadHandle),
     /// It cannot begin.
-    Failed(Fault),
+    Failed(EndError),
 }
 
 /// Reports for a thread that dies that its window has closed: otherwise others would wait for it, and the watchdog would report
@@ -135,7 +135,7 @@ pub(crate) struct ThreadResults<T> {
     /// The number of those that reported before the watchdog's time-out.
     pub(crate) in_time: usize,
     /// The fault of a thread that did not report in time, or died.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<EndError>,
     /// Descriptors that threads with tables of their own handed over.
     pub(crate) given: Vec<OwnedFd>,
     /// Whether the limits of the end were used up: other faults follow from it.
@@ -214,7 +214,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         plan: &EndPlan,
         flags: Flags,
         mut thread_of: impl FnMut(usize) -> EndThread<T>,
-    ) -> Result<ThreadGroup<T>, Fault> {
+    ) -> Result<ThreadGroup<T>, EndError> {
         let EndPlan { name, fewer, stack, own_tables, waits, .. } = *plan;
         let (what, count) = (plan.what.clone(), plan.cpus.len());
         let (tell, news) = mpsc::channel();
@@ -225,7 +225,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
             true => UnixStream::pair().map(|(given, give)| (Some(given), Some(Arc::new(give)))),
             false => Ok((None, None)),
         }
-        .map_err(Fault::io("preparing descriptor tables"))?;
+        .map_err(EndError::io("preparing descriptor tables"))?;
         let mut group = ThreadGroup::of(count, what, flags, given, news);
         let mut owned: Vec<RawFd> = give.iter().map(|give| descriptor_table::number(give.as_fd())).collect();
         for (thread, cpu) in plan.cpus.iter().copied().enumerate() {
@@ -259,7 +259,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
                 Ok(thread) => group.threads.push(thread),
                 Err(source) => {
                     let doing = format!("starting thread {thread} of {count}: use fewer {fewer}");
-                    return Err(group.abandon(Fault::Io { doing, source }));
+                    return Err(group.abandon(EndError::Io { doing, source }));
                 }
             }
         }
@@ -311,7 +311,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         count: usize,
         reports: &mpsc::Receiver<Preparing>,
         left: impl FnOnce(),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EndError> {
         let (mut started, mut have_left, mut left) = (0, 0, Some(left));
         while self.handles.len() < count {
             match reports.recv() {
@@ -385,7 +385,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
     }
 
     /// Ends all threads before all have begun.
-    fn abandon(mut self, fault: Fault) -> Fault {
+    fn abandon(mut self, fault: EndError) -> EndError {
         self.gate.call_off();
         self.tables.call_off();
         self.all_left.call_off();
@@ -415,7 +415,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         missing: &mut usize,
         patience: Duration,
         (windowed, mut closed): (&Range<usize>, impl FnMut()),
-    ) -> Option<Fault> {
+    ) -> Option<EndError> {
         let began = Instant::now();
         let deadline = began + patience;
         let mut open: Vec<bool> = (0..self.threads.len()).map(|thread| windowed.contains(&thread)).collect();
@@ -439,7 +439,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => self.nudge(),
                 Err(RecvTimeoutError::Timeout) => {
                     let after_ms = began.elapsed().as_millis() as u64;
-                    return Some(Fault::Stalled { what: self.what.clone(), after_ms });
+                    return Some(EndError::Stalled { what: self.what.clone(), after_ms });
                 }
                 Err(RecvTimeoutError::Disconnected) => return Some(dead(&self.what)),
             }
@@ -456,8 +456,8 @@ impl<T: Send + 'static> ThreadGroup<T> {
     }
 }
 
-fn dead(what: &str) -> Fault {
-    Fault::Impossible(format!("a thread died in the middle of {what}"))
+fn dead(what: &str) -> EndError {
+    EndError::Impossible(format!("a thread died in the middle of {what}"))
 }
 
 #[cfg(test)]

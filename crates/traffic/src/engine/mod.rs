@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 use crate::pace::Pace;
@@ -106,13 +106,13 @@ pub struct FlowStation<'a> {
 /// Runs one flow until its time is up.
 ///
 /// # Errors
-/// [`Fault::Io`] when a call failed for another reason than the connection's end.
-pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+/// [`EndError::Io`] when a call failed for another reason than the connection's end.
+pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
     match (engine, slot.fd) {
         (Engine::Null, _) => null::run(flow, slot, meter),
         (Engine::Blocking, Some(fd)) => blocking::run(flow, fd, slot, meter),
-        (Engine::Blocking, None) => Err(Fault::Impossible("the blocking engine needs a connection".into())),
-        (engine, _) => Err(Fault::Impossible(format!("engine {engine} does not carry one flow alone"))),
+        (Engine::Blocking, None) => Err(EndError::Impossible("the blocking engine needs a connection".into())),
+        (engine, _) => Err(EndError::Impossible(format!("engine {engine} does not carry one flow alone"))),
     }
 }
 
@@ -124,7 +124,7 @@ pub fn run_zero_copy<F: Flow>(
     flow: &mut F,
     slot: &FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), Fault> {
+) -> Result<(Stop, Option<EngineReport>), EndError> {
     let fd = slot.fd.ok_or_else(unconnected)?;
     blocking::zero_copy::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
 }
@@ -137,7 +137,7 @@ pub fn run_mapped<F: Flow>(
     flow: &mut F,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), Fault> {
+) -> Result<(Stop, Option<EngineReport>), EndError> {
     let fd = slot.fd.ok_or_else(unconnected)?;
     blocking::mapped::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
 }
@@ -151,7 +151,7 @@ pub(crate) fn run_tls<F: Flow>(
     slot: FlowStation<'_>,
     session: &mut Session,
     meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), Fault> {
+) -> Result<(Stop, Option<EngineReport>), EndError> {
     let fd = slot.fd.ok_or_else(unconnected)?;
     let stop = blocking::run_tls(flow, fd, slot, session, meter)?;
     let report = EngineReport { system_calls: session.calls(), ..EngineReport::default() };
@@ -167,7 +167,7 @@ pub fn run_with_queued_counts<F: Flow>(
     flow: &mut F,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), Fault> {
+) -> Result<(Stop, Option<EngineReport>), EndError> {
     let fd = slot.fd.ok_or_else(unconnected)?;
     blocking::run_with_queued_counts(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
 }
@@ -178,32 +178,34 @@ pub fn run_with_queued_counts<F: Flow>(
 /// to the meter's next mark or the earliest deadline of a flow.
 ///
 /// # Errors
-/// [`Fault::Missing`] if this machine lacks a requirement of the engine, [`Fault::Io`] if the engine's own calls failed,
-/// [`Fault::Impossible`] if it cannot drive such flows ([`can_pair`]). Errors of a connection go to its flow
+/// [`EndError::Missing`] if this machine lacks a requirement of the engine, [`EndError::Io`] if the engine's own calls failed,
+/// [`EndError::Impossible`] if it cannot drive such flows ([`can_pair`]). Errors of a connection go to its flow
 /// ([`crate::flow::Flow::ended`]).
 pub fn drive<P: Party>(
     engine: Engine,
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     if P::Flow::PAIRED && !can_pair(engine) {
-        return Err(Fault::Impossible(format!("flows of engine {engine} cannot wake each other: use epoll or uring")));
+        return Err(EndError::Impossible(format!(
+            "flows of engine {engine} cannot wake each other: use epoll or uring"
+        )));
     }
     if P::Flow::FORWARDS && !matches!(engine, Engine::Uring(_)) {
-        return Err(Fault::Impossible(format!("engine {engine} keeps nothing for another flow: use uring")));
+        return Err(EndError::Impossible(format!("engine {engine} keeps nothing for another flow: use uring")));
     }
     if P::CALLS && !matches!(engine, Engine::Epoll(_)) {
-        return Err(Fault::Impossible(format!("engine {engine} makes its own calls: use epoll")));
+        return Err(EndError::Impossible(format!("engine {engine} makes its own calls: use epoll")));
     }
     match engine {
         Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
         Engine::Uring(mode) => uring::drive(mode, party, station, meter),
         Engine::Blocking => blocking::drive(party, station, meter),
         Engine::Tokio => tokio::drive(party, station, meter),
-        Engine::Null => Err(Fault::Impossible("the null engine moves nothing, so it drives no party".into())),
+        Engine::Null => Err(EndError::Impossible("the null engine moves nothing, so it drives no party".into())),
         Engine::Plain | Engine::Mmsg | Engine::Gso => {
-            Err(Fault::Impossible(format!("engine {engine} carries datagrams, not connections")))
+            Err(EndError::Impossible(format!("engine {engine} carries datagrams, not connections")))
         }
     }
 }
@@ -248,11 +250,11 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
 
 /// The fault of a flow that wants to send but composes nothing.
 #[cold]
-fn nothing_to_send() -> Fault {
-    Fault::Impossible("a flow wants to send nothing".into())
+fn nothing_to_send() -> EndError {
+    EndError::Impossible("a flow wants to send nothing".into())
 }
 
 /// The fault of a flow that sends or receives without a connection.
-fn unconnected() -> Fault {
-    Fault::Impossible("a flow wants to send or receive without a connection".into())
+fn unconnected() -> EndError {
+    EndError::Impossible("a flow wants to send or receive without a connection".into())
 }

@@ -7,13 +7,13 @@
 
 use std::hint::black_box;
 
+use crate::end_error::EndError;
 use crate::engine::blocking::run_on;
 use crate::engine::{FlowStation, Stop};
-use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::meter::Meter;
 
-pub(super) fn run<F: Flow>(flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, Fault> {
+pub(super) fn run<F: Flow>(flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
     let mut share = meter.tally().share_of_meter();
     let nothing = (|buffer: &mut [u8]| Ok(black_box(buffer.len())), |bytes: &[u8]| Ok(black_box(bytes.len())));
     run_on(nothing, flow, slot, meter, |_, moved, asked| share.count(moved, asked))

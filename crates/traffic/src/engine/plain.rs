@@ -11,7 +11,7 @@ use bytegauge_sys::option;
 use bytegauge_sys::{io as sys_io, socket};
 use socket2::SockRef;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
 
@@ -35,8 +35,8 @@ impl Calls {
     /// Those of a new connection.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if the library refuses to begin.
-    pub(super) fn begin(tls: Option<TlsRole>) -> Result<Calls, Fault> {
+    /// [`EndError::Impossible`] if the library refuses to begin.
+    pub(super) fn begin(tls: Option<TlsRole>) -> Result<Calls, EndError> {
         tls.map_or(Ok(Calls::OfSockets), |role| Ok(Calls::Encrypted(Box::new(Session::new(role)?))))
     }
 

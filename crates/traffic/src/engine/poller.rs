@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use bytegauge_sys::epoll::{Epoll, Events, NO_TIMEOUT, Ready};
 use bytegauge_sys::uring::{self, OpId, OpResult, RingSetup, Wait};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// Events taken at one wake-up.
 const EVENTS_MAX: usize = 256;
@@ -35,8 +35,8 @@ pub(super) trait Poller: Sized {
     /// A poller without descriptors, whose waits poll the devices for a time (`EPIOCSPARAMS`), nanoseconds.
     ///
     /// # Errors
-    /// [`Fault::Missing`] or [`Fault::Io`] if there can be none.
-    fn new(busy_poll_ns: Option<u64>) -> Result<Self, Fault>;
+    /// [`EndError::Missing`] or [`EndError::Io`] if there can be none.
+    fn new(busy_poll_ns: Option<u64>) -> Result<Self, EndError>;
 
     /// That time as the kernel keeps it.
     fn busy_poll_ns(&self) -> Option<u64> {
@@ -86,8 +86,8 @@ impl Poller for EpollPoller {
 
     const ADDING_IS_A_CALL: bool = true;
 
-    fn new(busy_poll_ns: Option<u64>) -> Result<EpollPoller, Fault> {
-        let epoll = Epoll::new().map_err(Fault::io("opening an epoll descriptor"))?;
+    fn new(busy_poll_ns: Option<u64>) -> Result<EpollPoller, EndError> {
+        let epoll = Epoll::new().map_err(EndError::io("opening an epoll descriptor"))?;
         let busy_poll_ns = busy_poll_ns.map(|ns| poll_devices(&epoll, ns)).transpose()?;
         Ok(EpollPoller { epoll, events: Events::with_room(EVENTS_MAX), busy_poll_ns })
     }
@@ -124,11 +124,11 @@ impl Poller for EpollPoller {
 }
 
 /// Has waits poll the devices for a time, and returns the time that the kernel keeps.
-fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, Fault> {
+fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, EndError> {
     let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
     let in_force = epoll.set_busy_poll(micros).and_then(|()| epoll.busy_poll());
     in_force.map(|micros| u64::from(micros) * 1000).map_err(|error| {
-        Fault::Missing(format!(
+        EndError::Missing(format!(
             "EPIOCSPARAMS={micros}us: {error}: it needs Linux 6.9 or later and CONFIG_NET_RX_BUSY_POLL: leave out \
              --epoll-busy-poll"
         ))
@@ -146,7 +146,7 @@ impl Poller for UringPoller {
 
     const ADDING_IS_A_CALL: bool = false;
 
-    fn new(_busy_poll_ns: Option<u64>) -> Result<UringPoller, Fault> {
+    fn new(_busy_poll_ns: Option<u64>) -> Result<UringPoller, EndError> {
         let setup = RingSetup { entries: 1024, completions: 8192, poll_idle_ms: None };
         let ring = uring::Ring::open(&setup)?;
         Ok(UringPoller { ring, found: Vec::new() })

@@ -15,6 +15,7 @@ use bytegauge_sys::limit;
 use bytegauge_wire::Key;
 use serde_json::Value;
 
+use crate::end_error::EndError;
 use crate::far::limits::Limits;
 use crate::far::log::{Class, Log};
 use crate::far::pending::{Caller, PendingConns, PendingOutcome, TURN, Wake};
@@ -22,7 +23,6 @@ use crate::far::registry::SessionRegistry;
 use crate::far::session;
 use crate::far::slots::Slots;
 use crate::far::words::VERSION;
-use crate::fault::Fault;
 use crate::relay;
 use crate::unclaimed;
 use bytegauge_model::relay::RELAY_METHODS;
@@ -79,10 +79,10 @@ impl Agent {
     /// Listens at a place.
     ///
     /// # Errors
-    /// [`Fault::Missing`] with the next step if it cannot listen there.
-    pub fn listen(place: &Place, setup: AgentSetup) -> Result<Agent, Fault> {
+    /// [`EndError::Missing`] with the next step if it cannot listen there.
+    pub fn listen(place: &Place, setup: AgentSetup) -> Result<Agent, EndError> {
         if !matches!(place, Place::Ip(_)) {
-            return Err(Fault::Missing(format!("an agent listens on TCP, not at {place}: give ADDRESS:PORT")));
+            return Err(EndError::Missing(format!("an agent listens on TCP, not at {place}: give ADDRESS:PORT")));
         }
         // With several sessions, a new connection could not be assigned to one of them.
         let mut shares_port = setup.limits.sessions == 1;
@@ -93,7 +93,7 @@ impl Agent {
             }
         })?;
         let listener: TcpListener = listener.into();
-        let port = listener.local_addr().map_err(Fault::io("reading the agent's port"))?.port();
+        let port = listener.local_addr().map_err(EndError::io("reading the agent's port"))?.port();
         // If the number of descriptors is unknown, a small one is assumed.
         let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
         let pending = PendingConns::new(&listener, (setup.key.clone(), VERSION), open_files);
@@ -103,7 +103,7 @@ impl Agent {
             data_port: if shares_port { port } else { 0 },
             missing_relays: missing_relays(),
             log: Log::new(setup.log),
-            pending: pending.map_err(Fault::io("watching the agent's port"))?,
+            pending: pending.map_err(EndError::io("watching the agent's port"))?,
             callers: AtomicUsize::new(0),
             called: AtomicU64::new(0),
             setup,
@@ -115,8 +115,8 @@ impl Agent {
     ///
     /// # Errors
     /// If the kernel does not report it.
-    pub fn place(&self) -> Result<SocketAddr, Fault> {
-        self.listener.local_addr().map_err(Fault::io("reading the agent's port"))
+    pub fn place(&self) -> Result<SocketAddr, EndError> {
+        self.listener.local_addr().map_err(EndError::io("reading the agent's port"))
     }
 
     /// Serves until `stop` is set. Running sessions end with the process.

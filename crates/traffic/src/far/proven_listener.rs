@@ -11,8 +11,8 @@ use bytegauge_sys::epoll::Events;
 use bytegauge_sys::limit;
 use bytegauge_wire::{Key, LineError, Proven, Receiver, Sender};
 
+use crate::end_error::EndError;
 use crate::far::pending::{Caller, PendingConns, PendingOutcome, TURN, Wake};
-use crate::fault::Fault;
 
 /// How often the listener checks whether to stop.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -37,12 +37,13 @@ impl ProvenListener {
     /// Takes over a listener. `version`: that of the callers' messages.
     ///
     /// # Errors
-    /// [`Fault::Io`] if the kernel refuses to watch it.
-    pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, Fault> {
-        listener.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
+    /// [`EndError::Io`] if the kernel refuses to watch it.
+    pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, EndError> {
+        listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
         // If the number of descriptors is unknown, a small one is assumed.
         let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
-        let pending = PendingConns::new(&listener, (key, version), open_files).map_err(Fault::io("watching a port"))?;
+        let pending =
+            PendingConns::new(&listener, (key, version), open_files).map_err(EndError::io("watching a port"))?;
         Ok(ProvenListener { listener, pending })
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::option;
 use bytegauge_sys::tcp_info::tcp_info;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// How long a peer may be silent before it counts as gone, ms.
 const SILENT_MS: u64 = 5_000;
@@ -27,7 +27,7 @@ const KEPT_AFTER_SILENCE: Duration = Duration::from_millis(9_500);
 
 /// Enables detection of a dead host or network: after 2 s of silence the kernel probes every second, and gives up after
 /// [`SILENT_MS`].
-pub(super) fn watch(stream: &TcpStream) -> Result<(), Fault> {
+pub(super) fn watch(stream: &TcpStream) -> Result<(), EndError> {
     let watched = [
         option::KEEP_ALIVE.to(true),
         option::KEEP_IDLE.to(2),
@@ -38,7 +38,7 @@ pub(super) fn watch(stream: &TcpStream) -> Result<(), Fault> {
     watched
         .iter()
         .try_for_each(|wanted| option::set(stream.as_fd(), wanted))
-        .map_err(|error| Fault::Missing(error.to_string()))
+        .map_err(|error| EndError::Missing(error.to_string()))
 }
 
 /// Limits how long the next data may stay unacknowledged.

@@ -9,7 +9,7 @@ use bytegauge_model::Side;
 
 use super::client::is_udp_answer;
 use super::words::{Cookie, UDP_GREETING};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::datagram::turn;
 use crate::transport::{connected, uninterrupted};
@@ -23,18 +23,18 @@ const GREETINGS: u32 = 3;
 /// Opens the next data connection of a test. The server expects them one after another.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the server does not answer a UDP socket, [`Fault::Io`] if the connection fails.
-pub(super) fn connection(server: &SocketAddr, cookie: &Cookie, setup: &Setup, side: Side) -> Result<OwnedFd, Fault> {
+/// [`EndError::Missing`] if the server does not answer a UDP socket, [`EndError::Io`] if the connection fails.
+pub(super) fn connection(server: &SocketAddr, cookie: &Cookie, setup: &Setup, side: Side) -> Result<OwnedFd, EndError> {
     if setup.transport().is_udp() {
         return udp(server, setup, side);
     }
     let mut socket = connected(server, setup, side)?;
-    socket.write_all(cookie.bytes()).map_err(Fault::io(format!("beginning a data connection to {server}")))?;
+    socket.write_all(cookie.bytes()).map_err(EndError::io(format!("beginning a data connection to {server}")))?;
     Ok(socket.into())
 }
 
-fn udp(server: &SocketAddr, setup: &Setup, side: Side) -> Result<OwnedFd, Fault> {
-    let doing = |what: &str| Fault::io(format!("{what} a UDP socket for {server}"));
+fn udp(server: &SocketAddr, setup: &Setup, side: Side) -> Result<OwnedFd, EndError> {
+    let doing = |what: &str| EndError::io(format!("{what} a UDP socket for {server}"));
     let any: SocketAddr = match server {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -54,7 +54,7 @@ fn udp(server: &SocketAddr, setup: &Setup, side: Side) -> Result<OwnedFd, Fault>
         }
     }
     let port = server.port();
-    Err(Fault::Missing(format!(
+    Err(EndError::Missing(format!(
         "the iperf3 server at {server} does not answer over UDP: check that a firewall lets UDP port {port} through"
     )))
 }

@@ -18,7 +18,7 @@ use super::STREAMS_MAX;
 use super::client::{ClientEvent, ControlClient};
 use super::data;
 use super::words::{Cookie, NOT_COUNTED, ProtocolError, StreamResult, TestParameters, TestResults, stream_id};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::connect_in_time;
 
@@ -66,8 +66,8 @@ struct ControlConnection {
 /// Checks that an iperf3 server at an address accepts a test, without starting one.
 ///
 /// # Errors
-/// [`Fault::Missing`] with the next step if it does not.
-pub fn reach(server: SocketAddr) -> Result<(), Fault> {
+/// [`EndError::Missing`] with the next step if it does not.
+pub fn reach(server: SocketAddr) -> Result<(), EndError> {
     ControlConnection::open(server, &TestParameters::default(), false).map(|_greeted| ())
 }
 
@@ -75,17 +75,17 @@ impl Iperf3Session {
     /// Begins a test: the connections of all flows, over which data flows from now on.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if the server refuses, [`Fault::Io`] if a connection fails.
-    pub(crate) fn open(server: SocketAddr, setup: &Setup) -> Result<(Iperf3Session, Vec<OwnedFd>), Fault> {
+    /// [`EndError::Missing`] if the server refuses, [`EndError::Io`] if a connection fails.
+    pub(crate) fn open(server: SocketAddr, setup: &Setup) -> Result<(Iperf3Session, Vec<OwnedFd>), EndError> {
         let flows = setup.flows();
         if flows > STREAMS_MAX {
-            return Err(Fault::Missing(format!("{flows} connections: iperf3 has up to {STREAMS_MAX}")));
+            return Err(EndError::Missing(format!("{flows} connections: iperf3 has up to {STREAMS_MAX}")));
         }
         let mut control = ControlConnection::open(server, &parameters(setup), true)?;
         control.until(&ClientEvent::OpenStreams)?;
         let side = if setup.iperf3_writes() { Side::Sink } else { Side::Source };
         let fds = (0..flows).map(|_| data::connection(&server, &control.cookie, setup, side));
-        let fds = fds.collect::<Result<Vec<OwnedFd>, Fault>>()?;
+        let fds = fds.collect::<Result<Vec<OwnedFd>, EndError>>()?;
         let data = duplicates(&fds)?;
         control.until(&ClientEvent::Running)?;
         let (server_writes, is_udp) = (side == Side::Sink, setup.transport().is_udp());
@@ -95,8 +95,8 @@ impl Iperf3Session {
     /// Ends the test: reads the data that is still on its way, adds it to the report, and exchanges results.
     ///
     /// # Errors
-    /// [`Fault::Missing`] or [`Fault::PeerGone`] if the server does not report; [`Fault::Miscounted`] if data is missing.
-    pub(crate) fn finish(mut self, report: &mut EndReport) -> Result<(), Fault> {
+    /// [`EndError::Missing`] or [`EndError::PeerGone`] if the server does not report; [`EndError::Miscounted`] if data is missing.
+    pub(crate) fn finish(mut self, report: &mut EndReport) -> Result<(), EndError> {
         let seconds = self.began.elapsed().as_secs_f64();
         self.control.client.end();
         let server = self.results(report, seconds)?;
@@ -114,7 +114,7 @@ impl Iperf3Session {
     }
 
     /// Exchanges results. Data that the server still writes is read meanwhile: it stops after its last write.
-    fn results(&mut self, report: &mut EndReport, seconds: f64) -> Result<TestResults, Fault> {
+    fn results(&mut self, report: &mut EndReport, seconds: f64) -> Result<TestResults, EndError> {
         let deadline = Instant::now() + PATIENCE;
         let mut poller = LastDataPoller::of(&self.control.socket, self.written())?;
         loop {
@@ -145,7 +145,7 @@ impl Iperf3Session {
     }
 
     /// Reads what the server wrote before it stopped, until the connections end or all that it counts is here.
-    fn last_data(&mut self, report: &mut EndReport, server: &TestResults) -> Result<(), Fault> {
+    fn last_data(&mut self, report: &mut EndReport, server: &TestResults) -> Result<(), EndError> {
         let deadline = Instant::now() + LAST_DATA;
         let written = total_bytes(server);
         let mut poller = LastDataPoller::of_data(self.written())?;
@@ -169,14 +169,14 @@ impl Drop for Iperf3Session {
 /// Why a connection to a server came to nothing.
 enum NotServed {
     /// It may succeed in a moment.
-    Later(Fault),
-    Never(Fault),
+    Later(EndError),
+    Never(EndError),
 }
 
 impl ControlConnection {
     /// Connects, and waits until the server asks for the parameters. A server that is still ending the test before is asked
     /// again, also where it refuses connections for a moment if `has_served`.
-    fn open(server: SocketAddr, parameters: &TestParameters, has_served: bool) -> Result<ControlConnection, Fault> {
+    fn open(server: SocketAddr, parameters: &TestParameters, has_served: bool) -> Result<ControlConnection, EndError> {
         let deadline = Instant::now() + BUSY;
         loop {
             match ControlConnection::attempt(server, parameters.clone(), has_served) {
@@ -192,12 +192,12 @@ impl ControlConnection {
         parameters: TestParameters,
         has_served: bool,
     ) -> Result<ControlConnection, NotServed> {
-        let never = |why: String| NotServed::Never(Fault::Missing(why));
+        let never = |why: String| NotServed::Never(EndError::Missing(why));
         let cookie = Cookie::of_random(random().map_err(|error| never(error.to_string()))?);
         let system = |error: io::Error| never(format!("a control connection to {server}: {error}"));
         let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).map_err(system)?;
         connect_in_time(&socket, &server.into(), true).map_err(|error| {
-            let fault = Fault::Missing(unreachable(server, &error, has_served));
+            let fault = EndError::Missing(unreachable(server, &error, has_served));
             if has_served && error.kind() == io::ErrorKind::ConnectionRefused {
                 NotServed::Later(fault)
             } else {
@@ -209,7 +209,7 @@ impl ControlConnection {
         let mut control = ControlConnection { socket, client: ControlClient::new(&cookie, parameters), server, cookie };
         let deadline = Instant::now() + PATIENCE;
         // The connection is reset if it waited for a server that ended the test before and listens again.
-        let broken = |fault: Fault| NotServed::Later(fault);
+        let broken = |fault: EndError| NotServed::Later(fault);
         control.flush().map_err(broken)?;
         loop {
             match control.client.next_event() {
@@ -223,7 +223,7 @@ impl ControlConnection {
     }
 
     /// Waits for an event. Others are skipped.
-    fn until(&mut self, wanted: &ClientEvent) -> Result<(), Fault> {
+    fn until(&mut self, wanted: &ClientEvent) -> Result<(), EndError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.flush()?;
@@ -237,22 +237,22 @@ impl ControlConnection {
     }
 
     /// Waits until there is something to read, or the time is over.
-    fn wait(&self, deadline: Instant) -> Result<(), Fault> {
+    fn wait(&self, deadline: Instant) -> Result<(), EndError> {
         let left = deadline.saturating_duration_since(Instant::now());
         match socket::wait(self.socket.as_fd(), Until::Readable, left.as_nanos() as u64) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                Err(Fault::io(format!("waiting for the iperf3 server at {}", self.server))(error))
+                Err(EndError::io(format!("waiting for the iperf3 server at {}", self.server))(error))
             }
             _ => Ok(()),
         }
     }
 
     /// Reads what is there.
-    fn read(&mut self) -> Result<(), Fault> {
+    fn read(&mut self) -> Result<(), EndError> {
         let mut buffer = [0; 4096];
         let room = self.client.room().min(buffer.len());
         match socket::receive(self.socket.as_fd(), &mut buffer[..room]) {
-            Ok(0) => Err(Fault::PeerGone(format!(
+            Ok(0) => Err(EndError::PeerGone(format!(
                 "the iperf3 server at {} closed its control connection while {}: its own output has the reason",
                 self.server,
                 self.client.doing()
@@ -262,12 +262,12 @@ impl ControlConnection {
                 Ok(())
             }
             Err(error) if is_passing(&error) => Ok(()),
-            Err(error) => Err(Fault::io(format!("reading from the iperf3 server at {}", self.server))(error)),
+            Err(error) => Err(EndError::io(format!("reading from the iperf3 server at {}", self.server))(error)),
         }
     }
 
     /// Sends the answers. They are short, and the server reads: they always have room.
-    fn flush(&mut self) -> Result<(), Fault> {
+    fn flush(&mut self) -> Result<(), EndError> {
         let output = self.client.take_output();
         let (mut rest, deadline) = (&output[..], Instant::now() + PATIENCE);
         while !rest.is_empty() {
@@ -276,7 +276,9 @@ impl ControlConnection {
                 Err(error) if is_passing(&error) && Instant::now() < deadline => {
                     let _ = socket::wait(self.socket.as_fd(), Until::Writable, PAUSE.as_nanos() as u64);
                 }
-                Err(error) => return Err(Fault::io(format!("writing to the iperf3 server at {}", self.server))(error)),
+                Err(error) => {
+                    return Err(EndError::io(format!("writing to the iperf3 server at {}", self.server))(error));
+                }
             }
         }
         Ok(())
@@ -287,17 +289,17 @@ impl ControlConnection {
         let _ = socket::wait(self.socket.as_fd(), Until::PeerShut, LAST_DATA.as_nanos() as u64);
     }
 
-    fn fault(&self, error: &ProtocolError) -> Fault {
+    fn fault(&self, error: &ProtocolError) -> EndError {
         let text = format!("{}: {error}", self.server);
         match error {
-            ProtocolError::Busy | ProtocolError::UnexpectedState { .. } => Fault::Missing(text),
-            _ => Fault::PeerGone(text),
+            ProtocolError::Busy | ProtocolError::UnexpectedState { .. } => EndError::Missing(text),
+            _ => EndError::PeerGone(text),
         }
     }
 
-    fn late(&self) -> Fault {
+    fn late(&self) -> EndError {
         let (server, doing, seconds) = (self.server, self.client.doing(), PATIENCE.as_secs());
-        Fault::Missing(format!(
+        EndError::Missing(format!(
             "{server} does not answer for {seconds} s ({doing}): check that an iperf3 server listens there, with: iperf3 -s"
         ))
     }
@@ -326,36 +328,36 @@ struct LastDataPoller {
 }
 
 impl LastDataPoller {
-    fn of_data(data: &[OwnedFd]) -> Result<LastDataPoller, Fault> {
-        let epoll = Epoll::new().map_err(Fault::io("preparing to read the last data"))?;
+    fn of_data(data: &[OwnedFd]) -> Result<LastDataPoller, EndError> {
+        let epoll = Epoll::new().map_err(EndError::io("preparing to read the last data"))?;
         for (flow, fd) in data.iter().enumerate() {
-            epoll.add(fd.as_fd(), Ready::READ, flow as u64).map_err(Fault::io("preparing to read the last data"))?;
+            epoll.add(fd.as_fd(), Ready::READ, flow as u64).map_err(EndError::io("preparing to read the last data"))?;
         }
         Ok(LastDataPoller { epoll, events: Events::with_room(data.len() + 1), scratch: vec![0; DRAIN_SIZE] })
     }
 
-    fn of(control: &Socket, data: &[OwnedFd]) -> Result<LastDataPoller, Fault> {
+    fn of(control: &Socket, data: &[OwnedFd]) -> Result<LastDataPoller, EndError> {
         let poller = LastDataPoller::of_data(data)?;
         let added = poller.epoll.add(control.as_fd(), Ready::READ, CONTROL);
-        added.map_err(Fault::io("preparing to read results"))?;
+        added.map_err(EndError::io("preparing to read results"))?;
         Ok(poller)
     }
 
     /// The tokens that are ready; none when the time is over.
-    fn wait(&mut self, deadline: Instant) -> Result<Vec<u64>, Fault> {
+    fn wait(&mut self, deadline: Instant) -> Result<Vec<u64>, EndError> {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.epoll.wait(&mut self.events, left.as_nanos() as u64) {
             Ok(count) => Ok((0..count).map(|event| self.events.at(event).0).collect()),
             Err(error) if is_passing(&error) => Ok(Vec::new()),
-            Err(error) => Err(Fault::io("waiting for the iperf3 server")(error)),
+            Err(error) => Err(EndError::io("waiting for the iperf3 server")(error)),
         }
     }
 
     /// Reads once from a connection and counts the bytes. One that has ended is not asked again.
-    fn drain(&mut self, data: &[OwnedFd], flow: usize, report: &mut EndReport, is_udp: bool) -> Result<(), Fault> {
+    fn drain(&mut self, data: &[OwnedFd], flow: usize, report: &mut EndReport, is_udp: bool) -> Result<(), EndError> {
         let Some(fd) = data.get(flow) else { return Ok(()) };
         match socket::receive(fd.as_fd(), &mut self.scratch) {
-            Ok(0) if !is_udp => self.epoll.remove(fd.as_fd()).map_err(Fault::io("reading the last data")),
+            Ok(0) if !is_udp => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
             // Datagrams count by their numbers; these are after the last one that does.
             Ok(_) if is_udp => Ok(()),
             Ok(n) => {
@@ -364,7 +366,7 @@ impl LastDataPoller {
                 Ok(())
             }
             Err(error) if is_passing(&error) => Ok(()),
-            Err(_) => self.epoll.remove(fd.as_fd()).map_err(Fault::io("reading the last data")),
+            Err(_) => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
         }
     }
 }
@@ -373,9 +375,9 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
-fn duplicates(fds: &[OwnedFd]) -> Result<Vec<OwnedFd>, Fault> {
+fn duplicates(fds: &[OwnedFd]) -> Result<Vec<OwnedFd>, EndError> {
     let duplicates: io::Result<Vec<OwnedFd>> = fds.iter().map(OwnedFd::try_clone).collect();
-    duplicates.map_err(Fault::io("duplicating a connection"))
+    duplicates.map_err(EndError::io("duplicating a connection"))
 }
 
 /// The test that a trial is for the server.
@@ -451,14 +453,14 @@ fn total_bytes(server: &TestResults) -> u64 {
 }
 
 /// Compares the bytes of both ends. The reader may stop before the last bytes are read; it never has more than was written.
-fn compared(report: &EndReport, server: &TestResults, server_writes: bool) -> Result<(), Fault> {
+fn compared(report: &EndReport, server: &TestResults, server_writes: bool) -> Result<(), EndError> {
     let (ours, theirs) = (report.total_bytes, total_bytes(server));
     match server_writes {
         true if ours < theirs => {
-            Err(Fault::Miscounted(format!("the iperf3 server wrote {theirs} bytes and {ours} arrived")))
+            Err(EndError::Miscounted(format!("the iperf3 server wrote {theirs} bytes and {ours} arrived")))
         }
         false if theirs > ours => {
-            Err(Fault::Miscounted(format!("{ours} bytes were written and the iperf3 server read {theirs}")))
+            Err(EndError::Miscounted(format!("{ours} bytes were written and the iperf3 server read {theirs}")))
         }
         _ => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::meter::Meter;
 use crate::relay::shared::RelayShared;
 use crate::setup::Setup;
@@ -37,8 +37,8 @@ pub(super) trait CopyMethod: Sized + Send {
     /// Prepares what a direction needs.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if this machine lacks it.
-    fn new(setup: &Setup) -> Result<Self, Fault>;
+    /// [`EndError::Missing`] if this machine lacks it.
+    fn new(setup: &Setup) -> Result<Self, EndError>;
 
     /// Most bytes requested by one [`take`](CopyMethod::take): a short read returns fewer.
     fn room(&self) -> usize;

@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
+use crate::end_error::EndError;
 use crate::engine::{self, Station};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::meter::Meter;
 use crate::party::{CallResult, Party};
@@ -36,7 +36,7 @@ pub(super) enum WokenBy {
 pub(super) fn carry_by<H: CopyMethod + 'static>(
     carrying: Carrying<'_, '_>,
     woken_by: WokenBy,
-) -> Result<EngineReport, Fault> {
+) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let mut party = PairParty::<H>::new(shared, setup, 1);
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
@@ -49,12 +49,12 @@ pub(super) fn carry_by<H: CopyMethod + 'static>(
 }
 
 /// Relays connections by the engine of the method's name.
-pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
-    let impossible = || Fault::Impossible("the relay's method is no engine's".into());
+    let impossible = || EndError::Impossible("the relay's method is no engine's".into());
     let engine = setup.relay_method().and_then(engine_of).ok_or_else(impossible)?;
     if let Some(reason) = engine::missing_requirement(engine) {
-        return Err(Fault::Missing(reason));
+        return Err(EndError::Missing(reason));
     }
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
     let mut party = PairParty::<ByEngine>::new(shared, setup, setup.relay_buffer());
@@ -89,7 +89,7 @@ struct ByEngine;
 impl CopyMethod for ByEngine {
     const CALLS: bool = false;
 
-    fn new(_setup: &Setup) -> Result<ByEngine, Fault> {
+    fn new(_setup: &Setup) -> Result<ByEngine, EndError> {
         Ok(ByEngine)
     }
 
@@ -296,7 +296,7 @@ impl<H: CopyMethod> PairParty<'_, H> {
     }
 
     /// The methods of both ways of an accepted connection.
-    fn welcomed(&self, connection: BorrowedFd<'_>) -> Result<[H; 2], Fault> {
+    fn welcomed(&self, connection: BorrowedFd<'_>) -> Result<[H; 2], EndError> {
         self.shared.upstream.welcome(connection)?;
         Ok([H::new(self.setup)?, H::new(self.setup)?])
     }

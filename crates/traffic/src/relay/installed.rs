@@ -17,7 +17,7 @@ use bytegauge_sys::children::in_own_session;
 use bytegauge_sys::input::RELAY_CONFIG;
 use bytegauge_sys::process::ended_within;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// Folders of system programs that may not be in `PATH`.
 const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -49,10 +49,10 @@ pub fn lacks_program(program: &RelayProgram) -> Option<String> {
 /// The words that start a program, with their placeholders filled in; writes its configuration to the path in them.
 ///
 /// # Errors
-/// [`Fault::Program`] if its configuration cannot be read or written.
-pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<String>, Fault> {
+/// [`EndError::Program`] if its configuration cannot be read or written.
+pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<String>, EndError> {
     let at = |path: &Path, error: &dyn Display| {
-        Fault::Program(format!("the relay's configuration {}: {error}: check the file", path.display()))
+        EndError::Program(format!("the relay's configuration {}: {error}: check the file", path.display()))
     };
     let text = match &program.config {
         None => None,

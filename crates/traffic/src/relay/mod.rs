@@ -35,8 +35,8 @@ pub use running::{lacks_running, processes_of, used_by_running};
 pub use shared::RelayShared;
 pub use socket::{Upstream, listen};
 
+use crate::end_error::EndError;
 use crate::engine;
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 use crate::relay::copy_method::{Carrying, CopyMethod};
@@ -58,33 +58,33 @@ pub(crate) fn memory(setup: &Setup) -> u64 {
 /// Threads that relay by [`carry`], each the connections that it accepts: one, or one for each CPU that they may use.
 ///
 /// # Errors
-/// [`Fault::Io`] if the kernel does not tell these CPUs.
-pub fn threads_of(setup: &Setup) -> Result<usize, Fault> {
+/// [`EndError::Io`] if the kernel does not tell these CPUs.
+pub fn threads_of(setup: &Setup) -> Result<usize, EndError> {
     let method = setup.relay_method().filter(|method| method.has_threads());
     if method.is_none() || setup.relay_threads() != RelayThreads::Cpus || setup.cpu(EndRole::Relay, 0).is_some() {
         return Ok(1);
     }
-    let allowed = affinity::allowed_cpus().map_err(Fault::io("asking which CPUs the relay may use"))?;
+    let allowed = affinity::allowed_cpus().map_err(EndError::io("asking which CPUs the relay may use"))?;
     Ok(allowed.len().max(1))
 }
 
 /// Relays connections until the relay is over (`RelayShared::is_over`).
 ///
 /// # Errors
-/// [`Fault::Missing`] if this machine lacks a requirement of the method, [`Fault::Io`] if its own calls failed. Failures of a
+/// [`EndError::Missing`] if this machine lacks a requirement of the method, [`EndError::Io`] if its own calls failed. Failures of a
 /// connection are passed on, and counted.
 pub fn carry(
     shared: &Arc<RelayShared>,
     setup: &Setup,
     cues: Cues<'_>,
     meter: &mut Meter,
-) -> Result<EngineReport, Fault> {
+) -> Result<EngineReport, EndError> {
     let carrying = Carrying { shared, setup, cues, meter };
     if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
         return threads::carry(carrying, &move |way| faulty::copy(way, plant));
     }
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {
-        RelayMethod::Direct => Err(Fault::Impossible("there is no relay to open".into())),
+        RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
         RelayMethod::ReadWrite => by_hand::<read_write::ReadWrite>(carrying),
         RelayMethod::StdCopy => threads::carry(carrying, &std_copy::copy),
         RelayMethod::CopyBuffer => threads::carry(carrying, &copy_buffer::copy),
@@ -122,14 +122,14 @@ pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
 }
 
 /// Finds missing requirements before the first connection.
-fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), Fault> {
+fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), EndError> {
     if let Some(bytes) = H::new(carrying.setup)?.pipe_size() {
         carrying.shared.has_pipes_of(bytes);
     }
     Ok(())
 }
 
-fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     look_ahead::<H>(&carrying)?;
     match carrying.setup.relay_threads() {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),

@@ -9,7 +9,7 @@ use bytegauge_model::RunningRelay;
 use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::{holders, listening};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// The context of errors while reading `/proc`.
 const LOOKING: &str = "looking for the processes of a relay that runs already";
@@ -39,8 +39,8 @@ pub(crate) struct Charged {
 /// Finds the charged processes: the named one, or all that have a socket which listens for the relay, each with its
 /// descendants. Ancestors of this process are not charged: they hold the socket for another one, and our own processes are
 /// their descendants.
-pub(crate) fn charged(relay: &RunningRelay) -> Result<Charged, Fault> {
-    found(relay).map_err(Fault::io(LOOKING))
+pub(crate) fn charged(relay: &RunningRelay) -> Result<Charged, EndError> {
+    found(relay).map_err(EndError::io(LOOKING))
 }
 
 fn found(relay: &RunningRelay) -> io::Result<Charged> {
@@ -88,12 +88,12 @@ impl Charged {
     /// The resources that they have used until now; none if no process can be charged.
     ///
     /// # Errors
-    /// [`Fault::Program`] if none of them runs any more, [`Fault::Io`] if `/proc` cannot be read.
-    pub(crate) fn used(&self) -> Result<TreeUse, Fault> {
+    /// [`EndError::Program`] if none of them runs any more, [`EndError::Io`] if `/proc` cannot be read.
+    pub(crate) fn used(&self) -> Result<TreeUse, EndError> {
         if self.roots.is_empty() {
             return Ok(TreeUse::default());
         }
-        match descendants::used_by(&self.roots).map_err(Fault::io(LOOKING))? {
+        match descendants::used_by(&self.roots).map_err(EndError::io(LOOKING))? {
             used if used.processes == 0 => Err(self.replaced(&BTreeSet::new())),
             used => Ok(used),
         }
@@ -103,18 +103,18 @@ impl Charged {
     /// that of a new one was not read when the window opened.
     ///
     /// # Errors
-    /// [`Fault::Program`] if they are others, [`Fault::Io`] if `/proc` cannot be read.
-    pub(crate) fn stayed(&self) -> Result<(), Fault> {
+    /// [`EndError::Program`] if they are others, [`EndError::Io`] if `/proc` cannot be read.
+    pub(crate) fn stayed(&self) -> Result<(), EndError> {
         let now = charged(&self.relay)?.roots;
         if now == self.roots { Ok(()) } else { Err(self.replaced(&now)) }
     }
 
-    fn replaced(&self, now: &BTreeSet<u32>) -> Fault {
+    fn replaced(&self, now: &BTreeSet<u32>) -> EndError {
         let named = |pids: &BTreeSet<u32>| match pids.is_empty() {
             true => "no process".to_owned(),
             false => format!("pid {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
         };
-        Fault::Program(format!(
+        EndError::Program(format!(
             "the relay at {} was {} at the first check and {} later, so that its use is unknown: measure it \
              while nothing restarts it, or add the @PID of their parent process to the relay's addresses",
             self.relay.listen,
@@ -195,7 +195,7 @@ mod tests {
         first.wait().unwrap();
         let later = format!("and pid {} later", second.id());
         let is_reported =
-            |stayed: &Result<(), Fault>| stayed.as_ref().is_err_and(|fault| fault.to_string().contains(&later));
+            |stayed: &Result<(), EndError>| stayed.as_ref().is_err_and(|fault| fault.to_string().contains(&later));
         let gone = soon(|| both.stayed(), is_reported);
         second.kill().unwrap();
         second.wait().unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytegauge_model::RelayReport;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::door::RelayDoor;
 use crate::relay::socket::Upstream;
 use crate::setup::Setup;
@@ -33,7 +33,7 @@ struct Books {
     ended: u64,
     /// Whether every connection's bytes are in `kernel_up`.
     kernel_is_partial: bool,
-    fault: Option<Fault>,
+    fault: Option<EndError>,
 }
 
 /// One direction of a connection at its end.
@@ -80,7 +80,7 @@ impl RelayShared {
     }
 
     /// The counts, and the fault if there was one.
-    pub fn take_books(&self) -> (RelayReport, Option<Fault>) {
+    pub fn take_books(&self) -> (RelayReport, Option<EndError>) {
         let mut books = self.books();
         let kernel_up = books.report.kernel_up.filter(|_| !books.kernel_is_partial);
         (RelayReport { kernel_up, ..books.report }, books.fault.take())
@@ -111,7 +111,7 @@ impl RelayShared {
     }
 
     /// No connection to the other side could be made for an accepted one.
-    pub(super) fn unconnected(&self, fault: Fault) {
+    pub(super) fn unconnected(&self, fault: EndError) {
         let mut books = self.books();
         books.report.connections += 1;
         books.report.unconnected += 1;
@@ -120,7 +120,7 @@ impl RelayShared {
     }
 
     /// The relay cannot do what its method promises.
-    pub(super) fn fails(&self, fault: Fault) {
+    pub(super) fn fails(&self, fault: EndError) {
         self.books().fault.get_or_insert(fault);
     }
 
@@ -165,16 +165,16 @@ impl RelayShared {
 }
 
 /// The bytes received must equal those passed on, and the kernel's count (in which the end of a stream is a byte).
-fn miscounted(passed: &[Passage; 2], kernel: &[Option<u64>; 2]) -> Option<Fault> {
+fn miscounted(passed: &[Passage; 2], kernel: &[Option<u64>; 2]) -> Option<EndError> {
     for ((way, passage), kernel) in ["to the server", "back"].into_iter().zip(passed).zip(kernel) {
         let Passage { taken, given, .. } = *passage;
         if taken != given {
-            return Some(Fault::Miscounted(format!(
+            return Some(EndError::Miscounted(format!(
                 "the relay took {taken} bytes on their way {way} and gave {given}"
             )));
         }
         if let Some(kernel) = kernel.filter(|kernel| *kernel != taken && *kernel != taken + 1) {
-            return Some(Fault::Miscounted(format!(
+            return Some(EndError::Miscounted(format!(
                 "the relay counted {taken} bytes on their way {way}, the kernel reports {kernel}"
             )));
         }

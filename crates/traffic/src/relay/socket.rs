@@ -15,7 +15,7 @@ use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
 use crate::call::{announced, open, sock_addr, unbound};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::door::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
@@ -28,17 +28,18 @@ const BACKLOG: i32 = 4096;
 /// Listens in place of the other side. The listener does not block.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), Fault> {
+/// [`EndError::Missing`] if the machine lacks the transport or an option.
+pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), EndError> {
     let address = unbound(setup)?;
     let socket = open(setup.transport(), &address)?;
     let [_, theirs] = setters(setup.workload());
     let mut options = wanted(&setup.spec, (theirs, Moment::Listening), setup.transport());
     options.extend(setup.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
     set_all(&socket, &options)?;
-    unclaimed::listen(&socket, &address, BACKLOG, setup.shares_port()).map_err(Fault::io("listening for a relay"))?;
-    socket.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
-    let bound = socket.local_addr().map_err(Fault::io("reading the relay's address"))?;
+    unclaimed::listen(&socket, &address, BACKLOG, setup.shares_port())
+        .map_err(EndError::io("listening for a relay"))?;
+    socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
+    let bound = socket.local_addr().map_err(EndError::io("reading the relay's address"))?;
     Ok((socket.into(), announced(&bound)?))
 }
 
@@ -60,8 +61,8 @@ impl Upstream {
     /// The side behind a relay.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if a socket cannot connect to the address.
-    pub fn new(address: &Address, setup: &Setup) -> Result<Upstream, Fault> {
+    /// [`EndError::Impossible`] if a socket cannot connect to the address.
+    pub fn new(address: &Address, setup: &Setup) -> Result<Upstream, EndError> {
         let [ours, theirs] = setters(setup.workload());
         let of = |setter, moment| {
             let mut options = wanted(&setup.spec, (setter, moment), setup.transport());
@@ -85,12 +86,12 @@ impl Upstream {
     }
 
     /// Prepares an accepted connection.
-    pub(super) fn welcome(&self, fd: impl AsFd) -> Result<(), Fault> {
+    pub(super) fn welcome(&self, fd: impl AsFd) -> Result<(), EndError> {
         set_all(fd, &self.accepted)
     }
 
     /// Connects, and waits for it.
-    pub(super) fn join(&self) -> Result<OwnedFd, Fault> {
+    pub(super) fn join(&self) -> Result<OwnedFd, EndError> {
         let joined = self.socket().and_then(|socket| {
             connect_in_time(&socket, &self.address, self.external)?;
             Ok(socket.into())
@@ -123,11 +124,11 @@ fn setters(workload: Workload) -> [Setter; 2] {
 }
 
 /// The relay could not reach the other side.
-pub(super) fn unconnected(error: io::Error) -> Fault {
+pub(super) fn unconnected(error: io::Error) -> EndError {
     if socket::is_exhausted(&error) {
-        return Fault::Missing(format!(
+        return EndError::Missing(format!(
             "no descriptor is left for another connection of the relay ({error}): raise ulimit -n or use fewer --flows"
         ));
     }
-    Fault::Io { doing: "connecting from the relay to the end behind it".into(), source: error }
+    EndError::Io { doing: "connecting from the relay to the end behind it".into(), source: error }
 }

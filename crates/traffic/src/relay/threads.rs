@@ -19,8 +19,8 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::option;
 use bytegauge_sys::socket::{self, Until};
 
+use crate::end_error::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::follow::Follower;
@@ -113,7 +113,7 @@ impl Pair {
 }
 
 /// Accepts and relays connections until it is over.
-pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, Fault> {
+pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let (open, tally) = (Open::default(), meter.tally());
     let threads = ThreadShared { shared, setup, copy, tally: &tally, abort: cues.abort, open: &open };
@@ -142,7 +142,7 @@ fn accept<'s>(
     threads: &'s ThreadShared<'_>,
     stop_requested: &AtomicBool,
     meter: &mut Meter,
-) -> Result<EngineReport, Fault> {
+) -> Result<EngineReport, EndError> {
     let (shared, mut report) = (threads.shared, EngineReport::default());
     // A request to stop does not end it by itself.
     let never = AtomicBool::new(false);
@@ -163,14 +163,14 @@ fn accept<'s>(
             }
             Err(error) if socket::is_exhausted(&error) => std::thread::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)),
             Err(error) if is_passing(&error) => {}
-            Err(source) => return Err(Fault::Io { doing: "accepting a connection for the relay".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "accepting a connection for the relay".into(), source }),
         }
     }
 }
 
 impl ThreadShared<'_> {
     /// Connects an accepted connection to the other side, and starts its two threads.
-    fn welcome<'s>(&'s self, scope: &'s Scope<'s, '_>, fd: OwnedFd, number: u64) -> Result<(), Fault> {
+    fn welcome<'s>(&'s self, scope: &'s Scope<'s, '_>, fd: OwnedFd, number: u64) -> Result<(), EndError> {
         if !self.shared.admits(&fd) {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl ThreadShared<'_> {
             if let Err(source) = named.spawn_scoped(scope, move || self.carry(&its, number, way)) {
                 pair.breaks();
                 let doing = format!("starting a thread for the relay's connection {number}: use fewer --flows");
-                return Err(Fault::Io { doing, source });
+                return Err(EndError::Io { doing, source });
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use bytegauge_sys::nop::{self, Lap, NopRing, Trouble};
 use super::idle::Idle;
 use super::{missing, nop_setup, nop_terms, subject};
 use crate::counter::{ThreadCounter, Total};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
@@ -22,7 +22,7 @@ use crate::setup::Setup;
 const UNDRAINED_MAX_NS: u64 = 20_000_000;
 
 /// Runs one trial in the calling thread: creates the ring, runs it, closes it.
-pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<Fault>) {
+pub(crate) fn carry(setup: &Setup, abort: &AtomicBool) -> (EndReport, Option<EndError>) {
     let ring: Result<Box<dyn NopRing>, _> = match subject(setup.implementation()) {
         None => Ok(Box::new(Idle { batch: setup.submit_batch(), checked: setup.mode() == Mode::Checked })),
         Some(subject) => nop::open(subject, &nop_setup(setup.entries(), setup.ring_flags()), &nop_terms(setup)),
@@ -53,7 +53,7 @@ impl<'a> RingLoop<'a> {
         self.setup.implementation() == Implementation::LiburingUndrained
     }
 
-    fn carry(mut self) -> (EndReport, Option<Fault>) {
+    fn carry(mut self) -> (EndReport, Option<EndError>) {
         // The published loop overflows in its first rounds; a check after each round shows in which.
         let mut trouble = if self.is_undrained() { self.overflow().err() } else { None };
         let submitted = Arc::<Total<1>>::default();
@@ -84,7 +84,7 @@ impl<'a> RingLoop<'a> {
     }
 
     /// The measured loop: a lap of rounds, and one reading of the clock.
-    fn rounds(&mut self, meter: &mut Meter, submitted: &ThreadCounter<1>) -> Result<(), Fault> {
+    fn rounds(&mut self, meter: &mut Meter, submitted: &ThreadCounter<1>) -> Result<(), EndError> {
         let never = AtomicBool::new(false);
         // Submissions of the rounds before the overflow count in the first lap.
         submitted.add([self.total.submitted]);
@@ -93,7 +93,7 @@ impl<'a> RingLoop<'a> {
             meter.count_many(lap.completed, lap.enters);
             submitted.add([lap.submitted]);
             if !self.is_undrained() && self.ring.overflowed() {
-                return Err(Fault::Overflowed { rounds: self.rounds, batch: self.setup.submit_batch() });
+                return Err(EndError::Overflowed { rounds: self.rounds, batch: self.setup.submit_batch() });
             }
             if !meter.lap(&never) {
                 return Ok(());
@@ -105,7 +105,7 @@ impl<'a> RingLoop<'a> {
         }
     }
 
-    fn lap(&mut self, rounds: u64) -> Result<Lap, Fault> {
+    fn lap(&mut self, rounds: u64) -> Result<Lap, EndError> {
         let done = match self.setup.planted() {
             Some(PlantedFault::Untaken { after_rounds }) if self.rounds >= after_rounds => {
                 self.ring.only_submit(rounds)
@@ -127,19 +127,19 @@ impl<'a> RingLoop<'a> {
         Ok(lap)
     }
 
-    fn failed(&self, trouble: Trouble) -> Fault {
+    fn failed(&self, trouble: Trouble) -> EndError {
         match trouble {
             Trouble::Refused { errno } => {
-                Fault::Io { doing: "running a ring".into(), source: std::io::Error::from_raw_os_error(errno) }
+                EndError::Io { doing: "running a ring".into(), source: std::io::Error::from_raw_os_error(errno) }
             }
             wrong => {
-                Fault::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.setup.submit_batch()))
+                EndError::Miscounted(format!("after {} rounds of {}: {wrong}", self.rounds, self.setup.submit_batch()))
             }
         }
     }
 
     /// Runs the published loop until its queue has overflowed: at most as many rounds as completions fit, and one.
-    fn overflow(&mut self) -> Result<(), Fault> {
+    fn overflow(&mut self) -> Result<(), EndError> {
         for _ in 0..=self.ring.shape().completions {
             self.lap(1)?;
             if self.ring.overflowed() {
@@ -147,12 +147,12 @@ impl<'a> RingLoop<'a> {
                 return Ok(());
             }
         }
-        Err(Fault::Miscounted("a loop that takes no completion did not overflow".into()))
+        Err(EndError::Miscounted("a loop that takes no completion did not overflow".into()))
     }
 
     /// Takes the remaining completions, so that all submissions are accounted for, and the kernel's memory is returned before
     /// the next measurement.
-    fn take_rest(&mut self) -> Result<u64, Fault> {
+    fn take_rest(&mut self) -> Result<u64, EndError> {
         let due = self.total.submitted - self.total.completed.min(self.total.submitted);
         if due == 0 {
             return Ok(0);
@@ -160,14 +160,19 @@ impl<'a> RingLoop<'a> {
         self.ring.take_rest(due).map_err(|trouble| self.failed(trouble))
     }
 
-    fn miscounted(&self, left: u64) -> Option<Fault> {
+    fn miscounted(&self, left: u64) -> Option<EndError> {
         let Lap { submitted, completed, checked, .. } = self.counted();
         if submitted != completed + left {
-            return Some(Fault::Miscounted(format!("{submitted} NOPs were submitted, {} completed", completed + left)));
+            return Some(EndError::Miscounted(format!(
+                "{submitted} NOPs were submitted, {} completed",
+                completed + left
+            )));
         }
         let unchecked = self.setup.mode() == Mode::Checked && checked != completed;
         unchecked.then(|| {
-            Fault::Miscounted(format!("mode checked did not run: {checked} of {completed} completions were compared"))
+            EndError::Miscounted(format!(
+                "mode checked did not run: {checked} of {completed} completions were compared"
+            ))
         })
     }
 
@@ -237,7 +242,7 @@ mod tests {
         let windows_ns = [2_000_000, 200_000_000, 5_000_000_000];
         let fault_in = |window_ns| carry(&Setup { window_ns, ..terms.clone() }, &AtomicBool::new(false)).1;
         let Some(fault) = windows_ns.into_iter().find_map(fault_in) else { panic!("nothing was found: {terms:?}") };
-        if let Fault::Missing(reason) = &fault {
+        if let EndError::Missing(reason) = &fault {
             eprintln!("SKIPPED: {reason}");
             return;
         }

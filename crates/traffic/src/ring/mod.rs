@@ -9,7 +9,7 @@ mod idle;
 use bytegauge_model::{Implementation, Mode, RingFlags, UserData};
 use bytegauge_sys::nop::{self, MissingRing};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 
 pub(crate) use carry::carry;
@@ -59,6 +59,6 @@ fn user_data(kind: UserData) -> nop::UserData {
 }
 
 /// A missing requirement of the machine is a skip.
-fn missing(lacking: &MissingRing) -> Fault {
-    Fault::Missing(lacking.to_string())
+fn missing(lacking: &MissingRing) -> EndError {
+    EndError::Missing(lacking.to_string())
 }

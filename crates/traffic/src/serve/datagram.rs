@@ -9,7 +9,7 @@ use bytegauge_model::Place;
 use socket2::{Socket, Type};
 
 use crate::end::thread_group::Flags;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::place::{sock_addr, unbindable};
 use crate::serve::Served;
 
@@ -20,8 +20,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 const LONGEST: usize = 64 << 10;
 
 /// A socket at a place, with the place that it got.
-pub(super) fn bind(place: &Place) -> Result<(UdpSocket, Place), Fault> {
-    let fault = |source| Fault::Io { doing: format!("listening on {place}"), source };
+pub(super) fn bind(place: &Place) -> Result<(UdpSocket, Place), EndError> {
+    let fault = |source| EndError::Io { doing: format!("listening on {place}"), source };
     let address = sock_addr(place).map_err(fault)?;
     let socket = Socket::new(address.domain(), Type::DGRAM, None).map_err(fault)?;
     socket.bind(&address).map_err(|error| unbindable(place, error))?;
@@ -32,14 +32,14 @@ pub(super) fn bind(place: &Place) -> Result<(UdpSocket, Place), Fault> {
 }
 
 /// Echoes until it is stopped.
-pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, Fault> {
+pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, EndError> {
     let mut served = Served::default();
     let mut buffer = vec![0; LONGEST];
     while !flags.stop_requested.load(Ordering::Relaxed) && !flags.abort.load(Ordering::Relaxed) {
         let (length, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
-            Err(source) => return Err(Fault::Io { doing: "receiving a datagram".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "receiving a datagram".into(), source }),
         };
         served.datagrams += 1;
         served.received_bytes += length as u64;

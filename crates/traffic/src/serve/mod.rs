@@ -18,8 +18,8 @@ use bytegauge_sys::{cpu_time, limit};
 
 use crate::end::plan::EndPlan;
 use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults, ThreadStart};
+use crate::end_error::EndError;
 use crate::engine::{self, Station};
-use crate::fault::Fault;
 use crate::meter::{Meter, Schedule};
 use crate::party::Party;
 use crate::place;
@@ -52,7 +52,7 @@ pub struct Served {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    group: ThreadGroup<Result<Served, Fault>>,
+    group: ThreadGroup<Result<Served, EndError>>,
     place: Place,
     cpu_before_ns: u64,
 }
@@ -62,13 +62,13 @@ impl Server {
     /// own.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if the engine does not run here; [`Fault::Io`] if the place cannot be listened on.
-    pub fn start(role: ServeRole, engine: Engine, threads: usize, place: &Place) -> Result<Server, Fault> {
+    /// [`EndError::Missing`] if the engine does not run here; [`EndError::Io`] if the place cannot be listened on.
+    pub fn start(role: ServeRole, engine: Engine, threads: usize, place: &Place) -> Result<Server, EndError> {
         if let Some(reason) = engine::missing_requirement(engine) {
-            return Err(Fault::Missing(reason));
+            return Err(EndError::Missing(reason));
         }
         if engine == Engine::Null {
-            return Err(Fault::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
+            return Err(EndError::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
         }
         // As many connections as this user may have; if the limit cannot be raised, the engine waits for room.
         let _ = limit::raise_open_files();
@@ -97,7 +97,7 @@ impl Server {
     ///
     /// # Errors
     /// As for [`Server::start`].
-    pub fn echo_datagrams(threads: usize, place: &Place) -> Result<Server, Fault> {
+    pub fn echo_datagrams(threads: usize, place: &Place) -> Result<Server, EndError> {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
         let (socket, place) = datagram::bind(&place::resolved(place)?)?;
         let socket = Arc::new(socket);
@@ -122,7 +122,7 @@ impl Server {
     }
 
     /// Stops it and closes every connection. Returns its counts, and the fault if there was one.
-    pub fn stop(self) -> (Served, Option<Fault>) {
+    pub fn stop(self) -> (Served, Option<EndError>) {
         self.group.stop();
         let ThreadResults { parts, mut fault, .. } = self.group.finish(PATIENCE, None, || {});
         place::clear(&self.place);
@@ -148,7 +148,7 @@ fn plan(place: &Place, threads: usize) -> EndPlan {
     EndPlan::of(format!("serving on {place}"), "serve", vec![None; threads], "--threads")
 }
 
-fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: &Flags) -> Result<Served, Fault> {
+fn serve(engine: Engine, mut clients: ServedClients, listener: &OwnedFd, flags: &Flags) -> Result<Served, EndError> {
     let forever = Schedule { warmup_ns: 0, window_ns: u64::MAX / 4, until_stopped: true };
     let mut meter = Meter::start(&forever, 0);
     let buffer_size = engine::message_buffer(engine, READ_SIZE);

@@ -2,7 +2,7 @@
 
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::flow::{Flow, Want};
 use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
@@ -67,9 +67,9 @@ impl<E: ReaderWork> SinkFlow<E> {
     }
 
     /// The fault in the bytes, if any.
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<EndError> {
         let Mismatch { offset, expected, found } = self.mismatch?;
-        Some(Fault::Corrupt { flow: self.flow, offset, expected, found })
+        Some(EndError::Corrupt { flow: self.flow, offset, expected, found })
     }
 
     fn check(&mut self, bytes: &[u8]) -> bool {

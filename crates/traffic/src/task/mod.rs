@@ -18,7 +18,7 @@ use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::listening;
 use bytegauge_sys::supervisor::{Supervisor, Swept};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use output::number;
 use program::{Program, ProgramEvent, Waited, attend};
@@ -73,13 +73,13 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
 ///
 /// # Errors
 /// The error; all started processes have been ended then too.
-pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, Fault> {
-    let supervisor = Supervisor::begin().map_err(Fault::io(SUPERVISING))?;
+pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, EndError> {
+    let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
-    let task = setup.program.as_ref().ok_or_else(|| Fault::Impossible("a trial without a program".into()))?;
+    let task = setup.program.as_ref().ok_or_else(|| EndError::Impossible("a trial without a program".into()))?;
     let value = setup.spec.value().unwrap_or(&Level::Absent);
-    let bug = |error: bytegauge_model::task::TaskError| Fault::Impossible(error.to_string());
+    let bug = |error: bytegauge_model::task::TaskError| EndError::Impossible(error.to_string());
     let run = ProgramRun {
         command: task.command_for(value).map_err(bug)?,
         prepare: task.prepare_for(value).map_err(bug)?,
@@ -112,7 +112,7 @@ struct ProgramRun<'a> {
 }
 
 impl ProgramRun<'_> {
-    fn all(&self) -> Result<EndReport, Fault> {
+    fn all(&self) -> Result<EndReport, EndError> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after the unmeasured program.
         let counter = self.counter()?;
@@ -137,7 +137,7 @@ impl ProgramRun<'_> {
         Ok(report)
     }
 
-    fn counter(&self) -> Result<Option<Counter>, Fault> {
+    fn counter(&self) -> Result<Option<Counter>, EndError> {
         let Metric::Counter(name) = self.metric else { return Ok(None) };
         Counter::open(name).map(Some).map_err(|error| unread(&error))
     }
@@ -146,7 +146,7 @@ impl ProgramRun<'_> {
         Instant::now() + Duration::from_nanos(self.timeout_ns)
     }
 
-    fn prepare(&self) -> Result<(), Fault> {
+    fn prepare(&self) -> Result<(), EndError> {
         let Some(words) = &self.prepare else { return Ok(()) };
         let mut program = Program::start("the command to prepare", words, &[], false)?;
         let ended = self.wait(&mut program, None, self.until())?;
@@ -154,7 +154,7 @@ impl ProgramRun<'_> {
     }
 
     /// Waits for a program while its server runs.
-    fn wait(&self, program: &mut Program, server: Option<&mut Program>, until: Instant) -> Result<Waited, Fault> {
+    fn wait(&self, program: &mut Program, server: Option<&mut Program>, until: Instant) -> Result<Waited, EndError> {
         let mut programs = vec![program];
         programs.extend(server);
         loop {
@@ -162,7 +162,7 @@ impl ProgramRun<'_> {
                 ProgramEvent::Nothing if Instant::now() < until => {}
                 ProgramEvent::Nothing => {
                     let limit = bytegauge_model::Nanos(self.timeout_ns);
-                    return Err(Fault::Program(format!(
+                    return Err(EndError::Program(format!(
                         "{} took longer than {limit} and was ended: give it less to do, or more --timeout",
                         programs[0].what
                     )));
@@ -173,18 +173,18 @@ impl ProgramRun<'_> {
                 ProgramEvent::Ended(..) => {
                     let (status, _) = programs[1].leave()?;
                     let how = programs[1].how(status);
-                    return Err(Fault::Program(format!("the server ended while the command ran: it {how}")));
+                    return Err(EndError::Program(format!("the server ended while the command ran: it {how}")));
                 }
-                ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+                ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
             }
         }
     }
 
-    fn start(&self, task: &ServerTask) -> Result<Program, Fault> {
+    fn start(&self, task: &ServerTask) -> Result<Program, EndError> {
         if let ReadyWhen::Tcp(port) = task.ready
             && listening::at_port(port)
         {
-            return Err(Fault::Program(format!(
+            return Err(EndError::Program(format!(
                 "port {port} is taken{} before the server is started: end it, or use another port",
                 owner(port)
             )));
@@ -201,16 +201,16 @@ impl ProgramRun<'_> {
             match attend(&mut [&mut server], self.stop_requested, Instant::now() + pause)? {
                 ProgramEvent::Ended(..) => {
                     let (status, _) = server.leave()?;
-                    return Err(Fault::Program(format!(
+                    return Err(EndError::Program(format!(
                         "the server ended before it was ready: it {}",
                         server.how(status)
                     )));
                 }
-                ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+                ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
                 ProgramEvent::Nothing if Instant::now() < until => {}
                 ProgramEvent::Nothing => {
                     let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
-                    return Err(Fault::Program(format!(
+                    return Err(EndError::Program(format!(
                         "the server was not ready after {limit} ({sign} did not appear){words}: check --ready, or give more \
                          --timeout"
                     )));
@@ -219,7 +219,7 @@ impl ProgramRun<'_> {
         }
     }
 
-    fn measure(&self, server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, Fault> {
+    fn measure(&self, server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, EndError> {
         let metric = self.metric;
         let until = self.until();
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
@@ -260,8 +260,8 @@ impl ProgramRun<'_> {
     }
 }
 
-fn unread(error: &CounterError) -> Fault {
-    Fault::Program(error.to_string())
+fn unread(error: &CounterError) -> EndError {
+    EndError::Program(error.to_string())
 }
 
 /// Stops a program by a signal: its use, and whether it had to be killed.
@@ -269,14 +269,14 @@ pub(crate) fn stop(
     mut program: Program,
     signal: i32,
     stop_requested: BorrowedFd<'_>,
-) -> Result<(ProcessUse, bool), Fault> {
+) -> Result<(ProcessUse, bool), EndError> {
     children::signal_group(program.pid, signal);
     let mut until = Instant::now() + LEAVE;
     let mut by_force = false;
     loop {
         match attend(&mut [&mut program], stop_requested, until)? {
             ProgramEvent::Ended(..) => return program.leave().map(|(_, used)| (used, by_force)),
-            ProgramEvent::StopRequested => return Err(Fault::Program("it was stopped".into())),
+            ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
             ProgramEvent::Nothing if Instant::now() < until => {}
             ProgramEvent::Nothing => {
                 by_force = true;
@@ -287,7 +287,7 @@ pub(crate) fn stop(
     }
 }
 
-fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, Fault> {
+fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {
     Ok(match sign {
         ReadyWhen::Tcp(port) => listening::at_port(*port),
         ReadyWhen::Unix(path) => listening::at_path(path),
@@ -296,7 +296,7 @@ fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, Fault> {
 }
 
 /// The port must be free for the next trial.
-fn released(task: &ServerTask) -> Result<(), Fault> {
+fn released(task: &ServerTask) -> Result<(), EndError> {
     let ReadyWhen::Tcp(port) = task.ready else { return Ok(()) };
     let until = Instant::now() + RELEASE;
     loop {
@@ -305,7 +305,7 @@ fn released(task: &ServerTask) -> Result<(), Fault> {
             return Ok(());
         }
         if Instant::now() >= until {
-            return Err(Fault::Program(format!(
+            return Err(EndError::Program(format!(
                 "port {port} stays taken{} after the server has left: end it, or make the server release it",
                 owner(port)
             )));
@@ -327,8 +327,8 @@ fn charge(report: &mut EndReport, used: ProcessUse) {
 }
 
 /// Ends all descendants that programs left behind, after a time in which they may end by themselves.
-pub(crate) fn sweep(supervisor: &Supervisor, grace: Duration) -> Result<Swept, Fault> {
-    supervisor.sweep(grace).map_err(Fault::io("ending what programs left behind"))
+pub(crate) fn sweep(supervisor: &Supervisor, grace: Duration) -> Result<Swept, EndError> {
+    supervisor.sweep(grace).map_err(EndError::io("ending what programs left behind"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use regex_lite::Regex;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// Bytes kept from the end of an output: summaries are there.
 const KEPT: usize = 64 << 10;
@@ -43,23 +43,23 @@ pub(super) fn last_line(text: &str) -> Option<String> {
 }
 
 /// A regular expression.
-pub(super) fn pattern(pattern: &str) -> Result<Regex, Fault> {
-    Regex::new(pattern).map_err(|error| Fault::Impossible(format!("`{pattern}` is no regular expression: {error}")))
+pub(super) fn pattern(pattern: &str) -> Result<Regex, EndError> {
+    Regex::new(pattern).map_err(|error| EndError::Impossible(format!("`{pattern}` is no regular expression: {error}")))
 }
 
 /// The last number printed where the pattern matches: the number in its first group, or in the whole match. `words` is appended to
 /// the error if nothing matches.
-pub(super) fn number(expression: &str, text: &str, words: &str) -> Result<f64, Fault> {
+pub(super) fn number(expression: &str, text: &str, words: &str) -> Result<f64, EndError> {
     let found = pattern(expression)?.captures_iter(text).last().map(|found| {
         let part = found.get(1).or_else(|| found.get(0)).map_or("", |part| part.as_str());
         part.trim().replace('_', "")
     });
     let Some(part) = found else {
-        return Err(Fault::Program(format!("the command printed no number: nothing matches `{expression}`{words}")));
+        return Err(EndError::Program(format!("the command printed no number: nothing matches `{expression}`{words}")));
     };
     let number = part.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| {
-        Fault::Program(format!(
+        EndError::Program(format!(
             "`{part}`, which `{expression}` found, is no number above 0: put parentheses around its digits"
         ))
     })

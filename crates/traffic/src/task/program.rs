@@ -12,7 +12,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io::set_nonblocking;
 
 use super::output::{ProgramOutput, last_line};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// A program that runs, or has run.
 pub(crate) struct Program {
@@ -47,9 +47,14 @@ pub(crate) struct Waited {
 impl Program {
     /// Starts a program in a session of its own, without a terminal and without input. If `looks`, its output is read; otherwise
     /// the kernel discards it. Its error output is always read.
-    pub(crate) fn start(what: &'static str, words: &[String], cpus: &[usize], looks: bool) -> Result<Program, Fault> {
+    pub(crate) fn start(
+        what: &'static str,
+        words: &[String],
+        cpus: &[usize],
+        looks: bool,
+    ) -> Result<Program, EndError> {
         let Some((first, rest)) = words.split_first() else {
-            return Err(Fault::Impossible(format!("{what} has no words")));
+            return Err(EndError::Impossible(format!("{what} has no words")));
         };
         let mut command = Command::new(first);
         let prints = if looks { Stdio::piped() } else { Stdio::null() };
@@ -57,18 +62,18 @@ impl Program {
         children::in_own_session(&mut command, cpus);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                Fault::Program(format!("{what} `{first}` was not found: check its name, or give its whole path"))
+                EndError::Program(format!("{what} `{first}` was not found: check its name, or give its whole path"))
             }
-            _ => Fault::Io { doing: format!("starting {what} `{first}`"), source: error },
+            _ => EndError::Io { doing: format!("starting {what} `{first}`"), source: error },
         })?;
-        let pipe = |end: Option<OwnedFd>| -> Result<Option<File>, Fault> {
+        let pipe = |end: Option<OwnedFd>| -> Result<Option<File>, EndError> {
             let Some(end) = end else { return Ok(None) };
-            set_nonblocking(end.as_fd(), true).map_err(Fault::io("reading a program's output"))?;
+            set_nonblocking(end.as_fd(), true).map_err(EndError::io("reading a program's output"))?;
             Ok(Some(File::from(end)))
         };
         let pipes = [pipe(child.stdout.take().map(OwnedFd::from))?, pipe(child.stderr.take().map(OwnedFd::from))?];
         // The number stays the child's until it is waited for, so it cannot be another's here.
-        let ended = children::watch(child.id()).map_err(Fault::io("watching a program (Linux 5.3)"))?;
+        let ended = children::watch(child.id()).map_err(EndError::io("watching a program (Linux 5.3)"))?;
         Ok(Program { what, pid: child.id(), words: words.to_vec(), ended, pipes, printed: Default::default() })
     }
 
@@ -89,11 +94,13 @@ impl Program {
     }
 
     /// Waits for a program that has ended, and reads the rest of its output.
-    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, ProcessUse), Fault> {
+    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, ProcessUse), EndError> {
         self.read();
-        match children::reap(Some(self.pid)).map_err(Fault::io("waiting for a program"))? {
+        match children::reap(Some(self.pid)).map_err(EndError::io("waiting for a program"))? {
             WaitResult::Ended(ended) => Ok((ended.status, ended.used)),
-            WaitResult::Alive | WaitResult::NoChild => Err(Fault::Impossible(format!("{} has not ended", self.what))),
+            WaitResult::Alive | WaitResult::NoChild => {
+                Err(EndError::Impossible(format!("{} has not ended", self.what)))
+            }
         }
     }
 
@@ -130,10 +137,10 @@ impl Program {
         format!("{how}{words}{hint}")
     }
 
-    pub(super) fn must_have_succeeded(&self, waited: &Waited) -> Result<(), Fault> {
+    pub(super) fn must_have_succeeded(&self, waited: &Waited) -> Result<(), EndError> {
         match waited.status.success() {
             true => Ok(()),
-            false => Err(Fault::Program(format!("{} {}", self.what, self.how(waited.status)))),
+            false => Err(EndError::Program(format!("{} {}", self.what, self.how(waited.status)))),
         }
     }
 }
@@ -143,12 +150,12 @@ pub(crate) fn attend(
     programs: &mut [&mut Program],
     stop_requested: BorrowedFd<'_>,
     until: Instant,
-) -> Result<ProgramEvent, Fault> {
+) -> Result<ProgramEvent, EndError> {
     let mut fds: Vec<BorrowedFd<'_>> = vec![stop_requested];
     fds.extend(programs.iter().map(|program| program.ended.as_fd()));
     fds.extend(programs.iter().flat_map(|program| program.pipes.iter().flatten().map(File::as_fd)));
     let patience = until.saturating_duration_since(Instant::now());
-    let found = children::wait_any(&fds, patience).map_err(Fault::io("waiting for a program"))?;
+    let found = children::wait_any(&fds, patience).map_err(EndError::io("waiting for a program"))?;
     let at_ns = monotonic_ns();
     drop(fds);
     let ended = programs.iter().enumerate().position(|(at, _)| found.get(1 + at) == Some(&true));

@@ -8,7 +8,7 @@ use bytegauge_model::Tls;
 use bytegauge_sys::errno;
 use bytegauge_sys::kernel_tls::{self, KEY_LEN, Keys};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::tls::TlsRole;
 
@@ -20,8 +20,8 @@ const OF_SERVER: [u8; KEY_LEN] = [0x22; KEY_LEN];
 /// Has the kernel encrypt a connection, if the setup requests it.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the kernel has no TLS.
-pub(crate) fn encrypt(socket: impl AsFd, setup: &Setup, role: TlsRole) -> Result<(), Fault> {
+/// [`EndError::Missing`] if the kernel has no TLS.
+pub(crate) fn encrypt(socket: impl AsFd, setup: &Setup, role: TlsRole) -> Result<(), EndError> {
     if setup.tls() == Tls::Kernel { encrypt_now(socket, role) } else { Ok(()) }
 }
 
@@ -29,8 +29,8 @@ pub(crate) fn encrypt(socket: impl AsFd, setup: &Setup, role: TlsRole) -> Result
 ///
 /// # Errors
 /// As for [`encrypt`].
-pub(crate) fn encrypt_now(socket: impl AsFd, role: TlsRole) -> Result<(), Fault> {
-    try_to_encrypt(socket, role).map_err(|error| Fault::Missing(reason(&error)))
+pub(crate) fn encrypt_now(socket: impl AsFd, role: TlsRole) -> Result<(), EndError> {
+    try_to_encrypt(socket, role).map_err(|error| EndError::Missing(reason(&error)))
 }
 
 fn try_to_encrypt(socket: impl AsFd, role: TlsRole) -> io::Result<()> {

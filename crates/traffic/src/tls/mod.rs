@@ -7,7 +7,7 @@ pub(crate) mod session;
 
 use bytegauge_model::{Engine, Tls, Transport, Workload};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 
 /// The end of a connection in the handshake.
@@ -32,9 +32,9 @@ pub(crate) fn by_library(setup: &Setup, role: TlsRole) -> Option<TlsRole> {
 /// Refuses connections that cannot be encrypted as requested.
 ///
 /// # Errors
-/// [`Fault::Missing`], with the setting to change.
-pub(crate) fn fit(setup: &Setup) -> Result<(), Fault> {
-    unfit(setup).map_or(Ok(()), |reason| Err(Fault::Missing(reason)))
+/// [`EndError::Missing`], with the setting to change.
+pub(crate) fn fit(setup: &Setup) -> Result<(), EndError> {
+    unfit(setup).map_or(Ok(()), |reason| Err(EndError::Missing(reason)))
 }
 
 fn unfit(setup: &Setup) -> Option<String> {

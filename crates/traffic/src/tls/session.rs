@@ -17,7 +17,7 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme,
 };
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::tls::TlsRole;
 
 /// The certificate of every server, of its own making; and its key, which is no secret.
@@ -50,9 +50,9 @@ impl Session {
     /// A new one, before its handshake: the first calls make it.
     ///
     /// # Errors
-    /// [`Fault::Impossible`] if rustls refuses its configuration.
-    pub(crate) fn new(role: TlsRole) -> Result<Session, Fault> {
-        let impossible = |error: &rustls::Error| Fault::Impossible(format!("rustls: {error}"));
+    /// [`EndError::Impossible`] if rustls refuses its configuration.
+    pub(crate) fn new(role: TlsRole) -> Result<Session, EndError> {
+        let impossible = |error: &rustls::Error| EndError::Impossible(format!("rustls: {error}"));
         let configs = CONFIGS.as_ref().map_err(impossible)?;
         let connection = match role {
             TlsRole::Client => {
@@ -69,12 +69,12 @@ impl Session {
     /// A session over a connection that blocks, after its handshake.
     ///
     /// # Errors
-    /// [`Fault::PeerGone`] if the peer does not answer in time, or does not use TLS.
-    pub(crate) fn begin(fd: BorrowedFd<'_>, role: TlsRole) -> Result<Session, Fault> {
+    /// [`EndError::PeerGone`] if the peer does not answer in time, or does not use TLS.
+    pub(crate) fn begin(fd: BorrowedFd<'_>, role: TlsRole) -> Result<Session, EndError> {
         let mut session = Session::new(role)?;
-        socket::set_receive_timeout(fd, HANDSHAKE_NS).map_err(Fault::io("limiting a handshake"))?;
-        session.handshake(fd).map_err(|error| Fault::PeerGone(format!("no TLS handshake: {error}")))?;
-        socket::set_receive_timeout(fd, 0).map_err(Fault::io("limiting a handshake"))?;
+        socket::set_receive_timeout(fd, HANDSHAKE_NS).map_err(EndError::io("limiting a handshake"))?;
+        session.handshake(fd).map_err(|error| EndError::PeerGone(format!("no TLS handshake: {error}")))?;
+        socket::set_receive_timeout(fd, 0).map_err(EndError::io("limiting a handshake"))?;
         session.calls = 0;
         Ok(session)
     }

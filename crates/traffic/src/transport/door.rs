@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::Side;
 use socket2::Socket;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::path::FarPath;
 use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
@@ -36,14 +36,14 @@ struct WaitingConnection {
 }
 
 /// Accepts one connection per flow, each with the ticket of the path and from the other host.
-pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
+pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, EndError> {
     admit_within(JOIN_TIMEOUT, listener, setup, far)
 }
 
-fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, Fault> {
+fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, EndError> {
     // Behind a relay on a third host the first flow shows the address from which that host connects.
     let mut other = far.comes_from();
-    listener.set_nonblocking(true).map_err(Fault::io("making a listener not block"))?;
+    listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
     let deadline = Instant::now() + patience;
     let mut waiting: VecDeque<WaitingConnection> = VecDeque::new();
     let mut flows: Vec<Option<Socket>> = (0..setup.joined()).map(|_| None).collect();
@@ -64,7 +64,9 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 }
             }
             Err(error) if is_passing(&error) => {}
-            Err(error) => return Err(Fault::Io { doing: "waiting for the source to connect".into(), source: error }),
+            Err(error) => {
+                return Err(EndError::Io { doing: "waiting for the source to connect".into(), source: error });
+            }
         }
         for mut next in std::mem::take(&mut waiting) {
             match next.look(&far.ticket) {
@@ -96,20 +98,20 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
         pass_on_rest(listener.as_fd());
     }
     let ready = |socket: Socket| {
-        socket.set_nonblocking(false).map_err(Fault::io("making a connection block"))?;
+        socket.set_nonblocking(false).map_err(EndError::io("making a connection block"))?;
         set_options(&socket, Moment::Accepted, Side::Sink, setup)?;
         Ok(socket.into())
     };
     flows.into_iter().flatten().map(ready).collect()
 }
 
-fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> Fault {
+fn late(elsewhere: Option<(IpAddr, IpAddr)>) -> EndError {
     let from = elsewhere.map_or_else(String::new, |(other, from)| {
         format!("; one came from {from} instead of {other}: use the address from which that host connects")
     });
     let why = format!("its data connections did not arrive in time{from}");
     let source = io::Error::new(io::ErrorKind::TimedOut, why);
-    Fault::Io { doing: "waiting for the other host to connect".into(), source }
+    EndError::Io { doing: "waiting for the other host to connect".into(), source }
 }
 
 enum PeekResult {

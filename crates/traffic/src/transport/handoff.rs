@@ -19,7 +19,7 @@ use bytegauge_sys::option;
 use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::path::FarPath;
 use crate::place::unbindable;
 use crate::setup::Setup;
@@ -41,27 +41,27 @@ pub(super) struct UdpDoor {
 
 impl UdpDoor {
     /// Opens the door of a trial, at the agent's port where that is shared.
-    pub(super) fn open(setup: &Setup, far: &FarPath) -> Result<UdpDoor, Fault> {
-        let other = far.faces().ok_or_else(|| Fault::Impossible("a door between two hosts on one".into()))?;
+    pub(super) fn open(setup: &Setup, far: &FarPath) -> Result<UdpDoor, EndError> {
+        let other = far.faces().ok_or_else(|| EndError::Impossible("a door between two hosts on one".into()))?;
         let asked = setup.host.any_port(setup.transport());
         let socket = shared(asked)?;
         socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
         let socket: UdpSocket = socket.into();
-        let address = socket.local_addr().map_err(Fault::io("naming a UDP socket"))?;
+        let address = socket.local_addr().map_err(EndError::io("naming a UDP socket"))?;
         Ok(UdpDoor { socket, address, ticket: far.ticket, other: other.ip().to_canonical() })
     }
 
     /// A socket at the same port for one source.
-    fn joined(&self, source: SocketAddr, setup: &Setup) -> Result<UdpSocket, Fault> {
+    fn joined(&self, source: SocketAddr, setup: &Setup) -> Result<UdpSocket, EndError> {
         let socket = shared(self.address)?;
         prepare_sink(&socket, setup)?;
-        socket.bind(&self.address.into()).map_err(Fault::io("binding a UDP socket for a flow"))?;
+        socket.bind(&self.address.into()).map_err(EndError::io("binding a UDP socket for a flow"))?;
         let socket: UdpSocket = socket.into();
-        socket.connect(source).map_err(Fault::io("connecting to the source"))?;
+        socket.connect(source).map_err(EndError::io("connecting to the source"))?;
         // Until it was connected it received from any sender.
-        socket.set_nonblocking(true).map_err(Fault::io("making a UDP socket not block"))?;
+        socket.set_nonblocking(true).map_err(EndError::io("making a UDP socket not block"))?;
         let _ = (0..STRANGE_MAX).take_while(|_| socket.recv(&mut [0; 1]).is_ok()).count();
-        socket.set_nonblocking(false).map_err(Fault::io("making a UDP socket block"))?;
+        socket.set_nonblocking(false).map_err(EndError::io("making a UDP socket block"))?;
         Ok(socket)
     }
 }
@@ -71,7 +71,7 @@ impl Listening for UdpDoor {
         Address::Ip(self.address)
     }
 
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let deadline = Instant::now() + JOIN_TIMEOUT;
         let mut flows: Vec<Option<UdpSocket>> = (0..setup.joined()).map(|_| None).collect();
         // One byte more than a ticket, so that longer messages are noticed.
@@ -83,16 +83,19 @@ impl Listening for UdpDoor {
                     io::ErrorKind::TimedOut,
                     "its datagrams did not arrive in time: check for a firewall between the hosts",
                 );
-                return Err(Fault::Io { doing: format!("waiting for the other host at UDP {}", self.address), source });
+                return Err(EndError::Io {
+                    doing: format!("waiting for the other host at UDP {}", self.address),
+                    source,
+                });
             }
             let left = left.max(Duration::from_millis(1));
-            self.socket.set_read_timeout(Some(left)).map_err(Fault::io("bounding a wait"))?;
+            self.socket.set_read_timeout(Some(left)).map_err(EndError::io("bounding a wait"))?;
             let (len, source) = match self.socket.recv_from(&mut received) {
                 Ok(heard) => heard,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     continue;
                 }
-                Err(error) => return Err(Fault::io("waiting for the other host's datagrams")(error)),
+                Err(error) => return Err(EndError::io("waiting for the other host's datagrams")(error)),
             };
             if source.ip().to_canonical() != self.other {
                 continue;
@@ -108,10 +111,10 @@ impl Listening for UdpDoor {
 }
 
 /// A socket that may have a port together with others of this user's.
-fn shared(address: SocketAddr) -> Result<Socket, Fault> {
+fn shared(address: SocketAddr) -> Result<Socket, EndError> {
     let socket =
-        Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(Fault::io("opening a UDP socket"))?;
-    option::set(socket.as_fd(), &option::REUSE_PORT.to(true)).map_err(|error| Fault::Missing(error.to_string()))?;
+        Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(EndError::io("opening a UDP socket"))?;
+    option::set(socket.as_fd(), &option::REUSE_PORT.to(true)).map_err(|error| EndError::Missing(error.to_string()))?;
     Ok(socket)
 }
 

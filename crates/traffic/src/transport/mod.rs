@@ -25,7 +25,7 @@ use bytegauge_sys::{errno, option, option::Value};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::address::{Address, Host};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 pub(crate) use crate::transport::tcp::{bind_to, connected};
@@ -42,7 +42,7 @@ pub trait Listening: Send {
     ///
     /// # Errors
     /// If the source does not connect in time, or an option is refused.
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault>;
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError>;
 }
 
 /// One way to join two ends.
@@ -50,14 +50,14 @@ pub trait Joint: Sync {
     /// Prepares the sink's side.
     ///
     /// # Errors
-    /// [`Fault::Missing`] if the machine lacks the transport or an option.
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault>;
+    /// [`EndError::Missing`] if the machine lacks the transport or an option.
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError>;
 
     /// Joins the source's side: one descriptor per flow.
     ///
     /// # Errors
     /// As for [`Joint::listen`], and if there is no listener.
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault>;
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError>;
 }
 
 /// The joint of a transport.
@@ -102,9 +102,9 @@ pub(crate) fn kind_of(transport: &Transport) -> Type {
 }
 
 /// The fault of a socket that could not be opened: a transport that this kernel lacks is missing, else as `other` reports.
-pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> Fault) -> Fault {
+pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> EndError) -> EndError {
     match transport {
-        Transport::Mptcp => Fault::Missing(lacks_mptcp(&error)),
+        Transport::Mptcp => EndError::Missing(lacks_mptcp(&error)),
         Transport::Vsock => vsock::missing_fault(&error),
         _ => other(error),
     }
@@ -185,7 +185,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 }
 
 /// Sets the options of one side of a stream.
-fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &Setup) -> Result<(), Fault> {
+fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &Setup) -> Result<(), EndError> {
     let setter = match side {
         Side::Source => Setter::Source,
         Side::Sink => Setter::Sink,
@@ -210,11 +210,11 @@ pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
 }
 
 /// A network socket with the options of one end of a flow, not connected.
-pub(crate) fn prepared(setup: &Setup, side: Side) -> Result<Socket, Fault> {
+pub(crate) fn prepared(setup: &Setup, side: Side) -> Result<Socket, EndError> {
     let address = Host::default().any_port(setup.transport());
     let kind = if setup.transport().is_udp() { Type::DGRAM } else { Type::STREAM };
     let socket = Socket::new(Domain::for_address(address), kind, protocol(setup.transport()))
-        .map_err(Fault::io("opening a socket"))?;
+        .map_err(EndError::io("opening a socket"))?;
     match (side, setup.transport().is_udp()) {
         (Side::Sink, true) => datagram::prepare_sink(&socket, setup)?,
         _ => set_options(&socket, Moment::Own, side, setup)?,

@@ -10,7 +10,7 @@ use bytegauge_model::option::{self as option_table, OPTIONS, OptionLayer, Option
 use bytegauge_model::{EffectiveOptions, Level, Spec, Transport};
 use bytegauge_sys::option::{self, Form, KernelOption, Layer, OptionError, SocketOption, Value};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// The state of a socket at the moment when options can be set on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,10 @@ pub(crate) fn for_cpu(options: &[SocketOption], cpu: usize) -> Vec<SocketOption>
 /// Sets them all.
 ///
 /// # Errors
-/// [`Fault::Missing`]: an option that this kernel or this user may not set skips the cell, and the others can be
+/// [`EndError::Missing`]: an option that this kernel or this user may not set skips the cell, and the others can be
 /// measured.
-pub(crate) fn set_all(fd: impl AsFd, options: &[SocketOption]) -> Result<(), Fault> {
-    try_set_all(fd.as_fd(), options).map_err(|error| Fault::Missing(error.to_string()))
+pub(crate) fn set_all(fd: impl AsFd, options: &[SocketOption]) -> Result<(), EndError> {
+    try_set_all(fd.as_fd(), options).map_err(|error| EndError::Missing(error.to_string()))
 }
 
 /// Sets them all, up to the first that is refused.

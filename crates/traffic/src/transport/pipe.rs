@@ -10,7 +10,7 @@ use bytegauge_sys::owner::OwnedFolder;
 use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 
 use crate::address::Address;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::leftovers;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
@@ -28,12 +28,12 @@ struct Fifos {
 }
 
 impl Joint for Pipe {
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
-        let folder = leftovers::folder().map_err(Fault::io("making a folder for pipes"))?;
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
+        let folder = leftovers::folder().map_err(EndError::io("making a folder for pipes"))?;
         let mut fifos = Fifos { folder, paths: Vec::new(), readers: Vec::new() };
         for flow in 0..setup.joined() {
             let path = fifos.folder.path().join(flow.to_string());
-            make_fifo(&path).map_err(Fault::io(format!("making the pipe {}", path.display())))?;
+            make_fifo(&path).map_err(EndError::io(format!("making the pipe {}", path.display())))?;
             // Opening for reading without a writer waits, unless non-blocking (fifo(7)).
             fifos.readers.push(open(&path, OpenOptions::new().read(true))?);
             fifos.paths.push(path);
@@ -41,15 +41,15 @@ impl Joint for Pipe {
         Ok(Box::new(fifos))
     }
 
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let Address::Fifos(paths) = address else {
-            return Err(Fault::Impossible(format!("a pipe cannot connect to {address:?}")));
+            return Err(EndError::Impossible(format!("a pipe cannot connect to {address:?}")));
         };
         paths
             .iter()
             .map(|path| {
                 let writer = open(path, OpenOptions::new().write(true))?;
-                set_nonblocking(writer.as_fd(), false).map_err(Fault::io("making a pipe wait"))?;
+                set_nonblocking(writer.as_fd(), false).map_err(EndError::io("making a pipe wait"))?;
                 set_options(&writer, Moment::Own, Side::Source, setup)?;
                 Ok(writer)
             })
@@ -62,18 +62,18 @@ impl Listening for Fifos {
         Address::Fifos(self.paths.clone())
     }
 
-    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         // No read happens before `Go`, and `Go` comes after the source has opened its side: from here on a
         // read that finds nothing may wait, and never takes "no writer yet" for the end.
         let readers = std::mem::take(&mut self.readers);
         for reader in &readers {
-            set_nonblocking(reader.as_fd(), false).map_err(Fault::io("making a pipe wait"))?;
+            set_nonblocking(reader.as_fd(), false).map_err(EndError::io("making a pipe wait"))?;
         }
         Ok(readers)
     }
 }
 
-fn open(path: &Path, options: &mut OpenOptions) -> Result<OwnedFd, Fault> {
+fn open(path: &Path, options: &mut OpenOptions) -> Result<OwnedFd, EndError> {
     let file = options.custom_flags(O_NONBLOCK).open(path);
-    file.map(OwnedFd::from).map_err(Fault::io(format!("opening the pipe {}", path.display())))
+    file.map(OwnedFd::from).map_err(EndError::io(format!("opening the pipe {}", path.display())))
 }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use bytegauge_model::Transport;
 
 use crate::address::Address;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::{Joint, Listening};
 
@@ -16,12 +16,12 @@ pub struct Alone;
 struct NoListener;
 
 impl Joint for Alone {
-    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
         Ok(Box::new(NoListener))
     }
 
-    fn connect(&self, address: &Address, _setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
-        Err(Fault::Impossible(format!("there is no writer to {address:?}")))
+    fn connect(&self, address: &Address, _setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+        Err(EndError::Impossible(format!("there is no writer to {address:?}")))
     }
 }
 
@@ -30,7 +30,7 @@ impl Listening for NoListener {
         Address::Alone
     }
 
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let Transport::Source(path) = setup.transport() else { return Ok(Vec::new()) };
         (0..setup.joined()).map(|_| open(path).map(OwnedFd::from)).collect()
     }
@@ -39,9 +39,9 @@ impl Listening for NoListener {
 /// Opens a source, or returns why it is none.
 ///
 /// # Errors
-/// [`Fault::Missing`] with the reason and the next step.
-pub(crate) fn open(path: &str) -> Result<File, Fault> {
-    let missing = |why: String| Fault::Missing(format!("{path} cannot be read: {why}: check --transport"));
+/// [`EndError::Missing`] with the reason and the next step.
+pub(crate) fn open(path: &str) -> Result<File, EndError> {
+    let missing = |why: String| EndError::Missing(format!("{path} cannot be read: {why}: check --transport"));
     let file = File::open(path).map_err(|error| missing(error.to_string()))?;
     let metadata = file.metadata().map_err(|error| missing(error.to_string()))?;
     if metadata.is_dir() {

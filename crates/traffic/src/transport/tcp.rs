@@ -11,7 +11,7 @@ use bytegauge_sys::{errno, option};
 use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::door::admit_all;
@@ -30,25 +30,25 @@ struct TcpListening {
 }
 
 impl Joint for TcpJoint {
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
         let ours = setup.host.any_port(setup.transport());
         let socket = stream(setup.transport(), &ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         unclaimed::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
             .map_err(|error| no_family(&ours, error))?;
-        let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
-        let address = bound.as_socket().ok_or_else(|| Fault::Impossible("a TCP socket without an IP".into()))?;
+        let bound = socket.local_addr().map_err(EndError::io("reading the port"))?;
+        let address = bound.as_socket().ok_or_else(|| EndError::Impossible("a TCP socket without an IP".into()))?;
         Ok(Box::new(TcpListening { socket, address }))
     }
 
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let Address::Ip(address) = address else {
-            return Err(Fault::Impossible(format!("TCP cannot connect to {address:?}")));
+            return Err(EndError::Impossible(format!("TCP cannot connect to {address:?}")));
         };
         (0..setup.joined())
             .map(|flow| {
                 let socket = connected(address, setup, Side::Source)?;
-                show(&socket, setup, flow).map_err(Fault::io(format!("showing the ticket at {address}")))?;
+                show(&socket, setup, flow).map_err(EndError::io(format!("showing the ticket at {address}")))?;
                 tls::kernel::encrypt(&socket, setup, TlsRole::Client)?;
                 Ok(socket.into())
             })
@@ -57,12 +57,12 @@ impl Joint for TcpJoint {
 }
 
 /// One connection of the side that connects, with its options.
-pub(crate) fn connected(address: &SocketAddr, setup: &Setup, side: Side) -> Result<Socket, Fault> {
+pub(crate) fn connected(address: &SocketAddr, setup: &Setup, side: Side) -> Result<Socket, EndError> {
     let socket = stream(setup.transport(), address)?;
     set_options(&socket, Moment::Own, side, setup)?;
-    bind_to(&socket, setup.bound_to()).map_err(Fault::io("binding a connection to this host's address"))?;
+    bind_to(&socket, setup.bound_to()).map_err(EndError::io("binding a connection to this host's address"))?;
     connect_in_time(&socket, &(*address).into(), setup.is_external())
-        .map_err(Fault::io(format!("connecting to {address}")))?;
+        .map_err(EndError::io(format!("connecting to {address}")))?;
     Ok(socket)
 }
 
@@ -71,7 +71,7 @@ impl Listening for TcpListening {
         Address::Ip(self.address)
     }
 
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         match &setup.far {
             Some(far) => {
                 let flows = admit_all(&self.socket, setup, far)?;
@@ -95,20 +95,20 @@ pub(crate) fn bind_to(socket: &Socket, address: Option<SocketAddr>) -> io::Resul
     socket.bind(&address.into())
 }
 
-fn stream(transport: &Transport, address: &SocketAddr) -> Result<Socket, Fault> {
+fn stream(transport: &Transport, address: &SocketAddr) -> Result<Socket, EndError> {
     Socket::new(Domain::for_address(*address), Type::STREAM, protocol(transport))
         .map_err(|error| unopened(transport, error, |error| no_family(address, error)))
 }
 
 /// A machine without IPv6 skips those cells; any other error is one.
-fn no_family(address: &SocketAddr, error: io::Error) -> Fault {
+fn no_family(address: &SocketAddr, error: io::Error) -> EndError {
     match error.kind() {
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported if address.is_ipv6() => {
-            Fault::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
+            EndError::Missing("this machine has no IPv6 loopback: leave out --transport tcp6".into())
         }
         _ if error.raw_os_error() == Some(errno::EAFNOSUPPORT) => {
-            Fault::Missing(format!("this kernel lacks the address family of {address}"))
+            EndError::Missing(format!("this kernel lacks the address family of {address}"))
         }
-        _ => Fault::Io { doing: format!("opening a TCP socket on {address}"), source: error },
+        _ => EndError::Io { doing: format!("opening a TCP socket on {address}"), source: error },
     }
 }

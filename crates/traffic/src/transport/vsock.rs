@@ -8,7 +8,7 @@ use bytegauge_sys::errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::Address;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
@@ -27,19 +27,20 @@ struct VsockListening {
 }
 
 impl Joint for VsockJoint {
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, Fault> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
         let socket = opened().map_err(|error| missing_fault(&error))?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
         socket.bind(&any_port()).map_err(|error| missing_fault(&error))?;
-        socket.listen(setup.joined().min(4096) as i32).map_err(Fault::io("listening on a vsock socket"))?;
-        let bound = socket.local_addr().map_err(Fault::io("reading the port"))?;
-        let address = announced(&bound).ok_or_else(|| Fault::Impossible("a vsock socket without an address".into()))?;
+        socket.listen(setup.joined().min(4096) as i32).map_err(EndError::io("listening on a vsock socket"))?;
+        let bound = socket.local_addr().map_err(EndError::io("reading the port"))?;
+        let address =
+            announced(&bound).ok_or_else(|| EndError::Impossible("a vsock socket without an address".into()))?;
         Ok(Box::new(VsockListening { socket, address }))
     }
 
-    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let Address::Vsock { cid, port } = address else {
-            return Err(Fault::Impossible(format!("a vsock socket cannot connect to {address:?}")));
+            return Err(EndError::Impossible(format!("a vsock socket cannot connect to {address:?}")));
         };
         let address = SockAddr::vsock(*cid, *port);
         (0..setup.joined())
@@ -47,7 +48,7 @@ impl Joint for VsockJoint {
                 let socket = opened().map_err(|error| missing_fault(&error))?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
                 connect_in_time(&socket, &address, setup.is_external())
-                    .map_err(Fault::io("connecting a vsock socket"))?;
+                    .map_err(EndError::io("connecting a vsock socket"))?;
                 Ok(socket.into())
             })
             .collect()
@@ -59,7 +60,7 @@ impl Listening for VsockListening {
         self.address.clone()
     }
 
-    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, Fault> {
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         accept_all(&self.socket, setup)
     }
 }
@@ -84,8 +85,8 @@ fn opened() -> io::Result<Socket> {
 }
 
 /// The fault of a socket that could not be opened or bound.
-pub(crate) fn missing_fault(error: &io::Error) -> Fault {
-    Fault::Missing(missing_requirement(error))
+pub(crate) fn missing_fault(error: &io::Error) -> EndError {
+    EndError::Missing(missing_requirement(error))
 }
 
 /// Explains why a socket has no loopback address (net/vmw_vsock/af_vsock.c, `vsock_find_cid`).

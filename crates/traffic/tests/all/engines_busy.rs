@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{Engine, EpollMode};
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_traffic::Fault;
+use bytegauge_traffic::EndError;
 use bytegauge_traffic::engine::{Station, drive};
 use bytegauge_traffic::flow::{Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
@@ -71,7 +71,7 @@ fn death_of_a_blocking_thread_is_a_fault() {
     let mut meter = Meter::start(&Schedule { warmup_ns: 0, window_ns: 20_000_000_000, until_stopped: false }, 0);
     let station = Station::new(64, &abort, &stop_requested);
     let mut group = Group::joined(vec![(Buggy, OwnedFd::from(near))]);
-    let Err(Fault::Impossible(what)) = drive(Engine::Blocking, &mut group, station, &mut meter) else {
+    let Err(EndError::Impossible(what)) = drive(Engine::Blocking, &mut group, station, &mut meter) else {
         panic!("it went unnoticed")
     };
     assert!(what.contains("blocking engine died"), "{what}");

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::Engine;
 use bytegauge_sys::option::SocketOption;
-use bytegauge_traffic::Fault;
+use bytegauge_traffic::EndError;
 use bytegauge_traffic::engine::{Station, Stop, can_pair, drive};
 use bytegauge_traffic::flow::{Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
@@ -168,7 +168,7 @@ fn engines_without_wake_ups_refuse_pairs() {
         let station = Station::new(64, &abort, &stop_requested);
         let mut group = Group::joined(Vec::<(Relay, OwnedFd)>::new());
         match drive(engine, &mut group, station, &mut meter) {
-            Err(Fault::Impossible(what)) => assert!(what.contains("use epoll or uring"), "{what}"),
+            Err(EndError::Impossible(what)) => assert!(what.contains("use epoll or uring"), "{what}"),
             other => panic!("{engine}: {other:?}"),
         }
     });

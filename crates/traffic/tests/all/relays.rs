@@ -10,7 +10,7 @@ use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
 use bytegauge_model::{OrAuto, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::relay::{self, Cues, RelayShared, Upstream};
-use bytegauge_traffic::{Address, Fault, PlantedFault, Setup};
+use bytegauge_traffic::{Address, EndError, PlantedFault, Setup};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::support::relayed::{
@@ -85,7 +85,7 @@ struct Running {
     shared: Arc<RelayShared>,
     stop_requested: Arc<AtomicBool>,
     /// The number of its read(2) calls, if the kernel reports it, and of the bytes that its engine copied.
-    threads: Vec<JoinHandle<Result<RelayCounts, Fault>>>,
+    threads: Vec<JoinHandle<Result<RelayCounts, EndError>>>,
     address: Address,
 }
 
@@ -126,20 +126,20 @@ impl Running {
         (running, address)
     }
 
-    fn tell(self) -> (RelayReport, Option<Fault>) {
+    fn tell(self) -> (RelayReport, Option<EndError>) {
         self.stop_requested.store(true, Ordering::Relaxed);
         self.finish()
     }
 
     /// The same, and how many bytes its engine copied.
-    fn tell_all(self) -> ((RelayReport, Option<Fault>), u64) {
+    fn tell_all(self) -> ((RelayReport, Option<EndError>), u64) {
         self.stop_requested.store(true, Ordering::Relaxed);
         let copied = self.threads.into_iter().map(|thread| thread.join().unwrap().unwrap().1).sum();
         (self.shared.take_books(), copied)
     }
 
     /// Its counts at the end.
-    fn finish(self) -> (RelayReport, Option<Fault>) {
+    fn finish(self) -> (RelayReport, Option<EndError>) {
         for thread in self.threads {
             thread.join().unwrap().unwrap();
         }
@@ -386,7 +386,7 @@ fn unavailable_pipe_is_a_reason_to_skip() {
         let (_behind, to) = listener();
         let (running, _) = Running::start(&setup, to);
         match running.threads.into_iter().next().unwrap().join().unwrap() {
-            Err(Fault::Missing(reason)) => assert!(reason.contains("less than 2 GiB"), "{reason}"),
+            Err(EndError::Missing(reason)) => assert!(reason.contains("less than 2 GiB"), "{reason}"),
             other => panic!("{other:?}"),
         }
     }

@@ -16,7 +16,7 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
 use crate::datagram::KNOCKS_EVERY;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::ticket::{LEN, Shown, Ticket};
 use crate::transport::JOIN_TIMEOUT;
@@ -126,8 +126,8 @@ impl AdmittedSenders {
 /// Sends the ticket by each of these connected sockets until a server on another host has admitted it.
 ///
 /// # Errors
-/// [`Fault::Io`] if it is not admitted in time.
-pub(crate) fn let_in(sockets: &[OwnedFd], ticket: &Ticket) -> Result<(), Fault> {
+/// [`EndError::Io`] if it is not admitted in time.
+pub(crate) fn let_in(sockets: &[OwnedFd], ticket: &Ticket) -> Result<(), EndError> {
     let deadline = Instant::now() + JOIN_TIMEOUT;
     let mut waiting: Vec<(usize, BorrowedFd<'_>)> = sockets.iter().map(AsFd::as_fd).enumerate().collect();
     loop {
@@ -145,7 +145,7 @@ pub(crate) fn let_in(sockets: &[OwnedFd], ticket: &Ticket) -> Result<(), Fault> 
                 io::ErrorKind::TimedOut,
                 format!("{} of {} flows were not: does a firewall block them?", waiting.len(), sockets.len()),
             );
-            return Err(Fault::Io { doing: "waiting for admission by the server on the other host".into(), source });
+            return Err(EndError::Io { doing: "waiting for admission by the server on the other host".into(), source });
         }
         // If the network reports that there is no listener, the wait was cut short.
         std::thread::sleep(until.saturating_duration_since(Instant::now()));

@@ -14,8 +14,8 @@ use bytegauge_sys::datagram::{Inbox, Outbox, is_too_long};
 
 use crate::call::datagram::flow::DatagramFlow;
 use crate::call::party::Clients;
+use crate::end_error::EndError;
 use crate::engine::{self, Station, Stop};
-use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::meter::Meter;
 use crate::party::{CallResult, Party};
@@ -33,7 +33,7 @@ struct DatagramClients<'a> {
     /// The ticket by which a server on another host has admitted its clients, which may arrive more than once.
     answered: Option<[u8; LEN]>,
     /// Why no request can be sent, if that is so.
-    unsendable: Option<Fault>,
+    unsendable: Option<EndError>,
     report: EngineReport,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn carry(
     batch: usize,
     abort: &AtomicBool,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let setup = clients.setup();
     let mut party = DatagramClients {
         outbox: Outbox::new(batch, setup.request()),
@@ -174,10 +174,10 @@ impl Party for DatagramClients<'_> {
     }
 }
 
-fn too_long(source: io::Error) -> Fault {
+fn too_long(source: io::Error) -> EndError {
     let doing = "sending a request that is longer than a datagram may be here: use a smaller --request, or of unix-dgram a \
                  larger --sndbuf";
-    Fault::Io { doing: doing.into(), source }
+    EndError::Io { doing: doing.into(), source }
 }
 
 fn is_passing(error: &io::Error) -> bool {

@@ -21,8 +21,8 @@ use bytegauge_model::{CallDatagrams, Engine, EngineReport};
 use crate::call::datagram::responder::DatagramResponder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
+use crate::end_error::EndError;
 use crate::engine::Stop;
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::setup::Setup;
 
@@ -39,7 +39,7 @@ pub(crate) fn serve(
     fd: BorrowedFd<'_>,
     flags: (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
-) -> (Result<(Stop, EngineReport), Fault>, CallDatagrams) {
+) -> (Result<(Stop, EngineReport), EndError>, CallDatagrams) {
     let read_size = setup.read_size();
     let mut responder = DatagramResponder::new(shared, admitted);
     let served = match setup.server_engine() {
@@ -56,7 +56,7 @@ pub(crate) fn carry(
     clients: &mut Clients,
     abort: &AtomicBool,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let setup = clients.setup();
     let batch = match setup.client_engine() {
         Engine::Plain => 1,
@@ -67,6 +67,6 @@ pub(crate) fn carry(
     client::carry(clients, batch, abort, meter)
 }
 
-fn unfit(engine: Engine) -> Fault {
-    Fault::Impossible(format!("engine {engine} makes no calls over datagrams: past planning, that is a bug"))
+fn unfit(engine: Engine) -> EndError {
+    EndError::Impossible(format!("engine {engine} makes no calls over datagrams: past planning, that is a bug"))
 }

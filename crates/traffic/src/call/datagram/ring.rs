@@ -16,8 +16,8 @@ use bytegauge_sys::uring::{
 };
 
 use crate::call::datagram::responder::{Answer, DatagramResponder};
+use crate::end_error::EndError;
 use crate::engine::{Stop, WAIT_MAX_NS};
-use crate::fault::Fault;
 use crate::meter::Meter;
 
 /// The token of the multishot receive; messages have their index.
@@ -49,7 +49,7 @@ pub(super) fn serve(
     (read_size, outstanding): (usize, usize),
     (stop_requested, abort): (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let entries = (2 * outstanding as u32).next_power_of_two().clamp(64, 8192);
     let setup = RingSetup { entries, completions: 4 * entries, poll_idle_ms: None };
     let mut ring = Ring::open(&setup)?;
@@ -90,7 +90,7 @@ fn messages(ring: &mut Ring, count: usize, len: usize) -> Result<Vec<MessageId>,
 }
 
 impl RingServer<'_> {
-    fn run(&mut self, stop_requested: &AtomicBool, abort: &AtomicBool) -> Result<Stop, Fault> {
+    fn run(&mut self, stop_requested: &AtomicBool, abort: &AtomicBool) -> Result<Stop, EndError> {
         match self.pool {
             Some(_) => self.receive_on_and_on(),
             None => (0..self.messages.len()).for_each(|index| self.receive(index)),
@@ -108,7 +108,7 @@ impl RingServer<'_> {
             }
             // A wait of 0 ns would not even check.
             let until_ns = self.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
-            let waited = self.ring.wait(1, Some(until_ns - now_ns)).map_err(Fault::io("waiting in io_uring"))?;
+            let waited = self.ring.wait(1, Some(until_ns - now_ns)).map_err(EndError::io("waiting in io_uring"))?;
             let mut any = false;
             while let Some(completion) = self.ring.reap() {
                 any = true;
@@ -118,7 +118,7 @@ impl RingServer<'_> {
         }
     }
 
-    fn on_completion(&mut self, completion: Completion) -> Result<(), Fault> {
+    fn on_completion(&mut self, completion: Completion) -> Result<(), EndError> {
         let Completion { token, more, event } = completion;
         match event {
             OpResult::Received { moved, taken: Some(taken) } => {
@@ -166,7 +166,7 @@ impl RingServer<'_> {
         }
     }
 
-    fn goes_on(&mut self, more: bool) -> Result<(), Fault> {
+    fn goes_on(&mut self, more: bool) -> Result<(), EndError> {
         if !more {
             self.receive_on_and_on();
         }
@@ -238,12 +238,12 @@ impl RingServer<'_> {
 }
 
 /// Whether an error only means that nothing was received this time.
-fn passing(errno: Errno) -> Result<(), Fault> {
+fn passing(errno: Errno) -> Result<(), EndError> {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     let error = io::Error::from(errno);
     match error.kind() {
         Interrupted | WouldBlock | ConnectionRefused => Ok(()),
         _ if errno == Errno::CANCELLED => Ok(()),
-        _ => Err(Fault::Io { doing: "receiving requests on a ring".into(), source: error }),
+        _ => Err(EndError::Io { doing: "receiving requests on a ring".into(), source: error }),
     }
 }

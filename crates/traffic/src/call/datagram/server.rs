@@ -13,8 +13,8 @@ use bytegauge_sys::datagram::{Inbox, Outbox, SlotTarget};
 use bytegauge_sys::socket;
 
 use crate::call::datagram::responder::{Answer, DatagramResponder};
+use crate::end_error::EndError;
 use crate::engine::{Stop, WAIT_MAX_NS};
-use crate::fault::Fault;
 use crate::meter::Meter;
 
 struct CallServer<'a> {
@@ -41,9 +41,9 @@ pub(super) fn serve(
     (read_size, batch): (usize, usize),
     (stop_requested, abort): (&AtomicBool, &AtomicBool),
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     // A signal between the check of the flags and the wait is lost.
-    socket::set_receive_timeout(fd, WAIT_MAX_NS).map_err(Fault::io("bounding a receive"))?;
+    socket::set_receive_timeout(fd, WAIT_MAX_NS).map_err(EndError::io("bounding a receive"))?;
     let outbox = responder.made_len().map(|len| {
         let mut outbox = Outbox::new(batch, len);
         (0..batch).for_each(|slot| responder.make(outbox.bytes(slot)));
@@ -64,7 +64,7 @@ pub(super) fn serve(
 }
 
 impl CallServer<'_> {
-    fn run(&mut self) -> Result<Stop, Fault> {
+    fn run(&mut self) -> Result<Stop, EndError> {
         loop {
             if self.abort.load(Ordering::Relaxed) {
                 return Ok(Stop::Aborted);
@@ -87,7 +87,7 @@ impl CallServer<'_> {
                     self.answer();
                 }
                 Err(error) if is_passing(&error) => {}
-                Err(source) => return Err(Fault::Io { doing: "receiving requests".into(), source }),
+                Err(source) => return Err(EndError::Io { doing: "receiving requests".into(), source }),
             }
         }
     }

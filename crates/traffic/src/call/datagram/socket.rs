@@ -8,7 +8,7 @@ use bytegauge_sys::socket_memory::socket_memory;
 
 use crate::address::Address;
 use crate::call::socket::{announced, cpu_of_thread, open, unbound};
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::place::unbindable;
 use crate::setup::Setup;
 use crate::transport::datagram::enlarge;
@@ -17,8 +17,8 @@ use crate::transport::options::{Moment, for_cpu, set_all, wanted};
 /// Binds the server's sockets: one that its threads share, or one per thread with `SO_REUSEPORT`.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the machine lacks the transport or an option.
-pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
+/// [`EndError::Missing`] if the machine lacks the transport or an option.
+pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
     let options = wanted(&setup.spec, (Setter::Server, Moment::Own), setup.transport());
     let mut address = unbound(setup)?;
@@ -34,10 +34,10 @@ pub fn bind(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), Fault> {
                 let asked = setup.host.any_port(setup.transport());
                 socket.bind(&address).map_err(|error| unbindable(&Place::Ip(asked), error))?;
             }
-            false => socket.bind(&address).map_err(Fault::io("binding the server's socket"))?,
+            false => socket.bind(&address).map_err(EndError::io("binding the server's socket"))?,
         }
         // The next socket of the group gets the port of this one.
-        address = socket.local_addr().map_err(Fault::io("reading the port"))?;
+        address = socket.local_addr().map_err(EndError::io("reading the port"))?;
         sockets.push(socket.into());
     }
     Ok((sockets, announced(&address)?))

@@ -9,7 +9,7 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
 use crate::end::thread_group::Flags;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::stream::{Carried, ReaderWork, SinkFlow};
 use crate::tls::session::Session;
 
@@ -24,8 +24,8 @@ pub(super) type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
 
 /// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
 /// writer may have to send the rest of one flow before it ends another.
-pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), Fault> {
-    let failed = |source| Fault::Io { doing: "draining bytes in flight".into(), source };
+pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), EndError> {
+    let failed = |source| EndError::Io { doing: "draining bytes in flight".into(), source };
     let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
         .iter_mut()
         .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
@@ -77,7 +77,7 @@ pub(super) fn drain_session<E: ReaderWork>(
     left: &mut Read<E>,
     mut session: Session,
     flags: &Flags,
-) -> Result<(), Fault> {
+) -> Result<(), EndError> {
     let (carried, Some(fd)) = left else { return Ok(()) };
     let mut scratch = vec![0; DRAIN_SIZE];
     while carried.ended.is_none() && !carried.refused && !flags.abort.load(Ordering::Relaxed) {
@@ -91,7 +91,7 @@ pub(super) fn drain_session<E: ReaderWork>(
                 }
             }
             Err(error) if is_passing(&error) => {}
-            Err(source) => return Err(Fault::Io { doing: "draining bytes in flight".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "draining bytes in flight".into(), source }),
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use bytegauge_sys::{affinity, descriptor_table, timer};
 
 use crate::end::gate::Gate;
 use crate::end::thread_group::Preparing;
-use crate::fault::Fault;
+use crate::end_error::EndError;
 
 /// The report that a thread is prepared, to be sent when it is.
 pub(super) type ReadyReport = (mpsc::Sender<Preparing>, ThreadHandle);
@@ -32,7 +32,7 @@ impl Starting {
             let _ = timer::wake_precisely();
         }
         let prepared = pin(self.cpu)
-            .and_then(|()| ThreadHandle::current().map_err(Fault::io("preparing the watchdog")))
+            .and_then(|()| ThreadHandle::current().map_err(EndError::io("preparing the watchdog")))
             .and_then(|handle| Ok((!own_tables || self.leaves_table()?).then_some(handle)));
         // The channel is closed if another thread could not begin.
         prepared
@@ -44,7 +44,7 @@ impl Starting {
     }
 
     /// Leaves the shared descriptor table together with the other threads; `false` if the start was called off.
-    fn leaves_table(&self) -> Result<bool, Fault> {
+    fn leaves_table(&self) -> Result<bool, EndError> {
         let _ = self.report.send(Preparing::Started);
         if self.tables.wait().is_none() {
             return Ok(false);
@@ -56,15 +56,17 @@ impl Starting {
 }
 
 /// Leaves the shared descriptor table.
-fn own_table(kept: &[RawFd]) -> Result<(), Fault> {
+fn own_table(kept: &[RawFd]) -> Result<(), EndError> {
     descriptor_table::leave_shared(kept).map_err(|error| {
-        Fault::Missing(format!("a thread cannot have a descriptor table of its own ({error}): use --fd-table shared"))
+        EndError::Missing(format!(
+            "a thread cannot have a descriptor table of its own ({error}): use --fd-table shared"
+        ))
     })
 }
 
-fn pin(cpu: Option<usize>) -> Result<(), Fault> {
+fn pin(cpu: Option<usize>) -> Result<(), EndError> {
     let Some(cpu) = cpu else { return Ok(()) };
     affinity::pin_thread(&[cpu]).map_err(|error| {
-        Fault::Missing(format!("pinning to CPU {cpu} is not permitted ({error}): use --placement unpinned"))
+        EndError::Missing(format!("pinning to CPU {cpu} is not permitted ({error}): use --placement unpinned"))
     })
 }

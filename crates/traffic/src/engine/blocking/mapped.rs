@@ -8,8 +8,8 @@ use bytegauge_model::EngineReport;
 use bytegauge_sys::mapped_receive::{MappedReceive, MappedReceiver};
 use bytegauge_sys::socket::{self, Until};
 
+use crate::end_error::EndError;
 use crate::engine::{FlowStation, Stop};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 
@@ -72,25 +72,25 @@ impl MappedReader<'_> {
 /// Reads until the flow's time is up.
 ///
 /// # Errors
-/// [`Fault::Missing`] if the kernel cannot map what this socket receives, [`Fault::Io`] when a call failed for another reason than
-/// the connection's end, [`Fault::Impossible`] for a flow that writes.
+/// [`EndError::Missing`] if the kernel cannot map what this socket receives, [`EndError::Io`] when a call failed for another reason than
+/// the connection's end, [`EndError::Impossible`] for a flow that writes.
 #[inline(never)]
 pub(in crate::engine) fn run<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let FlowStation { buffer, pace: _, abort, stop_requested, .. } = slot;
     let receiver = MappedReceiver::new(fd, buffer.len()).map_err(|error| {
-        Fault::Missing(format!("TCP_ZEROCOPY_RECEIVE: {error}: it needs Linux 4.18: leave out --zerocopy-receive"))
+        EndError::Missing(format!("TCP_ZEROCOPY_RECEIVE: {error}: it needs Linux 4.18: leave out --zerocopy-receive"))
     })?;
     let mut reader = MappedReader { fd, receiver, to_copy: 0, report: EngineReport::default() };
     let stop = 'time: loop {
         for _ in 0..meter.lap_calls() {
             let want = flow.want(0);
             if !matches!(want, Want::Receive) {
-                return Err(Fault::Impossible(format!("a reader that maps never wants {want:?}")));
+                return Err(EndError::Impossible(format!("a reader that maps never wants {want:?}")));
             }
             match reader.receive(flow, buffer, meter) {
                 Ok(None) => {}
@@ -102,7 +102,7 @@ pub(in crate::engine) fn run<F: Flow>(
                     // A peer that sends nothing brings nothing: the clock is looked at all the same.
                     break;
                 }
-                Err(source) => return Err(Fault::Io { doing: "moving bytes by mapping them".into(), source }),
+                Err(source) => return Err(EndError::Io { doing: "moving bytes by mapping them".into(), source }),
             }
         }
         if !meter.lap(stop_requested) {

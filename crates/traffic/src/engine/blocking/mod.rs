@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering;
 use bytegauge_model::EngineReport;
 use bytegauge_sys::{file, io as sys_io, queued, socket};
 
+use crate::end_error::EndError;
 use crate::engine::memory::Room;
 use crate::engine::plain::Calls;
 use crate::engine::{FlowStation, Stop};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 use crate::tls::session::Session;
@@ -31,7 +31,7 @@ pub(super) fn run<F: Flow>(
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<Stop, Fault> {
+) -> Result<Stop, EndError> {
     match Calls::of(fd) {
         Calls::OfSockets | Calls::Encrypted(_) => run_on(
             (|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes)),
@@ -63,7 +63,7 @@ pub(super) fn run_with_queued_counts<F: Flow>(
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let (calls, queued_counts) = (Cell::new(0), Cell::new(0));
     let read = |buffer: &mut [u8]| {
         calls.set(calls.get() + 1);
@@ -84,7 +84,7 @@ pub(super) fn run_tls<F: Flow>(
     slot: FlowStation<'_>,
     session: &mut Session,
     meter: &mut Meter,
-) -> Result<Stop, Fault> {
+) -> Result<Stop, EndError> {
     let session = RefCell::new(session);
     let read = |buffer: &mut [u8]| session.borrow_mut().receive(fd, buffer);
     let write = |bytes: &[u8]| session.borrow_mut().send(fd, bytes, false);
@@ -114,7 +114,7 @@ pub(super) fn run_on<F: Flow>(
     slot: FlowStation<'_>,
     meter: &mut Meter,
     mut count: impl FnMut(&mut Meter, usize, usize),
-) -> Result<Stop, Fault> {
+) -> Result<Stop, EndError> {
     let FlowStation { buffer, pace, abort, stop_requested, .. } = slot;
     let mut room = Room::default();
     let paced = !pace.is_free();
@@ -123,7 +123,7 @@ pub(super) fn run_on<F: Flow>(
             let stop = match flow.want(0) {
                 Want::Receive => receive(&read, flow, buffer, |moved, asked| count(meter, moved, asked)),
                 Want::Send => send(&write, flow, &mut room, |moved, asked| count(meter, moved, asked)),
-                other => return Err(Fault::Impossible(format!("a stream never wants {other:?}"))),
+                other => return Err(EndError::Impossible(format!("a stream never wants {other:?}"))),
             };
             match stop {
                 Ok(None) => {}
@@ -133,7 +133,7 @@ pub(super) fn run_on<F: Flow>(
                         return Ok(Stop::Aborted);
                     }
                 }
-                Err(source) => return Err(Fault::Io { doing: "moving bytes".into(), source }),
+                Err(source) => return Err(EndError::Io { doing: "moving bytes".into(), source }),
             }
             if paced {
                 pace.wait(meter.start_ns(), meter.total_bytes(), stop_requested);

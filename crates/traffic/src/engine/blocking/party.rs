@@ -17,10 +17,10 @@ use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::{io as sys_io, pipe};
 
+use crate::end_error::EndError;
 use crate::engine::blocking::worker::Worker;
 use crate::engine::memory::Footprint;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, is_passing};
-use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::meter::Meter;
 use crate::party::{Opener, Party};
@@ -58,7 +58,7 @@ pub(super) struct WorkerShared<'a, P: Party> {
     live: AtomicUsize,
     /// Those of them that may wait in a system call.
     roster: Mutex<Vec<ThreadHandle>>,
-    fault: Mutex<Option<Fault>>,
+    fault: Mutex<Option<EndError>>,
     /// Written to wake the thread that waits at the other end.
     bell: OwnedFd,
     /// Whether it waits for a free descriptor.
@@ -69,10 +69,10 @@ pub(in crate::engine) fn drive<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
-    let (heard, bell) = pipe::anonymous().map_err(Fault::io("opening a pipe"))?;
-    sys_io::set_nonblocking(heard.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
-    sys_io::set_nonblocking(bell.as_fd(), true).map_err(Fault::io("preparing a pipe"))?;
+) -> Result<(Stop, EngineReport), EndError> {
+    let (heard, bell) = pipe::anonymous().map_err(EndError::io("opening a pipe"))?;
+    sys_io::set_nonblocking(heard.as_fd(), true).map_err(EndError::io("preparing a pipe"))?;
+    sys_io::set_nonblocking(bell.as_fd(), true).map_err(EndError::io("preparing a pipe"))?;
     let shared = WorkerShared::new(party, meter.tally(), &station, bell);
     let mut report = EngineReport::default();
     let stopped = std::thread::scope(|scope| {
@@ -101,18 +101,18 @@ struct FlowThreads<'h, 's, 'e, 'a, P: Party> {
 }
 
 impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
-    fn begin(&mut self) -> Result<(), Fault> {
+    fn begin(&mut self) -> Result<(), EndError> {
         loop {
             let first = self.shared.party().first();
             let Some((flow, fd)) = first else { return Ok(()) };
             if let Some(fd) = &fd {
-                sys_io::set_nonblocking(fd.as_fd(), false).map_err(Fault::io("preparing a connection"))?;
+                sys_io::set_nonblocking(fd.as_fd(), false).map_err(EndError::io("preparing a connection"))?;
             }
             self.start(flow, fd)?;
         }
     }
 
-    fn run(&mut self) -> Result<Stop, Fault> {
+    fn run(&mut self) -> Result<Stop, EndError> {
         let mut accept_from_ns = 0;
         loop {
             if self.station.abort.load(Ordering::Relaxed) {
@@ -142,13 +142,13 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
                 Ok(Some(_)) => self.empty_bell(),
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(Fault::Io { doing: "waiting for connections".into(), source }),
+                Err(source) => return Err(EndError::Io { doing: "waiting for connections".into(), source }),
             }
         }
     }
 
     /// Accepts one connection. `false` if there is no descriptor for it.
-    fn accept(&mut self) -> Result<bool, Fault> {
+    fn accept(&mut self) -> Result<bool, EndError> {
         let Some(listener) = self.station.listener else { return Ok(true) };
         // Before the attempt: a thread that closes a connection after it wakes this one.
         self.shared.short_of_descriptors.store(true, Ordering::Relaxed);
@@ -167,12 +167,12 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
             }
             Err(_) if exhausted => return Ok(false),
             Err(error) if is_passing(&error) => {}
-            Err(source) => return Err(Fault::Io { doing: "accepting a connection".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
         Ok(true)
     }
 
-    fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), Fault> {
+    fn start(&self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<(), EndError> {
         let shared = self.shared;
         shared.live.fetch_add(1, Ordering::Relaxed);
         let stack = if shared.tls.is_some() { TLS_STACK_BYTES } else { STACK_BYTES };
@@ -185,7 +185,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
             });
         if let Err(source) = spawned {
             shared.live.fetch_sub(1, Ordering::Relaxed);
-            return Err(Fault::Io { doing: "starting a thread for a flow: use fewer --flows".into(), source });
+            return Err(EndError::Io { doing: "starting a thread for a flow: use fewer --flows".into(), source });
         }
         Ok(())
     }
@@ -228,7 +228,13 @@ impl<'a, P: Party> WorkerShared<'a, P> {
     }
 
     /// A thread's flow has ended. The thread must have reported its counts.
-    pub(super) fn leave(&self, handle: Option<ThreadHandle>, flow: P::Flow, fd: Option<OwnedFd>, fault: Option<Fault>) {
+    pub(super) fn leave(
+        &self,
+        handle: Option<ThreadHandle>,
+        flow: P::Flow,
+        fd: Option<OwnedFd>,
+        fault: Option<EndError>,
+    ) {
         self.party().left(flow, fd);
         self.on_closed();
         if let Some(handle) = handle {
@@ -248,7 +254,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
     /// A thread died, and its flow with it.
     fn lose(&self) {
         self.on_closed();
-        let died = Fault::Impossible("a flow's thread of the blocking engine died".into());
+        let died = EndError::Impossible("a flow's thread of the blocking engine died".into());
         lock(&self.fault).get_or_insert(died);
         self.live.fetch_sub(1, Ordering::Release);
         self.ring();
@@ -273,7 +279,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
         while self.live.load(Ordering::Acquire) > 0 {
             if monotonic_ns() >= until_ns {
                 let what = "threads of the blocking engine that had to stop".into();
-                lock(&self.fault).get_or_insert(Fault::Stalled { what, after_ms: limit_ns / 1_000_000 });
+                lock(&self.fault).get_or_insert(EndError::Stalled { what, after_ms: limit_ns / 1_000_000 });
                 return;
             }
             for handle in &*lock(&self.roster) {
@@ -343,6 +349,6 @@ mod tests {
         // The test hangs if there is no limit.
         shared.stop_all(1_000_000);
         assert!(shared.stop.load(Ordering::SeqCst));
-        assert!(matches!(lock(&shared.fault).take(), Some(Fault::Stalled { .. })));
+        assert!(matches!(lock(&shared.fault).take(), Some(EndError::Stalled { .. })));
     }
 }

@@ -12,11 +12,11 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 use bytegauge_sys::timer;
 
+use crate::end_error::EndError;
 use crate::engine::blocking::party::WorkerShared;
 use crate::engine::memory::{KeptBytes, Room};
 use crate::engine::plain::Calls;
 use crate::engine::{WAIT_MAX_NS, nothing_to_send, plain, unconnected};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Party;
 use crate::tally::Share;
@@ -61,7 +61,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         };
         let (handle, fault) = match shared.enter() {
             Ok(handle) => (Some(handle), worker.run().err()),
-            Err(source) => (None, Some(Fault::Io { doing: "preparing a thread".into(), source })),
+            Err(source) => (None, Some(EndError::Io { doing: "preparing a thread".into(), source })),
         };
         let Worker { flow, fd, share, system_calls, kept, .. } = worker;
         shared.system_calls.fetch_add(system_calls, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
 
     /// The loop (`cargo xtask hot-loops`).
     #[inline(never)]
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), EndError> {
         self.tick();
         if self.fd.is_some() {
             self.calls = Calls::begin(self.shared.tls)?;
@@ -127,7 +127,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         true
     }
 
-    fn receive(&mut self, until_ns: Option<u64>) -> Result<bool, Fault> {
+    fn receive(&mut self, until_ns: Option<u64>) -> Result<bool, EndError> {
         let Some(fd) = &self.fd else { return Err(unconnected()) };
         // The socket need not be readable for bytes that were decrypted already.
         if let Some(until_ns) = until_ns.filter(|_| !self.calls.holds_bytes()) {
@@ -141,7 +141,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
                 }
             } else if !self.receive_timeout {
                 self.system_calls += 1;
-                socket::set_receive_timeout(fd.as_fd(), PATIENCE_NS).map_err(Fault::io("setting SO_RCVTIMEO"))?;
+                socket::set_receive_timeout(fd.as_fd(), PATIENCE_NS).map_err(EndError::io("setting SO_RCVTIMEO"))?;
                 self.receive_timeout = true;
             }
         }
@@ -166,11 +166,11 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     }
 
     /// `at_once`: room was seen, and nothing is waited for.
-    fn send(&mut self, at_once: bool) -> Result<bool, Fault> {
+    fn send(&mut self, at_once: bool) -> Result<bool, EndError> {
         let Some(fd) = &self.fd else { return Err(unconnected()) };
         if !at_once && !self.send_timeout && self.flow.patience_ns() < u64::MAX {
             self.system_calls += 1;
-            socket::set_send_timeout(fd.as_fd(), PATIENCE_NS).map_err(Fault::io("setting SO_SNDTIMEO"))?;
+            socket::set_send_timeout(fd.as_fd(), PATIENCE_NS).map_err(EndError::io("setting SO_SNDTIMEO"))?;
             self.send_timeout = true;
         }
         let back = self.flow.returns();
@@ -199,7 +199,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
         Ok(true)
     }
 
-    fn send_or_receive(&mut self) -> Result<bool, Fault> {
+    fn send_or_receive(&mut self) -> Result<bool, EndError> {
         let Some(fd) = &self.fd else { return Err(unconnected()) };
         if self.eof {
             return self.send(false);
@@ -220,7 +220,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
     }
 
     #[inline(never)]
-    fn connect(&mut self) -> Result<bool, Fault> {
+    fn connect(&mut self) -> Result<bool, EndError> {
         self.close();
         self.system_calls += 2;
         let connecting = match &self.shared.opener {

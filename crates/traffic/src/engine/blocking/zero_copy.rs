@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use bytegauge_model::EngineReport;
 use bytegauge_sys::zero_copy;
 
+use crate::end_error::EndError;
 use crate::engine::zero_copy::{ZeroCopySend, ZeroCopySends};
 use crate::engine::{FlowStation, Stop};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 
@@ -44,14 +44,14 @@ fn send<F: Flow>(
 /// Writes until the flow's time is up.
 ///
 /// # Errors
-/// [`Fault::Io`] when a call failed for another reason than the connection's end, [`Fault::Impossible`] for a flow that reads.
+/// [`EndError::Io`] when a call failed for another reason than the connection's end, [`EndError::Impossible`] for a flow that reads.
 #[inline(never)]
 pub(in crate::engine) fn run<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
     slot: &FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let FlowStation { pace, abort, stop_requested, .. } = slot;
     let mut sends = ZeroCopySends::default();
     let paced = !pace.is_free();
@@ -59,7 +59,7 @@ pub(in crate::engine) fn run<F: Flow>(
         for _ in 0..meter.lap_calls() {
             let want = flow.want(0);
             if !matches!(want, Want::Send) {
-                return Err(Fault::Impossible(format!("a writer without copies never wants {want:?}")));
+                return Err(EndError::Impossible(format!("a writer without copies never wants {want:?}")));
             }
             match send(&mut sends, fd, flow, meter) {
                 Ok(None) => {}
@@ -71,7 +71,7 @@ pub(in crate::engine) fn run<F: Flow>(
                     // A peer that takes nothing returns nothing: the clock is looked at all the same.
                     break;
                 }
-                Err(source) => return Err(Fault::Io { doing: "moving bytes without copies".into(), source }),
+                Err(source) => return Err(EndError::Io { doing: "moving bytes without copies".into(), source }),
             }
             if paced {
                 pace.wait(meter.start_ns(), meter.total_bytes(), stop_requested);

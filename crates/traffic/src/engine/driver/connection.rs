@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytegauge_sys::socket;
 
+use crate::end_error::EndError;
 use crate::engine::driver::{Driver, Port, Then, errno};
 use crate::engine::{plain, unconnected};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Party;
 
@@ -101,7 +101,7 @@ impl<F, L: EngineLink> Slot<F, L> {
 
 impl<P: Party, I: Port> Driver<'_, P, I> {
     /// Gives a flow a slot, and its partner another one.
-    pub(super) fn take_in(&mut self, mut flow: P::Flow, fd: Option<OwnedFd>) -> Result<u32, Fault> {
+    pub(super) fn take_in(&mut self, mut flow: P::Flow, fd: Option<OwnedFd>) -> Result<u32, EndError> {
         if !P::Flow::PAIRED {
             return Ok(self.fill_slot(flow, fd));
         }
@@ -190,7 +190,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 
     /// A time set by the flow, or the end of its patience.
-    pub(super) fn on_deadline(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
+    pub(super) fn on_deadline(&mut self, index: u32, now_ns: u64) -> Result<(), EndError> {
         let now_ns = if P::Flow::TIMED { now_ns } else { 0 };
         let waits = self.slots[index as usize].waits;
         match waits {
@@ -203,7 +203,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 
     /// A connection attempt is over.
-    pub(in crate::engine) fn on_connected(&mut self, index: u32) -> Result<(), Fault> {
+    pub(in crate::engine) fn on_connected(&mut self, index: u32) -> Result<(), EndError> {
         self.timers.clear(index);
         let now_ns = self.tick();
         match (self.attempt_error(index), &mut self.slots[index as usize].flow) {
@@ -217,13 +217,13 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     /// Does what a flow wants until it has to wait, or its turn is over; then the same for its partner, if that is to be
     /// called.
     #[inline]
-    pub(in crate::engine) fn advance(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
+    pub(in crate::engine) fn advance(&mut self, index: u32, now_ns: u64) -> Result<(), EndError> {
         self.turn(index, now_ns)?;
         if P::Flow::PAIRED { self.wake_partner(index, now_ns) } else { Ok(()) }
     }
 
     /// Has a flow's partner called again if the flow's last event concerns it, and the flow itself if its partner's does.
-    fn wake_partner(&mut self, index: u32, now_ns: u64) -> Result<(), Fault> {
+    fn wake_partner(&mut self, index: u32, now_ns: u64) -> Result<(), EndError> {
         let (mut from, mut to) = (index, self.slots[index as usize].partner);
         for turn in 0..=TURN_STEPS {
             if to == NO_PARTNER || !self.slots[from as usize].flow.as_mut().is_some_and(Flow::wakes) {
@@ -279,7 +279,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         slot.flow.is_some() && !slot.leaving && !slot.queued && slot.waits != WaitingFor::Connected
     }
 
-    fn turn(&mut self, index: u32, mut now_ns: u64) -> Result<(), Fault> {
+    fn turn(&mut self, index: u32, mut now_ns: u64) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         if slot.queued || slot.leaving {
             return Ok(());
@@ -346,7 +346,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         Ok(())
     }
 
-    fn connect(&mut self, index: u32, now_ns: u64) -> Result<Then, Fault> {
+    fn connect(&mut self, index: u32, now_ns: u64) -> Result<Then, EndError> {
         self.close(index);
         let Some(flow) = &mut self.slots[index as usize].flow else { return Ok(Then::Rest) };
         // socket(2) and connect(2), at the least.
@@ -367,7 +367,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 
     /// Ends the sending direction.
-    fn finish(&mut self, index: u32, now_ns: u64) -> Result<Then, Fault> {
+    fn finish(&mut self, index: u32, now_ns: u64) -> Result<Then, EndError> {
         let Some(fd) = &self.slots[index as usize].fd else { return Err(unconnected()) };
         self.report.system_calls += 1;
         // The error reports a connection that is over already.
@@ -378,7 +378,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 
     /// Waits for an event, within the flow's patience.
-    pub(in crate::engine) fn rest(&mut self, index: u32, waits: WaitingFor) -> Result<(), Fault> {
+    pub(in crate::engine) fn rest(&mut self, index: u32, waits: WaitingFor) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         slot.waits = waits;
         if waits != WaitingFor::Receive

@@ -21,9 +21,9 @@ use bytegauge_sys::{socket, timer};
 
 pub(super) use connection::{EngineLink, Slot, WaitingFor};
 
+use crate::end_error::EndError;
 use crate::engine::timers::Timers;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
-use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::meter::Meter;
 use crate::party::Party;
@@ -67,30 +67,33 @@ pub(super) trait Port: Sized {
     const HOLDS: bool = false;
 
     /// Prepares a connection for the port.
-    fn adopt<P: Party>(driver: &mut Driver<'_, P, Self>, fd: &OwnedFd) -> Result<(), Fault>;
+    fn adopt<P: Party>(driver: &mut Driver<'_, P, Self>, fd: &OwnedFd) -> Result<(), EndError>;
 
     /// Begins to accept.
-    fn listen<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
+    fn listen<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), EndError>;
 
     /// Watches the driver's alarm: sets [`Driver::alarm_rang`] when it expires.
-    fn watch_alarm<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
+    fn watch_alarm<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), EndError>;
 
     /// Waits for at most `timeout_ns` and handles events. At 0 it only checks, and at [`NO_TIMEOUT`] it waits without limit.
     /// `false`: the time is up.
-    fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: u64) -> Result<bool, Fault>;
+    fn wait<P: Party>(driver: &mut Driver<'_, P, Self>, timeout_ns: u64) -> Result<bool, EndError>;
 
     /// Sends what can be sent at once for a flow, and arranges for the rest.
-    fn send<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, Fault>;
+    fn send<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, EndError>;
 
     /// As [`send`](Port::send), for a flow that wants to receive.
-    fn receive<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, Fault>;
+    fn receive<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64) -> Result<Then, EndError>;
 
     /// As [`send`](Port::send), for a flow that wants both and whose peer may still send.
-    fn send_or_receive<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, now_ns: &mut u64)
-    -> Result<Then, Fault>;
+    fn send_or_receive<P: Party>(
+        driver: &mut Driver<'_, P, Self>,
+        index: u32,
+        now_ns: &mut u64,
+    ) -> Result<Then, EndError>;
 
     /// Arranges for the driver to get the outcome of a connection attempt.
-    fn watch_attempt<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32) -> Result<(), Fault>;
+    fn watch_attempt<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32) -> Result<(), EndError>;
 
     /// Closes a connection of a slot that is no longer needed.
     fn close<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32, fd: OwnedFd);
@@ -99,7 +102,7 @@ pub(super) trait Port: Sized {
     fn depart<P: Party>(driver: &mut Driver<'_, P, Self>, index: u32);
 
     /// A flow waits: arranges for the event to be reported.
-    fn on_rest<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) -> Result<(), Fault> {
+    fn on_rest<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) -> Result<(), EndError> {
         Ok(())
     }
 
@@ -112,7 +115,7 @@ pub(super) trait Port: Sized {
     }
 
     /// The engine leaves: cancels everything and releases every flow.
-    fn finish<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), Fault>;
+    fn finish<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), EndError>;
 }
 
 /// The connections of one thread.
@@ -144,13 +147,13 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// A driver without connections.
     ///
     /// # Errors
-    /// [`Fault::Io`] if no timer can be made.
+    /// [`EndError::Io`] if no timer can be made.
     pub(super) fn new(
         port: I,
         party: &'a mut P,
         station: Station<'a>,
         meter: &'a mut Meter,
-    ) -> Result<Driver<'a, P, I>, Fault> {
+    ) -> Result<Driver<'a, P, I>, EndError> {
         Ok(Driver {
             port,
             party,
@@ -162,7 +165,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             timers: Timers::default(),
             again: VecDeque::new(),
             accepting: Accepting::Never,
-            alarm: Alarm::new().map_err(Fault::io("making a timer"))?,
+            alarm: Alarm::new().map_err(EndError::io("making a timer"))?,
             alarm_ns: 0,
             alarm_rang: true,
             now_ns: 0,
@@ -171,7 +174,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     }
 
     /// Drives the party, and returns every flow.
-    pub(super) fn drive(&mut self) -> Result<Stop, Fault> {
+    pub(super) fn drive(&mut self) -> Result<Stop, EndError> {
         let stopped = self.begin().and_then(|()| self.run());
         self.accepting = Accepting::Never;
         let finished = I::finish(self);
@@ -181,7 +184,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         finished.and(stopped)
     }
 
-    fn begin(&mut self) -> Result<(), Fault> {
+    fn begin(&mut self) -> Result<(), EndError> {
         I::watch_alarm(self)?;
         while let Some((flow, fd)) = self.party.first() {
             if let Some(fd) = &fd {
@@ -198,7 +201,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
 
     /// The loop (`cargo xtask hot-loops`).
     #[inline(never)]
-    fn run(&mut self) -> Result<Stop, Fault> {
+    fn run(&mut self) -> Result<Stop, EndError> {
         let mut now_ns = monotonic_ns();
         loop {
             if self.station.abort.load(Ordering::Relaxed) {
@@ -239,7 +242,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     }
 
     /// Does everything that is due without an event.
-    fn go_on(&mut self, now_ns: u64) -> Result<(), Fault> {
+    fn go_on(&mut self, now_ns: u64) -> Result<(), EndError> {
         // As many as there are flows: a flow that names a past time again must not delay the others.
         for _ in 0..self.live {
             let Some(index) = self.timers.take_due(now_ns) else { break };
@@ -266,7 +269,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
 
     /// The longest next wait, nanoseconds, at least 1: without limit if the alarm ends it in time.
     #[inline]
-    fn timeout_ns(&mut self) -> Result<u64, Fault> {
+    fn timeout_ns(&mut self) -> Result<u64, EndError> {
         if self.alarm_rang || self.meter.next_mark_ns() < self.alarm_ns {
             self.set_alarm()?;
         }
@@ -284,12 +287,12 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
 
     /// Sets the alarm to the meter's next mark.
     #[cold]
-    fn set_alarm(&mut self) -> Result<(), Fault> {
+    fn set_alarm(&mut self) -> Result<(), EndError> {
         let now_ns = monotonic_ns();
         self.alarm_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + WAIT_MAX_NS);
         self.alarm_rang = false;
         self.report.system_calls += 1;
-        self.alarm.set(self.alarm_ns).map_err(Fault::io("setting a timer"))
+        self.alarm.set(self.alarm_ns).map_err(EndError::io("setting a timer"))
     }
 
     /// The time of an event, for flows that need it.
@@ -301,7 +304,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
 
     /// A connection was accepted.
     #[inline(never)]
-    pub(super) fn welcome(&mut self, fd: OwnedFd) -> Result<(), Fault> {
+    pub(super) fn welcome(&mut self, fd: OwnedFd) -> Result<(), EndError> {
         let now_ns = self.tick();
         let Some(flow) = self.party.accepted(fd.as_fd(), now_ns) else { return Ok(()) };
         let index = self.take_in(flow, Some(fd))?;

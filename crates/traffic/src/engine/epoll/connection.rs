@@ -11,6 +11,7 @@ use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::Ready;
 
+use crate::end_error::EndError;
 use crate::engine::driver::{EngineLink, LISTENER, Then, WaitingFor, errno};
 use crate::engine::epoll::EpollLoop;
 use crate::engine::memory::{KeptBytes, Room};
@@ -18,7 +19,6 @@ use crate::engine::plain::Calls;
 use crate::engine::poller::{PollEvent, Poller};
 use crate::engine::zero_copy::ZeroCopySends;
 use crate::engine::{nothing_to_send, unconnected};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow};
 use crate::party::{CallResult, Party};
 
@@ -88,7 +88,7 @@ impl<R> EngineLink for Registration<R> {
 }
 
 impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
-    pub(super) fn on_event(&mut self, PollEvent { token, ready, is_last }: PollEvent) -> Result<(), Fault> {
+    pub(super) fn on_event(&mut self, PollEvent { token, ready, is_last }: PollEvent) -> Result<(), EndError> {
         let index = token as u32;
         // The event may be of a connection that was closed after the wait returned.
         if !self.is_current(token) {
@@ -125,7 +125,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     }
 
     /// Stops level-triggered events for which no flow waits: they would repeat.
-    fn ignore_events(&mut self, index: u32, gone: bool) -> Result<(), Fault> {
+    fn ignore_events(&mut self, index: u32, gone: bool) -> Result<(), EndError> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (false, Some(fd)) = (self.port.mode.edge, &slot.fd) else { return Ok(()) };
@@ -141,10 +141,10 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
                 self.port.poller.modify(fd.as_fd(), Ready::NONE, token)
             }
         }
-        .map_err(Fault::io("ignoring a connection"))
+        .map_err(EndError::io("ignoring a connection"))
     }
 
-    pub(super) fn try_to_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn try_to_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         if P::CALLS {
             return self.give(index, now_ns);
         }
@@ -197,7 +197,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     }
 
     /// After a send that moved nothing: waits for room, or reports the failure to the flow.
-    pub(super) fn not_sent(&mut self, index: u32, error: &io::Error, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn not_sent(&mut self, index: u32, error: &io::Error, now_ns: &mut u64) -> Result<Then, EndError> {
         if error.kind() == io::ErrorKind::WouldBlock {
             self.slots[index as usize].link.writable = false;
             self.rest(index, WaitingFor::Send)?;
@@ -208,7 +208,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         Ok(Then::Ask)
     }
 
-    pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         if P::CALLS {
             return self.take(index, now_ns);
         }
@@ -273,7 +273,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     }
 
     /// As [`try_to_send`](Self::try_to_send), by a call of the party.
-    fn give(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn give(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.writable {
@@ -296,7 +296,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     }
 
     /// As [`try_to_receive`](Self::try_to_receive), by a call of the party.
-    fn take(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn take(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.readable {
@@ -320,7 +320,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         }
     }
 
-    fn not_moved(&mut self, index: u32, error: &io::Error, doing: Doing, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn not_moved(&mut self, index: u32, error: &io::Error, doing: Doing, now_ns: &mut u64) -> Result<Then, EndError> {
         let link = &mut self.slots[index as usize].link;
         match (error.kind(), doing) {
             (io::ErrorKind::Interrupted, _) => Ok(Then::Ask),
@@ -353,7 +353,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     }
 
     /// Receives if there are bytes, or else sends if there is room, or else waits for either.
-    pub(super) fn try_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn try_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &self.slots[index as usize];
         if slot.link.asked.is_none_or(|asked| !asked.any(Ready::READ)) {
             // Receive first, or a peer that accepts everything would never be read from.
@@ -379,7 +379,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
 
     /// Requests the events for which a flow waits from epoll, unless that was done.
     #[inline]
-    pub(super) fn request_awaited_events(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn request_awaited_events(&mut self, index: u32) -> Result<(), EndError> {
         let slot = &self.slots[index as usize];
         let wanted = match slot.waits {
             WaitingFor::No | WaitingFor::Moment => return Ok(()),
@@ -392,7 +392,7 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         if slot.link.asked == Some(wanted) { Ok(()) } else { self.ask_for(index, wanted) }
     }
 
-    fn ask_for(&mut self, index: u32, wanted: Ready) -> Result<(), Fault> {
+    fn ask_for(&mut self, index: u32, wanted: Ready) -> Result<(), EndError> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let Some(fd) = &slot.fd else { return Ok(()) };
@@ -408,6 +408,6 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             None => self.port.poller.add(fd.as_fd(), wanted, token).map(|made| slot.link.registration = Some(made)),
             Some(_) => self.port.poller.modify(fd.as_fd(), wanted, token),
         };
-        asked.map_err(Fault::io("waiting for a connection"))
+        asked.map_err(EndError::io("waiting for a connection"))
     }
 }

@@ -18,11 +18,11 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::Ready;
 use bytegauge_sys::{io as sys_io, socket};
 
+use crate::end_error::EndError;
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::epoll::connection::Registration;
 use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller};
 use crate::engine::{ACCEPTS_MAX, Station, Stop, is_passing};
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::party::Party;
 
@@ -49,7 +49,7 @@ pub(super) fn drive<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     drive_by::<P, EpollPoller>(mode, party, station, meter)
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn drive_calls<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     drive_by::<P, EpollPoller>(OWN_CALLS, party, station, meter)
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn drive_calls_by_ring<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     drive_by::<P, UringPoller>(OWN_CALLS, party, station, meter)
 }
 
@@ -82,7 +82,7 @@ fn drive_by<P: Party, B: Poller>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let port = Readiness {
         mode,
         poller: B::new(station.epoll_busy_poll_ns)?,
@@ -103,26 +103,26 @@ fn drive_by<P: Party, B: Poller>(
 impl<B: Poller> Port for Readiness<B> {
     type Link = Registration<B::Registration>;
 
-    fn adopt<P: Party>(_driver: &mut EpollLoop<'_, P, B>, fd: &OwnedFd) -> Result<(), Fault> {
-        sys_io::set_nonblocking(fd.as_fd(), true).map_err(Fault::io("preparing a connection"))
+    fn adopt<P: Party>(_driver: &mut EpollLoop<'_, P, B>, fd: &OwnedFd) -> Result<(), EndError> {
+        sys_io::set_nonblocking(fd.as_fd(), true).map_err(EndError::io("preparing a connection"))
     }
 
-    fn listen<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), Fault> {
+    fn listen<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), EndError> {
         let Some(listener) = driver.station.listener else { return Ok(()) };
         driver.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
         let added = driver.port.poller.add(listener, Ready::READ | Ready::EXCLUSIVE, LISTENER);
-        driver.port.listening = Some(added.map_err(Fault::io("waiting for connections"))?);
+        driver.port.listening = Some(added.map_err(EndError::io("waiting for connections"))?);
         driver.accepting = Accepting::Now;
         Ok(())
     }
 
-    fn watch_alarm<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), Fault> {
+    fn watch_alarm<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), EndError> {
         driver.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
         let added = driver.port.poller.add(driver.alarm.as_fd(), Ready::READ | Ready::EDGE, ALARM);
-        added.map(drop).map_err(Fault::io("waiting for a timer"))
+        added.map(drop).map_err(EndError::io("waiting for a timer"))
     }
 
-    fn wait<P: Party>(driver: &mut EpollLoop<'_, P, B>, timeout_ns: u64) -> Result<bool, Fault> {
+    fn wait<P: Party>(driver: &mut EpollLoop<'_, P, B>, timeout_ns: u64) -> Result<bool, EndError> {
         driver.report.system_calls += 1;
         match driver.port.poller.wait(timeout_ns) {
             Ok(0) => {}
@@ -147,16 +147,16 @@ impl<B: Poller> Port for Readiness<B> {
             }
             // A flag is to be checked.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Fault::Io { doing: "waiting for sockets".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "waiting for sockets".into(), source }),
         }
         Ok(true)
     }
 
-    fn send<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         driver.try_to_send(index, now_ns)
     }
 
-    fn receive<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn receive<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         driver.try_to_receive(index, now_ns)
     }
 
@@ -164,16 +164,16 @@ impl<B: Poller> Port for Readiness<B> {
         driver: &mut EpollLoop<'_, P, B>,
         index: u32,
         now_ns: &mut u64,
-    ) -> Result<Then, Fault> {
+    ) -> Result<Then, EndError> {
         driver.try_both(index, now_ns)
     }
 
-    fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), Fault> {
+    fn watch_attempt<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), EndError> {
         driver.slots[index as usize].link.writable = false;
         Ok(())
     }
 
-    fn on_rest<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), Fault> {
+    fn on_rest<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), EndError> {
         driver.request_awaited_events(index)
     }
 
@@ -200,7 +200,7 @@ impl<B: Poller> Port for Readiness<B> {
         driver.give_up(index);
     }
 
-    fn finish<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), Fault> {
+    fn finish<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), EndError> {
         for index in 0..driver.slots.len() {
             driver.leave(index as u32);
         }
@@ -209,7 +209,7 @@ impl<B: Poller> Port for Readiness<B> {
 }
 
 /// Accepts connections; if the listener's registration `is_over`, makes another one.
-fn accept<P: Party, B: Poller>(driver: &mut EpollLoop<'_, P, B>, is_over: bool) -> Result<(), Fault> {
+fn accept<P: Party, B: Poller>(driver: &mut EpollLoop<'_, P, B>, is_over: bool) -> Result<(), EndError> {
     let Some(listener) = driver.station.listener else { return Ok(()) };
     if is_over {
         driver.port.listening = None;
@@ -227,14 +227,14 @@ fn accept<P: Party, B: Poller>(driver: &mut EpollLoop<'_, P, B>, is_over: bool) 
                 // A registered listener would be reported again at once, for ever.
                 if let Some(registration) = driver.port.listening.take() {
                     driver.report.system_calls += 1;
-                    driver.port.poller.remove(listener, &registration).map_err(Fault::io("pausing to accept"))?;
+                    driver.port.poller.remove(listener, &registration).map_err(EndError::io("pausing to accept"))?;
                 }
                 driver.pause_accepting();
                 break;
             }
             // Another thread was faster, or the peer has closed already.
             Err(error) if is_passing(&error) => break,
-            Err(source) => return Err(Fault::Io { doing: "accepting a connection".into(), source }),
+            Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
     }
     driver.report.accepted += accepted;

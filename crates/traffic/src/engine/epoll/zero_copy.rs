@@ -3,19 +3,19 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use crate::end_error::EndError;
 use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::epoll::EpollLoop;
 use crate::engine::poller::Poller;
 use crate::engine::unconnected;
 use crate::engine::zero_copy::ZeroCopySend;
-use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::party::Party;
 
 impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
     /// As [`try_to_send`](Self::try_to_send), without copies.
     #[inline(never)]
-    pub(super) fn try_to_send_in_place(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn try_to_send_in_place(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
         if !slot.link.writable {

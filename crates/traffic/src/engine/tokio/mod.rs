@@ -24,10 +24,10 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::{io as sys_io, socket};
 use tokio::time::{Instant, sleep_until};
 
+use crate::end_error::EndError;
 pub(crate) use crate::engine::tokio::stream::{Door, Stream};
 use crate::engine::tokio::task::{Held, Mail, TaskShared, carry};
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, is_passing};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow};
 use crate::meter::Meter;
 use crate::party::Party;
@@ -39,12 +39,12 @@ pub(super) fn drive<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
-        .map_err(Fault::io("starting a Tokio runtime"))?;
+        .map_err(EndError::io("starting a Tokio runtime"))?;
     let calls = meter.tally().call_counter();
     let shared = Arc::new(TaskShared::new(calls, station.buffer_size.max(1), party.opener()));
     let mut root = Root { party, station, meter, shared: &shared, live: 0, report: EngineReport::default() };
@@ -91,17 +91,18 @@ enum Woken {
 }
 
 impl<P: Party> Root<'_, P> {
-    async fn run(&mut self) -> Result<Stop, Fault> {
+    async fn run(&mut self) -> Result<Stop, EndError> {
         while let Some((flow, fd)) = self.party.first() {
             self.live += 1;
             if let Some(fd) = &fd {
-                sys_io::set_nonblocking(fd.as_fd(), true).map_err(Fault::io("preparing a connection"))?;
+                sys_io::set_nonblocking(fd.as_fd(), true).map_err(EndError::io("preparing a connection"))?;
             }
-            let stream = fd.map(Stream::new).transpose().map_err(Fault::io("registering a connection with Tokio"))?;
+            let stream =
+                fd.map(Stream::new).transpose().map_err(EndError::io("registering a connection with Tokio"))?;
             self.start(flow, stream, false);
         }
         let listener = self.station.listener.map(Door::new).transpose();
-        let listener = listener.map_err(Fault::io("registering the listener with Tokio"))?;
+        let listener = listener.map_err(EndError::io("registering the listener with Tokio"))?;
         let mut accept_from_ns = 0;
         loop {
             if self.station.abort.load(Ordering::Relaxed) {
@@ -130,7 +131,7 @@ impl<P: Party> Root<'_, P> {
                 }
                 Woken::Accepted(Err(error)) if is_passing(&error) => {}
                 Woken::Accepted(Err(source)) => {
-                    return Err(Fault::Io { doing: "accepting a connection".into(), source });
+                    return Err(EndError::Io { doing: "accepting a connection".into(), source });
                 }
             }
         }

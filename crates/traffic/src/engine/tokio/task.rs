@@ -18,11 +18,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
+use crate::end_error::EndError;
 use crate::engine::memory::{Footprint, KeptBytes, Room};
 use crate::engine::tokio::instant;
 use crate::engine::tokio::stream::Stream;
 use crate::engine::{nothing_to_send, plain, unconnected};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Opener;
 use crate::tally::CallCounter;
@@ -52,7 +52,7 @@ pub(super) struct TaskShared<F> {
     /// Opens connections without the party.
     opener: Option<Opener>,
     mail: Mutex<Vec<Mail<F>>>,
-    fault: Mutex<Option<Fault>>,
+    fault: Mutex<Option<EndError>>,
     bell: Notify,
 }
 
@@ -75,7 +75,7 @@ impl<F> TaskShared<F> {
         std::mem::take(&mut lock(&self.mail))
     }
 
-    pub(super) fn take_fault(&self) -> Option<Fault> {
+    pub(super) fn take_fault(&self) -> Option<EndError> {
         lock(&self.fault).take()
     }
 
@@ -159,7 +159,7 @@ fn tick<F: Flow>() -> u64 {
 }
 
 impl<F: Flow> Held<F> {
-    async fn run(&mut self, connecting: bool) -> Result<(), Fault> {
+    async fn run(&mut self, connecting: bool) -> Result<(), EndError> {
         if connecting {
             self.has_connected = true;
             self.settle().await;
@@ -248,7 +248,7 @@ impl<F: Flow> Held<F> {
     }
 
     /// Waits for a time.
-    async fn pause(&mut self, at_ns: u64) -> Result<(), Fault> {
+    async fn pause(&mut self, at_ns: u64) -> Result<(), EndError> {
         // A timer of Tokio's may end a millisecond late.
         if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
             sleep_until(instant(at_ns - EARLY_NS)).await;
@@ -260,7 +260,7 @@ impl<F: Flow> Held<F> {
     }
 
     /// Receives, or returns at a time.
-    async fn receive_until(&mut self, at_ns: u64, now_ns: &mut u64) -> Result<bool, Fault> {
+    async fn receive_until(&mut self, at_ns: u64, now_ns: &mut u64) -> Result<bool, EndError> {
         if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
             return match timeout_at(instant(at_ns - EARLY_NS), self.receive(now_ns)).await {
                 Ok(goes_on) => goes_on,
@@ -285,13 +285,13 @@ impl<F: Flow> Held<F> {
     }
 
     /// Sets the alarm, which is created when first needed.
-    fn set_alarm(&mut self, at_ns: u64) -> Result<&AsyncFd<Alarm>, Fault> {
+    fn set_alarm(&mut self, at_ns: u64) -> Result<&AsyncFd<Alarm>, EndError> {
         let alarm = match self.alarm.take() {
             Some(alarm) => alarm,
-            None => Alarm::new().and_then(registered).map_err(Fault::io("making a timer"))?,
+            None => Alarm::new().and_then(registered).map_err(EndError::io("making a timer"))?,
         };
         self.shared.called();
-        alarm.get_ref().set(at_ns).map_err(Fault::io("setting a timer"))?;
+        alarm.get_ref().set(at_ns).map_err(EndError::io("setting a timer"))?;
         Ok(self.alarm.insert(alarm))
     }
 
@@ -315,7 +315,7 @@ impl<F: Flow> Held<F> {
         }
     }
 
-    async fn send(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
+    async fn send(&mut self, now_ns: &mut u64) -> Result<bool, EndError> {
         let Held { flow: Some(flow), stream: Some(stream), kept, room, .. } = self else { return Err(unconnected()) };
         let patience_ns = flow.patience_ns();
         let next = next(flow, kept, room)?;
@@ -332,14 +332,14 @@ impl<F: Flow> Held<F> {
         Ok(self.sent(sent, (asked, dropped), now_ns))
     }
 
-    async fn receive(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
+    async fn receive(&mut self, now_ns: &mut u64) -> Result<bool, EndError> {
         let Some(stream) = &mut self.stream else { return Err(unconnected()) };
         let buffer = self.kept.room(self.shared.buffer_size);
         let received = poll_fn(|context| stream.poll_read(context, buffer)).await;
         Ok(self.received(received, now_ns))
     }
 
-    async fn send_or_receive(&mut self, now_ns: &mut u64) -> Result<bool, Fault> {
+    async fn send_or_receive(&mut self, now_ns: &mut u64) -> Result<bool, EndError> {
         if self.eof {
             return self.send(now_ns).await;
         }
@@ -347,7 +347,7 @@ impl<F: Flow> Held<F> {
             return Err(unconnected());
         };
         if flow.echoes() {
-            return Err(Fault::Impossible("a flow that echoes wants to send and receive at once".into()));
+            return Err(EndError::Impossible("a flow that echoes wants to send and receive at once".into()));
         }
         let patience_ns = flow.patience_ns();
         let bytes = room.next(flow);
@@ -446,7 +446,7 @@ struct Next<'a> {
     dropped: Option<usize>,
 }
 
-fn next<'a, F: Flow>(flow: &mut F, kept: &'a KeptBytes, room: &'a mut Room) -> Result<Next<'a>, Fault> {
+fn next<'a, F: Flow>(flow: &mut F, kept: &'a KeptBytes, room: &'a mut Room) -> Result<Next<'a>, EndError> {
     let back = flow.returns();
     let next = if back.is_empty() || room.holds() {
         Next { bytes: room.next(flow), dropped: None }

@@ -17,10 +17,10 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{Errno, QueueId};
 
+use crate::end_error::EndError;
 use crate::engine::uring::receiving::Back;
 use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
-use crate::fault::Fault;
 use crate::flow::{Flow, Want};
 use crate::party::Party;
 
@@ -47,7 +47,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Queues a send of all that the flow wants to send now.
-    pub(super) fn send_gathered(&mut self, index: u32, now_ns: &mut u64) -> Result<(), Fault> {
+    pub(super) fn send_gathered(&mut self, index: u32, now_ns: &mut u64) -> Result<(), EndError> {
         let queue = self.queue(index)?;
         self.slots[index as usize].link.asked = 0;
         self.slots[index as usize].link.plain = false;
@@ -80,7 +80,7 @@ impl<P: Party> Loop<'_, P> {
 
     /// Offers the flow's next bytes to its queue; `next` is the place for its next message. Returns their number: 0 if the
     /// queue is full.
-    fn offer(&mut self, index: u32, queue: QueueId, next: &mut usize) -> Result<usize, Fault> {
+    fn offer(&mut self, index: u32, queue: QueueId, next: &mut usize) -> Result<usize, EndError> {
         if self.port.ring.queue_free(queue) == 0 {
             return Ok(0);
         }
@@ -140,7 +140,7 @@ impl<P: Party> Loop<'_, P> {
         more: bool,
         moved: Result<usize, Errno>,
         lost: usize,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, EndError> {
         let token = self.token(index);
         let stays = !self.slots[index as usize].leaving || self.flushes_as_it_leaves(index);
         let link = &mut self.slots[index as usize].link;
@@ -182,7 +182,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Queues a plain send of the rest of a bundle.
-    fn send_rest(&mut self, index: u32) -> Result<(), Fault> {
+    fn send_rest(&mut self, index: u32) -> Result<(), EndError> {
         let token = self.token(index);
         let len = self.slots[index as usize].link.output.rest.len();
         let buffer = self.port.another_buffer(len)?;
@@ -200,7 +200,7 @@ impl<P: Party> Loop<'_, P> {
 
     /// Empties the queues of closed connections once their sends are over: other connections need their buffers of the
     /// pool.
-    pub(super) fn empty_spare_queues(&mut self) -> Result<(), Fault> {
+    pub(super) fn empty_spare_queues(&mut self) -> Result<(), EndError> {
         for at in 0..self.port.spare_queues.len() {
             let queue = self.port.spare_queues[at];
             if !self.port.ring.is_queue_in_use(queue) && !self.port.ring.is_queue_empty(queue) {
@@ -211,7 +211,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// The slot's queue, empty: its own, one of a closed connection, or a new one.
-    fn queue(&mut self, index: u32) -> Result<QueueId, Fault> {
+    fn queue(&mut self, index: u32) -> Result<QueueId, EndError> {
         let slot = &mut self.slots[index as usize];
         let room = slot.flow.as_ref().map_or(0, Flow::room);
         if let Some(queue) = slot.link.output.queue

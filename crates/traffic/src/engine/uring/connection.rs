@@ -3,11 +3,11 @@
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
 
+use crate::end_error::EndError;
 use crate::engine::driver::{EngineLink, Then, WaitingFor};
 use crate::engine::uring::receiving::Input;
 use crate::engine::uring::ring_port::Loop;
 use crate::engine::uring::sending::SendBuffers;
-use crate::fault::Fault;
 use crate::flow::ConnectionEnd;
 use crate::party::Party;
 
@@ -97,7 +97,7 @@ impl<P: Party> Loop<'_, P> {
         self.give_up(index);
     }
 
-    pub(super) fn on_attempt_over(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn on_attempt_over(&mut self, index: u32) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         slot.link.connecting = None;
         if slot.leaving {
@@ -108,7 +108,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Receives first: a peer that accepts everything would otherwise never be read from.
-    pub(super) fn queue_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn queue_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let link = &self.slots[index as usize].link;
         if self.can_deliver(index) || !link.input.has_unseen() && link.pending_end.is_some() {
             return self.hand_over(index, now_ns);

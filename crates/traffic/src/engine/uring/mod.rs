@@ -24,11 +24,11 @@ use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken, Wait};
 use bytegauge_sys::{io as sys_io, socket};
 
+use crate::end_error::EndError;
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::uring::connection::Operations;
 use crate::engine::uring::ring_port::{Loop, RingPort};
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
-use crate::fault::Fault;
 use crate::meter::Meter;
 use crate::party::Party;
 
@@ -54,7 +54,7 @@ pub(super) fn drive<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), Fault> {
+) -> Result<(Stop, EngineReport), EndError> {
     let poll_idle_ms = mode.sqpoll.then_some(POLL_IDLE_MS);
     let setup = RingSetup { entries: ENTRIES, completions: COMPLETIONS, poll_idle_ms };
     let mut ring = Ring::open(&setup)?;
@@ -66,7 +66,7 @@ pub(super) fn drive<P: Party>(
     }
     let before = ring.counts();
     if let Some(listener) = station.listener {
-        sys_io::set_nonblocking(listener, false).map_err(Fault::io("preparing the listener"))?;
+        sys_io::set_nonblocking(listener, false).map_err(EndError::io("preparing the listener"))?;
     }
     let port = RingPort::new(mode.kind, ring, station.buffer_size.max(1))?;
     let mut driver = Driver::new(port, party, station, meter)?;
@@ -84,10 +84,12 @@ pub(super) fn drive<P: Party>(
 const GATHERED_MAX: usize = 64;
 
 /// Has waits gather completions for a time.
-fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), Fault> {
+fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), EndError> {
     let micros = u32::try_from(ns.div_ceil(1000)).unwrap_or(u32::MAX);
     ring.set_min_wait(micros).map_err(|error| {
-        Fault::Missing(format!("min_wait_usec={micros}us: {error}: it needs Linux 6.12 or later: leave out --min-wait"))
+        EndError::Missing(format!(
+            "min_wait_usec={micros}us: {error}: it needs Linux 6.12 or later: leave out --min-wait"
+        ))
     })
 }
 
@@ -130,12 +132,12 @@ impl Port for RingPort {
 
     const HOLDS: bool = true;
 
-    fn adopt<P: Party>(driver: &mut Loop<'_, P>, fd: &OwnedFd) -> Result<(), Fault> {
+    fn adopt<P: Party>(driver: &mut Loop<'_, P>, fd: &OwnedFd) -> Result<(), EndError> {
         driver.report.system_calls += 1;
-        sys_io::set_nonblocking(fd.as_fd(), false).map_err(Fault::io("preparing a connection"))
+        sys_io::set_nonblocking(fd.as_fd(), false).map_err(EndError::io("preparing a connection"))
     }
 
-    fn listen<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    fn listen<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), EndError> {
         let Some(listener) = driver.station.listener else { return Ok(()) };
         driver.accepting = Accepting::Now;
         driver.port.accept = Some(match driver.port.kind {
@@ -145,21 +147,21 @@ impl Port for RingPort {
         Ok(())
     }
 
-    fn watch_alarm<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    fn watch_alarm<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), EndError> {
         let _ = driver.port.ring.poll(ALARM, driver.alarm.as_fd(), Ready::READ | Ready::EDGE);
         Ok(())
     }
 
     /// Submits queued operations, waits for completions and handles them; when the time is up, the rest of them stays in the
     /// ring.
-    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, Fault> {
+    fn wait<P: Party>(driver: &mut Loop<'_, P>, timeout_ns: u64) -> Result<bool, EndError> {
         let flows = driver.live;
         driver.port.offer_for(flows);
         // Each connection has an operation in flight.
         let batch = if driver.station.min_wait_ns.is_some() { flows.clamp(1, GATHERED_MAX) as u32 } else { 1 };
         let want = if timeout_ns > 0 { batch } else { 0 };
         let timeout_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
-        let waited = driver.port.ring.wait(want, timeout_ns).map_err(Fault::io("waiting in io_uring"))?;
+        let waited = driver.port.ring.wait(want, timeout_ns).map_err(EndError::io("waiting in io_uring"))?;
         driver.port.accepted_now = 0;
         let mut any = false;
         while let Some(completion) = driver.port.ring.reap() {
@@ -173,19 +175,19 @@ impl Port for RingPort {
         Ok(true)
     }
 
-    fn send<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         driver.queue_send(index, now_ns)
     }
 
-    fn receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         driver.hand_over(index, now_ns)
     }
 
-    fn send_or_receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    fn send_or_receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         driver.queue_both(index, now_ns)
     }
 
-    fn watch_attempt<P: Party>(driver: &mut Loop<'_, P>, index: u32) -> Result<(), Fault> {
+    fn watch_attempt<P: Party>(driver: &mut Loop<'_, P>, index: u32) -> Result<(), EndError> {
         let token = driver.token(index);
         let slot = &mut driver.slots[index as usize];
         let Some(fd) = &slot.fd else { return Err(unconnected()) };
@@ -221,7 +223,7 @@ impl Port for RingPort {
 
     /// Every flow is returned once the kernel has no operation on its connection: the counts must include the bytes that it
     /// still received or sent.
-    fn finish<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), Fault> {
+    fn finish<P: Party>(driver: &mut Loop<'_, P>) -> Result<(), EndError> {
         if let Some(op) = driver.port.accept.take() {
             driver.port.ring.cancel(op);
         }
@@ -239,7 +241,7 @@ impl Port for RingPort {
 }
 
 impl<P: Party> Loop<'_, P> {
-    fn on_completion(&mut self, completion: Completion) -> Result<(), Fault> {
+    fn on_completion(&mut self, completion: Completion) -> Result<(), EndError> {
         let Completion { token, more, event } = completion;
         let index = token as u32;
         match event {
@@ -281,7 +283,7 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    fn on_accepted(&mut self, more: bool, accepted: Result<OwnedFd, Errno>) -> Result<(), Fault> {
+    fn on_accepted(&mut self, more: bool, accepted: Result<OwnedFd, Errno>) -> Result<(), EndError> {
         let refused = match accepted {
             // It comes too late, and is closed.
             Ok(_) if self.accepting == Accepting::Never => None,
@@ -308,11 +310,11 @@ impl<P: Party> Loop<'_, P> {
                 Ok(())
             }
             Some(error) if error.kind() == io::ErrorKind::Interrupted => RingPort::listen(self),
-            Some(source) => Err(Fault::Io { doing: "accepting a connection".into(), source }),
+            Some(source) => Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
     }
 
-    fn wait_for_leaving(&mut self, hurry: impl Fn() -> bool) -> Result<(), Fault> {
+    fn wait_for_leaving(&mut self, hurry: impl Fn() -> bool) -> Result<(), EndError> {
         let deadline_ns = monotonic_ns() + LEAVE_NS;
         while self.live > 0 && !hurry() {
             let left_ns = deadline_ns.saturating_sub(monotonic_ns());

@@ -18,10 +18,10 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
+use crate::end_error::EndError;
 use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::unconnected;
 use crate::engine::uring::ring_port::Loop;
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Party;
 
@@ -131,7 +131,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Makes sure that a receive is in flight, unless the stream is over, or new bytes would have to be moved.
-    pub(super) fn arm(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn arm(&mut self, index: u32) -> Result<(), EndError> {
         let token = self.token(index);
         let link = &self.slots[index as usize].link;
         if link.receiving.is_some() || self.slots[index as usize].eof || link.pending_end.is_some() {
@@ -155,14 +155,14 @@ impl<P: Party> Loop<'_, P> {
                 slot.link.input.receives_at = at;
                 self.port.ring.receive(token, fd, own, &(at..at + self.port.receive_size))
             }
-            (None, None) => return Err(Fault::Impossible("a receive without a buffer".into())),
+            (None, None) => return Err(EndError::Impossible("a receive without a buffer".into())),
         });
         slot.link.called_off = false;
         Ok(())
     }
 
     /// Gives the flow its bytes, or waits for more.
-    pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         if self.can_deliver(index) {
             if !self.deliver(index, now_ns)? {
                 self.leave(index);
@@ -188,7 +188,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Gives the flow the next unseen bytes. `false`: it leaves.
-    fn deliver(&mut self, index: u32, now_ns: &mut u64) -> Result<bool, Fault> {
+    fn deliver(&mut self, index: u32, now_ns: &mut u64) -> Result<bool, EndError> {
         let slot = &self.slots[index as usize];
         let echoes = slot.flow.as_ref().is_some_and(Flow::echoes);
         let input = &slot.link.input;
@@ -234,7 +234,7 @@ impl<P: Party> Loop<'_, P> {
             }
             _ => None,
         };
-        let Some(bytes) = bytes else { return Err(Fault::Impossible("received bytes are in no buffer".into())) };
+        let Some(bytes) = bytes else { return Err(EndError::Impossible("received bytes are in no buffer".into())) };
         self.meter.count(bytes.len(), size);
         *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
         let goes_on = flow.received(bytes, *now_ns);
@@ -260,7 +260,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Moves the kept bytes of the current receive to the own buffer, before the bytes there.
-    fn gather(&mut self, index: u32) -> Result<(), Fault> {
+    fn gather(&mut self, index: u32) -> Result<(), EndError> {
         let input = &self.slots[index as usize].link.input;
         let is_seen = |present: &Present| present.taken.left() == 0 && !present.kept.is_empty();
         let Some(len) = input.present.as_ref().filter(|present| is_seen(present)).map(|present| present.kept.len())
@@ -287,7 +287,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Moves the bytes of the first `receives` held receives to the own buffer, after the bytes there.
-    fn move_held(&mut self, index: u32, receives: usize) -> Result<(), Fault> {
+    fn move_held(&mut self, index: u32, receives: usize) -> Result<(), EndError> {
         for _ in 0..receives {
             let Some((taken, len)) = self.slots[index as usize].link.input.held.pop_front() else { break };
             let own = self.own_buffer(index, len)?;
@@ -302,7 +302,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// The connection's own buffer, which no operation uses, with room for `more` bytes after the needed ones.
-    fn own_buffer(&mut self, index: u32, more: usize) -> Result<BufferId, Fault> {
+    fn own_buffer(&mut self, index: u32, more: usize) -> Result<BufferId, EndError> {
         let input = &self.slots[index as usize].link.input;
         let (held, needed) = (input.own, input.needed());
         if let Some(own) = held
@@ -342,7 +342,7 @@ impl<P: Party> Loop<'_, P> {
         more: bool,
         moved: Result<usize, Errno>,
         taken: Option<Taken>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         if !more {
             slot.link.receiving = None;
@@ -357,7 +357,7 @@ impl<P: Party> Loop<'_, P> {
             // A cancelled receive is requested again when needed.
             Err(Errno::CANCELLED | Errno::INTERRUPTED) => {}
             Err(Errno::NOT_A_SOCKET) => {
-                return Err(Fault::Missing(
+                return Err(EndError::Missing(
                     "the uring engines carry sockets only: use --engine blocking for pipes and files".into(),
                 ));
             }
@@ -374,7 +374,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Bytes have arrived: in buffers of the pool, or in the connection's own.
-    fn arrived(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
+    fn arrived(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), EndError> {
         let is_first = !self.slots[index as usize].link.input.has_unseen();
         self.store_arrival(index, moved, taken)?;
         let listens = self.slots[index as usize].waits.listens() && self.can_deliver(index);
@@ -403,7 +403,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Keeps unseen bytes: in place, or copied if the pool has no buffer to spare.
-    fn store_arrival(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), Fault> {
+    fn store_arrival(&mut self, index: u32, moved: usize, taken: Option<Taken>) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         let input = &mut slot.link.input;
         let Some(taken) = taken else {
@@ -432,7 +432,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Gives a flow that leaves its kept bytes, as long as it wants them.
-    pub(super) fn drain_input(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn drain_input(&mut self, index: u32) -> Result<(), EndError> {
         loop {
             let mut now_ns = self.tick();
             if !self.can_deliver(index) {
@@ -454,7 +454,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// The stream is over: the flow gets this when it wants to receive.
-    fn over(&mut self, index: u32, end: ConnectionEnd) -> Result<(), Fault> {
+    fn over(&mut self, index: u32, end: ConnectionEnd) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         // A flow that forwards may want to receive while earlier bytes have to wait.
         if slot.leaving || !slot.waits.listens() || slot.link.input.has_unseen() {

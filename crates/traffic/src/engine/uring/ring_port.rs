@@ -3,8 +3,8 @@
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, OpId, PoolId, QueueId, Ring};
 
+use crate::end_error::EndError;
 use crate::engine::driver::Driver;
-use crate::fault::Fault;
 
 /// Size of the pool for receives, bytes. Each buffer has the length of the longest receive. This is only address space:
 /// buffers that are never offered are never touched.
@@ -43,7 +43,7 @@ pub(super) struct RingPort {
 pub(super) type Loop<'a, P> = Driver<'a, P, RingPort>;
 
 impl RingPort {
-    pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<RingPort, Fault> {
+    pub(super) fn new(kind: UringKind, mut ring: Ring, receive_size: usize) -> Result<RingPort, EndError> {
         let buffers = (POOL_SIZE / receive_size).clamp(64, 4096) as u16;
         let pool = match kind {
             UringKind::Plain => None,
@@ -83,7 +83,7 @@ impl RingPort {
     }
 
     /// A buffer that no operation uses and no slot has, with room for `len` bytes.
-    pub(super) fn another_buffer(&mut self, len: usize) -> Result<BufferId, Fault> {
+    pub(super) fn another_buffer(&mut self, len: usize) -> Result<BufferId, EndError> {
         let free = self.spare_buffers.iter().position(|spare| !self.ring.is_in_use(*spare));
         let Some(free) = free else { return Ok(self.ring.new_buffer(len)?) };
         let buffer = self.spare_buffers.swap_remove(free);

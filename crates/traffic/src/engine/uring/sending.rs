@@ -14,12 +14,12 @@ use std::os::fd::AsFd;
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, Errno, QueueId};
 
+use crate::end_error::EndError;
 use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::memory::first_chunk;
 use crate::engine::uring::receiving::Back;
 use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
-use crate::fault::Fault;
 use crate::flow::{ConnectionEnd, Doing, Flow};
 use crate::party::Party;
 
@@ -85,7 +85,7 @@ impl SendBuffers {
 
 impl<P: Party> Loop<'_, P> {
     /// Sends the flow's bytes, unless a send is in flight.
-    pub(super) fn queue_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, Fault> {
+    pub(super) fn queue_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &self.slots[index as usize];
         if slot.fd.is_none() || slot.flow.is_none() {
             return Err(unconnected());
@@ -110,7 +110,7 @@ impl<P: Party> Loop<'_, P> {
 
     /// Queues a send of the rest of the current message, of bytes to send back, or of the next message; nothing if there is no
     /// free buffer to compose it in.
-    fn send_next(&mut self, index: u32) -> Result<(), Fault> {
+    fn send_next(&mut self, index: u32) -> Result<(), EndError> {
         self.finish_offering(index)?;
         let slot = &mut self.slots[index as usize];
         let Some(flow) = &mut slot.flow else { return Err(unconnected()) };
@@ -149,7 +149,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Queues a send of received bytes in place: as many as are contiguous.
-    fn send_back(&mut self, index: u32, back: &Range<usize>) -> Result<(), Fault> {
+    fn send_back(&mut self, index: u32, back: &Range<usize>) -> Result<(), EndError> {
         let zero_copy = self.sends_without_copy();
         let token = self.token(index);
         let Some(keeper) = self.keeper(index) else { return Err(nothing_to_send()) };
@@ -171,7 +171,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Has the flow compose its next message. `false`: there is no free buffer.
-    fn compose(&mut self, index: u32) -> Result<bool, Fault> {
+    fn compose(&mut self, index: u32) -> Result<bool, EndError> {
         let Some(room) = self.free_room(index)? else { return Ok(false) };
         let slot = &mut self.slots[index as usize];
         let output = &mut slot.link.output;
@@ -187,7 +187,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// A buffer of the slot that no operation uses, if any; as long as the flow's longest message.
-    fn free_room(&mut self, index: u32) -> Result<Option<usize>, Fault> {
+    fn free_room(&mut self, index: u32) -> Result<Option<usize>, EndError> {
         let zero_copy = self.port.kind == UringKind::ZeroCopy;
         let slot = &self.slots[index as usize];
         let len = slot.flow.as_ref().map_or(0, Flow::room);
@@ -212,7 +212,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// From now on, the rest of a message in a queue is sent plainly.
-    fn finish_offering(&mut self, index: u32) -> Result<(), Fault> {
+    fn finish_offering(&mut self, index: u32) -> Result<(), EndError> {
         let output = &mut self.slots[index as usize].link.output;
         let (left, Some(queue)) = (std::mem::take(&mut output.unoffered), output.queue) else { return Ok(()) };
         if left.is_empty() {
@@ -223,7 +223,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Copies bytes to a buffer as the current message.
-    pub(super) fn put_in_room(&mut self, index: u32, bytes: &[u8]) -> Result<(), Fault> {
+    pub(super) fn put_in_room(&mut self, index: u32, bytes: &[u8]) -> Result<(), EndError> {
         let buffer = self.port.another_buffer(bytes.len())?;
         if let Some(room) = self.port.ring.buffer(buffer) {
             room[..bytes.len()].copy_from_slice(bytes);
@@ -236,7 +236,7 @@ impl<P: Party> Loop<'_, P> {
         Ok(())
     }
 
-    pub(super) fn on_sent(&mut self, index: u32, moved: Result<usize, Errno>) -> Result<(), Fault> {
+    pub(super) fn on_sent(&mut self, index: u32, moved: Result<usize, Errno>) -> Result<(), EndError> {
         let link = &mut self.slots[index as usize].link;
         // The bytes counted as sent for the flow when they were offered to the queue.
         let counted = self.port.kind == UringKind::Bundle && !link.plain;
@@ -263,7 +263,7 @@ impl<P: Party> Loop<'_, P> {
             }
             Err(errno) => {
                 if let Some(missing) = missing_requirement(self.port.kind, errno) {
-                    return Err(Fault::Missing(missing.into()));
+                    return Err(EndError::Missing(missing.into()));
                 }
                 let called_off = matches!(errno, Errno::CANCELLED | Errno::INTERRUPTED);
                 if !slot.leaving && !called_off {
@@ -298,7 +298,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// A buffer of a zero-copy send is free again.
-    pub(super) fn on_released(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn on_released(&mut self, index: u32) -> Result<(), EndError> {
         let slot = &self.slots[index as usize];
         if !matches!(slot.waits, WaitingFor::Send | WaitingFor::Either) || slot.link.sending.is_some() {
             return Ok(());

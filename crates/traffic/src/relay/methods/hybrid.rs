@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::copy_method::CopyMethod;
 use crate::relay::methods::read_write::ReadWrite;
 use crate::relay::methods::splice::Splice;
@@ -41,7 +41,7 @@ impl Hybrid {
 }
 
 impl CopyMethod for Hybrid {
-    fn new(setup: &Setup) -> Result<Hybrid, Fault> {
+    fn new(setup: &Setup) -> Result<Hybrid, EndError> {
         let copies = ReadWrite::new(setup)?;
         Ok(Hybrid { pipe_size: setup.relay_pipe(), copies, splices: None, full: 0, is_short_of_pipes: false })
     }

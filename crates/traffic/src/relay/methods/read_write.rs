@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use bytegauge_sys::socket;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::copy_method::CopyMethod;
 use crate::setup::Setup;
 
@@ -18,7 +18,7 @@ pub(in crate::relay) struct ReadWrite {
 }
 
 impl CopyMethod for ReadWrite {
-    fn new(setup: &Setup) -> Result<ReadWrite, Fault> {
+    fn new(setup: &Setup) -> Result<ReadWrite, EndError> {
         Ok(ReadWrite { buffer: vec![0; setup.relay_buffer()], from: 0, to: 0 })
     }
 

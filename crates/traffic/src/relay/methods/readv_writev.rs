@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use bytegauge_sys::io as sys_io;
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::copy_method::CopyMethod;
 use crate::setup::Setup;
 
@@ -21,7 +21,7 @@ pub(in crate::relay) struct Vectored {
 }
 
 impl CopyMethod for Vectored {
-    fn new(setup: &Setup) -> Result<Vectored, Fault> {
+    fn new(setup: &Setup) -> Result<Vectored, EndError> {
         let part = setup.relay_buffer().div_ceil(PARTS);
         Ok(Vectored { buffer: vec![0; setup.relay_buffer()], part, from: 0, to: 0 })
     }

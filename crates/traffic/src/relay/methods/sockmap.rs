@@ -14,7 +14,7 @@ use bytegauge_sys::sockmap::{self, SockMap};
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
 use bytegauge_sys::{errno, option};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::RelayShared;
 use crate::relay::copy_method::Carrying;
 use crate::relay::methods::read_write::ReadWrite;
@@ -63,8 +63,8 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
-    let map = SockMap::new(MOST).map_err(|error| Fault::Missing(reason(&error)))?;
+pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
+    let map = SockMap::new(MOST).map_err(|error| EndError::Missing(reason(&error)))?;
     let shared = carrying.shared;
     threads::carry(carrying, &|way| match arm(way, &map) {
         Ok(()) => watch(way, shared),
@@ -126,7 +126,7 @@ fn watch(way: &mut ThreadWay<'_>, shared: &RelayShared) -> io::Result<()> {
             std::thread::sleep(LAST_LOOK);
         }
         if queued > QUEUED_MAX {
-            shared.fails(Fault::Program(format!(
+            shared.fails(EndError::Program(format!(
                 "sockmap has no back-pressure: the reader did not take {queued} bytes, which the kernel keeps in its \
                  memory (more than 16 MiB), so the relay broke off: offer what the reader can take (--rate 20M), or use \
                  another --relay"

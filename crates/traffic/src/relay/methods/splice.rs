@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_sys::{io as sys_io, pipe, splice};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::relay::copy_method::CopyMethod;
 use crate::setup::Setup;
 
@@ -23,16 +23,16 @@ pub(in crate::relay) struct Splice<const BY_SENDFILE: bool> {
 
 impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
     /// A pipe of this capacity in bytes, or of the kernel's.
-    pub(super) fn with_pipe(size: Option<usize>) -> Result<Self, Fault> {
+    pub(super) fn with_pipe(size: Option<usize>) -> Result<Self, EndError> {
         let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
         let size = match size {
             Some(bytes) => pipe::set_pipe_size(writer.as_fd(), bytes),
             None => pipe::pipe_size(writer.as_fd()),
         };
         // A pipe that does not block leaves it to the sockets whether a call does.
-        let size = size.map_err(|error| Fault::Missing(format!("the relay's pipe: {error}")))?;
+        let size = size.map_err(|error| EndError::Missing(format!("the relay's pipe: {error}")))?;
         for end in [&reader, &writer] {
-            sys_io::set_nonblocking(end.as_fd(), false).map_err(Fault::io("preparing the relay's pipe"))?;
+            sys_io::set_nonblocking(end.as_fd(), false).map_err(EndError::io("preparing the relay's pipe"))?;
         }
         Ok(Splice { reader, writer, size, held: 0 })
     }
@@ -49,7 +49,7 @@ impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
 }
 
 impl<const BY_SENDFILE: bool> CopyMethod for Splice<BY_SENDFILE> {
-    fn new(setup: &Setup) -> Result<Self, Fault> {
+    fn new(setup: &Setup) -> Result<Self, EndError> {
         Splice::with_pipe(setup.relay_pipe())
     }
 
@@ -80,8 +80,8 @@ impl<const BY_SENDFILE: bool> CopyMethod for Splice<BY_SENDFILE> {
     }
 }
 
-fn lacking(error: &io::Error) -> Fault {
-    Fault::Missing(format!(
+fn lacking(error: &io::Error) -> EndError {
+    EndError::Missing(format!(
         "no pipe could be created for the relay ({error}): raise ulimit -n, use fewer --flows, or another --relay"
     ))
 }

@@ -16,8 +16,8 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::{option, socket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
+use crate::end_error::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, Door, Stream, is_passing};
-use crate::fault::Fault;
 use crate::relay::copy_method::Carrying;
 use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
@@ -26,19 +26,19 @@ use crate::tally::CallCounter;
 /// Longest sleep of the loop: a flag does not wake it.
 const LOOK_NS: u64 = 5_000_000;
 
-pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, Fault> {
+pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
-        .map_err(Fault::io("starting a Tokio runtime"))?;
+        .map_err(EndError::io("starting a Tokio runtime"))?;
     let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.relay_buffer());
     let mut report = EngineReport::default();
     // A request to stop does not end it by itself.
     let never = AtomicBool::new(false);
     let carried = runtime.block_on(async {
-        let door = Door::new(shared.listener()).map_err(Fault::io("registering the relay's listener with Tokio"))?;
+        let door = Door::new(shared.listener()).map_err(EndError::io("registering the relay's listener with Tokio"))?;
         loop {
             let now_ns = monotonic_ns();
             if !meter.goes_on(now_ns, &never)
@@ -63,7 +63,7 @@ pub(in crate::relay) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport
                 }
                 Some(Err(error)) if is_passing(&error) => {}
                 Some(Err(source)) => {
-                    return Err(Fault::Io { doing: "accepting a connection for the relay".into(), source });
+                    return Err(EndError::Io { doing: "accepting a connection for the relay".into(), source });
                 }
             }
         }
@@ -97,7 +97,7 @@ async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
     pair.in_order = copy_bidirectional_with_sizes(front, back, size, size).await.is_ok();
 }
 
-async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, Fault> {
+async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, EndError> {
     shared.upstream.welcome(front)?;
     let stream = shared.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
     stream.writable().await.map_err(unconnected)?;

@@ -22,7 +22,7 @@ use bytegauge_model::Place;
 use serde::Serialize;
 use socket2::{Domain, Socket, Type};
 
-use crate::fault::Fault;
+use crate::end_error::EndError;
 use crate::iperf3::words::{COOKIE_LEN, Cookie};
 use crate::place::{self, unbindable};
 use admission::Admission;
@@ -145,15 +145,15 @@ impl Iperf3Server {
     /// Listens on TCP and UDP, and serves until it is stopped.
     ///
     /// # Errors
-    /// [`Fault::Missing`] with the next step if it cannot listen there.
-    pub fn start(place: &Place, limits: Iperf3Limits, log: Iperf3Log) -> Result<Iperf3Server, Fault> {
+    /// [`EndError::Missing`] with the next step if it cannot listen there.
+    pub fn start(place: &Place, limits: Iperf3Limits, log: Iperf3Log) -> Result<Iperf3Server, EndError> {
         let (listener, place) = place::listen(&place::resolved(place)?)?;
         let Place::Ip(place) = place else {
             place::clear(&place);
-            return Err(Fault::Missing("iperf3 clients use TCP and UDP: give --listen HOST:PORT".into()));
+            return Err(EndError::Missing("iperf3 clients use TCP and UDP: give --listen HOST:PORT".into()));
         };
         let listener = TcpListener::from(listener);
-        listener.set_nonblocking(false).map_err(Fault::io("preparing to listen"))?;
+        listener.set_nonblocking(false).map_err(EndError::io("preparing to listen"))?;
         let shared = Arc::new(Iperf3Shared {
             place,
             limits,
@@ -168,7 +168,7 @@ impl Iperf3Server {
         });
         let accepting = Arc::clone(&shared);
         let acceptor = std::thread::Builder::new().name("iperf3".into()).spawn(move || accept(&accepting, &listener));
-        let acceptor = Some(acceptor.map_err(Fault::io("starting a thread"))?);
+        let acceptor = Some(acceptor.map_err(EndError::io("starting a thread"))?);
         Ok(Iperf3Server { shared, acceptor })
     }
 
@@ -201,8 +201,8 @@ impl Iperf3Server {
 }
 
 /// A UDP socket at an address that further sockets share.
-fn udp_socket(place: SocketAddr) -> Result<UdpSocket, Fault> {
-    let fault = |source| Fault::Io { doing: format!("listening on udp {place}"), source };
+fn udp_socket(place: SocketAddr) -> Result<UdpSocket, EndError> {
+    let fault = |source| EndError::Io { doing: format!("listening on udp {place}"), source };
     let socket = Socket::new(Domain::for_address(place), Type::DGRAM, None).map_err(fault)?;
     socket.set_reuse_address(true).map_err(fault)?;
     socket.bind(&place.into()).map_err(|error| unbindable(&Place::Ip(place), error))?;

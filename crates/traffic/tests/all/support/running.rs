@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytegauge_model::{Engine, EngineReport};
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
-use bytegauge_traffic::Fault;
+use bytegauge_traffic::EndError;
 use bytegauge_traffic::engine::{Station, Stop, drive};
 use bytegauge_traffic::flow::Flow;
 use bytegauge_traffic::meter::{Meter, Schedule, Window};
@@ -29,7 +29,7 @@ pub struct Outcome<F: Flow> {
 
 /// A running engine.
 pub struct Running<F: Flow> {
-    thread: JoinHandle<Result<Outcome<F>, Fault>>,
+    thread: JoinHandle<Result<Outcome<F>, EndError>>,
     handle: ThreadHandle,
     flags: Arc<(AtomicBool, AtomicBool)>,
 }
@@ -108,7 +108,7 @@ pub fn probe(engine: Engine) -> Result<(), String> {
             assert_eq!(outcome.stop, Stop::Done, "{engine}: no flow, no connection");
             Ok(())
         }
-        Err(Fault::Missing(reason)) => Err(reason),
+        Err(EndError::Missing(reason)) => Err(reason),
         Err(fault) => panic!("{engine}: {fault}"),
     }
 }

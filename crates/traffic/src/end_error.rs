@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// Why an end could not do, or finish, its task.
 #[derive(Debug, Error)]
-pub enum Fault {
+pub enum EndError {
     /// The machine lacks something: the cell is skipped, not failed.
     #[error("{0}")]
     Missing(String),
@@ -70,22 +70,22 @@ pub enum Fault {
     Impossible(String),
 }
 
-impl From<Missing> for Fault {
-    fn from(missing: Missing) -> Fault {
-        Fault::Missing(missing.to_string())
+impl From<Missing> for EndError {
+    fn from(missing: Missing) -> EndError {
+        EndError::Missing(missing.to_string())
     }
 }
 
-impl Fault {
+impl EndError {
     /// Wraps an `io::Error` with the action. Allocates only if there is an error: measured loops call it.
-    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Fault {
-        move |source| Fault::Io { doing: doing.into(), source }
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndError {
+        move |source| EndError::Io { doing: doing.into(), source }
     }
 
     /// The outcome of a trial with this error.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Fault::Missing(reason) => Outcome::Skipped(reason.clone()),
+            EndError::Missing(reason) => Outcome::Skipped(reason.clone()),
             other => Outcome::Failed(other.to_string()),
         }
     }
