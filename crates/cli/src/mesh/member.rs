@@ -225,7 +225,9 @@ impl Member {
     /// Carries out the orders of rank 0 until it finishes (`true`) or this rank is interrupted (`false`).
     fn obey(&self, receiver: &mut Receiver, visits: &mut Visits) -> Result<bool, Failure> {
         loop {
-            let message = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)) {
+            // The coordinator of this process may be silent while the process is stopped.
+            let until = (self.flags.rank() != 0).then(|| Instant::now() + SILENCE);
+            let message = match receiver.receive(TO_RANK_MAX, until) {
                 Ok(message) => message,
                 Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(error) => {

@@ -273,11 +273,13 @@ impl<'a> Board<'a> {
     fn run(&mut self, inbox: &mpsc::Receiver<RankEvent>) {
         let (mut alive, mut turn) = (Instant::now(), Instant::now());
         loop {
+            let event = inbox.recv_timeout(Duration::from_millis(200));
+            // It is stopped while it waits, so before time passes for the coordinator.
             if turn.elapsed() >= AWAY {
                 self.coordinator.was_away(self.now_ns());
             }
             turn = Instant::now();
-            match inbox.recv_timeout(Duration::from_millis(200)) {
+            match event {
                 Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, RankHello, ToRank, ToRankZero};
+use bytegauge_mesh::launcher::slurm_coordinator;
 use bytegauge_wire::{Key, connect};
 use serde_json::Value;
 
@@ -111,6 +112,39 @@ fn a_rank_of_another_version_is_refused() {
 
 /// A clock that is an hour ahead, for programs that are linked to libc.
 const AHEAD: &str = "#define _GNU_SOURCE
+#[test]
+fn a_stopped_rank_zero_is_given_up() {
+    let bench = bench();
+    let start = |flags: &str| [0, 1, 2].map(|number| rank(&bench, number, flags));
+    let [mut zero, one, two] = start(LONG);
+    assert!(zero.comes_to("rows", |_| rows(&bench, 1) + rows(&bench, 2) >= 4));
+    zero.signal("STOP");
+    for rank in [one, two] {
+        rank.wait().exits(5).complains(&["rank 0 is lost", "--resume measures the rest"]);
+    }
+    zero.signal("CONT");
+    zero.wait().exits(0).prints(&["Not measured", "rank 1 disconnected"]);
+    let [zero, one, two] = start(&format!("{LONG} --resume"));
+    zero.wait().exits(0).prints(&["24 of 24 tests measured"]);
+    all_end([one, two]);
+}
+
+#[test]
+fn rank_zero_was_stopped_and_accuses_no_rank() {
+    // Longer than ranks may be silent.
+    const STOPPED: Duration = Duration::from_secs(17);
+    let bench = bench();
+    let [mut zero, one, two] = [0, 1, 2].map(|number| rank(&bench, number, LONG));
+    assert!(zero.comes_to("rows", |_| rows(&bench, 1) + rows(&bench, 2) >= 4));
+    zero.signal("STOP");
+    thread::sleep(STOPPED);
+    zero.signal("CONT");
+    let zero = zero.wait().exits(0).prints(&["Mesh of 3 ranks"]);
+    let lost = ["stopped answering", "disconnected", "did not stop"].map(|why| zero.stderr.contains(why));
+    assert_eq!(lost, [false; 3], "{zero}");
+    all_end([one, two]);
+}
+
 #include <time.h>
 #include <unistd.h>
 #include <sys/syscall.h>
