@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, Ends, Level, Outcome, Place, Spec, Trial};
+use bytegauge_model::{Cell, Ends, Level, Outcome, Place, Spec, Transport, Trial};
 use bytegauge_plan::order;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{Limits, Link};
@@ -61,8 +61,18 @@ impl VisitPartner {
         let mut factors = factors.clone();
         match self {
             VisitPartner::Agent(links) => {
-                let agent = links.first().map(|link| Level::Name(Place::Ip(link.agent()).to_string()));
-                factors.set("host", agent.unwrap_or(Level::Absent));
+                let agent = links.first().map(|link| link.agent());
+                let name = agent.map(|agent| Level::Name(Place::Ip(agent).to_string()));
+                factors.set("host", name.unwrap_or(Level::Absent));
+                // The plan does not know by which version of IP the hosts reach each other.
+                let by_ipv6 = match factors.transport() {
+                    Some(Transport::Tcp) => Some(Transport::Tcp6),
+                    Some(Transport::Udp) => Some(Transport::Udp6),
+                    _ => None,
+                };
+                if let Some(transport) = by_ipv6.filter(|_| agent.is_some_and(|agent| agent.is_ipv6())) {
+                    factors.set("transport", Level::Name(transport.to_string()));
+                }
             }
             VisitPartner::Server(place) => factors.set("connect", Level::Name(place.to_string())),
         }

@@ -22,6 +22,12 @@ const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "SL
 /// The place of a host in the switches of a Slurm cluster, such as `s0.s4.node7`, and the kinds of its parts.
 const TOPOLOGY: (&str, &str) = ("SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN");
 
+/// The nodes of a step of Slurm in the order of its tasks: rank 0 runs on the first one.
+const NODES: &str = "SLURM_STEP_NODELIST";
+
+/// Ports at which rank 0 listens for the ranks of its step: below those that Linux gives to outgoing connections by default.
+const PORTS: std::ops::Range<u64> = 16_384..32_768;
+
 /// The most ranks of a mesh. Its schedule of all pairs would have 8 million slots.
 pub const RANKS_MAX: u32 = 4_096;
 
@@ -118,6 +124,33 @@ pub fn slurm_rack(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     (of_node == "node" && of_switches.starts_with("switch")).then(|| switches.to_owned())
 }
 
+/// Where rank 0 of a step of Slurm listens: its node, and a port that follows from the numbers of the job and the step. `None` if this
+/// process is in no step.
+pub fn slurm_coordinator(variable: impl Fn(&str) -> Option<String>) -> Option<(String, u16)> {
+    let host = first_node(&variable(NODES)?)?;
+    let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
+    let (job, step) = (number("SLURM_JOB_ID")?, number("SLURM_STEP_ID")?);
+    // Consecutive jobs of one node have different ports, and so have the steps of one job.
+    let port = PORTS.start + job.wrapping_mul(61).wrapping_add(step) % (PORTS.end - PORTS.start);
+    Some((host, u16::try_from(port).ok()?))
+}
+
+/// The first host of a list such as `n[07-10,12],m3`: `n07`.
+fn first_node(list: &str) -> Option<String> {
+    let (mut name, mut rest) = (String::new(), list.trim());
+    while let Some(at) = rest.find([',', '[']) {
+        name.push_str(&rest[..at]);
+        if rest.as_bytes()[at] == b',' {
+            return Some(name).filter(|name| !name.is_empty());
+        }
+        let (numbers, after) = rest[at + 1..].split_once(']')?;
+        name.push_str(numbers.split([',', '-']).next()?);
+        rest = after;
+    }
+    name.push_str(rest);
+    Some(name).filter(|name| !name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +189,36 @@ mod tests {
         assert_eq!(found((Some(3), Some(3)), &[]), Err(RankError::Range { rank: 3, size: 3 }));
         assert_eq!(found((Some(0), Some(1)), &[]), Err(RankError::Size(1)));
         assert!(matches!(found((None, Some(2)), &[("PMI_RANK", "x")]), Err(RankError::NotANumber { .. })));
+    }
+
+    #[test]
+    fn node_lists_begin_with_rank_zero() {
+        let check = |list: &str, first: Option<&str>| assert_eq!(first_node(list).as_deref(), first, "{list}");
+        check("n7", Some("n7"));
+        check("n[07-10,12],m3", Some("n07"));
+        check("n[3,5-7]", Some("n3"));
+        check("a,b[1-2]", Some("a"));
+        check("rack[2-3]node[0-7]-ib,x", Some("rack2node0-ib"));
+        check("n[1-", None);
+        check("", None);
+    }
+
+    #[test]
+    fn steps_have_ports_of_their_own() {
+        let of = |job: &str, step: &str| {
+            let variables = [(NODES, "n[1-4]"), ("SLURM_JOB_ID", job), ("SLURM_STEP_ID", step)];
+            slurm_coordinator(|name| {
+                variables
+                    .iter()
+                    .find(|(known, value)| *known == name && !value.is_empty())
+                    .map(|found| found.1.to_owned())
+            })
+        };
+        let found: Vec<_> =
+            [("7", "0"), ("7", "1"), ("8", "0")].iter().map(|(job, step)| of(job, step).unwrap()).collect();
+        assert!(found.iter().all(|(host, port)| host == "n1" && PORTS.contains(&u64::from(*port))), "{found:?}");
+        assert!(found[0] != found[1] && found[0] != found[2] && found[1] != found[2], "{found:?}");
+        assert_eq!(of("7", ""), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn gather() -> Command {
 }
 
 fn ranks() -> Vec<Arg> {
-    let coordinator = valued("coordinator", "HOST:PORT", "Where rank 0 listens [default: found by a file in --out]");
+    let coordinator = valued("coordinator", "HOST:PORT", "Where rank 0 listens [default: by a file in --out]");
     let number = |name, value, help| valued(name, value, help).value_parser(value_parser!(u32));
     vec![
         with_details(
@@ -86,7 +86,7 @@ fn ranks() -> Vec<Arg> {
             "from Open MPI, PMIx, PMI, Slurm or a Kubernetes Indexed Job",
         ),
         number("size", "N", "Number of processes [default: of the launcher]"),
-        with_details(coordinator, "needed where --out is on no shared file system"),
+        with_details(coordinator, "needed where --out is on no shared file system, except under Slurm"),
         valued("listen", "ADDRESS[:PORT]", "Where this host is measured [default: its address to rank 0]"),
         with_details(
             valued("rack", "NAME", "Rack of this host [default: by Slurm's topology]"),
@@ -140,6 +140,8 @@ pub struct MeshFlags {
     /// The place of this process.
     pub place: RankPlace,
     /// Where rank 0 listens, if it was given.
+    /// The node and port of rank 0 by the list of nodes of the launcher, unless `coordinator` was given.
+    pub node_of_zero: Option<(String, u16)>,
     pub coordinator: Option<String>,
     /// The address at which this host is measured; port 0: any.
     pub listen: Option<SocketAddr>,
@@ -196,6 +198,7 @@ impl MeshFlags {
                 "--pattern {pattern}: an agent serves at most {CLIENTS_MAX} clients at the same time, and this needs {clients}: use \
                  incast:{CLIENTS_MAX}, or fewer hosts"
             )));
+        let coordinator = args::text(matches, "coordinator").map(str::to_owned);
         }
         let Nanos(join_ns) = needed(matches, "join-timeout")?;
         let Nanos(warmup_ns) = needed(matches, "warmup")?;
@@ -206,7 +209,8 @@ impl MeshFlags {
         }
         Ok(MeshFlags {
             listen: listen(matches)?,
-            coordinator: args::text(matches, "coordinator").map(str::to_owned),
+            node_of_zero: launcher::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
+            coordinator,
             rack: args::text(matches, "rack").map(str::to_owned).or_else(|| launcher::slurm_rack(variable)),
             join: Duration::from_nanos(join_ns.max(1_000_000_000)),
             out,

@@ -21,7 +21,7 @@ use bytegauge_traffic::far::{Agent, AgentSetup, FarError, Limits, Link};
 use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 
 use super::flags::MeshFlags;
-use super::rendezvous::Rendezvous;
+use super::rendezvous::{self, Rendezvous};
 use crate::exit::Failure;
 
 /// How often both sides of a connection to rank 0 give a sign of life.
@@ -154,9 +154,8 @@ impl Member {
 
     /// The agent of this host. It is reached at the address by which this rank reaches rank 0.
     fn agent(&self, near: SocketAddr) -> Result<Agent, Failure> {
-        let any = SocketAddr::from(([0, 0, 0, 0], 0));
-        let usual = if self.flags.rank() == 0 && near.is_ipv4() { any } else { SocketAddr::new(near.ip(), 0) };
-        let place = Place::Ip(self.flags.listen.unwrap_or(usual));
+        let ip = if self.flags.rank() == 0 { rendezvous::unspecified(near.ip()) } else { near.ip() };
+        let place = Place::Ip(self.flags.listen.unwrap_or(SocketAddr::new(ip, 0)));
         let sessions = self.flags.pattern.clients(self.flags.place.size) as usize;
         // Streams that load the path of calls have a session of their own.
         let limits =

@@ -58,7 +58,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
     leftovers::remove(flags.quiet);
     if flags.place.rank != 0 {
         let member = Member::new(&flags, key, Arc::clone(&stop));
-        return end(member.run(&[rendezvous::Rendezvous::of(&flags)])?, &[], &flags);
+        return end(member.run(&rendezvous::Rendezvous::all_of(&flags))?, &[], &flags);
     }
     refuse_existing(&flags)?;
     let zero = RankZero::listen(&flags, settings, key.clone(), Arc::clone(&stop))?;

@@ -1,10 +1,10 @@
-//! How ranks find rank 0: by `--coordinator`, or by a file in `--out` on a shared file system.
+//! How ranks find rank 0: by `--coordinator`, by a file in `--out` on a shared file system, or by the list of nodes of Slurm.
 //!
 //! The file names the addresses of rank 0's host and a port. A file of an earlier run leads to a port that refuses, or to
 //! a process without the key, so it is read again until rank 0 answers.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -27,6 +27,8 @@ pub enum Rendezvous {
     Named(String),
     /// At the addresses in a file.
     File(PathBuf),
+    /// At a node of the launcher, unless that port was taken.
+    Node(String, u16),
 }
 
 /// The content of the file.
@@ -38,12 +40,14 @@ struct PublishedAddress {
 }
 
 impl Rendezvous {
-    /// The way that the flags name.
-    pub fn of(flags: &MeshFlags) -> Rendezvous {
-        match &flags.coordinator {
+    /// The ways that the flags and the launcher name.
+    pub fn all_of(flags: &MeshFlags) -> Vec<Rendezvous> {
+        let way = match &flags.coordinator {
             Some(name) => Rendezvous::Named(name.clone()),
             None => Rendezvous::File(flags.out.join(FILE)),
-        }
+        };
+        let node = flags.node_of_zero.clone().map(|(host, port)| Rendezvous::Node(host, port));
+        [way].into_iter().chain(node).collect()
     }
 
     /// The addresses to try now; none if there is nothing yet.
@@ -51,6 +55,9 @@ impl Rendezvous {
         match self {
             Rendezvous::At(addresses) => addresses.clone(),
             Rendezvous::Named(name) => name.to_socket_addrs().map(Iterator::collect).unwrap_or_default(),
+            Rendezvous::Node(host, port) => {
+                (host.as_str(), *port).to_socket_addrs().map(Iterator::collect).unwrap_or_default()
+            }
             Rendezvous::File(path) => {
                 // Opening a pipe would wait for a writer.
                 let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
@@ -66,7 +73,7 @@ impl Rendezvous {
 
     /// Whether the user gave it, so that another program there is an error.
     pub fn is_given(&self) -> bool {
-        !matches!(self, Rendezvous::File(_))
+        !matches!(self, Rendezvous::File(_) | Rendezvous::Node(..))
     }
 
     /// The way, for errors.
@@ -74,6 +81,7 @@ impl Rendezvous {
         match self {
             Rendezvous::At(addresses) => addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             Rendezvous::Named(name) => format!("--coordinator {name}"),
+            Rendezvous::Node(host, port) => format!("its node {host}, port {port}"),
             Rendezvous::File(path) => {
                 format!("{} (not on a shared file system? give --coordinator HOST:PORT)", path.display())
             }
@@ -89,13 +97,44 @@ pub fn listen(flags: &MeshFlags, host: &str) -> Result<(TcpListener, Option<Publ
     match &flags.coordinator {
         Some(name) => Ok((listen_at(name)?, None)),
         None => {
-            let any = SocketAddr::from(([0, 0, 0, 0], 0));
-            let listener =
-                TcpListener::bind(any).map_err(|error| Failure::failed(format!("rank 0 cannot listen: {error}")))?;
-            let port = listener.local_addr().map_err(|error| Failure::failed(error.to_string()))?.port();
-            Ok((listener, Some(PublishedFile::write(&flags.out.join(FILE), host, port)?)))
+            let failed = |error: io::Error| {
+                Failure::failed(format!("rank 0 cannot listen: {error}: give --coordinator HOST:PORT of this host"))
+            };
+            let addresses = own_addresses().map_err(failed)?;
+            let first = addresses.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into());
+            let any = |port| TcpListener::bind((unspecified(first), port));
+            let agreed = flags.node_of_zero.as_ref().and_then(|(_, port)| any(*port).ok());
+            let listener = agreed.map_or_else(|| any(0), Ok).map_err(failed)?;
+            let port = listener.local_addr().map_err(failed)?.port();
+            let published = PublishedAddress { host: host.to_owned(), addresses, port };
+            Ok((listener, Some(PublishedFile::write(&flags.out.join(FILE), &published)?)))
         }
     }
+}
+
+/// The addresses of this host at which others may reach it: IPv4, or IPv6 if it has no other than loopback of IPv4.
+fn own_addresses() -> io::Result<Vec<IpAddr>> {
+    let all: Vec<IpAddr> = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect();
+    Ok(reachable(&all))
+}
+
+fn reachable(all: &[IpAddr]) -> Vec<IpAddr> {
+    // An address of the link alone is incomplete without the name of an interface.
+    let is_far = |ip: &&IpAddr| match ip {
+        IpAddr::V4(_) => !ip.is_loopback(),
+        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
+    };
+    let is_ipv4 = all.iter().filter(is_far).any(IpAddr::is_ipv4) || !all.iter().any(|ip| is_far(&ip));
+    let mut own: Vec<IpAddr> = all.iter().copied().filter(|ip| ip.is_ipv4() == is_ipv4).collect();
+    own.retain(|ip| is_far(&ip) || ip.is_loopback());
+    // Loopback leads to other processes on other hosts: it is tried last.
+    own.sort_by_key(IpAddr::is_loopback);
+    own
+}
+
+/// All addresses of the same version of IP.
+pub fn unspecified(ip: IpAddr) -> IpAddr {
+    if ip.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
 /// Listens at a name: at its address if that is one of this host, else at its port of all addresses.
@@ -113,7 +152,7 @@ fn listen_at(name: &str) -> Result<TcpListener, Failure> {
     }
     // A name of a service, or an address behind a translation, is none of this host's.
     match addresses.first().filter(|_| last.kind() == io::ErrorKind::AddrNotAvailable) {
-        Some(address) => TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], address.port()))).map_err(wrong),
+        Some(address) => TcpListener::bind((unspecified(address.ip()), address.port())).map_err(wrong),
         None => Err(wrong(last)),
     }
 }
@@ -123,20 +162,11 @@ fn listen_at(name: &str) -> Result<TcpListener, Failure> {
 pub struct PublishedFile(PathBuf);
 
 impl PublishedFile {
-    fn write(path: &Path, host: &str, port: u16) -> Result<PublishedFile, Failure> {
+    fn write(path: &Path, published: &PublishedAddress) -> Result<PublishedFile, Failure> {
         let failed = |error: io::Error| {
             Failure::failed(format!("{}: {error}: give another --out, or --coordinator HOST:PORT", path.display()))
         };
-        let mut addresses: Vec<IpAddr> = if_addrs::get_if_addrs()
-            .map_err(failed)?
-            .into_iter()
-            .map(|interface| interface.ip())
-            .filter(IpAddr::is_ipv4)
-            .collect();
-        // Loopback leads to other processes on other hosts: it is tried last.
-        addresses.sort_by_key(IpAddr::is_loopback);
-        let published = PublishedAddress { host: host.to_owned(), addresses, port };
-        let text = serde_json::to_vec(&published).map_err(|error| failed(error.into()))?;
+        let text = serde_json::to_vec(published).map_err(|error| failed(error.into()))?;
         let fresh = path.with_extension("json.new");
         create_fresh(&fresh)
             .and_then(|mut file| file.write_all(&text))
@@ -150,5 +180,21 @@ impl Drop for PublishedFile {
     fn drop(&mut self) {
         // A file that is left behind leads to a port that refuses.
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_of_one_version_of_ip() {
+        let check = |all: &[&str], expected: &[&str]| {
+            let ips = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+            assert_eq!(reachable(&ips(all)), ips(expected), "{all:?}");
+        };
+        check(&["127.0.0.1", "10.0.0.1", "::1", "fe80::1", "2001:db8::1"], &["10.0.0.1", "127.0.0.1"]);
+        check(&["127.0.0.1", "::1", "fe80::1", "2001:db8::1"], &["2001:db8::1", "::1"]);
+        check(&["127.0.0.1", "::1", "fe80::1"], &["127.0.0.1"]);
     }
 }

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use bytegauge_mesh::launcher::slurm_coordinator;
 use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, RankHello, ToRank, ToRankZero};
-use bytegauge_mesh::launcher::slurm_coordinator;
 use bytegauge_wire::{Key, connect};
 use serde_json::Value;
 
@@ -110,8 +112,6 @@ fn a_rank_of_another_version_is_refused() {
     all_end([one]);
 }
 
-/// A clock that is an hour ahead, for programs that are linked to libc.
-const AHEAD: &str = "#define _GNU_SOURCE
 #[test]
 fn a_stopped_rank_zero_is_given_up() {
     let bench = bench();
@@ -145,6 +145,8 @@ fn rank_zero_was_stopped_and_accuses_no_rank() {
     all_end([one, two]);
 }
 
+/// A clock that is an hour ahead, for programs that are linked to libc.
+const AHEAD: &str = "#define _GNU_SOURCE
 #include <time.h>
 #include <unistd.h>
 #include <sys/syscall.h>
@@ -215,6 +217,39 @@ fn directories_of_ranks_are_merged_later() {
         fs::copy(bench.path(&format!("out{number}/{name}")), bench.path(&format!("all/{name}"))).unwrap();
     }
     bench.run("mesh gather all").exits(0).prints(&["3 of 3 tests measured"]);
+}
+
+#[test]
+fn ranks_of_slurm_need_no_shared_directory() {
+    let bench = bench();
+    let step = |job: u32| {
+        move |name: &str| match name {
+            "SLURM_STEP_NODELIST" => Some("localhost".to_owned()),
+            "SLURM_JOB_ID" => Some(job.to_string()),
+            "SLURM_STEP_ID" => Some("0".to_owned()),
+            _ => None,
+        }
+    };
+    let is_free = |job: &u32| {
+        let (_, port) = slurm_coordinator(step(*job)).unwrap();
+        TcpListener::bind(("0.0.0.0", port)).is_ok()
+    };
+    let job = (std::process::id()..).find(is_free).unwrap();
+    let start = |number: u32| {
+        let words = format!("mesh --key-file key --out out{number} {SHORT}");
+        let mut command = Command::new(BINARY);
+        command.args(words.split_whitespace());
+        for name in ["SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_STEP_ID"] {
+            command.env(name, step(job)(name).unwrap());
+        }
+        command.env("SLURM_PROCID", number.to_string()).env("SLURM_NTASKS", "3");
+        bench.spawn(command, words)
+    };
+    let others = [1, 2].map(start);
+    start(0).wait().exits(0).prints(&["Mesh of 3 ranks"]);
+    all_end(others);
+    let counts = [0, 1, 2].map(|number| rows_of(&bench.path(&format!("out{number}/rank-{number:05}.jsonl"))).len());
+    assert_eq!(counts.iter().sum::<usize>(), 6);
 }
 
 #[test]
@@ -297,4 +332,32 @@ fn a_cut_cable_is_named() {
     );
     let Some(ran) = between_three_hosts(&bench, &script) else { return };
     ran.prints(&["rank 2 stopped answering", "Not measured"]).complains(&["rank 2: rank 0 is lost", "--resume"]);
+}
+
+/// Hosts that have IPv6 alone, except at loopback.
+const IPV6_ALONE: &str = r#"
+n=0
+for host in $host0 $host1 $host2; do
+  n=$((n + 1))
+  nsenter -t $host -n sh -c "ip -4 addr flush dev eth0; ip addr add fd00::$n/64 dev eth0 nodad"
+done
+"#;
+
+#[test]
+fn hosts_with_ipv6_alone_measure_each_other() {
+    if !Path::new("/proc/net/if_inet6").exists() {
+        eprintln!("skipped: this kernel has no IPv6");
+        return;
+    }
+    let bench = bench();
+    let script = format!(
+        "{IPV6_ALONE}\n\
+         rank 1 $host1 {SHORT}; one=$rank\n\
+         rank 2 $host2 {SHORT}; two=$rank\n\
+         rank 0 $host0 {SHORT}; zero=$rank\n\
+         wait $zero; wait $one; wait $two\n\
+         cat 0.out"
+    );
+    let Some(ran) = between_three_hosts(&bench, &script) else { return };
+    ran.prints(&["3 of 3 tests measured"]);
 }
