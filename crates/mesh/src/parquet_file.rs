@@ -20,7 +20,7 @@ use crate::Rank;
 use crate::files::{MeshData, create_fresh};
 use crate::message::RankHello;
 use crate::row::MeshRow;
-use crate::settings::PLACES;
+use crate::settings::MeshSettings;
 
 /// Rows of a row group: about 100 MB in memory while it is written.
 const GROUP_ROWS: usize = 1 << 18;
@@ -103,22 +103,23 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
     columns
 }
 
-/// A column for each factor that an option states; hosts and directions are in other columns.
+/// A column for each factor that options state; hosts and directions of rows are in other columns.
 fn level_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
     let settings = &data.settings;
     let levels: Vec<Option<&Spec>> = (0..settings.options.len())
         .map(|at| settings.cells.iter().find(|cell| cell.option as usize == at).map(|cell| &cell.cell.factors))
         .collect();
-    let is_stated = |name: &str| levels.iter().flatten().any(|levels| levels.get(name) != Level::Absent);
-    let names = FACTORS.iter().map(|factor| factor.name).filter(|name| !PLACES.contains(name));
-    names
+    let level = |levels: &Spec, name: &str| {
+        Some(levels.get(name)).filter(|level| *level != Level::Absent && MeshSettings::distinguishes(name, levels))
+    };
+    let is_stated = |name: &str| levels.iter().flatten().any(|levels| level(levels, name).is_some());
+    FACTORS
+        .iter()
+        .map(|factor| factor.name)
         .filter(|name| is_stated(name))
         .map(|name| {
-            let of_option: Vec<Option<String>> = levels
-                .iter()
-                .map(|levels| levels.map(|levels| levels.get(name)).filter(|level| *level != Level::Absent))
-                .map(|level| level.map(|level| level.to_string()))
-                .collect();
+            let of_option: Vec<Option<String>> =
+                levels.iter().map(|levels| Some(level((*levels)?, name)?.to_string())).collect();
             text(&format!("option_{name}"), move |row: &MeshRow| of_option.get(row.option? as usize).cloned().flatten())
         })
         .collect()

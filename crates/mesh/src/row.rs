@@ -1,6 +1,6 @@
 //! The rows of a mesh: one for each trial, and one for each part of a slot that was not measured.
 
-use bytegauge_model::{CallReport, EncodedHistogram, EndReport, EndRole, Outcome, Trial};
+use bytegauge_model::{CallReport, Direction, EncodedHistogram, EndReport, EndReports, EndRole, Outcome, Trial};
 use bytegauge_stats::histogram;
 use bytegauge_stats::lifetimes::Lifetimes;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Rank;
 use crate::fit::RateSample;
 use crate::schedule::{MeshSlot, SlotId};
-use crate::settings::MeshSettings;
+use crate::settings::{MeshCell, MeshSettings};
 
 /// One trial between two ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,8 +144,18 @@ impl MeshRow {
         }
     }
 
+    /// The rows of a trial of a cell: one, or one per direction.
+    pub fn all_of(place: SlotPlace, cell: &MeshCell, trial: &Trial) -> Vec<MeshRow> {
+        let row = |sender, trial: &Trial| MeshRow::of(place, cell.option, sender, trial);
+        match cell.direction {
+            Direction::To => vec![row(place.client, trial)],
+            Direction::From => vec![row(place.hub, trial)],
+            Direction::Both => vec![row(place.client, &one_way(trial, false)), row(place.hub, &one_way(trial, true))],
+        }
+    }
+
     /// The row of a trial of an option, in which `sender` sent or called.
-    pub fn of(place: SlotPlace, option: u32, sender: Rank, trial: &Trial) -> MeshRow {
+    fn of(place: SlotPlace, option: u32, sender: Rank, trial: &Trial) -> MeshRow {
         let end = |roles: [EndRole; 2]| roles.into_iter().find_map(|role| trial.end(role));
         // In a trial of calls, a source and a sink only load the path.
         let (sending, receiving) = (end([EndRole::Client, EndRole::Source]), end([EndRole::Server, EndRole::Sink]));
@@ -213,6 +223,17 @@ impl MeshRow {
         let rate = self.rate.filter(|rate| *rate > 0.0 && self.outcome == Outcome::Measured)?;
         Some(RateSample { sender: self.sender?, receiver: self.receiver()?, ln_rate: rate.ln() })
     }
+}
+
+/// One direction of a trial of both: from the end that connected, or `back` to it.
+fn one_way(trial: &Trial, back: bool) -> Trial {
+    let way = |(role, end): (EndRole, &EndReport)| {
+        let flows = end.flows.iter().filter(|flow| flow.back == back).cloned().collect();
+        (role, EndReport::of_flows(flows))
+    };
+    let ends: EndReports = trial.ends.iter().map(way).collect();
+    let bytes = ends.measuring().map_or(0, |end| end.bytes);
+    Trial { bytes, ends, ..trial.clone() }
 }
 
 /// Datagrams that one end sent and the other did not get.

@@ -14,14 +14,14 @@ pub const FORMAT: u32 = 1;
 const MEMBERS_MAX: u64 = 2 * SLOTS_MAX;
 
 /// Factors with the place at which a cell is measured; they distinguish no options.
-pub(crate) const PLACES: [&str; 3] = ["direction", "host", "connect"];
+const PLACES: [&str; 3] = ["direction", "host", "connect"];
 
 /// One option in one direction, as seen from the client of a slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeshCell {
     /// The position of its option in [`MeshSettings::options`].
     pub option: u32,
-    /// Whether the client sends or calls (`to` the hub), or the hub does (`from`).
+    /// Whether the client sends or calls (`to` the hub), the hub does (`from`), or both send at once.
     pub direction: Direction,
     /// Its levels. The far host, or the external server, is a placeholder that each visit replaces.
     pub cell: Cell,
@@ -63,6 +63,13 @@ pub struct MeshSettings {
     pub options: Vec<String>,
     /// Every option in every direction.
     pub cells: Vec<MeshCell>,
+}
+
+impl MeshCell {
+    /// The rows of a trial: one per direction.
+    pub fn rows(&self) -> usize {
+        if self.direction == Direction::Both { 2 } else { 1 }
+    }
 }
 
 impl MeshSettings {
@@ -141,13 +148,23 @@ impl MeshSettings {
         self.cells.iter().map(trial).fold(0, u64::saturating_add)
     }
 
-    /// Sets the options from cells of a plan: cells that differ in their direction alone are one option.
+    /// Rows of a part of which every trial was made.
+    pub fn rows_of_part(&self) -> usize {
+        self.cells.iter().map(MeshCell::rows).sum()
+    }
+
+    /// Whether a level distinguishes options. A direction does so if it is both at once: one way and the other are rows of one option.
+    pub(crate) fn distinguishes(name: &str, levels: &Spec) -> bool {
+        !PLACES.contains(&name) || (name == "direction" && levels.goes_both_ways())
+    }
+
+    /// Sets the options from cells of a plan: cells that measure one direction each, and differ in nothing else, are one option.
     pub fn set_cells(&mut self, cells: Vec<Cell>) {
         let (mut levels, mut own): (Vec<Spec>, Vec<MeshCell>) = (Vec::new(), Vec::new());
         for cell in cells {
             let direction = cell.factors.direction().unwrap_or_default();
             let mut option = cell.factors.clone();
-            option.retain(|name| !PLACES.contains(&name));
+            option.retain(|name| Self::distinguishes(name, &cell.factors));
             let at = levels.iter().position(|known| *known == option).unwrap_or_else(|| {
                 levels.push(option);
                 levels.len() - 1
@@ -167,12 +184,15 @@ fn names(options: &[Spec]) -> Vec<String> {
         let first = levels.next();
         levels.any(|level| Some(level) != first)
     };
+    let both = options.iter().filter(|option| option.goes_both_ways()).count();
     let name = |option: &Spec| {
-        let parts: Vec<String> = option
+        let ways = if option.goes_both_ways() { "both ways at once" } else { "one way" };
+        let ways = ((1..options.len()).contains(&both)).then(|| ways.to_owned());
+        let levels = option
             .present()
             .filter(|(factor, _)| differ(factor.name))
-            .map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(&level)))
-            .collect();
+            .map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(&level)));
+        let parts: Vec<String> = ways.into_iter().chain(levels).collect();
         if parts.is_empty() { "all".to_owned() } else { parts.join(", ") }
     };
     options.iter().map(name).collect()

@@ -9,6 +9,7 @@ use crate::call_times::CallTimes;
 use crate::files::MeshData;
 use crate::fit::RateSample;
 use crate::result::MeshResult;
+use crate::row::SlotPlace;
 use crate::standing::{MeshStanding, standings};
 
 /// Everything that a screen or a page shows of a mesh.
@@ -116,19 +117,19 @@ fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(St
 
 /// The mean of the sums of the rates at each hub, by option. Slots of which a client is missing do not count.
 fn hub_rates(data: &MeshData) -> Vec<BTreeMap<Rank, f64>> {
-    let mut slots: BTreeMap<(usize, u32), (Rank, u32, u32, f64)> = BTreeMap::new();
+    let mut slots: BTreeMap<(usize, u32), (SlotPlace, BTreeSet<Rank>, f64)> = BTreeMap::new();
     for row in &data.rows {
         let (Some(option), Some(rate)) = (row.option, row.rate) else { continue };
-        let slot = slots.entry((option as usize, row.place.slot)).or_insert((row.place.hub, row.place.clients, 0, 0.0));
-        slot.2 += 1;
-        slot.3 += rate;
+        let slot = slots.entry((option as usize, row.place.slot)).or_insert((row.place, BTreeSet::new(), 0.0));
+        slot.1.insert(row.place.client);
+        slot.2 += rate;
     }
     let mut hubs: Vec<BTreeMap<Rank, (f64, f64)>> = vec![BTreeMap::new(); data.settings.options.len()];
-    for ((option, _), (hub, clients, reported, sum)) in slots {
-        if clients == reported
+    for ((option, _), (place, clients, sum)) in slots {
+        if clients.len() == place.clients as usize
             && let Some(hubs) = hubs.get_mut(option)
         {
-            let (sums, count) = hubs.entry(hub).or_insert((0.0, 0.0));
+            let (sums, count) = hubs.entry(place.hub).or_insert((0.0, 0.0));
             *sums += sum;
             *count += 1.0;
         }

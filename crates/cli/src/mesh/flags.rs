@@ -28,7 +28,6 @@ const CLIENTS_MAX: usize = 60;
 /// Factors that a mesh sets by itself, or that have no meaning between two hosts.
 const NOT_OF_A_MESH: &[&str] = &[
     "host",
-    "direction",
     "placement",
     "link-delay",
     "link-loss",
@@ -140,9 +139,9 @@ pub struct MeshFlags {
     /// The place of this process.
     pub place: RankPlace,
     /// Where rank 0 listens, if it was given.
+    pub coordinator: Option<String>,
     /// The node and port of rank 0 by the list of nodes of the launcher, unless `coordinator` was given.
     pub node_of_zero: Option<(String, u16)>,
-    pub coordinator: Option<String>,
     /// The address at which this host is measured; port 0: any.
     pub listen: Option<SocketAddr>,
     /// The rack of this host.
@@ -198,8 +197,8 @@ impl MeshFlags {
                 "--pattern {pattern}: an agent serves at most {CLIENTS_MAX} clients at the same time, and this needs {clients}: use \
                  incast:{CLIENTS_MAX}, or fewer hosts"
             )));
-        let coordinator = args::text(matches, "coordinator").map(str::to_owned);
         }
+        let coordinator = args::text(matches, "coordinator").map(str::to_owned);
         let Nanos(join_ns) = needed(matches, "join-timeout")?;
         let Nanos(warmup_ns) = needed(matches, "warmup")?;
         let usual = if place.size <= REPEATED_UP_TO { 3 } else { 1 };

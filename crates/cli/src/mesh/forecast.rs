@@ -56,8 +56,12 @@ impl MeshForecast {
             let window_ns = cell.cell.factors.duration().unwrap_or(settings.window_ns);
             settings.warmup_ns.saturating_add(window_ns) as f64 / 1e9
         };
-        let each: f64 =
-            settings.cells.iter().zip(rates).map(|(cell, rate)| seconds(cell) * rate.unwrap_or(RATE) as f64).sum();
+        let each: f64 = settings
+            .cells
+            .iter()
+            .zip(rates)
+            .map(|(cell, rate)| seconds(cell) * cell.rows() as f64 * rate.unwrap_or(RATE) as f64)
+            .sum();
         // Clients of one server share its link.
         let senders = if is_paced { parts } else { schedule.len() as u64 };
         MeshForecast {

@@ -15,7 +15,7 @@ use bytegauge_mesh::coordinator::SlotEnd;
 use bytegauge_mesh::files::{FileHeader, RankFile};
 use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
-use bytegauge_model::{Cell, Direction, Outcome, Place, Trial};
+use bytegauge_model::{Cell, Outcome, Place, Trial};
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_traffic::far::{Agent, AgentSetup, FarError, Limits, Link};
 use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
@@ -393,7 +393,7 @@ fn measure(
         number: u64::from(place.slot),
     };
     let trials = visit.measure(&cells, &partner, stop);
-    let rows: Vec<MeshRow> = trials.iter().filter_map(|trial| row(settings, place, trial)).collect();
+    let rows: Vec<MeshRow> = trials.iter().flat_map(|trial| rows(settings, place, trial)).collect();
     if rows.is_empty() { vec![failed_row(place, "the test was cancelled".into())] } else { rows }
 }
 
@@ -422,10 +422,9 @@ fn partner(
     })
 }
 
-fn row(settings: &MeshSettings, place: SlotPlace, trial: &Trial) -> Option<MeshRow> {
-    let cell = settings.cells.iter().find(|cell| cell.cell.id == trial.cell)?;
-    let sender = if cell.direction == Direction::From { place.hub } else { place.client };
-    Some(MeshRow::of(place, cell.option, sender, trial))
+fn rows(settings: &MeshSettings, place: SlotPlace, trial: &Trial) -> Vec<MeshRow> {
+    let cell = settings.cells.iter().find(|cell| cell.cell.id == trial.cell);
+    cell.map_or_else(Vec::new, |cell| MeshRow::all_of(place, cell, trial))
 }
 
 fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
@@ -444,13 +443,13 @@ fn end_of(rows: &[MeshRow]) -> SlotEnd {
     }
 }
 
-/// Slots of an earlier run whose part is complete: every cell was measured.
+/// Slots of an earlier run whose part is complete: every cell was measured in each of its directions.
 fn done(settings: &MeshSettings, rows: &[MeshRow]) -> Vec<u32> {
     let mut counts = BTreeMap::new();
     for row in rows.iter().filter(|row| row.outcome == Outcome::Measured) {
         *counts.entry(row.place.slot).or_insert(0) += 1;
     }
-    counts.into_iter().filter(|(_, count)| *count >= settings.cells.len()).map(|(slot, _)| slot).collect()
+    counts.into_iter().filter(|(_, count)| *count >= settings.rows_of_part()).map(|(slot, _)| slot).collect()
 }
 
 fn program() -> Result<PathBuf, Failure> {

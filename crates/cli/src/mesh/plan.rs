@@ -55,6 +55,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     if let Some(place) = external {
         add(&mut given, "connect", &place.to_string());
     } else {
+        refuse_directions(&given, flags.pattern)?;
         add_far_host(&mut given, flags);
     }
     let mut spec = PlanSpec::named("mesh", workload);
@@ -93,6 +94,17 @@ fn earlier_seed(matches: &ArgMatches, flags: &MeshFlags) -> Option<u64> {
     }
     let path = files::existing(&flags.out, flags.rank())?;
     Some(files::header(&path).ok()?.settings.seed)
+}
+
+/// Refuses several directions of a pattern whose hosts are measured together: each client has its own order of trials, so that
+/// some would send while others receive.
+fn refuse_directions(given: &[(&'static factor::Factor, String)], pattern: MeshPattern) -> Result<(), Failure> {
+    match given.iter().find(|(factor, level)| factor.name == "direction" && level.contains(',')) {
+        Some((_, level)) if !pattern.is_two_way() => Err(Failure::usage(format!(
+            "--direction {level}: all clients of --pattern {pattern} are measured together: use one of to, from or both"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Adds the levels of a test between two hosts.

@@ -111,6 +111,45 @@ fn calls_run_on_idle_and_loaded_paths() {
 }
 
 #[test]
+fn both_directions_run_at_once() {
+    let bench = bench();
+    let flags =
+        "--trial-time 200ms --warmup 10ms --rate 20M --replicates 1 --no-follow-up --seed 1 --direction to,from,both";
+    let others = [1, 2].map(|number| rank(&bench, number, flags));
+    let zero = rank(&bench, 0, flags).wait().exits(0);
+    zero.prints(&["3 of 3 tests measured", "one way", "both ways at once"]);
+    others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+    let all: Vec<MeshRow> =
+        (0..3).flat_map(|number| rows_of(&bench.path(&format!("out/rank-{number:05}.jsonl")))).collect();
+    assert!(all.iter().all(|row| row.rate > Some(0.0)), "{all:?}");
+    for (pair, directions) in [(0, 1), (0, 2), (1, 2)].into_iter().flat_map(|pair| [(pair, false), (pair, true)]) {
+        let of_pair = |row: &&MeshRow| {
+            let ends = (row.place.hub.min(row.place.client), row.place.hub.max(row.place.client));
+            ends == pair && (row.sender == Some(pair.1)) == directions
+        };
+        let mut begins: Vec<u64> = all.iter().filter(of_pair).map(|row| row.started_unix_ns).collect();
+        begins.dedup();
+        // Once alone, and once together with the other direction.
+        assert_eq!(begins.len(), 2, "{all:?}");
+    }
+    let mut begins: Vec<u64> = all.iter().map(|row| row.started_unix_ns).collect();
+    begins.sort_unstable();
+    begins.dedup();
+    // One of the three trials of each pair has two rows.
+    assert_eq!((all.len(), begins.len()), (12, 9), "{all:?}");
+}
+
+#[test]
+fn clients_of_an_incast_send_and_receive() {
+    let bench = bench();
+    let flags =
+        "--pattern incast:2 --direction both --trial-time 200ms --warmup 10ms --rate 20M --replicates 1 --seed 1";
+    let others = [1, 2].map(|number| rank(&bench, number, flags));
+    rank(&bench, 0, flags).wait().exits(0).prints(&["6 of 6 tests measured", "All clients together"]);
+    others.into_iter().for_each(|other| drop(other.wait().exits(0)));
+}
+
+#[test]
 fn options_and_directions_alternate_within_a_test() {
     let bench = bench();
     let flags = format!("{SHORT} --flows 1,2,3");
@@ -202,6 +241,11 @@ fn bad_words_are_refused() {
     check("--rank 0 --size 3 --key-file key --out out --pattern ring", &["matchings:K"]);
     check("--rank 0 --size 3 --key-file key --out out --concurrent 0", &["--concurrent"]);
     check("--rank 0 --size 3 --key-file key --out out --margin 95%", &["--margin"]);
+    check(
+        "--rank 0 --size 3 --key-file key --out out --pattern incast:2 --direction to,from",
+        &["one of to, from or both"],
+    );
+    check("--rank 0 --size 3 --key-file key --out out --workload call --direction both", &["stream", "--direction to"]);
     let to_server = |flags: &str| format!("--rank 0 --size 3 --key-file key --out out --workload call {flags}");
     check(&to_server("--connect 127.0.0.1:9"), &["--connect", "incast:K"]);
     check(&to_server("--pattern incast:2 --connect unix:/x"), &["--connect", "HOST:PORT"]);
