@@ -49,6 +49,7 @@ impl Watch {
             udp: None,
             delayed_acks: None,
             listen_overflows: None,
+            timeouts: None,
             link: None,
         })
     }
@@ -117,7 +118,9 @@ impl ProtocolCounts {
         let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
         machine.udp = udp.map(|(later, earlier)| UdpUse { backlog_drops, ..udp_use(earlier, later) });
         let tcp = self.tcp.zip(earlier.tcp).map(|(later, earlier)| later.since(&earlier)).unwrap_or_default();
-        (machine.delayed_acks, machine.listen_overflows) = (tcp.delayed_acks, tcp.listen_overflows);
+        machine.delayed_acks = tcp.delayed_acks;
+        machine.listen_overflows = tcp.listen_overflows;
+        machine.timeouts = tcp.timeouts;
     }
 }
 

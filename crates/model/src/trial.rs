@@ -303,6 +303,10 @@ pub struct MachineUse {
     /// Times that a connection found a listener's queue full, counted in the same way (`ListenOverflows`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_overflows: Option<u64>,
+    /// Times that TCP sent again because nothing had been acknowledged for the retransmission time-out, counted in the same way
+    /// (`TCPTimeouts`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<u64>,
     /// Counts of the emulated link between the ends; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkUse>,

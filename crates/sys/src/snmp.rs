@@ -97,6 +97,9 @@ pub struct TcpCounts {
     pub delayed_acks: Option<u64>,
     /// Times that a SYN, or the end of a handshake, found a listener's queue of connections full (`ListenOverflows`).
     pub listen_overflows: Option<u64>,
+    /// Times that nothing had been acknowledged for the retransmission time-out, SYNs included (`TCPTimeouts`;
+    /// tcp_retransmit_timer, net/ipv4/tcp_timer.c).
+    pub timeouts: Option<u64>,
 }
 
 impl TcpCounts {
@@ -107,12 +110,17 @@ impl TcpCounts {
         TcpCounts {
             delayed_acks: gained(|counts| counts.delayed_acks),
             listen_overflows: gained(|counts| counts.listen_overflows),
+            timeouts: gained(|counts| counts.timeouts),
         }
     }
 
     fn of(text: &str) -> TcpCounts {
         let count = |name| two_lines(text, "TcpExt: ", name);
-        TcpCounts { delayed_acks: count("DelayedACKs"), listen_overflows: count("ListenOverflows") }
+        TcpCounts {
+            delayed_acks: count("DelayedACKs"),
+            listen_overflows: count("ListenOverflows"),
+            timeouts: count("TCPTimeouts"),
+        }
     }
 }
 
@@ -190,12 +198,13 @@ mod tests {
 
     #[test]
     fn counts_of_tcp_are_read_by_name() {
-        let text =
-            "TcpExt: TW ListenOverflows DelayedACKs DelayedACKLost\nTcpExt: 5 4 17 3\nIpExt: InOctets\nIpExt: 9\n";
+        let text = "TcpExt: TW ListenOverflows DelayedACKs TCPTimeouts\nTcpExt: 5 4 17 3\nIpExt: InOctets\nIpExt: 9\n";
         let counts = TcpCounts::of(text);
-        assert_eq!(counts, TcpCounts { delayed_acks: Some(17), listen_overflows: Some(4) });
-        let earlier = TcpCounts { delayed_acks: Some(7), listen_overflows: None };
-        assert_eq!(counts.since(&earlier), TcpCounts { delayed_acks: Some(10), listen_overflows: None });
+        let expected = TcpCounts { delayed_acks: Some(17), listen_overflows: Some(4), timeouts: Some(3) };
+        assert_eq!(counts, expected);
+        let earlier = TcpCounts { delayed_acks: Some(7), listen_overflows: None, timeouts: Some(1) };
+        let gained = TcpCounts { delayed_acks: Some(10), listen_overflows: None, timeouts: Some(2) };
+        assert_eq!(counts.since(&earlier), gained);
         assert_eq!(TcpCounts::of("TcpExt: TW\n"), TcpCounts::default());
     }
 

@@ -1,11 +1,12 @@
-//! Harm that a rate does not show: clients without an answer, overflows of a listener's queue, failed calls, lost datagrams, and
-//! zero-copy sends that were copied.
+//! Harm that a rate does not show: clients without an answer, overflows of a listener's queue, time-outs of TCP, failed calls, lost
+//! datagrams, and zero-copy sends that were copied.
 //!
 //! An option with more harm than another one of its test is never recommended for its rate. The options of a test are compared
 //! with each other, since harm that all of them have is no reason to choose one. Computes no intervals: the thresholds are
 //! shares that a user would notice.
 
-use bytegauge_model::{EndRole, EngineReport, Spec, Trial, Workload};
+use bytegauge_model::{EndRole, EngineReport, LinkLoss, Spec, Trial, Workload};
+use bytegauge_stats::quantile::median;
 
 use super::backlog::listen_overflows;
 use super::counters::ratio;
@@ -23,6 +24,7 @@ struct HarmRule {
 const RULES: &[HarmRule] = &[
     HarmRule { kind: HarmKind::StarvedClients, read: |harm| harm.starved_share, noticed: 0.02 },
     HarmRule { kind: HarmKind::ListenOverflows, read: |harm| harm.overflow_share, noticed: 0.001 },
+    HarmRule { kind: HarmKind::TimeOuts, read: |harm| harm.timeout_share, noticed: 0.001 },
     HarmRule { kind: HarmKind::FailedCalls, read: |harm| harm.failed_share, noticed: 0.002 },
     HarmRule { kind: HarmKind::LostDatagrams, read: |harm| harm.lost_share, noticed: 0.005 },
     HarmRule { kind: HarmKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
@@ -52,6 +54,7 @@ pub fn harm(settled: &Settled) -> HarmView {
     HarmView {
         starved_share: starved(&settled.cell.factors, &observed),
         overflow_share: listen_overflows(settled).filter(|_| begun > 0).and_then(|times| ratio(times, begun)),
+        timeout_share: timeouts(settled),
         failed_share: ratio(failed, begun.max(failed)),
         lost_share: super::datagrams::datagrams(settled).and_then(|seen| seen.lost_share),
         copied_share: ratio(copied, zero_copy),
@@ -63,6 +66,16 @@ pub fn harm(settled: &Settled) -> HarmView {
 fn sending_engines(trial: &Trial) -> impl Iterator<Item = &EngineReport> {
     let roles = [EndRole::Source, EndRole::Client, EndRole::Server];
     roles.into_iter().filter_map(|role| trial.end(role)?.engine.as_deref())
+}
+
+/// Time-outs of TCP for each call, the median of the trials: the kernel counts those of all connections of this host, and other
+/// programs have theirs in some trials only. An emulated link that loses packets causes time-outs by chance.
+fn timeouts(settled: &Settled) -> Option<f64> {
+    if settled.cell.factors.link_loss().is_some_and(|loss| loss > LinkLoss(0)) {
+        return None;
+    }
+    let share = |trial: &Trial| ratio(trial.machine.as_ref()?.timeouts?, trial.client()?.begun);
+    median(&settled.trials.iter().filter_map(share).collect::<Vec<f64>>())
 }
 
 fn drain_ns(trial: &Trial) -> Option<u64> {

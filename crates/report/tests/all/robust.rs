@@ -126,6 +126,7 @@ prop_compose! {
                 wall_ns, busy_ns, softirq_ns, steal_ns, net_rx: vec![busy_ns, softirq_ns], udp: None,
             delayed_acks: None,
             listen_overflows: None,
+            timeouts: None,
             link: None,
             }),
         }

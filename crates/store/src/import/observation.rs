@@ -324,6 +324,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
         udp: None,
         delayed_acks: None,
         listen_overflows: None,
+        timeouts: None,
         link: None,
     })
 }

@@ -13,6 +13,10 @@ pub struct HarmView {
     /// Times that a connection found the listener's queue full, per call. The client tries again after a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overflow_share: Option<f64>,
+    /// Times that TCP waited for its retransmission time-out, per call: 200 ms or more for data, a second for a connection. Absent
+    /// where an emulated link loses packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_share: Option<f64>,
     /// Share of the calls that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_share: Option<f64>,
@@ -38,6 +42,8 @@ pub enum HarmKind {
     StarvedClients,
     /// Connections found the listener's queue full.
     ListenOverflows,
+    /// TCP waited for its retransmission time-out.
+    TimeOuts,
     /// Calls failed.
     FailedCalls,
     /// Datagrams were lost.

@@ -179,6 +179,8 @@ pub enum OptionStatus {
     Best,
     /// Not significantly slower than the best option; `slower_upper` shows by how much it may be.
     Tied,
+    /// Not significantly slower, but with harm that another option does not have: `harm` says which.
+    Harmful,
     /// Significantly slower than the best option.
     Slower,
     /// Measured, without an interval that holds: too few trials, an A/A control that differs, or screening only.
@@ -286,6 +288,8 @@ pub enum FindingKind {
     StarvedClients,
     /// Connections found the listener's queue full.
     ListenOverflows,
+    /// TCP waited for its retransmission time-out.
+    TimeOuts,
     /// The kernel copied zero-copy sends.
     CopiedSends,
     /// Datagrams were longer than the buffer of the reader.

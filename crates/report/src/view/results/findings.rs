@@ -136,6 +136,7 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
             .number("longest_s", cell.harm.longest_ns.map(|ns| ns as f64 / 1e9))
             .number("drain_s", cell.harm.drain_ns.map(|ns| ns as f64 / 1e9)),
         FindingKind::ListenOverflows => about(kind).number("overflow_share", cell.harm.overflow_share),
+        FindingKind::TimeOuts => about(kind).number("timeout_share", cell.harm.timeout_share),
         FindingKind::CopiedSends => about(kind).number("copied_share", cell.harm.copied_share),
         _ => about(kind).number("truncated_share", Some(harm::truncated_share(cell))),
     };

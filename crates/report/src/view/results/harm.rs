@@ -28,10 +28,16 @@ fn finding(kind: HarmKind) -> FindingKind {
     match kind {
         HarmKind::StarvedClients => FindingKind::StarvedClients,
         HarmKind::ListenOverflows => FindingKind::ListenOverflows,
+        HarmKind::TimeOuts => FindingKind::TimeOuts,
         HarmKind::FailedCalls => FindingKind::FailedCalls,
         HarmKind::LostDatagrams => FindingKind::LostDatagrams,
         HarmKind::CopiedSends => FindingKind::CopiedSends,
     }
+}
+
+/// Whether users suffer from harm. Copies cost the time that is measured, and loopback always copies: another path may not.
+pub fn is_avoided(harm: &[FindingKind]) -> bool {
+    harm.iter().any(|kind| *kind != FindingKind::CopiedSends)
 }
 
 /// The share of the datagrams sent that never came.

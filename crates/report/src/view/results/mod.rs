@@ -211,11 +211,12 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         && !(group.recommendation.cell.as_ref() == Some(&cell.id)
             && group.recommendation.survives_exchange == Some(false))
         && !group.spoken_against.contains(&cell.id)
-        && !long_trials::contradict(view, group, cell)
-        && harm::of(cell, least).is_empty();
+        && !long_trials::contradict(view, group, cell);
+    let harm = harm::of(cell, least);
     match cell.above_best_lower {
-        _ if is_best => OptionStatus::Best,
+        _ if is_best && harm.is_empty() => OptionStatus::Best,
         Some(lower) if lower > 0.0 => OptionStatus::Slower,
+        _ if harm::is_avoided(&harm) => OptionStatus::Harmful,
         _ => OptionStatus::Tied,
     }
 }

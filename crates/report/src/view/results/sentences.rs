@@ -128,6 +128,7 @@ impl Sentence<'_> {
             | LevelKind::LostDatagrams
             | LevelKind::StarvedClients
             | LevelKind::ListenOverflows
+            | LevelKind::TimeOuts
             | LevelKind::CopiedSends
             | LevelKind::TruncatedDatagrams
             | LevelKind::NoBackPressure => self.harm(),
@@ -333,6 +334,10 @@ impl Sentence<'_> {
             FindingKind::ListenOverflows => format!(
                 "the listener's queue was full for {} of the calls, and those clients waited for a second or more.",
                 self.share("overflow_share")
+            ),
+            FindingKind::TimeOuts => format!(
+                "TCP waited for its retransmission time-out (200 ms or more, a second for a new connection) in {} of the calls.",
+                self.share("timeout_share")
             ),
             FindingKind::CopiedSends => {
                 let loopback = self.view.groups.iter().any(super::valid_for::is_group_over_loopback);

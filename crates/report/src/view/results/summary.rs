@@ -118,10 +118,34 @@ fn compared(test: &Test) -> String {
             phrases.push(format!("Tied: {}", listed(&labels)));
         }
     }
+    let harmful = others().filter(|option| option.status == OptionStatus::Harmful).map(harmed);
+    let mut avoid: Vec<String> = harmful.collect();
     if !slower.is_empty() {
-        phrases.push(format!("Avoid: {}", avoided(test, slower)));
+        avoid.push(avoided(test, slower));
+    }
+    if !avoid.is_empty() {
+        phrases.push(format!("Avoid: {}", avoid.join(", ")));
     }
     phrases.join(". ")
+}
+
+/// An option with its first harm: `208 KiB (71.6 % of the datagrams lost)`.
+fn harmed(option: &OptionResult) -> String {
+    let of = |share: Option<f64>, text: &str| {
+        share.map_or_else(|| text.into(), |share| format!("{} of the {text}", percent(share)))
+    };
+    let harm = match option.harm.first() {
+        Some(FindingKind::LostDatagrams) => of(option.lost_share, "datagrams lost"),
+        Some(FindingKind::FailedCalls) => of(option.failed_share, "calls failed"),
+        Some(FindingKind::StarvedClients) => of(option.starved_share, "clients without an answer"),
+        Some(FindingKind::ListenOverflows) => "listener's queue full".into(),
+        Some(FindingKind::TimeOuts) => "time-outs of TCP".into(),
+        Some(FindingKind::MissedLoad) => "offered load missed".into(),
+        Some(FindingKind::Stalled) => "trials without data".into(),
+        Some(FindingKind::TruncatedDatagrams) => "datagrams cut off".into(),
+        _ => "see Caveat".into(),
+    };
+    format!("{} ({harm})", option.label)
 }
 
 /// Labels, or their number.

@@ -186,6 +186,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             udp: None,
             delayed_acks: None,
             listen_overflows: None,
+            timeouts: None,
             link: None,
         }),
     }

@@ -152,6 +152,7 @@ pub fn plain_trial(n: u64) -> Trial {
             udp: None,
             delayed_acks: None,
             listen_overflows: None,
+            timeouts: None,
             link: None,
         }),
     }
@@ -281,6 +282,7 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         delayed_acks: net_rx.last().copied(),
         link: net_rx.last().map(|ns| LinkUse { cpu_ns: *ns, ..LinkUse::default() }),
         listen_overflows: net_rx.first().copied(),
+        timeouts: net_rx.last().copied(),
         net_rx,
     })
 }
