@@ -30,8 +30,8 @@ pub struct CellInput {
     pub cpu_per_unit: Option<f64>,
     /// Position in the plan; breaks the last ties.
     pub order: usize,
-    /// Named before others where they are tied: the option changes nothing, or it is known to be good in other programs too.
-    pub is_preferred: bool,
+    /// It leaves everything that varies to the system: named before others where they are tied.
+    pub is_default: bool,
     /// The option has a defect that costs do not show: it stalls, or it misses an offered load that other options
     /// carry.
     pub unfit: bool,

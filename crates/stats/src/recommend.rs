@@ -5,10 +5,10 @@
 //! separately (intersection–union; Berger 1982). Selecting among several cells could in the worst case add up the
 //! errors of the profiles; in simulated sessions over four profiles 98 to 99 % of the claims are true.
 //!
-//! Cheapest means the preferred options first (a default, or sizes that are good in most programs), then the smallest footprint, then the least CPU per unit, then the earliest in the
+//! Cheapest means the default first, then the smallest footprint, then the least CPU per unit, then the earliest in the
 //! plan.
 //!
-//! Without a significant result there is no reason to change a setting. Then a preferred option is recommended, unless it
+//! Without a significant result there is no reason to change a setting. Then a default is recommended, unless it
 //! is significantly worse than another option or another option has a much smaller bound; otherwise the option with the
 //! smallest bound is. All bounds of a group hold simultaneously, so selecting among them needs no correction. A cell
 //! that is significantly worse than another does not have the smaller bound of the two, since standard errors of
@@ -62,7 +62,7 @@ pub struct Passed {
 /// A recommendation over one or several profiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionRecommendation {
-    /// The recommended cell: a proven one; otherwise a preferred one, or the one with the smallest bound (its worst over
+    /// The recommended cell: a proven one; otherwise a default, or the one with the smallest bound (its worst over
     /// the profiles), or without bounds the one with the least estimate. `None` when no cell was confirmed in every
     /// profile.
     pub cell: Option<usize>,
@@ -102,7 +102,7 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     let proven_cells: Vec<usize> = ranked.iter().copied().filter(proves_everywhere).collect();
     let proven = !proven_cells.is_empty();
     let candidate = |&cell: &usize| Candidate {
-        is_preferred: profiles[0].0.cells[cell].is_preferred,
+        is_default: profiles[0].0.cells[cell].is_default,
         proven: proves_everywhere(&cell),
         may_be_best: profiles.iter().all(|(_, v)| v.best_set.contains(&cell) && !v.contradicted.contains(&cell)),
         bound: worst_over(profiles, |v| v.upper[cell]).map(|(_, upper)| upper),
@@ -129,7 +129,7 @@ pub fn over_profiles(profiles: &[(&GroupInput, &GroupVerdict)], method: &Method)
     }
 }
 
-/// Orders two cells by cost to the user: preferred ones first, then footprint, then CPU per unit, then position in the
+/// Orders two cells by cost to the user: defaults first, then footprint, then CPU per unit, then position in the
 /// plan. Footprints count only where both have one; a cell without a CPU figure comes after one with it.
 #[must_use]
 pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
@@ -138,7 +138,7 @@ pub fn cheaper(a: &CellInput, b: &CellInput) -> Ordering {
         _ => Ordering::Equal,
     };
     let cpu = |cell: &CellInput| cell.cpu_per_unit.unwrap_or(f64::INFINITY);
-    b.is_preferred.cmp(&a.is_preferred).then(footprint).then(cpu(a).total_cmp(&cpu(b))).then(a.order.cmp(&b.order))
+    b.is_default.cmp(&a.is_default).then(footprint).then(cpu(a).total_cmp(&cpu(b))).then(a.order.cmp(&b.order))
 }
 
 /// Cells cheapest first. A cell counts with its highest cost in any profile. If any cell has no footprint, footprints
@@ -153,7 +153,7 @@ fn cheapest_first(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) -> Ve
             footprint_bytes: highest(&|c| c.footprint_bytes, cell),
             cpu_per_unit: highest(&|c| c.cpu_per_unit, cell),
             order: profiles[0].0.cells[cell].order,
-            is_preferred: profiles[0].0.cells[cell].is_preferred,
+            is_default: profiles[0].0.cells[cell].is_default,
             unfit: false,
         })
         .collect();
@@ -196,8 +196,8 @@ const TWOFOLD: f64 = std::f64::consts::LN_2;
 /// An option as seen by [`named`]: from one session, several sessions, or several groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// It changes nothing, or it is known to be good in other programs too.
-    pub is_preferred: bool,
+    /// It leaves everything that varies to the system.
+    pub is_default: bool,
     /// It is significantly good enough in every required profile.
     pub proven: bool,
     /// It is nowhere significantly worse than another option, and no other evidence contradicts it.
@@ -206,19 +206,19 @@ pub struct Candidate {
     pub bound: Option<f64>,
 }
 
-/// Selects the recommended option from candidates in order of cost. The first proven one wins. Otherwise a preferred one
+/// Selects the recommended option from candidates in order of cost. The first proven one wins. Otherwise a default
 /// wins, the one with the smallest bound, if it may be the best and its bound is close to that of `closest`, the option with
 /// the smallest bound of all, or if that bound is too wide to matter. Otherwise `closest` wins.
 #[must_use]
 pub fn named(cheapest_first: &[Candidate], closest: Option<usize>) -> Option<usize> {
-    let is_kept = |preferred: &Candidate, closest: usize| {
-        let bounds = preferred.bound.zip(cheapest_first[closest].bound);
-        preferred.may_be_best && bounds.is_some_and(|(own, least)| own <= CLOSE_FACTOR * least || least >= TWOFOLD)
+    let is_kept = |default: &Candidate, closest: usize| {
+        let bounds = default.bound.zip(cheapest_first[closest].bound);
+        default.may_be_best && bounds.is_some_and(|(own, least)| own <= CLOSE_FACTOR * least || least >= TWOFOLD)
     };
     let bound_of = |candidate: &Candidate| candidate.bound.unwrap_or(f64::INFINITY);
     cheapest_first.iter().position(|candidate| candidate.proven).or_else(|| {
         let closest = closest?;
-        let kept = cheapest_first.iter().enumerate().filter(|(_, one)| one.is_preferred && is_kept(one, closest));
+        let kept = cheapest_first.iter().enumerate().filter(|(_, one)| one.is_default && is_kept(one, closest));
         let kept = kept.min_by(|(_, a), (_, b)| bound_of(a).total_cmp(&bound_of(b))).map(|(place, _)| place);
         Some(kept.unwrap_or(closest))
     })

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::{GroupAnalysis, is_default, is_preferred};
+use super::compare::{GroupAnalysis, is_default};
 use super::document::{Factors, TestState};
 use super::progress::compared;
 use super::settled::Settled;
@@ -63,8 +63,8 @@ pub struct AcrossTest {
     pub compared: usize,
     /// `decided` where one option is within the margin over all sessions, `unconfirmed` for fewer than three sessions.
     pub state: TestState,
-    /// The option over all sessions: of those significantly within the margin a preferred one (the system's default, or sizes of 64 to
-    /// 256 KiB), then the smallest; else a preferred one, unless it is significantly slower or another has a much smaller bound; else
+    /// The option over all sessions: of those significantly within the margin the default, then the
+    /// smallest; else the default, unless it is significantly slower or another has a much smaller bound; else
     /// the one with the smallest bound, or the best on average. An option with trials that moved nothing is chosen last. `null` if they confirmed no two options in common.
     pub recommended: Option<String>,
     /// Whether it leaves everything that varies to the system.
@@ -254,16 +254,16 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], varying: &[String], (level, m
     }
 }
 
-/// As in one session: of those within the margin a preferred one, then the smallest; else a preferred one if it is not excluded, else
+/// As in one session: of those within the margin the default, then the smallest; else the default if it is not excluded, else
 /// the one with the smallest bound, or with too few sessions the best on average. A choice that was unfit in a session is skipped.
 fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) -> Option<usize> {
     let bound = |cell: usize| judged.upper.as_ref().map(|upper| upper[cell]);
-    let is_preferred = |cell: usize| is_preferred(&common[cell].levels, varied);
+    let leaves_defaults = |cell: usize| is_default(&common[cell].levels, varied);
     let footprint = |cell: usize| common[cell].footprint.unwrap_or(f64::INFINITY);
     let mut ranked: Vec<usize> = (0..common.len()).collect();
-    ranked.sort_by(|&a, &b| is_preferred(b).cmp(&is_preferred(a)).then(footprint(a).total_cmp(&footprint(b))));
+    ranked.sort_by(|&a, &b| leaves_defaults(b).cmp(&leaves_defaults(a)).then(footprint(a).total_cmp(&footprint(b))));
     let candidate = |&cell: &usize| Candidate {
-        is_preferred: is_preferred(cell),
+        is_default: leaves_defaults(cell),
         proven: !common[cell].unfit && bound(cell).is_some_and(|bound| bound <= margin.ln_1p()),
         may_be_best: !common[cell].unfit && !judged.worse[cell],
         bound: bound(cell),

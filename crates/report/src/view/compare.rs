@@ -264,23 +264,6 @@ pub fn is_default(levels: &Spec, varied: &[String]) -> bool {
     !varied.is_empty() && varied.iter().all(|factor| levels.get(factor).is_auto())
 }
 
-/// Buffer sizes of one call.
-const CALL_SIZES: [&str; 3] = ["read_size", "write_size", "relay_buffer"];
-/// Sizes that are good in most programs (docs/research/verification.md): with smaller ones a program's own work per call
-/// counts, larger ones may not fit into the cache.
-const MIDDLE_SIZES: std::ops::RangeInclusive<u64> = 64 << 10..=256 << 10;
-
-/// Whether a choice is named where it is tied: each factor that varies has its default or a size of the middle.
-pub fn is_preferred(levels: &Spec, varied: &[String]) -> bool {
-    !varied.is_empty() && varied.iter().all(|factor| is_preferred_level(factor, &levels.get(factor)))
-}
-
-/// Whether a level is the default of its factor, or a size of the middle.
-pub fn is_preferred_level(factor: &str, level: &Level) -> bool {
-    let is_middle = level.number().is_some_and(|size| MIDDLE_SIZES.contains(&size));
-    level.is_auto() || CALL_SIZES.contains(&factor) && is_middle
-}
-
 /// `order`: the place in the plan. `choices` are the factors that vary in the group, `varied` those that vary in the session.
 fn cell_input(order: usize, settled: &Settled, choices: &[String], varied: &[String]) -> CellInput {
     let cpu: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit()).collect();
@@ -288,32 +271,7 @@ fn cell_input(order: usize, settled: &Settled, choices: &[String], varied: &[Str
         footprint_bytes: footprint(&settled.cell.factors, &settled.trials, varied).map(|bytes| bytes as f64),
         cpu_per_unit: bytegauge_stats::quantile::median(&cpu),
         order,
-        is_preferred: is_preferred(&settled.cell.factors, choices),
+        is_default: is_default(&settled.cell.factors, choices),
         unfit: settled.stalled > 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bytegauge_model::Workload;
-
-    use super::*;
-
-    #[test]
-    fn defaults_and_middle_sizes_are_preferred() {
-        let check = |levels: &[(&str, Level)], expected: bool| {
-            let mut spec = Spec::of(Workload::Stream);
-            levels.iter().for_each(|(name, level)| spec.set(name, level.clone()));
-            let varied: Vec<String> = levels.iter().map(|(name, _)| (*name).to_owned()).collect();
-            assert_eq!(is_preferred(&spec, &varied), expected, "{levels:?}");
-        };
-        let size = Level::Number;
-        check(&[("read_size", size(64 << 10))], true);
-        check(&[("read_size", size(16 << 10))], false);
-        check(&[("write_size", size(1 << 20))], false);
-        check(&[("read_size", size(64 << 10)), ("write_size", size(256 << 10))], true);
-        check(&[("read_size", size(64 << 10)), ("rcvbuf", Level::auto())], true);
-        check(&[("read_size", size(64 << 10)), ("rcvbuf", size(128 << 10))], false);
-        check(&[], false);
     }
 }

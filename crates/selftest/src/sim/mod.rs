@@ -214,7 +214,7 @@ pub fn group_input(rows: &[Vec<f64>], footprints: &[f64], twin_of: Option<usize>
         footprint_bytes: Some(bytes),
         cpu_per_unit: None,
         order,
-        is_preferred: false,
+        is_default: false,
         unfit: false,
     };
     let block = |row: &Vec<f64>| BlockInput {

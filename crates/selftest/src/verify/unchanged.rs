@@ -160,6 +160,6 @@ fn confirmed(truth: &[f64], kind: MachineKind, random: &mut RandomStream) -> Gro
     scenario.twin_of = Some(1);
     let footprints: Vec<f64> = (0..truth.len()).map(|cell| cell as f64 + 1.0).collect();
     let mut input = group_input(&scenario.rows(kind.blocks, random), &footprints, scenario.twin_of);
-    input.cells[AUTO].is_preferred = true;
+    input.cells[AUTO].is_default = true;
     input
 }

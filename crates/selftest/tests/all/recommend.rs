@@ -75,8 +75,7 @@ fn the_smallest_bound_wins_without_a_proof() {
         let cost = [swing, 0.01, 0.02 - swing].map(|ln: f64| Some(ln.exp()));
         BlockInput { cost: cost.to_vec(), twin_cost: None }
     };
-    let cell =
-        |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_preferred: false, unfit: false };
+    let cell = |order| CellInput { footprint_bytes: None, cpu_per_unit: None, order, is_default: false, unfit: false };
     let blocks = (0..24).map(block).collect();
     let input = GroupInput { cells: (0..3).map(cell).collect(), twin_of: None, blocks };
     let method = Method { limit_outliers: false, merge_dependent_blocks: false, ..Method::default() };
@@ -88,7 +87,7 @@ fn the_smallest_bound_wins_without_a_proof() {
     assert!(verdict.upper.iter().all(|upper| *upper >= found.worst_upper), "{verdict:?}");
     // Without a significant result the default is recommended, unless its bound is far wider.
     let mut with_default = input.clone();
-    with_default.cells[2].is_preferred = true;
+    with_default.cells[2].is_default = true;
     let found_with_default = |verdict: &GroupVerdict| over_profiles(&[(&with_default, verdict)], &method).cell;
     let mut close = verdict.clone();
     close.upper[2] = close.upper[1].map(|upper| 1.4 * upper);
@@ -110,13 +109,9 @@ fn the_smallest_bound_wins_without_a_proof() {
 }
 
 #[test]
-fn one_of_several_preferred_options_is_kept() {
-    let of = |is_preferred: bool, bound: f64| Candidate {
-        is_preferred,
-        proven: false,
-        may_be_best: true,
-        bound: Some(bound),
-    };
+fn one_of_several_defaults_is_kept() {
+    let of =
+        |is_default: bool, bound: f64| Candidate { is_default, proven: false, may_be_best: true, bound: Some(bound) };
     let candidates = [of(true, 0.3), of(true, 0.14), of(true, 0.12), of(false, 0.1)];
     assert_eq!(named(&candidates, Some(3)), Some(2), "the closest of those that are close to the best");
 }
@@ -138,13 +133,13 @@ fn without_sizes_cpu_then_order_decides() {
         footprint_bytes: None,
         cpu_per_unit: cpu,
         order,
-        is_preferred: false,
+        is_default: false,
         unfit: false,
     };
     assert_eq!(cheaper(&cell(Some(1.0), 5), &cell(Some(2.0), 1)), Ordering::Less);
     assert_eq!(cheaper(&cell(None, 5), &cell(Some(2.0), 9)), Ordering::Greater);
     assert_eq!(cheaper(&cell(None, 5), &cell(None, 9)), Ordering::Less);
-    let default = CellInput { is_preferred: true, ..cell(None, 9) };
+    let default = CellInput { is_default: true, ..cell(None, 9) };
     assert_eq!(cheaper(&default, &cell(Some(1.0), 1)), Ordering::Less);
 }
 
@@ -153,8 +148,8 @@ fn proven_wins_then_default_then_smallest_bound() {
     let check = |default: (bool, bool, Option<f64>), least: f64, proven: bool, expected: usize| {
         let (proves, may_be_best, bound) = default;
         let candidates = [
-            Candidate { is_preferred: true, proven: proves, may_be_best, bound },
-            Candidate { is_preferred: false, proven, may_be_best: true, bound: Some(least) },
+            Candidate { is_default: true, proven: proves, may_be_best, bound },
+            Candidate { is_default: false, proven, may_be_best: true, bound: Some(least) },
         ];
         assert_eq!(named(&candidates, Some(1)), Some(expected), "{candidates:?}");
     };

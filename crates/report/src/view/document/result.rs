@@ -199,8 +199,6 @@ pub enum Because {
     Fastest,
     /// It is what the system does by default, and no other option is significantly better.
     Default,
-    /// Its sizes of 64 to 256 KiB are good in most programs, and no other option is significantly better.
-    MiddleSize,
     /// It is the smallest option within the margin of the best.
     Smallest,
     /// It has the smallest upper end of the interval.

@@ -6,7 +6,6 @@ use bytegauge_model::{FACTORS, Level};
 use bytegauge_stats::recommend::CLOSE_FACTOR;
 use serde_json::Value;
 
-use super::super::compare::is_preferred_level;
 use super::super::document::{Finding, FindingKind, OptionRatio, OptionStatus, Severity, Test, TestState, View};
 use super::build::found;
 use super::long_trials;
@@ -122,12 +121,12 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     };
     let known =
         levels.into_iter().filter_map(|level| Some((worst(&level).filter(|upper| *upper < SLOWER_MAX)?, level)));
-    // As in one test: the default or a middle size where it is close to the least maximum, else that one.
+    // As in one test: the default where it is close to the least maximum, else that one.
     let known: Vec<(f64, Level)> = known.collect();
     let least = known.iter().map(|(upper, _)| upper.ln_1p()).reduce(f64::min)?;
     let is_kept = |(upper, level): &(f64, Level)| {
         let is_close = *upper <= view.plan.margin || upper.ln_1p() <= CLOSE_FACTOR * least;
-        is_close && is_preferred_level(factor, level)
+        is_close && level.is_auto()
     };
     let (upper, level) = known.into_iter().min_by(|a, b| is_kept(b).cmp(&is_kept(a)).then(a.0.total_cmp(&b.0)))?;
     let all = tests.len() == view.tests.len();

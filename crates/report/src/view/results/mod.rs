@@ -19,7 +19,6 @@ mod valid_for;
 use bytegauge_model::{CellKind, Level, ProgramRole, SessionStatus, Spec, Stage};
 use serde_json::Value;
 
-use super::compare::is_preferred_level;
 use super::document::{
     Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
 };
@@ -223,17 +222,14 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
 
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
     let cell = view.cell(&option.id).filter(|_| !group.varied.is_empty());
-    let every_level = |holds: &dyn Fn(&str, &Level) -> bool| {
-        cell.is_some_and(|cell| group.varied.iter().all(|name| holds(name, &cell.level(name))))
-    };
+    let is_default = cell.is_some_and(|cell| group.varied.iter().all(|name| cell.level(name).is_auto()));
     let is_fastest = match group.cost.starts_with("cpu_") {
         true => group.recommendation.best.as_ref() == Some(&option.id),
         false => fastest(options).is_some_and(|fastest| fastest.id == option.id),
     };
     match option.status {
         _ if is_fastest => Because::Fastest,
-        _ if every_level(&|_, level| level.is_auto()) => Because::Default,
-        _ if every_level(&is_preferred_level) => Because::MiddleSize,
+        _ if is_default => Because::Default,
         OptionStatus::Best => Because::Smallest,
         _ => Because::SmallestMaximum,
     }

@@ -225,7 +225,6 @@ pub fn reason(because: Option<Because>, compares: Compares) -> &'static str {
         Some(Because::Fastest) if compares == Compares::Cpu => "least CPU time",
         Some(Because::Fastest) => "fastest",
         Some(Because::Default) => "the default",
-        Some(Because::MiddleSize) => "good in most programs",
         Some(Because::Smallest) => "smallest",
         Some(Because::SmallestMaximum) => "safest",
         Some(Because::Only) | None => "only option",
