@@ -39,6 +39,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "depth",
             "connect_per_call",
             "read_once",
+            "max_loss",
             "rate",
             "call_rate",
             "slo",

@@ -143,8 +143,10 @@ impl Run<'_> {
             let RunOptions { program, links, start_network, .. } = &self.options;
             EndPool::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
         });
-        let measured = match (&slo, setup.workload()) {
-            (Some(slo), Workload::Call) => knee::measure(pool, &setup, slo, stop, &mut self.watch),
+        let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
+        let measured = match (&slo, max_loss, setup.workload()) {
+            (Some(slo), _, Workload::Call) => knee::measure(pool, &setup, slo, stop, &mut self.watch),
+            (_, Some(limit), Workload::Stream) => knee::loss::measure(pool, &setup, limit, stop, &mut self.watch),
             _ => trial::measure(pool, &setup, stop, &mut self.watch),
         };
         let Some(mut measured) = measured else {

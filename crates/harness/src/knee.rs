@@ -4,6 +4,9 @@
 //! most, since no open loop on the same connections completes more; below that, open loops are probed on fresh sockets,
 //! timed from the intended send. The search keeps the probe at the knee, so that the cell's rate, times
 //! and CPU time are those at the knee, and a line for each other probe. Never judges two probes together.
+//! [`loss`] searches for the highest rate at which a share of the datagrams arrives.
+
+pub(crate) mod loss;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,41 +40,76 @@ pub(crate) fn measure(
     }
     let ceiling = report(&closed).map_or(0.0, per_second);
     let mut probes: Vec<Probe> = report(&closed).map(|report| probe(report, None, slo)).into_iter().collect();
-    let mut search = KneeSearch::below(ceiling);
-    let (mut best, mut last, mut too_slow_at) = (None, closed, None);
-    while let Some(rate) = search.next_rate() {
-        if stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        let offered = (rate.round() as u64).max(1);
+    let found = search(ceiling, stop, |offered| {
         let step = step(setup, slo, offered);
         if step.window_ns > PROBE_MAX_NS {
-            too_slow_at = Some(offered);
-            break;
+            return Some(Probed::TooLong);
         }
         let measured = trial::measure(pool, &step, stop, watch)?;
         let seen = report(&measured).map(|report| judged(report, offered, &step, slo));
         let trouble = measured.outcome != Outcome::Measured && !seen.as_ref().is_some_and(just_nothing);
         probes.extend(seen.clone());
-        if trouble || !measured.ends_are_sound {
-            return Some(with_search(measured, probes));
+        Some(match trouble || !measured.ends_are_sound {
+            true => Probed::Failed(measured),
+            false => Probed::Seen(measured, seen.is_some_and(|probe| probe.kept)),
+        })
+    })?;
+    let result = match found {
+        Found::Kept(measured) | Found::Failed(measured) => measured,
+        Found::Nothing { last, too_long_at } => {
+            let why = match too_long_at {
+                Some(offered) => too_slow(slo, offered, ceiling),
+                None => nothing_keeps(slo, &probes, ceiling),
+            };
+            TrialResult { outcome: Outcome::Failed(why), ..last.unwrap_or(closed) }
         }
-        let kept = seen.is_some_and(|probe| probe.kept);
-        search.record(rate, kept);
-        if kept {
-            best = Some(measured);
-        } else {
-            last = measured;
+    };
+    Some(with_search(result, probes))
+}
+
+/// A probe of a rate.
+enum Probed {
+    /// Measured, and whether it kept the objective.
+    Seen(TrialResult, bool),
+    /// Not measured: it would take too long.
+    TooLong,
+    /// Failed, which ends the search.
+    Failed(TrialResult),
+}
+
+/// The result of a search.
+enum Found {
+    /// The probe at the highest rate that kept the objective.
+    Kept(TrialResult),
+    /// A probe that failed.
+    Failed(TrialResult),
+    /// No rate kept the objective: the last probe, and the rate at which one would have taken too long.
+    Nothing { last: Option<TrialResult>, too_long_at: Option<u64> },
+}
+
+/// Probes rates below `ceiling` until the highest is found that keeps an objective. `None` if `stop` was set, or a probe was
+/// stopped.
+fn search(ceiling: f64, stop: &AtomicBool, mut probe: impl FnMut(u64) -> Option<Probed>) -> Option<Found> {
+    let mut search = KneeSearch::below(ceiling);
+    let (mut best, mut last, mut too_long_at) = (None, None, None);
+    while let Some(rate) = search.next_rate() {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let offered = (rate.round() as u64).max(1);
+        match probe(offered)? {
+            Probed::Seen(measured, kept) => {
+                search.record(rate, kept);
+                *(if kept { &mut best } else { &mut last }) = Some(measured);
+            }
+            Probed::TooLong => {
+                too_long_at = Some(offered);
+                break;
+            }
+            Probed::Failed(measured) => return Some(Found::Failed(measured)),
         }
     }
-    let found = best.unwrap_or_else(|| {
-        let why = match too_slow_at {
-            Some(offered) => too_slow(slo, offered, ceiling),
-            None => nothing_keeps(slo, &probes, ceiling),
-        };
-        TrialResult { outcome: Outcome::Failed(why), ..last }
-    });
-    Some(with_search(found, probes))
+    Some(best.map_or(Found::Nothing { last, too_long_at }, Found::Kept))
 }
 
 /// The same path with calls offered at a rate, for as long as the objective needs. The closed loop has shown that the

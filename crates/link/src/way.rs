@@ -145,13 +145,13 @@ impl LossRandom {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{LinkLoss, LinkRate};
+    use bytegauge_model::{LinkRate, LossShare};
     use proptest::prelude::*;
 
     use super::*;
 
     fn link(delay_ns: u64, loss: u32, bits: u64) -> EmulatedLink {
-        EmulatedLink { delay_ns, loss: LinkLoss(loss), rate: LinkRate(bits) }
+        EmulatedLink { delay_ns, loss: LossShare(loss), rate: LinkRate(bits) }
     }
 
     /// Packets by number and size that come at once.

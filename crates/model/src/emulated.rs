@@ -18,10 +18,10 @@ pub const LINK_MTU: u64 = 1500;
 /// since a sender is ahead of a rate by bursts and by the moments without a CPU; and this number of packets of [`LINK_MTU`].
 const QUEUE_MIN: (u64, u64) = (10_000_000, 32);
 
-/// Parts per million of the packets that a link loses.
+/// Parts per million of packets or datagrams that are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LinkLoss(pub u32);
+pub struct LossShare(pub u32);
 
 /// Bits per second that a link carries, IP headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct EmulatedLink {
     /// The round trip that it adds, half of it in each direction, nanoseconds.
     pub delay_ns: u64,
     /// Loss, in each direction.
-    pub loss: LinkLoss,
+    pub loss: LossShare,
     /// Rate, in each direction.
     pub rate: LinkRate,
 }
@@ -137,30 +137,30 @@ impl LinkUse {
     }
 }
 
-impl LinkLoss {
+impl LossShare {
     fn percent(self) -> f64 {
         f64::from(self.0) / 1e4
     }
 }
 
-impl fmt::Display for LinkLoss {
+impl fmt::Display for LossShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}%", self.percent()))
     }
 }
 
-impl FromStr for LinkLoss {
+impl FromStr for LossShare {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let wrong = || NameError::Malformed(text.into(), "a loss of packets: write 0%, 0.1% or 1%, up to 50%");
+        let wrong = || NameError::Malformed(text.into(), "a share that is lost: write 0%, 0.1% or 1%, up to 50%");
         let percent = if text == "0" { "0" } else { text.strip_suffix('%').ok_or_else(wrong)?.trim() };
         let percent: f64 = percent.parse().map_err(|_| wrong())?;
         // With a higher loss no connection is made within a reasonable time.
         if !(0.0..=50.0).contains(&percent) {
             return Err(wrong());
         }
-        Ok(LinkLoss((percent * 1e4).round() as u32))
+        Ok(LossShare((percent * 1e4).round() as u32))
     }
 }
 
@@ -235,21 +235,21 @@ mod tests {
             assert_eq!(text.to_ascii_lowercase().parse::<LinkRate>().unwrap(), LinkRate(bits));
         }
         for (text, millionths) in [("0%", 0), ("0.01%", 100), ("0.1%", 1000), ("1%", 10_000), ("50%", 500_000)] {
-            assert_eq!(text.parse::<LinkLoss>().unwrap(), LinkLoss(millionths));
-            assert_eq!(LinkLoss(millionths).to_string(), text);
+            assert_eq!(text.parse::<LossShare>().unwrap(), LossShare(millionths));
+            assert_eq!(LossShare(millionths).to_string(), text);
         }
-        assert_eq!("0".parse::<LinkLoss>().unwrap(), LinkLoss(0));
+        assert_eq!("0".parse::<LossShare>().unwrap(), LossShare(0));
         for bad in ["", "1", "1GB", "100X/s", "20Gbit", "1kbit", "NaNGbit", "-1Gbit", "Gbit"] {
             assert!(bad.parse::<LinkRate>().is_err(), "{bad}");
         }
         for bad in ["", "1", "0.1", "51%", "-1%", "NaN%", "%"] {
-            assert!(bad.parse::<LinkLoss>().is_err(), "{bad}");
+            assert!(bad.parse::<LossShare>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn bytes_under_way_are_delay_times_rate() {
-        let link = |delay_ns, bits| EmulatedLink { delay_ns, loss: LinkLoss(0), rate: LinkRate(bits) };
+        let link = |delay_ns, bits| EmulatedLink { delay_ns, loss: LossShare(0), rate: LinkRate(bits) };
         let long = link(20_000_000, 1_000_000_000);
         assert_eq!((long.product_bytes(), long.queue_bytes(), long.passing_ns(1500)), (2_500_000, 2_500_000, 12_000));
         // A short one has a queue all the same, and a slow one.
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(link(0, 1_000_000).queue_bytes(), 48_000);
         assert_eq!(link(0, 3).passing_ns(3), 8_000_000_000);
         assert_eq!(long.to_string(), "20 ms, 1 Gbit/s");
-        assert_eq!(EmulatedLink { loss: LinkLoss(1000), ..short }.to_string(), "100 µs, 100 Mbit/s, 0.1 % lost");
+        assert_eq!(EmulatedLink { loss: LossShare(1000), ..short }.to_string(), "100 µs, 100 Mbit/s, 0.1 % lost");
     }
 
     #[test]

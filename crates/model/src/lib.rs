@@ -57,7 +57,7 @@ pub use catalog::{
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
-pub use emulated::{EmulatedLink, LINK_MTU, LinkLoss, LinkRate, LinkUse, WayUse};
+pub use emulated::{EmulatedLink, LINK_MTU, LinkRate, LinkUse, LossShare, WayUse};
 pub use end::{EndRole, Side};
 pub use end_report::{Bin, EffectiveOptions, EndReport, FlowReport, TcpReport};
 pub use ends::EndReports;

@@ -1,4 +1,4 @@
-//! A latency objective such as `p99=2ms`, and the probes of a search for the highest rate that keeps it.
+//! What a search for the highest rate keeps, a latency objective such as `p99=2ms` or a share of lost datagrams, and its probes.
 //!
 //! Pure: the needs and results of a probe. The harness runs the search, and `stats` decides its steps.
 
@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::NameError;
+use crate::emulated::LossShare;
 use crate::unit::Nanos;
 
 /// Usual number of measurements of a search: a closed loop, six to eight halvings, and a second probe at the upper end,
@@ -26,6 +27,10 @@ const AMPLE: f64 = 1.25;
 
 /// A probe lasts this multiple of the limit. A queue that grows shows itself by its waits, and those need time to grow.
 const LIMITS_A_PROBE: u64 = 10;
+
+/// Shortest probe of a loss, nanoseconds: a receive buffer of some MiB fills up for so long before a rate that is a little too high
+/// loses anything.
+const LOSS_PROBE_MIN_NS: u64 = 250_000_000;
 
 /// Limits shorter than a microsecond are below the clock's resolution; limits above a second need probes of minutes.
 const LIMIT_NS: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
@@ -60,6 +65,17 @@ impl Slo {
         let calls_ns = self.calls_min() as f64 * AMPLE / per_second.max(f64::MIN_POSITIVE) * 1e9;
         // A float beyond 64 bits becomes the largest of them.
         window_ns.max(calls_ns as u64).max(self.limit_ns * LIMITS_A_PROBE)
+    }
+}
+
+impl LossShare {
+    /// How long a probe must be that may lose this share of the datagrams, at least `window_ns`, nanoseconds: the share must be
+    /// several datagrams.
+    pub fn probe_ns(self, window_ns: u64, per_second: f64) -> u64 {
+        let datagrams = if self.0 > 0 { BEYOND_MIN * 1e6 / f64::from(self.0) } else { 0.0 };
+        // A float beyond 64 bits becomes the largest of them.
+        let datagrams_ns = (datagrams / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
+        window_ns.max(datagrams_ns).max(LOSS_PROBE_MIN_NS)
     }
 }
 
@@ -147,5 +163,9 @@ mod tests {
         check("p99.9=2ms", 100_000.0, 125_000_000);
         check("p99=100ms", 100_000.0, 1_000_000_000);
         check("p99=2ms", 0.0, u64::MAX);
+        assert_eq!(LossShare(1000).probe_ns(50_000_000, 1e6), 250_000_000);
+        assert_eq!(LossShare(1000).probe_ns(300_000_000, 1e6), 300_000_000);
+        assert_eq!(LossShare(1000).probe_ns(50_000_000, 10_000.0), 1_000_000_000);
+        assert_eq!(LossShare(0).probe_ns(50_000_000, 0.0), 250_000_000);
     }
 }

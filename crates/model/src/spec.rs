@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Arrivals, Engine, FdTable, Fill, Placement, RcvbufOn, Transport, Work};
-use crate::emulated::{EmulatedLink, LinkLoss, LinkRate};
+use crate::emulated::{EmulatedLink, LinkRate, LossShare};
 use crate::far::Direction;
 use crate::level::Level;
 use crate::place::Place;
@@ -174,6 +174,8 @@ with_options! { spec {
     writer_work: Fill,
     /// CPU time that each end of a stream spends on its own per read or write, nanoseconds.
     call_work: u64,
+    /// The share of datagrams that may be lost in a search for the highest rate.
+    max_loss: OrNone<LossShare>,
     /// Offered load of all flows of a stream, bytes per second.
     rate: OrMax<u64>,
     /// The latency objective of a search for the knee.
@@ -209,7 +211,7 @@ with_options! { spec {
     /// The round trip that an emulated link adds, nanoseconds.
     link_delay: u64,
     /// The loss of an emulated link.
-    link_loss: LinkLoss,
+    link_loss: LossShare,
     /// The rate of an emulated link.
     link_rate: LinkRate,
     /// Measured time of one trial, nanoseconds.

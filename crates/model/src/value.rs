@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{Arrivals, Engine, FdTable, Fill, Placement, RcvbufOn, Transport, Work};
-use crate::emulated::{LinkLoss, LinkRate};
+use crate::emulated::{LinkRate, LossShare};
 use crate::far::Direction;
 use crate::level::Level;
 use crate::place::Place;
@@ -148,7 +148,7 @@ named!(
     RelayThreads,
     Direction
 );
-named!(FdTable, LinkLoss, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags, Tls);
+named!(FdTable, LossShare, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags, Tls);
 
 /// Values that have a name and are too large to copy.
 macro_rules! named_by_reference {

@@ -85,7 +85,7 @@ pub(crate) fn notes(cells: &[&Cell]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::{Catalog, Plan, resolve};
-    use bytegauge_model::{LinkLoss, LinkRate, factor};
+    use bytegauge_model::{LinkRate, LossShare, factor};
 
     fn plan(workload: Workload, flags: &[(&str, &str)]) -> Result<Plan, String> {
         let mut spec = PlanSpec::named("a test", workload);
@@ -105,7 +105,7 @@ mod tests {
             (plan, links)
         };
         let link = |delay_ms: u64, loss, megabits: u64| {
-            let (loss, rate) = (LinkLoss(loss), LinkRate(megabits * 1_000_000));
+            let (loss, rate) = (LossShare(loss), LinkRate(megabits * 1_000_000));
             Some(EmulatedLink { delay_ns: delay_ms * 1_000_000, loss, rate })
         };
         let (plan, links) = of(&[("link_loss", "0,1%")]);

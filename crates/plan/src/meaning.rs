@@ -35,6 +35,18 @@ const DEPENDENT: &[Dependent] = &[
         when: |levels| levels.connect_per_call() == Some(true),
         needs: Needs::Text("--connect-per-call on"),
     },
+    Dependent {
+        factor: "rate",
+        with: &["max_loss"],
+        when: |levels| levels.max_loss().is_none(),
+        needs: Needs::Text("--max-loss none (a search sets the rates itself): leave one of them out"),
+    },
+    Dependent {
+        factor: "burst",
+        with: &["max_loss"],
+        when: |levels| levels.max_loss().is_none(),
+        needs: Needs::Text("--max-loss none (a search needs a steady sender): leave one of them out"),
+    },
     Dependent { factor: "call_rate", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
     Dependent { factor: "arrivals", with: &["slo", "call_rate"], when: offers, needs: Needs::Text("--rate or --slo") },
     Dependent { factor: "think_time", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
@@ -142,7 +154,7 @@ const NO_SEARCH: &str = "--slo none (a search sets the rates itself): leave one 
 
 /// A search finds its rates itself.
 fn offers_its_own(levels: &Spec) -> bool {
-    levels.slo().is_none()
+    levels.slo().is_none() && levels.max_loss().is_none()
 }
 
 fn offers(levels: &Spec) -> bool {

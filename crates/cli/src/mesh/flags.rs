@@ -40,6 +40,7 @@ const NOT_OF_A_MESH: &[&str] = &[
     "relay-placement",
     "competing-flows",
     "slo",
+    "max-loss",
     "role",
     "compare",
 ];

@@ -84,3 +84,19 @@ fn fragmented_datagrams_are_reported() {
         document["cells"].as_array().unwrap().iter().take(2).filter_map(|cell| cell["outcome"].as_str()).collect();
     assert_eq!(outcomes, ["measured", "skipped"]);
 }
+
+#[test]
+fn the_highest_rate_keeps_the_loss() {
+    let bench = Bench::new();
+    // A reader with 20 ns of work for each byte takes at most 50,000 datagrams a second on any machine; the sender is faster.
+    let words = "stream --transport udp --write-size 1000 --engine plain --work 20ns --max-loss 30% --blocks 1 \
+                 --long-trials off --trial-time 100ms --time 60s --format json";
+    let document = bench.run(words).exits(0).json();
+    let cell = document["cells"].as_array().unwrap().iter().find(|cell| cell["kind"] == "candidate").unwrap();
+    assert_eq!(cell["outcome"], "measured", "{cell}");
+    let lost = cell["datagrams"]["lost_share"].as_f64().unwrap();
+    let rate = cell["estimate"]["median"].as_f64().unwrap();
+    assert!(lost <= 0.3 && rate > 0.0 && rate <= 51e6, "{lost} lost at {rate} bytes/s: {cell}");
+    let refused = bench.run("stream --transport udp --write-size 1000 --max-loss 1% --rate 10M --time 5s").exits(2);
+    assert!(refused.stderr.contains("leave one of them out"), "{}", refused.stderr);
+}

@@ -51,12 +51,12 @@ fn broken(asked: &EmulatedLink, used: &LinkUse) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{LinkLoss, LinkRate, WayUse};
+    use bytegauge_model::{LinkRate, LossShare, WayUse};
 
     use super::*;
 
     fn check(delay_ns: u64, late_ns: u64, missed: u64, expected: Option<&str>) {
-        let asked = EmulatedLink { delay_ns, loss: LinkLoss(0), rate: LinkRate(1_000_000_000) };
+        let asked = EmulatedLink { delay_ns, loss: LossShare(0), rate: LinkRate(1_000_000_000) };
         // Half of it each way.
         let way = WayUse { passed: 10, late_ns: 5 * late_ns, missed, ..WayUse::default() };
         let reason = broken(&asked, &LinkUse { there: way, back: way, cpu_ns: 0 });

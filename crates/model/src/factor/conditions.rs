@@ -1,10 +1,10 @@
 //! Rows of the table of factors: conditions of streams and calls, which the environment or the peer sets.
 
 use crate::catalog::{Arrivals, Engine, FdTable, Fill, NameError, Placement, Transport, Work};
-use crate::emulated::{LinkLoss, LinkRate};
+use crate::emulated::{LinkRate, LossShare};
 use crate::factor::row::{
-    BUFFER, BYTE_PATHS, BYTE_STREAMS, CONDITION, CONNECTIONS, ENCRYPTED, FLOWS_MAX, Factor, LOAD_FLOWS_MAX, PORTS,
-    ROUTED, SIZE_MAX, SOCKETS, TCP, THREADS, TWO_ENDED, both, call, each, everywhere, stream,
+    BUFFER, BYTE_PATHS, BYTE_STREAMS, CONDITION, CONNECTIONS, DATAGRAMS, ENCRYPTED, FLOWS_MAX, Factor, LOAD_FLOWS_MAX,
+    PORTS, ROUTED, SIZE_MAX, SOCKETS, TCP, THREADS, TWO_ENDED, both, call, each, everywhere, stream,
 };
 use crate::far::Direction;
 use crate::level::LevelKind;
@@ -231,6 +231,18 @@ pub(super) const CONDITIONS: &[Factor] = &[
         fits: BYTE_STREAMS,
         ..CONDITION
     },
+    // Before the rate, which has no effect with it.
+    Factor {
+        name: "max_loss",
+        lens: lens!(max_loss),
+        kind: LevelKind::Name(loss_or_none),
+        defaults: stream("none"),
+        heading: "max loss",
+        summary: "Share of datagrams that may be lost: 0.1%, or none",
+        details: "searches for the highest rate that keeps it",
+        fits: DATAGRAMS,
+        ..CONDITION
+    },
     Factor {
         name: "rate",
         lens: lens!(rate),
@@ -427,7 +439,7 @@ pub(super) const CONDITIONS: &[Factor] = &[
     Factor {
         name: "link_loss",
         lens: lens!(link_loss),
-        kind: LevelKind::Name(|s| s.parse::<LinkLoss>().map(|loss| loss.to_string())),
+        kind: LevelKind::Name(|s| s.parse::<LossShare>().map(|loss| loss.to_string())),
         defaults: both("0%"),
         heading: "link loss",
         summary: "Share of packets that an emulated link loses: 0.1%",
@@ -465,6 +477,10 @@ fn place_or_auto(text: &str) -> Result<String, NameError> {
 
 fn slo_or_none(text: &str) -> Result<String, NameError> {
     if text == "none" { Ok(text.into()) } else { text.parse::<Slo>().map(|slo| slo.to_string()) }
+}
+
+fn loss_or_none(text: &str) -> Result<String, NameError> {
+    if text == "none" { Ok(text.into()) } else { text.parse::<LossShare>().map(|share| share.to_string()) }
 }
 
 fn calling_engine(name: &str) -> Result<String, NameError> {

@@ -5,7 +5,7 @@
 //! with each other, since harm that all of them have is no reason to choose one. Computes no intervals: the thresholds are
 //! shares that a user would notice.
 
-use bytegauge_model::{EndRole, EngineReport, LinkLoss, Spec, Trial, Workload};
+use bytegauge_model::{EndRole, EngineReport, LossShare, Spec, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::backlog::listen_overflows;
@@ -71,10 +71,10 @@ fn sending_engines(trial: &Trial) -> impl Iterator<Item = &EngineReport> {
 /// Time-outs of TCP for each call, the median of the trials: the kernel counts those of all connections of this host, and other
 /// programs have theirs in some trials only. An emulated link that loses packets causes time-outs by chance.
 fn timeouts(settled: &Settled) -> Option<f64> {
-    if settled.cell.factors.link_loss().is_some_and(|loss| loss > LinkLoss(0)) {
+    if settled.cell.factors.link_loss().is_some_and(|loss| loss > LossShare(0)) {
         return None;
     }
-    let share = |trial: &Trial| ratio(trial.machine.as_ref()?.timeouts?, trial.client()?.begun);
+    let share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts?, trial.client()?.begun);
     median(&settled.trials.iter().filter_map(share).collect::<Vec<f64>>())
 }
 

@@ -1,7 +1,7 @@
 //! The emulated link of a group: its settings and its measured properties, as numbers and as text.
 
 use bytegauge_model::unit::{about_bytes, byte_rate, significant};
-use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkLoss, LinkRate, LinkUse, Nanos, Spec, Trial};
+use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkRate, LinkUse, LossShare, Nanos, Spec, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::document::{CellView, GroupView, LinkView, View};
@@ -62,7 +62,7 @@ pub fn of_path(view: &View) -> Option<String> {
 fn asked(link: &LinkView) -> EmulatedLink {
     EmulatedLink {
         delay_ns: link.delay_ns,
-        loss: LinkLoss((link.loss * 1e6).round() as u32),
+        loss: LossShare((link.loss * 1e6).round() as u32),
         rate: LinkRate(link.bits_per_second),
     }
 }
