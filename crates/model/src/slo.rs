@@ -1,4 +1,4 @@
-//! What a search for the highest rate keeps, a latency objective such as `p99=2ms` or a share of lost datagrams, and its probes.
+//! The objective of a search for the highest rate, a latency such as `p99=2ms` or a share of lost datagrams, and its probes.
 //!
 //! Pure: the needs and results of a probe. The harness runs the search, and `stats` decides its steps.
 

@@ -179,7 +179,7 @@ pub enum OptionStatus {
     Best,
     /// Not significantly slower than the best option; `slower_upper` shows by how much it may be.
     Tied,
-    /// Not significantly slower, but with harm that another option does not have: `harm` says which.
+    /// Not significantly slower, but with harm that another option does not have: `harm` shows which.
     Harmful,
     /// Significantly slower than the best option.
     Slower,
