@@ -20,7 +20,6 @@ const REASONS: Record<NonNullable<Test["because"]>, string> = {
   default: "the default",
   smallest: "smallest",
   "smallest-maximum": "safest",
-  "middle-size": "good in most programs",
   only: "only option",
 };
 
