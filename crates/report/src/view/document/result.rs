@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Factors, schema};
+use super::factor_levels::FactorLevels;
+use super::{Factors, OptionRatio, schema};
 
 /// One test: options that were measured under the same conditions and compared with each other.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -30,7 +31,7 @@ pub struct Test {
     /// line of code sets it.
     pub code: Vec<String>,
     /// The conditions.
-    #[schemars(with = "schema::FactorLevels")]
+    #[schemars(with = "FactorLevels")]
     pub environment: Factors,
     /// The congestion control of the end that sends, over TCP; absent where the options vary it, and where it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +100,7 @@ pub struct OptionResult {
     /// Its settings in short: `64K`, or `read 4K, write 64K`.
     pub label: String,
     /// The levels that the options of the test differ in.
-    #[schemars(with = "schema::FactorLevels")]
+    #[schemars(with = "FactorLevels")]
     pub settings: Factors,
     /// How it compares with the best option.
     pub status: OptionStatus,
@@ -154,21 +155,6 @@ pub struct OptionResult {
     /// Why it was skipped or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-}
-
-/// Two options of a test, compared block by block.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct OptionRatio {
-    /// The option with the lower mean time (or CPU time) for the same work.
-    pub option: CellId,
-    /// The option that it is compared with.
-    pub other: CellId,
-    /// Time (or CPU time) of `other` divided by that of `option`, at least 1: mean over the blocks.
-    pub times: f64,
-    /// Lower end of the interval; below 1 the options are tied.
-    pub times_lower: f64,
-    /// Upper end of the interval; `null` where it has none.
-    pub times_upper: Option<f64>,
 }
 
 /// How an option compares with the best one of its test.
