@@ -2,7 +2,7 @@
 //!
 //! For an accepted connection the relay opens one to the other side; from then on there are two directions, each with its own
 //! end. An orderly end is passed on as the end of a stream, a failure as a reset. A method defines how bytes are copied: a file
-//! in `methods` and a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
+//! and a line in `methods`, and a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
 //! (`threads`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll` (`flow`), as
 //! `uring` and its other modes are on the engine of that name.
 //!
@@ -16,11 +16,25 @@ mod door;
 mod flow;
 mod follow;
 mod installed;
-mod methods;
 mod running;
 mod shared;
 mod socket;
 mod threads;
+
+/// The methods that are not an engine's, a file each.
+mod methods {
+    pub(super) mod bufio;
+    pub(super) mod copy_buffer;
+    pub(super) mod faulty;
+    pub(super) mod hybrid;
+    pub(super) mod pipe;
+    pub(super) mod read_write;
+    pub(super) mod readv_writev;
+    pub(super) mod sockmap;
+    pub(super) mod splice;
+    pub(super) mod std_copy;
+    pub(super) mod tokio;
+}
 
 use std::sync::Arc;
 
