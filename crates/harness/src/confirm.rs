@@ -275,7 +275,7 @@ impl Run<'_> {
         let overhead_ns = match self.plan.workload {
             Workload::Check => return 0,
             Workload::Call => design.overhead_ns,
-            Workload::Stream | Workload::Ring => self.overhead_ns(group),
+            _ => self.overhead_ns(group),
         };
         design.floor_ns + overhead_ns
     }

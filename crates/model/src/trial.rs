@@ -201,7 +201,7 @@ impl Trial {
                 Some(Counted::Bytes) => self.bytes,
                 _ => self.calls,
             },
-            Workload::Call | Workload::Ring => self.calls,
+            _ => self.calls,
         }
     }
 
@@ -229,7 +229,7 @@ impl Trial {
             Workload::Stream => self.cpu_ns_per_byte(),
             Workload::Call => self.server_cpu_ns_per_call(),
             Workload::Ring => self.cpu_ns_per_nop(),
-            Workload::Check => self.cpu_ns_per_run(),
+            _ => self.cpu_ns_per_run(),
         }
     }
 

@@ -66,6 +66,8 @@ pub struct Unit {
     pub per_second: &'static str,
     /// The names of the cost of a unit, without and with an offered load: `ns_per_byte`, `cpu_ns_per_byte`.
     pub costs: [&'static str; 2],
+    /// The factor from nanoseconds of CPU time of a unit to a number for display, and its unit.
+    pub cpu: (f64, &'static str),
 }
 
 /// The workloads.
@@ -82,6 +84,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             rate: byte_rate,
             per_second: "bytes_per_second",
             costs: ["ns_per_byte", "cpu_ns_per_byte"],
+            cpu: ((1u64 << 30) as f64 / 1e9, "s CPU/GiB"),
         },
         worker: "reader",
         idle_worker: "a reader that discards the bytes",
@@ -100,6 +103,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             rate: call_rate,
             per_second: "calls_per_second",
             costs: ["ns_per_call", "cpu_ns_per_call"],
+            cpu: (1e-3, "µs CPU/call"),
         },
         worker: "server",
         idle_worker: "a server without work per request",
@@ -128,6 +132,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             rate: nop_rate,
             per_second: "nops_per_second",
             costs: ["ns_per_nop", "ns_per_nop"],
+            cpu: (1.0, "ns CPU/NOP"),
         },
         worker: "program",
         idle_worker: "a program that does nothing",
@@ -148,6 +153,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
             rate: |rate| format!("{} per second", significant(rate, 3)),
             per_second: "rate_per_second",
             costs: ["ns_per_run", "ns_per_run"],
+            cpu: (1e-6, "ms CPU/run"),
         },
         worker: "program",
         idle_worker: "a program that does nothing",

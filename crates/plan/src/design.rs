@@ -177,7 +177,6 @@ impl Design {
     /// The design of a workload.
     pub fn of(workload: Workload) -> Design {
         match workload {
-            Workload::Stream => Design::default(),
             // One thread that never waits: nothing is opened but a ring.
             Workload::Ring => Design {
                 fresh: Lengths { warmup_ns: 1_000_000, ..Lengths::default() },
@@ -212,6 +211,7 @@ impl Design {
                 flow_overhead_ns: 60_000,
                 ..Design::default()
             },
+            _ => Design::default(),
         }
     }
 }

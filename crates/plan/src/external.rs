@@ -20,7 +20,7 @@ pub(crate) fn belongs_to_own_server(workload: Workload, part: &Part, name: &str)
     let near = match workload {
         Workload::Stream => Setter::Source,
         Workload::Call => Setter::Client,
-        Workload::Ring | Workload::Check => return false,
+        _ => return false,
     };
     let levels = Spec::from([("rcvbuf_on", "client".into())]);
     let is_set_there = |row: &OptionRow| !(row.sites)(&levels).0.contains(&near);
@@ -90,7 +90,7 @@ pub(crate) fn note(plan: &mut Plan) {
         Workload::Stream => {
             "; the rate counts bytes that its kernel acknowledged or accepted, not bytes that it has read"
         }
-        Workload::Call | Workload::Ring | Workload::Check => "",
+        _ => "",
     };
     let notes = places.iter().map(|place| {
         if place.is_iperf3() {

@@ -185,9 +185,6 @@ fn memory(levels: &Spec) -> u64 {
             let read = if at_once > 1 { read_size.min(write_size + 4096) } else { read_size };
             flows * (at_once * (read + write_size) + walk + (512 << 10))
         }
-        // A submission takes 64 bytes, two completions 32: nothing compared with the memory of a process. The memory of
-        // the user's program is unknown.
-        Workload::Ring | Workload::Check => 0,
         Workload::Call => {
             // A thread that only carries a connection touches little more than its stacks and its entry in
             // the kernel; an engine's thread holds a few hundred bytes per connection, and the messages in flight.
@@ -202,5 +199,8 @@ fn memory(levels: &Spec) -> u64 {
             let work = walk + if levels.work() == Some(Work::Copy) { read_size } else { 0 };
             flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * depth + work)
         }
+        // A submission takes 64 bytes, two completions 32: nothing compared with the memory of a process. The memory of
+        // the user's program is unknown.
+        _ => 0,
     }
 }

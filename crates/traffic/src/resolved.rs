@@ -129,7 +129,7 @@ impl Setup {
             Workload::Stream => Some(self.engine()),
             Workload::Call if role == EndRole::Server => Some(self.server_engine()),
             Workload::Call => Some(self.client_engine()),
-            Workload::Ring | Workload::Check => None,
+            _ => None,
         }
     }
 

@@ -119,19 +119,17 @@ impl Setup {
         spec.connect().map(Address::of).transpose()?;
         match spec.workload() {
             Workload::Check if self.program.is_none() => missing("a program"),
-            Workload::Check => Ok(()),
             Workload::Ring if spec.implementation().is_none() => missing("implementation"),
             Workload::Ring if spec.entries().is_none() => missing("entries"),
             Workload::Ring if self.submit_batch() == 0 || self.submit_batch() > self.entries() => {
                 impossible(format!("{} operations do not fit a ring of {}", self.submit_batch(), self.entries()))
             }
-            Workload::Ring => Ok(()),
             Workload::Stream | Workload::Call if spec.transport().is_none() => missing("a known transport"),
             Workload::Call if spec.request().is_none() => missing("request"),
             // The harness's own loop has a level here too, `auto`, where other cells have an external reader.
             Workload::Stream if spec.read_size().is_none() && spec.connect.is_none() => missing("read_size"),
             Workload::Stream if self.transport().two_ended() && spec.write_size().is_none() => missing("write_size"),
-            Workload::Stream | Workload::Call => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -74,13 +74,12 @@ impl LeadMeasure {
     }
 
     fn text(self, value: f64) -> String {
-        let cpu = |scale: f64, unit: &str| format!("{} {unit}", significant(value * scale, 3));
         match self {
             LeadMeasure::Rate(workload) => (workload.row().unit.rate)(value),
-            LeadMeasure::Cpu(Workload::Stream) => cpu(f64::from(1 << 30) / 1e9, "s CPU/GiB"),
-            LeadMeasure::Cpu(Workload::Call) => cpu(1e-3, "µs CPU/call"),
-            LeadMeasure::Cpu(Workload::Ring) => cpu(1.0, "ns CPU/NOP"),
-            LeadMeasure::Cpu(Workload::Check) => cpu(1e-6, "ms CPU/run"),
+            LeadMeasure::Cpu(workload) => {
+                let (scale, unit) = workload.row().unit.cpu;
+                format!("{} {unit}", significant(value * scale, 3))
+            }
         }
     }
 }

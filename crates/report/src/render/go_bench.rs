@@ -73,8 +73,8 @@ fn line(name: &str, trial: &Trial) -> Option<String> {
         (Workload::Stream, _) | (_, Some(bytegauge_model::Counted::Bytes)) => (MIB, "B/s"),
         (Workload::Call, _) => (1.0, "calls/s"),
         (Workload::Ring, _) => (1.0, "ops/s"),
-        (Workload::Check, Some(bytegauge_model::Counted::Printed)) => (1.0, "printed"),
-        (Workload::Check, _) => (1.0, ""),
+        (_, Some(bytegauge_model::Counted::Printed)) => (1.0, "printed"),
+        _ => (1.0, ""),
     };
     let cost = if unit == MIB { "ns/MiB" } else { "ns/op" };
     let done = match trial.workload {

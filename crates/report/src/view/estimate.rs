@@ -289,7 +289,7 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
         Workload::Stream => MORE,
         Workload::Call => MORE_OF_CALLS,
         Workload::Ring => MORE_OF_RINGS,
-        Workload::Check => MORE_OF_CHECKS,
+        _ => MORE_OF_CHECKS,
     };
     let method = settled.cell.factors.relay().and_then(RelayChoice::method);
     let of_relay = match settled.workload() {

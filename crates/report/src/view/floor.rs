@@ -77,15 +77,14 @@ fn shortest_call_ns(settled: &Settled, level: f64) -> Option<f64> {
     let is_lossy = settled.cell.factors.transport().is_some_and(bytegauge_model::Transport::is_datagram);
     match workload {
         Workload::Call | Workload::Ring => return by_rate(),
-        // Runs of a program have their own time; lost datagrams make the rate unusable for the sender's calls.
-        Workload::Check => {}
-        Workload::Stream if is_lossy => {}
-        Workload::Stream => {
+        Workload::Stream if !is_lossy => {
             let a_byte = by_rate()?;
             let ends = [source_sums(&settled.trials), sink_sums(&settled.trials)];
             let bytes = ends.into_iter().flatten().filter_map(|end| ratio(end.bytes, end.calls));
             return bytes.filter(|bytes| *bytes > 0.0).map(|bytes| bytes * a_byte).reduce(f64::min);
         }
+        // Runs of a program have their own time; lost datagrams make the rate unusable for the sender's calls.
+        _ => {}
     }
     let of_ends = |sums: fn(&[&Trial]) -> Option<EndSums>| {
         let each = settled.trials.iter().filter_map(|trial| call_ns(&sums(&[trial])?, lanes));

@@ -10,9 +10,9 @@ pub fn footprint(levels: &Spec, trials: &[&Trial], varied: &[String]) -> Option<
     match levels.workload() {
         Workload::Stream => {}
         Workload::Call => return of_calls(levels, trials, varied),
-        // How a program uses its value is unknown; the smaller of two equally good sizes is taken.
-        Workload::Check => return levels.value()?.number(),
         Workload::Ring => return levels.entries().map(|entries| entries.saturating_mul(ENTRY_BYTES)),
+        // How a program uses its value is unknown; the smaller of two equally good sizes is taken.
+        _ => return levels.value()?.number(),
     }
     let flows = levels.flows().unwrap_or(1);
     let mut each = levels.read_size()?;
@@ -81,7 +81,7 @@ impl FactorBuffer {
         match levels.workload() {
             Workload::Stream => self.factor == "sndbuf",
             Workload::Call => self.factor == "rcvbuf" && levels.rcvbuf_on() == Some(RcvbufOn::Client),
-            Workload::Ring | Workload::Check => false,
+            _ => false,
         }
     }
 }

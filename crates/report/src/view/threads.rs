@@ -15,7 +15,7 @@ pub fn threads(levels: &Spec) -> [u64; 2] {
             ),
         ],
         Workload::Stream => [threads_of_stream(levels); 2],
-        Workload::Ring | Workload::Check => [1; 2],
+        _ => [1; 2],
     }
 }
 

@@ -24,7 +24,7 @@ impl EndDemand {
         match setup.workload() {
             Workload::Stream => Ok(EndDemand::of_stream(setup)),
             Workload::Call => Ok(EndDemand::of_call(role, setup)),
-            Workload::Ring | Workload::Check => Err(not_made_for("anything but streams and calls")),
+            _ => Err(not_made_for("anything but streams and calls")),
         }
     }
 

@@ -157,7 +157,6 @@ fn peer(conditions: &Spec) -> Option<String> {
 
 fn head(view: &View, conditions: &Spec) -> String {
     match conditions.workload() {
-        Workload::Check => view.check.as_ref().map_or_else(|| "Program".into(), |check| check.program.clone()),
         Workload::Ring => "NOPs through io_uring".into(),
         Workload::Call => format!("Calls over {}", medium(conditions, false)),
         Workload::Stream => match (conditions.role(), conditions.transport()) {
@@ -167,6 +166,7 @@ fn head(view: &View, conditions: &Spec) -> String {
             (Some(ProgramRole::Relay), _) => format!("Relay over {}", medium(conditions, false)),
             _ => format!("Stream over {}", medium(conditions, false)),
         },
+        _ => view.check.as_ref().map_or_else(|| "Program".into(), |check| check.program.clone()),
     }
 }
 
