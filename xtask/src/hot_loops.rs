@@ -19,13 +19,12 @@ use xtask::{product, setup};
 /// Loops: a part of the function's path, and its last segment. The compiler may make several functions of a generic one,
 /// and all of them are read. A loop that is not in the program fails the check: it was renamed, or is inlined.
 const LOOPS: &[(&str, &str)] = &[
-    // Streams with a thread per flow, and the floor.
+    // Streams with a thread per flow, servers of datagrams, and the floor.
     ("engine::blocking::", "run_on"),
     // Other workloads with a thread per flow.
     ("engine::blocking::worker::Worker", "run"),
     // epoll, io_uring and clients of datagrams.
     ("engine::driver::Driver", "run"),
-    ("call::datagram::server::", "serve"),
     ("relay::threads::", "pass_on"),
 ];
 

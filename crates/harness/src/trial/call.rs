@@ -4,7 +4,7 @@
 //! completed call.
 
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
-use bytegauge_traffic::engine::proof;
+use bytegauge_traffic::engine;
 use bytegauge_traffic::{Address, Setup};
 
 use super::{Answers, Script, not_in_mode, relay};
@@ -51,7 +51,7 @@ fn unproven(setup: &Setup, answers: &Answers) -> Option<Outcome> {
     let of_ends = ends.into_iter().find_map(|(engine, role)| {
         let did =
             answers.report(role)?.engine.as_deref().filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1)?;
-        proof::unproven(engine, did).map(|reason| not_in_mode(engine, &reason))
+        engine::unproven(engine, did).map(|reason| not_in_mode(engine, &reason))
     });
     of_ends.or_else(|| relay::unproven(setup, answers).map(Outcome::Failed))
 }

@@ -6,7 +6,7 @@
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::{EndReport, EndRole, Engine, FlowReport, Outcome, Tls};
 use bytegauge_traffic::Setup;
-use bytegauge_traffic::engine::proof;
+use bytegauge_traffic::engine;
 
 use super::{Answers, Script, datagram, not_in_mode, relay};
 
@@ -131,7 +131,7 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
         .filter_map(|end| end.engine.as_deref().copied())
         .reduce(|a, b| a.plus(&b));
     // A sink has nothing to send and a source nothing to receive: together they show the mode.
-    let unproven = did.and_then(|did| proof::unproven(setup.engine(), &did));
+    let unproven = did.and_then(|did| engine::unproven(setup.engine(), &did));
     if let Some(reason) = unproven.or_else(|| datagram::unproven(setup, sent?, received)) {
         return Some(not_in_mode(setup.engine(), &reason));
     }
@@ -145,7 +145,7 @@ fn moved(setup: &Setup, answers: &Answers) -> Option<Outcome> {
 fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
     let failed = |reason: String| Some(Outcome::Failed(reason));
     let Some(sent) = sent else { return failed("the writer reported nothing".into()) };
-    if let Some(reason) = sent.engine.as_deref().and_then(|did| proof::unproven(setup.engine(), did)) {
+    if let Some(reason) = sent.engine.as_deref().and_then(|did| engine::unproven(setup.engine(), did)) {
         return Some(not_in_mode(setup.engine(), &reason));
     }
     for (index, flow) in sent.flows.iter().enumerate() {

@@ -26,7 +26,7 @@ use crate::end::stream::drain::{DRAIN_SIZE, drain, drain_session};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end::{datagram, external};
 use crate::end_error::EndError;
-use crate::engine::{self, FlowStation, Station, Stop};
+use crate::engine::{self, FlowMode, FlowStation, Station, Stop};
 use crate::flow::{ConnectionEnd, Flow};
 use crate::iperf3;
 use crate::message::Reply;
@@ -318,24 +318,14 @@ impl StreamThread {
         pace: Pace,
         until_stopped: bool,
     ) -> Option<MovedFlows<F, PACED>> {
+        let unacknowledged =
+            external::watched(&self.setup, self.flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
         let StreamThread { setup, side, alone, flows, .. } = self;
-        let engine = setup.engine();
-        let unacknowledged = external::watched(&setup, flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
         let flags = start.flags.clone();
         let Flags { abort, stop_requested, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
         let mut on_left = |carried: &Carried<F, PACED>, fd: Option<&OwnedFd>| {
-            let fd = fd.map(AsFd::as_fd);
-            if side == Side::Source && carried.ended.is_none() {
-                external::await_acknowledged(&setup, fd, abort);
-            }
-            rows.push((carried.index, fd.map(|fd| kernel::report(fd, &setup)).unwrap_or_default()));
-            let ends_by_itself = setup.transport().is_socket() && !setup.is_with_iperf3();
-            if let (Side::Source, Some(fd), true) = (side, fd, ends_by_itself) {
-                // The sink drains each flow until its end of stream: it must arrive while other flows still send their
-                // remaining bytes, and while this end still holds the socket.
-                let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
-            }
+            rows.push((carried.index, left(&setup, side, carried.ended.is_none(), fd.map(AsFd::as_fd), abort)));
         };
         let begin = |start: &mut ThreadStart<ThreadReport>| {
             // Both directions share one window.
@@ -345,48 +335,20 @@ impl StreamThread {
             Some(meter)
         };
         let carried = |index| Carried::<F, PACED>::new(flow(index), index, pace);
-        let mut secured = None;
+        let mut session = None;
         let (meter, driven, left) = if alone {
             let (index, fd) = flows.into_iter().next()?;
             let mut carried = carried(index);
             let mut buffer = AlignedBuffer::new(if side == Side::Sink { setup.read_size() } else { 0 });
-            // The handshake is over before the window begins; both ends make it at the same time.
-            let role = if side == Side::Source { TlsRole::Client } else { TlsRole::Server };
-            let mut session = match (tls::by_library(&setup, role), &fd) {
-                (Some(role), Some(fd)) => Some(Session::begin(fd.as_fd(), role)),
-                _ => None,
-            };
+            let encrypted = encrypted(&setup, side, fd.as_ref()).map(|begun| session = begun);
             let mut meter = begin(start)?;
-            let slot = FlowStation {
-                fd: fd.as_ref().map(AsFd::as_fd),
-                buffer: &mut buffer,
-                pace,
-                abort,
-                stop_requested,
-                rewind: matches!(setup.transport(), Transport::Source(_)),
-            };
-            let blocking = engine == Engine::Blocking;
-            let stopped = match (&mut session, side) {
-                (Some(Ok(session)), _) => engine::run_tls(&mut carried.flow, slot, session, &mut meter),
-                (Some(Err(_)), _) => Ok((Stop::Aborted, None)),
-                (None, Side::Source) if blocking && setup.spec.zerocopy() == Some(true) => {
-                    engine::run_zero_copy(&mut carried.flow, &slot, &mut meter)
-                }
-                (None, Side::Sink) if blocking && setup.spec.zerocopy_receive() == Some(true) => {
-                    engine::run_mapped(&mut carried.flow, slot, &mut meter)
-                }
-                (None, Side::Sink) if blocking && setup.spec.inq() == Some(true) => {
-                    engine::run_with_queued_counts(&mut carried.flow, slot, &mut meter)
-                }
-                (None, _) => engine::run(engine, &mut carried.flow, slot, &mut meter).map(|stop| (stop, None)),
-            };
-            let stopped = match session.transpose() {
-                Ok(session) => {
-                    secured = session;
-                    stopped
-                }
-                Err(fault) => Err(fault),
-            };
+            let fd_of_slot = fd.as_ref().map(AsFd::as_fd);
+            let slot = FlowStation { fd: fd_of_slot, buffer: &mut buffer, pace, abort, stop_requested };
+            let stopped = encrypted.and_then(|()| {
+                let mode =
+                    session.as_mut().map_or_else(|| mode(&setup, side), |session| Ok(FlowMode::Encrypted(session)));
+                engine::run(mode?, &mut carried.flow, slot, &mut meter)
+            });
             meter.close_early();
             carried.bytes = meter.total_bytes();
             match stopped {
@@ -400,17 +362,8 @@ impl StreamThread {
             let joined = flows.into_iter().filter_map(|(index, fd)| Some((carried(index), fd?))).collect();
             let mut party = Streams::new(joined, on_left);
             let mut meter = begin(start)?;
-            let station = Station {
-                zero_copy: setup.spec.zerocopy() == Some(true) && side == Side::Source,
-                tls: None,
-                listener: None,
-                buffer_size: setup.read_size(),
-                epoll_busy_poll_ns: setup.spec.epoll_busy_poll().filter(|_| side == Side::Sink),
-                min_wait_ns: setup.spec.min_wait().filter(|_| side == Side::Sink),
-                abort,
-                stop_requested,
-            };
-            let driven = engine::drive(engine, &mut party, station, &mut meter);
+            let station = station(&setup, side, &flags);
+            let driven = engine::drive(setup.engine(), &mut party, station, &mut meter);
             meter.close_early();
             (meter, driven.map(|(stop, engine)| (stop, Some(engine))), party.into_left())
         };
@@ -418,7 +371,7 @@ impl StreamThread {
             Ok((stop, engine)) => (stop == Stop::Time, engine, None),
             Err(fault) => (false, None, Some(fault)),
         };
-        Some(MovedFlows { meter, in_time, engine, fault, left, rows, session: secured })
+        Some(MovedFlows { meter, in_time, engine, fault, left, rows, session })
     }
 
     /// The fraction of a regular file in the page cache: reading it measures memory, or a disk.
@@ -428,6 +381,52 @@ impl StreamThread {
         let (_, fd) = self.flows.first()?;
         file::cached_fraction(fd.as_ref()?.as_fd(), metadata.len()).ok()
     }
+}
+
+/// How the thread of a single flow moves its bytes, without a library that encrypts them.
+fn mode<'s>(setup: &Setup, side: Side) -> Result<FlowMode<'s>, EndError> {
+    let is_on = |option: Option<bool>| option == Some(true);
+    match (setup.engine(), side) {
+        (Engine::Null, _) => Ok(FlowMode::Nothing),
+        (Engine::Blocking, Side::Source) if is_on(setup.spec.zerocopy()) => Ok(FlowMode::ZeroCopy),
+        (Engine::Blocking, Side::Sink) if is_on(setup.spec.zerocopy_receive()) => Ok(FlowMode::Mapped),
+        (Engine::Blocking, Side::Sink) if is_on(setup.spec.inq()) => Ok(FlowMode::QueuedCounts),
+        (Engine::Blocking, _) if matches!(setup.transport(), Transport::Source(_)) => Ok(FlowMode::Endless),
+        (Engine::Blocking, _) => Ok(FlowMode::Usual),
+        (engine, _) => Err(EndError::Impossible(format!("engine {engine} does not carry one flow alone"))),
+    }
+}
+
+/// The settings of a thread that carries many flows.
+fn station<'a>(setup: &Setup, side: Side, flags: &'a Flags) -> Station<'a> {
+    Station {
+        zero_copy: setup.spec.zerocopy() == Some(true) && side == Side::Source,
+        epoll_busy_poll_ns: setup.spec.epoll_busy_poll().filter(|_| side == Side::Sink),
+        min_wait_ns: setup.spec.min_wait().filter(|_| side == Side::Sink),
+        ..Station::new(setup.read_size(), &flags.abort, &flags.stop_requested)
+    }
+}
+
+/// The session of a flow whose bytes a library encrypts. Both ends make the handshake at the same time, before the window begins.
+fn encrypted(setup: &Setup, side: Side, fd: Option<&OwnedFd>) -> Result<Option<Session>, EndError> {
+    let role = if side == Side::Source { TlsRole::Client } else { TlsRole::Server };
+    let role = tls::by_library(setup, role);
+    role.zip(fd).map(|(role, fd)| Session::begin(fd.as_fd(), role)).transpose()
+}
+
+/// A flow leaves the engine, while others may still run: the kernel's facts about it. `is_whole`: its connection has not ended.
+fn left(setup: &Setup, side: Side, is_whole: bool, fd: Option<BorrowedFd<'_>>, abort: &AtomicBool) -> FlowReport {
+    if side == Side::Source && is_whole {
+        external::await_acknowledged(setup, fd, abort);
+    }
+    let report = fd.map(|fd| kernel::report(fd, setup)).unwrap_or_default();
+    let ends_by_itself = setup.transport().is_socket() && !setup.is_with_iperf3();
+    if let (Side::Source, Some(fd), true) = (side, fd, ends_by_itself) {
+        // The sink drains each flow until its end of stream: it must arrive while other flows still send their
+        // remaining bytes, and while this end still holds the socket.
+        let _ = sys_io::shutdown(fd, std::net::Shutdown::Write);
+    }
+    report
 }
 
 /// Why a reader ended early, if it did.

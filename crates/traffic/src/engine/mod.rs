@@ -10,12 +10,13 @@ mod memory;
 mod null;
 mod plain;
 mod poller;
-pub mod proof;
 pub(crate) mod timers;
 mod tokio;
 mod uring;
 mod zero_copy;
 
+pub use blocking::run;
+pub(crate) use blocking::{FlowIo, run_on};
 pub(crate) use epoll::{drive_calls, drive_calls_by_ring};
 pub(crate) use memory::Room;
 pub(crate) use tokio::{Door, Stream};
@@ -99,77 +100,25 @@ pub struct FlowStation<'a> {
     pub abort: &'a AtomicBool,
     /// Set to stop a flow that has no schedule of its own, checked once per lap.
     pub stop_requested: &'a AtomicBool,
-    /// Whether a read that finds the end starts again at the beginning (a file as an endless source).
-    pub rewind: bool,
 }
 
-/// Runs one flow until its time is up.
-///
-/// # Errors
-/// [`EndError::Io`] when a call failed for another reason than the connection's end.
-pub fn run<F: Flow>(engine: Engine, flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
-    match (engine, slot.fd) {
-        (Engine::Null, _) => null::run(flow, slot, meter),
-        (Engine::Blocking, Some(fd)) => blocking::run(flow, fd, slot, meter),
-        (Engine::Blocking, None) => Err(EndError::Impossible("the blocking engine needs a connection".into())),
-        (engine, _) => Err(EndError::Impossible(format!("engine {engine} does not carry one flow alone"))),
-    }
-}
-
-/// Runs one flow that writes with `MSG_ZEROCOPY` until its time is up: the blocking engine's own loop for that.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_zero_copy<F: Flow>(
-    flow: &mut F,
-    slot: &FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let fd = slot.fd.ok_or_else(unconnected)?;
-    blocking::zero_copy::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
-}
-
-/// Runs one flow that reads with `TCP_ZEROCOPY_RECEIVE` until its time is up: the blocking engine's own loop for that.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_mapped<F: Flow>(
-    flow: &mut F,
-    slot: FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let fd = slot.fd.ok_or_else(unconnected)?;
-    blocking::mapped::run(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
-}
-
-/// Runs one flow over an encrypted connection until its time is up.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn run_tls<F: Flow>(
-    flow: &mut F,
-    slot: FlowStation<'_>,
-    session: &mut Session,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let fd = slot.fd.ok_or_else(unconnected)?;
-    let stop = blocking::run_tls(flow, fd, slot, session, meter)?;
-    let report = EngineReport { system_calls: session.calls(), ..EngineReport::default() };
-    Ok((stop, Some(report)))
-}
-
-/// Runs one flow that reads from a socket with `TCP_INQ` or `SO_INQ` until its time is up: the blocking engine's receives with
-/// the number of queued bytes.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_with_queued_counts<F: Flow>(
-    flow: &mut F,
-    slot: FlowStation<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let fd = slot.fd.ok_or_else(unconnected)?;
-    blocking::run_with_queued_counts(flow, fd, slot, meter).map(|(stop, report)| (stop, Some(report)))
+/// How a thread moves the bytes of its only flow.
+#[derive(Debug)]
+pub enum FlowMode<'s> {
+    /// Not at all: the null engine.
+    Nothing,
+    /// By recv(2) and send(2), or read(2) and write(2) where the descriptor is no socket.
+    Usual,
+    /// By read(2), from the beginning again at the end: a file as an endless source.
+    Endless,
+    /// By recvmsg(2), from a socket with `TCP_INQ` or `SO_INQ`, and send(2).
+    QueuedCounts,
+    /// Sends have `MSG_ZEROCOPY`; the flow only sends.
+    ZeroCopy,
+    /// By `TCP_ZEROCOPY_RECEIVE`; the flow only receives.
+    Mapped,
+    /// In encrypted records.
+    Encrypted(&'s mut Session),
 }
 
 /// Drives one thread's share of an end until the time is up, the end is stopped, or every flow is done.
@@ -233,6 +182,30 @@ pub fn missing_requirement(engine: Engine) -> Option<String> {
     }
 }
 
+/// The part of the mode that the report does not prove, if any: a requested mode that did not run fails its cell.
+///
+/// How connections are accepted is not checked: a server that accepts until none is left (`epoll:batch`) makes one accept too
+/// many at every wake-up, whether one or many had arrived, and differs by that from one that accepts one. The number that
+/// arrive at once depends on the load; the report shows it ([`EngineReport::accepted_at_once`]).
+pub fn unproven(engine: Engine, report: &EngineReport) -> Option<String> {
+    match engine {
+        Engine::Uring(mode) => uring::unproven(mode, report),
+        Engine::Mmsg => unbatched(report),
+        Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio => None,
+        // A cut shows in the datagrams that a stream counts, not in the engine's counters.
+        Engine::Plain | Engine::Gso => None,
+    }
+}
+
+/// Whether an end of calls has moved datagrams, but never two of them by one system call. An end that moved nothing fails for
+/// other reasons than its mode.
+fn unbatched(report: &EngineReport) -> Option<String> {
+    (report.received_at_once.max(report.sent_at_once) == 1).then(|| {
+        "no call moved more than one datagram: let several wait at once, with more --flows or a larger --depth, or use plain"
+            .into()
+    })
+}
+
 /// Longest wait: a signal between the check of the flags and the wait is lost.
 pub(crate) const WAIT_MAX_NS: u64 = 50_000_000;
 
@@ -257,4 +230,29 @@ fn nothing_to_send() -> EndError {
 /// The fault of a flow that sends or receives without a connection.
 fn unconnected() -> EndError {
     EndError::Impossible("a flow wants to send or receive without a connection".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(engine: &str, received_at_once: u64, sent_at_once: u64, expected: bool) {
+        let report = EngineReport { received_at_once, sent_at_once, accepted_at_once: 1, ..EngineReport::default() };
+        let missing = unproven(engine.parse().unwrap(), &report);
+        assert_eq!(missing.is_some(), expected, "{engine}: {missing:?}");
+    }
+
+    #[test]
+    fn one_call_with_two_datagrams_proves_batching() {
+        check("mmsg", 1, 1, true);
+        check("mmsg", 2, 1, false);
+        check("mmsg", 1, 2, false);
+        check("mmsg", 0, 0, false);
+        check("plain", 1, 1, false);
+    }
+
+    #[test]
+    fn accepts_of_single_connections_disprove_nothing() {
+        check("epoll:batch", 0, 0, false);
+    }
 }

@@ -8,15 +8,16 @@
 use std::hint::black_box;
 
 use crate::end_error::EndError;
-use crate::engine::blocking::run_on;
+use crate::engine::blocking::{PlainIo, run_on};
 use crate::engine::{FlowStation, Stop};
 use crate::flow::Flow;
 use crate::meter::Meter;
 
 pub(super) fn run<F: Flow>(flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
     let mut share = meter.tally().share_of_meter();
-    let nothing = (|buffer: &mut [u8]| Ok(black_box(buffer.len())), |bytes: &[u8]| Ok(black_box(bytes.len())));
-    run_on(nothing, flow, slot, meter, |_, moved, asked| share.count(moved, asked))
+    let (read, write) = (|buffer: &mut [u8]| Ok(black_box(buffer.len())), |bytes: &[u8]| Ok(black_box(bytes.len())));
+    let count = |_: &mut Meter, moved, asked| share.count(moved, asked);
+    run_on(&mut PlainIo::new(read, write, count), flow, slot, meter)
 }
 
 #[cfg(test)]
@@ -46,14 +47,8 @@ mod tests {
         let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_stopped: false };
         let mut meter = Meter::start(&schedule, 0);
         let (mut flow, flag) = (Reader(0), AtomicBool::new(false));
-        let slot = FlowStation {
-            fd: None,
-            buffer: &mut [0; 16],
-            pace: Pace::Free,
-            abort: &flag,
-            stop_requested: &flag,
-            rewind: false,
-        };
+        let slot =
+            FlowStation { fd: None, buffer: &mut [0; 16], pace: Pace::Free, abort: &flag, stop_requested: &flag };
         assert_eq!(run(&mut flow, slot, &mut meter).unwrap(), Stop::Time);
         let (sums, window) = (meter.tally().sums(), meter.window());
         assert_eq!((sums.calls, sums.bytes), (flow.0, 16 * flow.0));

@@ -9,7 +9,6 @@ use std::os::fd::BorrowedFd;
 
 use bytegauge_sys::option;
 use bytegauge_sys::{io as sys_io, socket};
-use socket2::SockRef;
 
 use crate::end_error::EndError;
 use crate::tls::TlsRole;
@@ -27,11 +26,6 @@ pub(super) enum Calls {
 }
 
 impl Calls {
-    /// The calls of a descriptor, by its type in the kernel.
-    pub(super) fn of(fd: BorrowedFd<'_>) -> Calls {
-        if SockRef::from(&fd).r#type().is_ok() { Calls::OfSockets } else { Calls::OfFiles }
-    }
-
     /// Those of a new connection.
     ///
     /// # Errors

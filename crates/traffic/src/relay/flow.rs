@@ -79,7 +79,7 @@ pub(super) fn engine_of(method: RelayMethod) -> Option<Engine> {
 
 /// The mode that a method requires but an engine's counters do not prove, if any.
 pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
-    engine::proof::unproven(engine_of(method)?, report)
+    engine::unproven(engine_of(method)?, report)
 }
 
 /// The method of an engine that moves the bytes itself.

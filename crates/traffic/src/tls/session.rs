@@ -35,7 +35,7 @@ const TAKEN_MAX: usize = 64 << 10;
 
 /// One end of an encrypted connection.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     connection: Connection,
     /// Before the end of the handshake. A client sends nothing of its first request until then, so all of it is taken: its flow
     /// has to receive for the handshake to go on.

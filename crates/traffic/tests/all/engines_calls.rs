@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{Engine, EpollMode, Transport, UringKind, UringMode};
 use bytegauge_sys::pipe;
-use bytegauge_traffic::engine::{self, FlowStation, Station, drive, message_buffer};
+use bytegauge_traffic::engine::{self, FlowMode, FlowStation, Station, drive, message_buffer};
 use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pace::Pace;
@@ -52,9 +52,8 @@ fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
     if engine == Engine::Blocking {
         let (mut flow, mut buffer) = (Taker::of(bytes), [0]);
         let (fd, buffer) = (Some(fd.as_fd()), &mut buffer[..]);
-        let slot =
-            FlowStation { fd, buffer, pace: Pace::Free, abort: &abort, stop_requested: &stop_requested, rewind: false };
-        engine::run(engine, &mut flow, slot, &mut meter).unwrap();
+        let slot = FlowStation { fd, buffer, pace: Pace::Free, abort: &abort, stop_requested: &stop_requested };
+        engine::run(FlowMode::Usual, &mut flow, slot, &mut meter).unwrap();
     } else {
         let station = Station::new(1, &abort, &stop_requested);
         drive(engine, &mut Group::joined(vec![(Taker::of(bytes), fd)]), station, &mut meter).unwrap();

@@ -6,9 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::Engine;
 use bytegauge_sys::option;
-use bytegauge_traffic::engine::{self, FlowStation};
+use bytegauge_traffic::engine::{self, FlowMode, FlowStation};
 use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pace::Pace;
@@ -140,10 +139,9 @@ fn stream_thread_composes_each_message_once() {
         pace: Pace::Free,
         abort: &abort,
         stop_requested: &stop_requested,
-        rewind: false,
     };
     // It ends when the socket is full, in the middle of the first message.
-    engine::run(Engine::Blocking, &mut flow, slot, &mut meter).unwrap_err();
+    engine::run(FlowMode::Usual, &mut flow, slot, &mut meter).unwrap_err();
     assert!(flow.sent > 0 && flow.sent < 300_000 && flow.composed == 1, "{flow:?}");
     let mut bytes = vec![1; flow.sent];
     far.read_exact(&mut bytes).unwrap();

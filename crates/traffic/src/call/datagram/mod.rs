@@ -1,7 +1,7 @@
 //! Calls over datagrams: a request is one datagram, its reply another, and either may be lost.
 //!
 //! Engines of connections move byte streams; here message boundaries and senders matter. So the client makes the calls of its
-//! flows itself, and the server has loops of its own, which wait in a receive. Measurements and reports are the same: schedule,
+//! flows itself, and the server waits in a receive: on the loop of the blocking engine, or with io_uring on its own. Measurements and reports are the same: schedule,
 //! record, classes of errors.
 
 mod admission;

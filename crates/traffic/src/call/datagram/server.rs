@@ -8,16 +8,18 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Inbox, Outbox, SlotTarget};
 use bytegauge_sys::socket;
 
 use crate::call::datagram::responder::{Answer, DatagramResponder};
 use crate::end_error::EndError;
-use crate::engine::{Stop, WAIT_MAX_NS};
+use crate::engine::{FlowIo, FlowStation, Stop, WAIT_MAX_NS, run_on};
+use crate::flow::{Flow, Want};
 use crate::meter::Meter;
+use crate::pace::Pace;
 
-struct CallServer<'a> {
+/// The calls of a server's thread.
+struct ServerIo<'a> {
     responder: &'a mut DatagramResponder,
     fd: BorrowedFd<'a>,
     inbox: Inbox,
@@ -27,14 +29,24 @@ struct CallServer<'a> {
     answers: Vec<Answer>,
     stop_requested: &'a AtomicBool,
     abort: &'a AtomicBool,
-    meter: &'a mut Meter,
     report: EngineReport,
 }
 
+/// All requests of a thread: the next one is always wanted.
+struct Requests;
+
+impl Flow for Requests {
+    #[inline]
+    fn want(&mut self, _now_ns: u64) -> Want {
+        Want::Receive
+    }
+
+    fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+        true
+    }
+}
+
 /// Serves until it is stopped. A call moves `batch` datagrams of at most `read_size` bytes.
-///
-/// Not inlined, as all measured loops: `cargo xtask hot-loops` reads them.
-#[inline(never)]
 pub(super) fn serve(
     responder: &mut DatagramResponder,
     fd: BorrowedFd<'_>,
@@ -49,7 +61,7 @@ pub(super) fn serve(
         (0..batch).for_each(|slot| responder.make(outbox.bytes(slot)));
         outbox
     });
-    let mut server = CallServer {
+    let mut io = ServerIo {
         inbox: Inbox::new(batch, read_size, true),
         outbox,
         answers: Vec::with_capacity(batch),
@@ -57,48 +69,52 @@ pub(super) fn serve(
         fd,
         stop_requested,
         abort,
-        meter,
         report: EngineReport::default(),
     };
-    server.run().map(|stop| (stop, server.report))
+    let slot = FlowStation { fd: Some(fd), buffer: &mut [], pace: Pace::Free, abort, stop_requested };
+    let stop = run_on(&mut io, &mut Requests, slot, meter)?;
+    Ok((stop, io.report))
 }
 
-impl CallServer<'_> {
-    fn run(&mut self) -> Result<Stop, EndError> {
-        loop {
-            if self.abort.load(Ordering::Relaxed) {
-                return Ok(Stop::Aborted);
+impl FlowIo for ServerIo<'_> {
+    /// Receives requests, and sends their replies.
+    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        if self.responder.is_stuck {
+            return Ok(Some(DatagramResponder::rest(self.stop_requested, self.abort)));
+        }
+        self.report.system_calls += 1;
+        let received = match self.inbox.slots() {
+            1 => self.inbox.receive_one(self.fd),
+            _ => self.inbox.receive(self.fd).map(drop),
+        };
+        match received {
+            Ok(()) => {
+                self.report.wakeups += 1;
+                self.report.received_at_once = self.report.received_at_once.max(self.inbox.filled() as u64);
+                self.answer(meter);
+                Ok(None)
             }
-            if !self.meter.goes_on(monotonic_ns(), self.stop_requested) {
-                return Ok(Stop::Time);
-            }
-            if self.responder.is_stuck {
-                return Ok(DatagramResponder::rest(self.stop_requested, self.abort));
-            }
-            self.report.system_calls += 1;
-            let received = match self.inbox.slots() {
-                1 => self.inbox.receive_one(self.fd),
-                _ => self.inbox.receive(self.fd).map(drop),
-            };
-            match received {
-                Ok(()) => {
-                    self.report.wakeups += 1;
-                    self.report.received_at_once = self.report.received_at_once.max(self.inbox.filled() as u64);
-                    self.answer();
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(source) => return Err(EndError::Io { doing: "receiving requests".into(), source }),
-            }
+            // The network's error about an earlier reply.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
+            // No request came in time.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::Interrupted.into()),
+            Err(error) => Err(error),
         }
     }
 
+    fn send<F: Flow>(&mut self, _flow: &mut F, _meter: &mut Meter) -> io::Result<Option<Stop>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl ServerIo<'_> {
     /// Answers all datagrams of the last receive.
-    fn answer(&mut self) {
+    fn answer(&mut self, meter: &mut Meter) {
         self.answers.clear();
         for slot in 0..self.inbox.filled() {
             let (arrived, from) = (self.inbox.arrived(slot), self.inbox.source(slot));
             let request = &*self.inbox.bytes(slot);
-            let answer = self.responder.answers(request, arrived.truncated, &from, self.fd, self.meter);
+            let answer = self.responder.answers(request, arrived.truncated, &from, self.fd, meter);
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
                 self.responder.address(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();
@@ -111,13 +127,13 @@ impl CallServer<'_> {
         while first < self.answers.len() {
             let run = self.answers[first..].iter().take_while(|answer| **answer != Answer::Nothing).count();
             if run > 0 {
-                self.send(first, first + run);
+                self.send_replies(first, first + run, meter);
             }
             first += run.max(1);
         }
     }
 
-    fn send(&mut self, mut first: usize, end: usize) {
+    fn send_replies(&mut self, mut first: usize, end: usize, meter: &mut Meter) {
         while first < end {
             self.report.system_calls += 1;
             let sent = match (&mut self.outbox, self.inbox.slots()) {
@@ -130,7 +146,7 @@ impl CallServer<'_> {
                 Ok(sent) => {
                     for slot in first..first + sent {
                         let len = self.reply_len(slot);
-                        self.meter.count(len, len);
+                        meter.count(len, len);
                     }
                     self.responder.seen.sent += sent as u64;
                     self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
@@ -157,9 +173,4 @@ impl CallServer<'_> {
     fn must_leave(&self) -> bool {
         self.stop_requested.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused)
 }

@@ -2,21 +2,21 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::mapped_receive::{MappedReceive, MappedReceiver};
 use bytegauge_sys::socket::{self, Until};
 
 use crate::end_error::EndError;
+use crate::engine::blocking::{FlowIo, run_on};
 use crate::engine::{FlowStation, Stop};
-use crate::flow::{ConnectionEnd, Flow, Want};
+use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 
 /// No wait for bytes is longer before the flags are looked at.
 const WAIT_NS: u64 = 50_000_000;
 
-struct MappedReader<'a> {
+struct MappedIo<'a> {
     fd: BorrowedFd<'a>,
     receiver: MappedReceiver,
     /// Bytes to copy before pages can be mapped again.
@@ -24,7 +24,7 @@ struct MappedReader<'a> {
     report: EngineReport,
 }
 
-impl MappedReader<'_> {
+impl FlowIo for MappedIo<'_> {
     /// Maps or copies the next bytes; waits for some where there are none.
     fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
         if self.to_copy > 0 {
@@ -33,29 +33,30 @@ impl MappedReader<'_> {
         }
         self.report.system_calls += 1;
         self.report.mapping_calls += 1;
-        match self.receiver.receive(self.fd) {
-            Ok(MappedReceive { mapped: 0, to_copy: 0 }) => {
-                self.report.system_calls += 1;
-                // At the end of the stream a receive shows it.
-                match socket::wait(self.fd, Until::Readable, WAIT_NS)? {
-                    Some(_) => self.to_copy = buffer.len(),
-                    None => return Err(io::ErrorKind::Interrupted.into()),
-                }
-                Ok(None)
-            }
-            Ok(MappedReceive { mapped, to_copy }) => {
-                self.to_copy = to_copy;
-                self.report.mapped_bytes += mapped as u64;
-                if mapped == 0 {
-                    return Ok(None);
-                }
-                meter.count(mapped, buffer.len());
-                Ok((!flow.received_in_place(self.receiver.bytes())).then_some(Stop::Refused))
-            }
-            Err(error) => Err(error),
+        let MappedReceive { mapped, to_copy } = self.receiver.receive(self.fd)?;
+        self.to_copy = to_copy;
+        self.report.mapped_bytes += mapped as u64;
+        if mapped > 0 {
+            meter.count(mapped, buffer.len());
+            return Ok((!flow.received_in_place(self.receiver.bytes())).then_some(Stop::Refused));
         }
+        if to_copy == 0 {
+            self.report.system_calls += 1;
+            // At the end of the stream a receive shows it.
+            match socket::wait(self.fd, Until::Readable, WAIT_NS)? {
+                Some(_) => self.to_copy = buffer.len(),
+                None => return Err(io::ErrorKind::Interrupted.into()),
+            }
+        }
+        Ok(None)
     }
 
+    fn send<F: Flow>(&mut self, _flow: &mut F, _meter: &mut Meter) -> io::Result<Option<Stop>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl MappedIo<'_> {
     fn copy<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
         self.report.system_calls += 1;
         match socket::receive(self.fd, buffer)? {
@@ -70,44 +71,16 @@ impl MappedReader<'_> {
 }
 
 /// Reads until the flow's time is up.
-///
-/// # Errors
-/// [`EndError::Missing`] if the kernel cannot map what this socket receives, [`EndError::Io`] when a call failed for another reason than
-/// the connection's end, [`EndError::Impossible`] for a flow that writes.
-#[inline(never)]
-pub(in crate::engine) fn run<F: Flow>(
+pub(super) fn run<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), EndError> {
-    let FlowStation { buffer, pace: _, abort, stop_requested, .. } = slot;
-    let receiver = MappedReceiver::new(fd, buffer.len()).map_err(|error| {
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let receiver = MappedReceiver::new(fd, slot.buffer.len()).map_err(|error| {
         EndError::Missing(format!("TCP_ZEROCOPY_RECEIVE: {error}: it needs Linux 4.18: leave out --zerocopy-receive"))
     })?;
-    let mut reader = MappedReader { fd, receiver, to_copy: 0, report: EngineReport::default() };
-    let stop = 'time: loop {
-        for _ in 0..meter.lap_calls() {
-            let want = flow.want(0);
-            if !matches!(want, Want::Receive) {
-                return Err(EndError::Impossible(format!("a reader that maps never wants {want:?}")));
-            }
-            match reader.receive(flow, buffer, meter) {
-                Ok(None) => {}
-                Ok(Some(stop)) => break 'time stop,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    if abort.load(Ordering::Relaxed) {
-                        break 'time Stop::Aborted;
-                    }
-                    // A peer that sends nothing brings nothing: the clock is looked at all the same.
-                    break;
-                }
-                Err(source) => return Err(EndError::Io { doing: "moving bytes by mapping them".into(), source }),
-            }
-        }
-        if !meter.lap(stop_requested) {
-            break Stop::Time;
-        }
-    };
-    Ok((stop, reader.report))
+    let mut io = MappedIo { fd, receiver, to_copy: 0, report: EngineReport::default() };
+    let stop = run_on(&mut io, flow, slot, meter)?;
+    Ok((stop, Some(io.report)))
 }

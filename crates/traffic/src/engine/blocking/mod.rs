@@ -1,12 +1,13 @@
 //! The blocking engine: one thread per flow, `recv(2)` and `send(2)`, short counts accepted. Pipes and files use `read(2)` and
 //! `write(2)` in the same places.
 //!
-//! This file has the loop of a stream, whose flows already have threads; [`party`] starts threads for a party's flows.
+//! This file has the loop of a stream, whose flows already have threads; a [`FlowIo`] makes its calls. [`party`] starts threads
+//! for a party's flows.
 
-pub(super) mod mapped;
+mod mapped;
 mod party;
 mod worker;
-pub(super) mod zero_copy;
+mod zero_copy;
 
 pub(super) use party::drive;
 
@@ -17,53 +18,73 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::{file, io as sys_io, queued, socket};
+use socket2::SockRef;
 
 use crate::end_error::EndError;
 use crate::engine::memory::Room;
-use crate::engine::plain::Calls;
-use crate::engine::{FlowStation, Stop};
+use crate::engine::{FlowMode, FlowStation, Stop, null, unconnected};
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
 use crate::tls::session::Session;
 
-pub(super) fn run<F: Flow>(
+/// The calls of a flow that has a thread. Each function makes one call, counts its bytes and reports them to the flow. A
+/// returned [`Stop`] ends the loop.
+pub(crate) trait FlowIo {
+    /// Receives once.
+    fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>>;
+
+    /// Sends once.
+    fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>>;
+}
+
+/// Runs one flow until its time is up. Returns the counts of the mode's calls, if it has any.
+///
+/// # Errors
+/// [`EndError::Io`] when a call failed for another reason than the connection's end, [`EndError::Missing`] if the kernel lacks the
+/// mode, [`EndError::Impossible`] without a connection.
+pub fn run<F: Flow>(
+    mode: FlowMode<'_>,
     flow: &mut F,
-    fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<Stop, EndError> {
-    match Calls::of(fd) {
-        Calls::OfSockets | Calls::Encrypted(_) => run_on(
-            (|buffer| socket::receive(fd, buffer), |bytes| socket::send(fd, bytes)),
-            flow,
-            slot,
-            meter,
-            Meter::count,
-        ),
-        Calls::OfFiles if slot.rewind => run_on(
-            (|buffer| read_endlessly(fd, buffer), |bytes| sys_io::write(fd, bytes)),
-            flow,
-            slot,
-            meter,
-            Meter::count,
-        ),
-        Calls::OfFiles => run_on(
-            (|buffer| sys_io::read(fd, buffer), |bytes| sys_io::write(fd, bytes)),
-            flow,
-            slot,
-            meter,
-            Meter::count,
-        ),
-    }
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let stop = match (mode, slot.fd) {
+        (FlowMode::Nothing, _) => null::run(flow, slot, meter)?,
+        (_, None) => return Err(unconnected()),
+        (FlowMode::Usual, Some(fd)) if is_socket(fd) => {
+            let (read, write) =
+                (|buffer: &mut [u8]| socket::receive(fd, buffer), |bytes: &[u8]| socket::send(fd, bytes));
+            run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
+        }
+        (FlowMode::Usual, Some(fd)) => {
+            let (read, write) = (|buffer: &mut [u8]| sys_io::read(fd, buffer), |bytes: &[u8]| sys_io::write(fd, bytes));
+            run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
+        }
+        (FlowMode::Endless, Some(fd)) => {
+            let (read, write) =
+                (|buffer: &mut [u8]| read_endlessly(fd, buffer), |bytes: &[u8]| sys_io::write(fd, bytes));
+            run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
+        }
+        (FlowMode::QueuedCounts, Some(fd)) => return run_with_queued_counts(flow, fd, slot, meter),
+        (FlowMode::ZeroCopy, Some(fd)) => return zero_copy::run(flow, fd, slot, meter),
+        (FlowMode::Mapped, Some(fd)) => return mapped::run(flow, fd, slot, meter),
+        (FlowMode::Encrypted(session), Some(fd)) => return run_tls(flow, fd, slot, session, meter),
+    };
+    Ok((stop, None))
+}
+
+/// Whether send(2) and recv(2) work on a descriptor: read(2) and write(2) take a longer way to the same socket.
+fn is_socket(fd: BorrowedFd<'_>) -> bool {
+    SockRef::from(&fd).r#type().is_ok()
 }
 
 /// Reads a socket with `TCP_INQ` or `SO_INQ` by recvmsg(2), and counts the receives that brought the number of queued bytes.
-pub(super) fn run_with_queued_counts<F: Flow>(
+fn run_with_queued_counts<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-) -> Result<(Stop, EngineReport), EndError> {
+) -> Result<(Stop, Option<EngineReport>), EndError> {
     let (calls, queued_counts) = (Cell::new(0), Cell::new(0));
     let read = |buffer: &mut [u8]| {
         calls.set(calls.get() + 1);
@@ -71,24 +92,27 @@ pub(super) fn run_with_queued_counts<F: Flow>(
         queued_counts.set(queued_counts.get() + u64::from(queued.is_some()));
         Ok(received)
     };
-    let stop = run_on((read, |bytes: &[u8]| socket::send(fd, bytes)), flow, slot, meter, Meter::count)?;
+    let write = |bytes: &[u8]| socket::send(fd, bytes);
+    let stop = run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?;
     let report =
         EngineReport { system_calls: calls.get(), queued_counts: queued_counts.get(), ..EngineReport::default() };
-    Ok((stop, report))
+    Ok((stop, Some(report)))
 }
 
 /// Reads or writes encrypted records of a session.
-pub(super) fn run_tls<F: Flow>(
+fn run_tls<F: Flow>(
     flow: &mut F,
     fd: BorrowedFd<'_>,
     slot: FlowStation<'_>,
     session: &mut Session,
     meter: &mut Meter,
-) -> Result<Stop, EndError> {
-    let session = RefCell::new(session);
-    let read = |buffer: &mut [u8]| session.borrow_mut().receive(fd, buffer);
-    let write = |bytes: &[u8]| session.borrow_mut().send(fd, bytes, false);
-    run_on((read, write), flow, slot, meter, Meter::count)
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let shared = RefCell::new(&mut *session);
+    let read = |buffer: &mut [u8]| shared.borrow_mut().receive(fd, buffer);
+    let write = |bytes: &[u8]| shared.borrow_mut().send(fd, bytes, false);
+    let stop = run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?;
+    let report = EngineReport { system_calls: session.calls(), ..EngineReport::default() };
+    Ok((stop, Some(report)))
 }
 
 /// Reads a file again and again. A device never ends, so it never seeks.
@@ -103,26 +127,23 @@ fn read_endlessly(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// The loop, with its two calls (system calls, or nothing in the null engine) and the place where bytes are counted. The pace
-/// is checked once per call, only if there is one.
+/// The loop. The pace is checked once per call, only if there is one.
 ///
 /// Not inlined, as all measured loops: `cargo xtask hot-loops` reads them.
 #[inline(never)]
-pub(super) fn run_on<F: Flow>(
-    (read, write): (impl Fn(&mut [u8]) -> io::Result<usize>, impl Fn(&[u8]) -> io::Result<usize>),
+pub(crate) fn run_on<F: Flow>(
+    io: &mut impl FlowIo,
     flow: &mut F,
     slot: FlowStation<'_>,
     meter: &mut Meter,
-    mut count: impl FnMut(&mut Meter, usize, usize),
 ) -> Result<Stop, EndError> {
     let FlowStation { buffer, pace, abort, stop_requested, .. } = slot;
-    let mut room = Room::default();
     let paced = !pace.is_free();
     loop {
         for _ in 0..meter.lap_calls() {
             let stop = match flow.want(0) {
-                Want::Receive => receive(&read, flow, buffer, |moved, asked| count(meter, moved, asked)),
-                Want::Send => send(&write, flow, &mut room, |moved, asked| count(meter, moved, asked)),
+                Want::Receive => io.receive(flow, buffer, meter),
+                Want::Send => io.send(flow, meter).or_else(closed_by_peer),
                 other => return Err(EndError::Impossible(format!("a stream never wants {other:?}"))),
             };
             match stop {
@@ -132,6 +153,8 @@ pub(super) fn run_on<F: Flow>(
                     if abort.load(Ordering::Relaxed) {
                         return Ok(Stop::Aborted);
                     }
+                    // A silent peer ends no lap: the clock is read all the same.
+                    break;
                 }
                 Err(source) => return Err(EndError::Io { doing: "moving bytes".into(), source }),
             }
@@ -147,42 +170,60 @@ pub(super) fn run_on<F: Flow>(
     }
 }
 
-#[inline]
-fn receive<F: Flow>(
-    read: impl Fn(&mut [u8]) -> io::Result<usize>,
-    flow: &mut F,
-    buffer: &mut [u8],
-    mut count: impl FnMut(usize, usize),
-) -> io::Result<Option<Stop>> {
-    match read(buffer) {
-        Ok(0) => Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
-        Ok(n) => {
-            count(n, buffer.len());
-            Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
-        }
-        Err(error) => Err(error),
+/// The end of a connection that takes no more bytes, if that is why a send failed.
+#[cold]
+fn closed_by_peer(error: io::Error) -> io::Result<Option<Stop>> {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(Some(Stop::Ended(ConnectionEnd::Closed))),
+        _ => Err(error),
     }
 }
 
-#[inline]
-fn send<F: Flow>(
-    write: impl Fn(&[u8]) -> io::Result<usize>,
-    flow: &mut F,
-    room: &mut Room,
-    mut count: impl FnMut(usize, usize),
-) -> io::Result<Option<Stop>> {
-    let bytes = room.next(flow);
-    let asked = bytes.len();
-    match write(bytes) {
-        Ok(n) => {
-            count(n, asked);
-            room.sent(n);
-            flow.sent(n, 0);
-            Ok(None)
+/// A call that receives, one that sends from memory of its own, and the place where bytes are counted: moved, and asked for.
+pub(super) struct PlainIo<R, W, C> {
+    read: R,
+    write: W,
+    count: C,
+    room: Room,
+}
+
+impl<R, W, C> PlainIo<R, W, C>
+where
+    R: FnMut(&mut [u8]) -> io::Result<usize>,
+    W: FnMut(&[u8]) -> io::Result<usize>,
+    C: FnMut(&mut Meter, usize, usize),
+{
+    /// Two calls: system calls, or nothing in the null engine.
+    pub(super) fn new(read: R, write: W, count: C) -> PlainIo<R, W, C> {
+        PlainIo { read, write, count, room: Room::default() }
+    }
+}
+
+impl<R, W, C> FlowIo for PlainIo<R, W, C>
+where
+    R: FnMut(&mut [u8]) -> io::Result<usize>,
+    W: FnMut(&[u8]) -> io::Result<usize>,
+    C: FnMut(&mut Meter, usize, usize),
+{
+    #[inline]
+    fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        match (self.read)(buffer)? {
+            0 => Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
+            n => {
+                (self.count)(meter, n, buffer.len());
+                Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
+            }
         }
-        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-            Ok(Some(Stop::Ended(ConnectionEnd::Closed)))
-        }
-        Err(error) => Err(error),
+    }
+
+    #[inline]
+    fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
+        let bytes = self.room.next(flow);
+        let asked = bytes.len();
+        let n = (self.write)(bytes)?;
+        (self.count)(meter, n, asked);
+        self.room.sent(n);
+        flow.sent(n, 0);
+        Ok(None)
     }
 }

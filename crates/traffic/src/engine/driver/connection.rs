@@ -103,15 +103,15 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     /// Gives a flow a slot, and its partner another one.
     pub(super) fn take_in(&mut self, mut flow: P::Flow, fd: Option<OwnedFd>) -> Result<u32, EndError> {
         if !P::Flow::PAIRED {
-            return Ok(self.fill_slot(flow, fd));
+            return self.fill_slot(flow, fd);
         }
         let partner = self.party.partner(&mut flow);
-        let index = self.fill_slot(flow, fd);
+        let index = self.fill_slot(flow, fd)?;
         if let Some((flow, fd)) = partner {
             if let Some(fd) = &fd {
                 I::adopt(self, fd)?;
             }
-            let other = self.fill_slot(flow, fd);
+            let other = self.fill_slot(flow, fd)?;
             self.slots[index as usize].partner = other;
             self.slots[other as usize].partner = index;
             self.go_on_later(other);
@@ -119,7 +119,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         Ok(index)
     }
 
-    fn fill_slot(&mut self, flow: P::Flow, fd: Option<OwnedFd>) -> u32 {
+    fn fill_slot(&mut self, flow: P::Flow, fd: Option<OwnedFd>) -> Result<u32, EndError> {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::empty());
             self.timers.grow(self.slots.len());
@@ -128,10 +128,14 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         let slot = &mut self.slots[index as usize];
         slot.flow = Some(flow);
         slot.leaving = false;
+        let has_connection = fd.is_some();
         slot.attach(fd);
         slot.link.take_in();
         self.live += 1;
-        index
+        if has_connection {
+            I::on_attached(self, index)?;
+        }
+        Ok(index)
     }
 
     /// Starts to return a slot's flow to its party, with its connection.
@@ -355,6 +359,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             Ok(fd) => {
                 I::adopt(self, &fd)?;
                 self.slots[index as usize].attach(Some(fd));
+                I::on_attached(self, index)?;
                 I::watch_attempt(self, index)?;
                 self.rest(index, WaitingFor::Connected)?;
                 Ok(Then::Rest)

@@ -69,6 +69,11 @@ pub(super) trait Port: Sized {
     /// Prepares a connection for the port.
     fn adopt<P: Party>(driver: &mut Driver<'_, P, Self>, fd: &OwnedFd) -> Result<(), EndError>;
 
+    /// A slot has a connection, which may not be established yet.
+    fn on_attached<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) -> Result<(), EndError> {
+        Ok(())
+    }
+
     /// Begins to accept.
     fn listen<P: Party>(driver: &mut Driver<'_, P, Self>) -> Result<(), EndError>;
 

@@ -158,9 +158,6 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             self.rest(index, WaitingFor::Send)?;
             return Ok(Then::Rest);
         }
-        if self.station.tls.is_some() && !slot.link.calls.is_tls() {
-            slot.link.calls = Calls::begin(self.station.tls)?;
-        }
         let back = flow.returns();
         let returns = !back.is_empty() && !slot.link.room.holds();
         let is_fresh = self.port.fresh_of == token;
@@ -221,9 +218,6 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         if !slot.link.readable {
             self.rest(index, WaitingFor::Receive)?;
             return Ok(Then::Rest);
-        }
-        if self.station.tls.is_some() && !slot.link.calls.is_tls() {
-            slot.link.calls = Calls::begin(self.station.tls)?;
         }
         let asked = self.port.buffer.len();
         self.report.system_calls += 1;

@@ -21,6 +21,7 @@ use bytegauge_sys::{io as sys_io, socket};
 use crate::end_error::EndError;
 use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::epoll::connection::Registration;
+use crate::engine::plain::Calls;
 use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller};
 use crate::engine::{ACCEPTS_MAX, Station, Stop, is_passing};
 use crate::meter::Meter;
@@ -105,6 +106,11 @@ impl<B: Poller> Port for Readiness<B> {
 
     fn adopt<P: Party>(_driver: &mut EpollLoop<'_, P, B>, fd: &OwnedFd) -> Result<(), EndError> {
         sys_io::set_nonblocking(fd.as_fd(), true).map_err(EndError::io("preparing a connection"))
+    }
+
+    fn on_attached<P: Party>(driver: &mut EpollLoop<'_, P, B>, index: u32) -> Result<(), EndError> {
+        driver.slots[index as usize].link.calls = Calls::begin(driver.station.tls)?;
+        Ok(())
     }
 
     fn listen<P: Party>(driver: &mut EpollLoop<'_, P, B>) -> Result<(), EndError> {
