@@ -27,6 +27,8 @@ pub struct MeshSummary {
     pub missing: Vec<(String, usize)>,
     /// Ranks that have no file.
     pub absent: Vec<Rank>,
+    /// Whether files of ranks that took part are somewhere else.
+    pub has_files_elsewhere: bool,
     /// Racks by number; empty without racks.
     pub racks: Vec<String>,
     /// By hub, the rates of its clients at the same time: the mean of their sums, by option. Empty for pairs.
@@ -58,7 +60,7 @@ impl MeshSummary {
         };
         let measured: BTreeSet<(u32, Rank)> =
             data.rows.iter().filter(|row| row.outcome == Outcome::Measured).map(|row| row.place.part()).collect();
-        let (parts, missing) = missing(data, &measured);
+        let MissingParts { parts, reasons: missing, has_files_elsewhere } = missing(data, &measured);
         MeshSummary {
             results,
             parts,
@@ -66,6 +68,7 @@ impl MeshSummary {
             trials: samples.iter().map(Vec::len).sum(),
             missing,
             absent,
+            has_files_elsewhere,
             racks,
             hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
             call_times: call_times(data),
@@ -88,8 +91,16 @@ fn racks(data: &MeshData) -> (Vec<u32>, Vec<String>) {
     (numbers, if has_racks { names } else { Vec::new() })
 }
 
-/// The number of parts, and those without numbers by reason.
-fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(String, usize)>) {
+/// Parts without numbers.
+struct MissingParts {
+    /// All parts, with those that have numbers.
+    parts: usize,
+    /// How many have none, by reason.
+    reasons: Vec<(String, usize)>,
+    has_files_elsewhere: bool,
+}
+
+fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> MissingParts {
     let settings = &data.settings;
     let schedule = settings.schedule();
     let mut parts: BTreeSet<(u32, Rank)> = BTreeSet::new();
@@ -101,18 +112,22 @@ fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(St
     let reasons: BTreeMap<(u32, Rank), &str> =
         data.rows.iter().filter_map(|row| Some((row.place.part(), row.outcome.reason()?))).collect();
     let mut missing: BTreeMap<String, usize> = BTreeMap::new();
+    let mut has_files_elsewhere = false;
     for part in parts.difference(measured) {
         let reason = match reasons.get(part) {
             Some(reason) => (*reason).to_owned(),
-            None if !data.hosts.contains_key(&part.1) => format!("the file of rank {} is not here", part.1),
+            None if !data.hosts.contains_key(&part.1) => {
+                has_files_elsewhere = true;
+                format!("the file of rank {} is not here", part.1)
+            }
             None if data.unfinished.contains(&part.1) => format!("the file of rank {} is not finished", part.1),
             None => format!("rank {} has no result of it", part.1),
         };
         *missing.entry(reason).or_default() += 1;
     }
-    let mut missing: Vec<(String, usize)> = missing.into_iter().collect();
-    missing.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    (parts.len(), missing)
+    let mut reasons: Vec<(String, usize)> = missing.into_iter().collect();
+    reasons.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    MissingParts { parts: parts.len(), reasons, has_files_elsewhere }
 }
 
 /// The mean of the sums of the rates at each hub, by option. Slots of which a client is missing do not count.

@@ -35,14 +35,13 @@ const LINES_MAX: usize = 24;
 /// The screen.
 pub fn render(data: &MeshData, summary: &MeshSummary, dir: &Path) -> String {
     let settings = &data.settings;
+    let time = match summary.span_ns / 100_000_000 {
+        0 => String::new(),
+        tenths => format!(" in {}", Nanos(tenths * 100_000_000)),
+    };
     let mut lines = vec![format!(
-        "Mesh of {} ranks, pattern {}, {}: {} of {} tests measured in {}",
-        settings.ranks,
-        settings.pattern,
-        settings.workload,
-        summary.measured,
-        summary.parts,
-        Nanos(summary.span_ns / 100_000_000 * 100_000_000)
+        "Mesh of {} ranks, pattern {}, {}: {} of {} tests measured{time}",
+        settings.ranks, settings.pattern, settings.workload, summary.measured, summary.parts,
     )];
     let at_once =
         settings.concurrent.map_or("all pairs of a round".to_owned(), |count| counted(count as usize, "test"));
@@ -280,6 +279,11 @@ fn missing(summary: &MeshSummary) -> Vec<String> {
     lines.extend(summary.missing.iter().take(REASONS_LISTED).map(|(reason, count)| format!("  {count}: {reason}")));
     if summary.missing.len() > REASONS_LISTED {
         lines.push(format!("  and {} more reasons", summary.missing.len() - REASONS_LISTED));
+    }
+    if summary.has_files_elsewhere {
+        lines.push(
+            "Copy the files rank-*.jsonl of all hosts into one directory, then: bytegauge mesh gather DIR".into(),
+        );
     }
     lines
 }
