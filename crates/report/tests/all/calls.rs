@@ -462,6 +462,21 @@ fn an_offered_load_compares_server_cpu() {
 }
 
 #[test]
+fn time_outs_make_an_option_harmful() {
+    let mut data = buffers(20_000.0, 0.0);
+    for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
+        let begun = trial.client().expect("calls").begun;
+        trial.machine.get_or_insert_default().timeouts = Some(begun / 50);
+    }
+    let view = view(&data);
+    let own = view.tests[0].options.iter().find(|option| option.id.0 == "c1").expect("measured");
+    assert_eq!((own.status, own.harm.as_slice()), (OptionStatus::Harmful, &[FindingKind::TimeOuts][..]), "{own:?}");
+    let result = &view.tests[0].result;
+    assert!(result.contains("(time-outs of TCP)") && result.contains("Avoid: "), "{result}");
+    assert_ne!(view.tests[0].recommended.as_ref(), Some(&own.id), "{result}");
+}
+
+#[test]
 fn receive_buffers_are_compared_with_their_default() {
     let status = |data: &SessionData| {
         let test = view(data).tests.remove(0);

@@ -72,9 +72,22 @@ fn unconfirmed(view: &View, test: &Test) -> String {
         }
         SessionStatus::Running => "no result yet: the first analysis is not reached",
         SessionStatus::Incomplete => "no result: interrupted before the first analysis",
+        _ if depends(view, test) => "no result: neighbouring blocks depend on each other, so there are no intervals",
         _ => "no result: too few trials for an interval",
     };
-    format!("{why}{so_far}")
+    let harmful: Vec<String> =
+        test.options.iter().filter(|own| super::harm::is_avoided(&own.harm)).map(harmed).collect();
+    let avoid = if harmful.is_empty() { String::new() } else { format!(". Avoid: {}", harmful.join(", ")) };
+    format!("{why}{so_far}{avoid}")
+}
+
+/// Whether its blocks are enough for an interval, but depend on each other.
+fn depends(view: &View, test: &Test) -> bool {
+    test.blocks >= super::TRIALS_MIN
+        && view
+            .findings
+            .iter()
+            .any(|one| one.kind == FindingKind::DependentBlocks && one.test.as_ref() == Some(&test.id))
 }
 
 /// Whether the other end is a server that bytegauge did not start.
