@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use bytegauge_model::EngineReport;
+use bytegauge_sys::errno;
 use bytegauge_sys::mapped_receive::{MappedReceive, MappedReceiver};
 use bytegauge_sys::socket::{self, Until};
 
@@ -21,6 +22,10 @@ struct MappedIo<'a> {
     receiver: MappedReceiver,
     /// Bytes to copy before pages can be mapped again.
     to_copy: usize,
+    /// Whether the last call found nothing, and then the connection became readable.
+    has_waited: bool,
+    /// Whether the kernel refused the first mapping.
+    is_refused: bool,
     report: EngineReport,
 }
 
@@ -33,18 +38,24 @@ impl FlowIo for MappedIo<'_> {
         }
         self.report.system_calls += 1;
         self.report.mapping_calls += 1;
-        let MappedReceive { mapped, to_copy } = self.receiver.receive(self.fd)?;
+        let has_waited = std::mem::take(&mut self.has_waited);
+        let MappedReceive { mapped, to_copy } = match self.receiver.receive(self.fd) {
+            Err(error) if error.raw_os_error() == Some(errno::EIO) => return Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
+            found => found.inspect_err(|_| self.is_refused = self.report.mapping_calls == 1)?,
+        };
         self.to_copy = to_copy;
         self.report.mapped_bytes += mapped as u64;
         if mapped > 0 {
             meter.count(mapped, buffer.len());
             return Ok((!flow.received_in_place(self.receiver.bytes())).then_some(Stop::Refused));
         }
-        if to_copy == 0 {
+        if to_copy == 0 && has_waited {
+            // A connection that ended is readable too: recv(2) shows why.
+            self.to_copy = buffer.len();
+        } else if to_copy == 0 {
             self.report.system_calls += 1;
-            // At the end of the stream a receive shows it.
             match socket::wait(self.fd, Until::Readable, WAIT_NS)? {
-                Some(_) => self.to_copy = buffer.len(),
+                Some(_) => self.has_waited = true,
                 None => return Err(io::ErrorKind::Interrupted.into()),
             }
         }
@@ -77,10 +88,14 @@ pub(super) fn run<F: Flow>(
     slot: FlowStation<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), EndError> {
-    let receiver = MappedReceiver::new(fd, slot.buffer.len()).map_err(|error| {
+    let refused = |error: &dyn std::fmt::Display| {
         EndError::Missing(format!("TCP_ZEROCOPY_RECEIVE: {error}: it needs Linux 4.18: leave out --zerocopy-receive"))
-    })?;
-    let mut io = MappedIo { fd, receiver, to_copy: 0, report: EngineReport::default() };
-    let stop = run_on(&mut io, flow, slot, meter)?;
-    Ok((stop, Some(io.report)))
+    };
+    let receiver = MappedReceiver::new(fd, slot.buffer.len()).map_err(|error| refused(&error))?;
+    let report = EngineReport::default();
+    let mut io = MappedIo { fd, receiver, to_copy: 0, has_waited: false, is_refused: false, report };
+    match run_on(&mut io, flow, slot, meter) {
+        Err(EndError::Io { source, .. }) if io.is_refused => Err(refused(&source)),
+        stopped => Ok((stopped?, Some(io.report))),
+    }
 }
