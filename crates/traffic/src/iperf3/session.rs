@@ -465,3 +465,20 @@ fn compared(report: &EndReport, server: &TestResults, server_writes: bool) -> Re
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_any_size_are_summed() {
+        let stream = StreamResult { bytes: u64::MAX, packets: u64::MAX, errors: u64::MAX, ..StreamResult::default() };
+        let server = TestResults { streams: vec![stream.clone(), stream], ..TestResults::default() };
+        let report = EndReport::default();
+        for writes in [false, true] {
+            assert!(matches!(compared(&report, &server, writes), Err(EndError::Miscounted(_))));
+        }
+        let summary = summary(&server, false, true);
+        assert_eq!((summary.bytes, summary.datagrams, summary.lost), (u64::MAX, Some(u64::MAX), Some(u64::MAX)));
+    }
+}

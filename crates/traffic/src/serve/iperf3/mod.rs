@@ -224,7 +224,7 @@ fn accept(shared: &Arc<Iperf3Shared>, listener: &TcpListener) {
         }
         let serving = Arc::clone(shared);
         let started = std::thread::Builder::new().name("iperf3-client".into()).spawn(move || {
-            let cookie = cookie(&connection);
+            let cookie = cookie(&connection, COOKIE_TIME);
             serving.greeted.fetch_sub(1, Ordering::Relaxed);
             match cookie {
                 Ok(cookie) => serving.identified(connection, client, cookie),
@@ -237,10 +237,10 @@ fn accept(shared: &Arc<Iperf3Shared>, listener: &TcpListener) {
     }
 }
 
-/// Reads the cookie at the start of a connection, however slowly it arrives, within [`COOKIE_TIME`].
-fn cookie(mut connection: &TcpStream) -> Result<Cookie, String> {
+/// Reads the cookie at the start of a connection within a time, however slowly it arrives.
+fn cookie(mut connection: &TcpStream, patience: Duration) -> Result<Cookie, String> {
     let (mut bytes, mut have) = ([0; COOKIE_LEN], 0);
-    let deadline = Instant::now() + COOKIE_TIME;
+    let deadline = Instant::now() + patience;
     let none = |why: &str| format!("no cookie of iperf3 arrived ({why})");
     while have < COOKIE_LEN {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -297,4 +297,32 @@ impl Iperf3Shared {
 /// Whether an error is only a time that is over or an interruption.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn slow_cookie_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let client = std::thread::spawn(move || {
+            let mut connection = TcpStream::connect(place).unwrap();
+            // Each byte arrives long before the time is over, the last one long after it.
+            for byte in Cookie::of_random([7; COOKIE_LEN - 1]).bytes() {
+                if connection.write_all(&[*byte]).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let connection = listener.accept().unwrap().0;
+        let refused = cookie(&connection, Duration::from_millis(200)).unwrap_err();
+        assert!(refused.contains("no cookie of iperf3 arrived"), "{refused}");
+        drop(connection);
+        client.join().unwrap();
+    }
 }

@@ -287,24 +287,28 @@ impl ControlLink {
         }
     }
 
-    /// Sends the answers within [`STEP`], however little the client takes at a time.
+    /// Sends the answers within [`STEP`].
     fn flush(&mut self) -> io::Result<()> {
-        let (output, deadline) = (self.machine.take_output(), Instant::now() + STEP);
-        let mut rest = &output[..];
-        while !rest.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.socket.set_write_timeout(Some(left))?;
-            match self.socket.write(rest) {
-                Ok(n) => rest = &rest[n..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        send_within(STEP, &self.socket, &self.machine.take_output())
     }
+}
+
+/// Sends all bytes within a time, however little the client takes at once.
+fn send_within(patience: Duration, mut socket: &TcpStream, mut rest: &[u8]) -> io::Result<()> {
+    let deadline = Instant::now() + patience;
+    while !rest.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_write_timeout(Some(left))?;
+        match socket.write(rest) {
+            Ok(n) => rest = &rest[n..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The threads of a test.
@@ -390,5 +394,47 @@ impl TestThreads {
             streams: streams.collect(),
             ..TestResults::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn client_that_takes_little_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let client = std::thread::spawn(move || {
+            let mut connection = TcpStream::connect(place).unwrap();
+            let mut some = vec![0; 64 << 10];
+            while matches!(connection.read(&mut some), Ok(1..)) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let socket = listener.accept().unwrap().0;
+        // At this pace it takes a minute.
+        let sent = send_within(Duration::from_millis(200), &socket, &vec![0; 64 << 20]);
+        assert!(sent.is_err_and(|error| is_passing(&error)));
+        // A reset: what is under way would take long to read.
+        socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(socket);
+        client.join().unwrap();
+    }
+
+    #[test]
+    fn counts_of_any_size_are_summed() {
+        let counts = || {
+            let counts = StreamCounts::default();
+            for count in [&counts.bytes, &counts.datagrams, &counts.lost] {
+                count.store(u64::MAX, Ordering::Relaxed);
+            }
+            Arc::new(counts)
+        };
+        let work = TestThreads { counts: vec![counts(), counts()], ends: Arc::default(), threads: Vec::new() };
+        assert_eq!(work.bytes(), u64::MAX);
+        assert_eq!(work.total(|counts| counts.lost.load(Ordering::Relaxed)), u64::MAX);
     }
 }
