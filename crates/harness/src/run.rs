@@ -427,10 +427,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The cells that are fixed from the start: a group that only measures the finalists gets its cells when they are chosen.
+/// The cells that are fixed from the start: a group that only measures the finalists gets its cells when they are chosen. One in
+/// which everything is skipped never has finalists, and its cells have the reasons.
 fn visited(plan: &Plan) -> Vec<Cell> {
+    let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
+    let live: HashSet<_> =
+        plan.cells.iter().filter(|cell| !skipped.contains(&cell.id)).map(|cell| &cell.group).collect();
     let alone = plan.seeing_finalists_alone();
-    plan.cells.iter().filter(|cell| !alone.contains(&cell.group)).cloned().collect()
+    let is_fixed = |cell: &&Cell| !alone.contains(&cell.group) || !live.contains(&cell.group);
+    plan.cells.iter().filter(is_fixed).cloned().collect()
 }
 
 /// The probes of a trial that searched.

@@ -48,8 +48,8 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
 }
 
 impl Plan {
-    /// Skips cells, for what was learnt of other hosts since the plan was made.
     /// Skips cells, for reasons that other hosts reported after the plan was made.
+    ///
     /// # Errors
     /// [`PlanError::NothingLeft`] with the first reason if no cell can be measured any more.
     pub fn skip(&mut self, reason: impl Fn(&Spec) -> Option<String>) -> Result<(), PlanError> {
@@ -137,11 +137,12 @@ fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
     }
     let is_reserved = catalog.reserved_congestion.iter().any(|other| other == name) && levels.emulated_link().is_none();
     is_reserved.then(|| {
-        let free = known.iter().filter(|other| !catalog.reserved_congestion.contains(other));
+        let free: Vec<_> = known.iter().filter(|other| !catalog.reserved_congestion.contains(other)).cloned().collect();
+        let choose =
+            if free.is_empty() { String::new() } else { format!("choose one that is not ({}), ", free.join(", ")) };
         format!(
-            "congestion control {name} is reserved for privileged users: choose one that is not ({}), allow it \
-             (sysctl net.ipv4.tcp_allowed_congestion_control), or run as root",
-            free.cloned().collect::<Vec<_>>().join(", ")
+            "congestion control {name} is reserved for privileged users: {choose}allow it (sysctl \
+             net.ipv4.tcp_allowed_congestion_control), or run as root"
         )
     })
 }

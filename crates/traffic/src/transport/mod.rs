@@ -88,6 +88,10 @@ pub fn missing(transport: &Transport) -> Option<String> {
             Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(|error| lacks_mptcp(&error))
         }
         Transport::Vsock => vsock::missing(),
+        Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => {
+            let error = Socket::new(Domain::UNIX, kind_of(transport), None).err()?;
+            Some(format!("{transport}: there are no such sockets here ({error}): leave out --transport {transport}"))
+        }
         _ => None,
     }
 }
