@@ -202,6 +202,12 @@ fn once_per_flow(spec: &Spec) -> Option<&'static str> {
     (spec.connect_per_call() != Some(true)).then_some("connections are made once: use --connect-per-call")
 }
 
+/// A thread with one connection has nothing to gather.
+fn with_one_connection(spec: &Spec) -> Option<&'static str> {
+    let is_alone = spec.flows().unwrap_or(1) <= spec.server_threads().unwrap_or(1);
+    is_alone.then_some("a thread with one connection waits for its next completion alone: use more --flows")
+}
+
 /// A variant over IPv6.
 fn ipv6(_: Setter, transport: &Transport, variant: Variant) -> Option<Variant> {
     matches!(transport, Transport::Tcp6 | Transport::Udp6).then_some(variant)
@@ -317,7 +323,7 @@ impl Spec {
 fn owner(factor: &str) -> Option<ProgramRole> {
     match factor {
         "read_size" => return Some(ProgramRole::Reader),
-        "write_size" => return Some(ProgramRole::Writer),
+        "write_size" | "send_from" => return Some(ProgramRole::Writer),
         _ => {}
     }
     let (setters, _) = (of_factor(factor)?.sites)(&Default::default());
@@ -414,6 +420,13 @@ mod tests {
         let fast = ("fastopen", "256");
         check(&[("transport", "tcp"), ("connect_per_call", "off"), fast], &["use --connect-per-call"]);
         check(&[("transport", "tcp"), ("connect_per_call", "on"), fast], &[]);
+        let gathers = ("min_wait", "20us");
+        check(
+            &[("transport", "tcp"), ("flows", "1"), gathers],
+            &["--min-wait: min_wait_usec has no effect here: a thread"],
+        );
+        check(&[("transport", "tcp"), ("flows", "4"), ("server_threads", "4"), gathers], &["use more --flows"]);
+        check(&[("transport", "tcp"), ("flows", "4"), ("server_threads", "2"), gathers], &[]);
     }
 
     fn check_role(role: ProgramRole, factor: &str, expected: Role) {

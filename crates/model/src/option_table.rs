@@ -434,6 +434,7 @@ macro_rules! with_options {
             example: "20us",
             fits: CONNECTIONS,
             sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
+            no_effect: with_one_connection,
             why: "the kernel counts whole microseconds",
             ..USUAL
         },
