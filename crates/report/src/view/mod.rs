@@ -15,7 +15,6 @@ mod cells;
 mod check;
 mod checks;
 mod compare;
-mod copied;
 pub(crate) mod cost;
 mod counters;
 mod course;

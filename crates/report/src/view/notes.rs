@@ -5,7 +5,6 @@ use bytegauge_model::unit::counted;
 
 use super::call_datagrams;
 use super::calls;
-use super::copied;
 use super::document::{CellView, GroupView};
 use super::fd_table;
 use super::iperf3;
@@ -83,8 +82,6 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     notes.extend(waits(cells));
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
-    notes.extend(copied::note(cells));
-    notes.extend(copied::note_on_readers(cells));
     notes.extend(iperf3::notes(cells));
     // Options of the plan only: the harness adds other cells.
     let ended =

@@ -2,7 +2,7 @@
 
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{CellKind, EndReport, EndRole, Level, SessionId, SessionStatus, Stage};
+use bytegauge_model::{CellKind, EndReport, EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
 use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{HistoryView, SessionData, Settings, View, render};
 use serde_json::json;
@@ -176,6 +176,31 @@ fn congestion_control_over_loopback_is_a_caveat() {
         }
         let text = phrases(&view(&data), FindingKind::CongestionOverLoopback);
         assert_eq!(text.contains("a network may differ"), expected, "{text}");
+    }
+}
+
+/// Where all options copy, none is worse for it: the session's caveat reports it.
+#[test]
+fn copies_that_all_options_make_are_one_caveat() {
+    let engine = |sends: bool| match sends {
+        true => EngineReport { zero_copy: 100, zero_copy_copied: 100, ..EngineReport::default() },
+        false => EngineReport { mapping_calls: 10, mapped_bytes: 0, ..EngineReport::default() },
+    };
+    for (role, sends, expected) in [
+        (EndRole::Source, true, "The kernel copied 100 % of the zero-copy sends, as always over loopback"),
+        (EndRole::Sink, false, "The kernel copied 100 % of the bytes that TCP_ZEROCOPY_RECEIVE asked it to map"),
+    ] {
+        let mut data = session(&Plan { transports: vec!["tcp"], ..reads(0.01) });
+        for end in data.trials.iter_mut().filter_map(|trial| trial.ends.get_mut(role)) {
+            end.engine = Some(Box::new(engine(sends)));
+            end.total_bytes = 1 << 20;
+        }
+        let caveats = |view: &View| -> Vec<String> {
+            let caveats = view.summary.iter().filter(|line| line.heading == "Caveat");
+            caveats.map(|line| line.text.clone()).filter(|text| text.contains("The kernel copied")).collect()
+        };
+        let found = caveats(&view(&data));
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
     }
 }
 

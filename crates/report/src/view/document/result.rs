@@ -276,6 +276,8 @@ pub enum FindingKind {
     TimeOuts,
     /// The kernel copied zero-copy sends.
     CopiedSends,
+    /// The kernel copied bytes that it was asked to map.
+    CopiedReceives,
     /// Datagrams were longer than the buffer of the reader.
     TruncatedDatagrams,
     /// A relay without back-pressure.

@@ -12,7 +12,7 @@ use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
 use super::valid_for::{self, is_loopback};
-use super::{all_trials, effects, harm, long_trials, memory, sentences};
+use super::{all_trials, copied, effects, harm, long_trials, memory, sentences};
 
 /// Other programs below this many CPUs are not reported.
 const OTHERS_NOTICED: f64 = 0.05;
@@ -35,6 +35,10 @@ pub fn findings(view: &View) -> Vec<Finding> {
         all.extend(of_test(view, group));
     }
     all.extend(long_trials::findings(view));
+    if all.iter().all(|finding| finding.kind != FindingKind::CopiedSends) {
+        all.extend(copied::sends(view));
+    }
+    all.extend(copied::receives(view));
     all.extend(session_wide(view));
     all.extend(notes(view));
     for finding in &mut all {

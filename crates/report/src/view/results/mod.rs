@@ -4,6 +4,7 @@
 //! cannot contradict each other. Computes no statistics; those are settled before.
 
 mod build;
+mod copied;
 mod effects;
 mod findings;
 mod harm;
