@@ -55,7 +55,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
     ),
     ("Work of the program", &["work", "working_set", "writer_work", "call_work"]),
     ("Engines and threads", &["engine", "server_engine", "server_threads", "client_engine", "client_threads"]),
-    ("Sizes", &["read_size", "write_size", "batch", "outstanding"]),
+    ("Sizes", &["read_size", "write_size", "send_from", "batch", "outstanding"]),
     (SOCKET_OPTIONS, &["rcvbuf_on", "backlog"]),
     ("Relays", &["relay", "relay_threads", "relay_buffer", "relay_pipe", "relay_placement", "relay_host"]),
     (HOSTS, &["connect", "host", "direction", "link_delay", "link_loss", "link_rate"]),

@@ -7,6 +7,7 @@ use crate::profile::PROFILES;
 use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS};
 use crate::relay_program::READY_RELAYS;
 use crate::ring::{IMPLEMENTATIONS, MODES, SETUPS, USER_DATA};
+use crate::send_from::SEND_FROM;
 use crate::tls::TLS_KINDS;
 
 /// Every name that a level of the factor may have, with its description; empty if the levels are numbers.
@@ -21,6 +22,7 @@ pub fn of(factor: &str) -> Vec<(&'static str, &'static str)> {
         "engine" | "server_engine" | "client_engine" => ENGINES.iter().map(|row| (row.name, row.summary)).collect(),
         "arrivals" => rows(ARRIVALS),
         "rcvbuf_on" => rows(RCVBUF_ON),
+        "send_from" => rows(SEND_FROM),
         "relay" => {
             let programs = READY_RELAYS.iter().map(|ready| (ready.name, ready.summary));
             rows(RELAY_METHODS).into_iter().chain(programs).collect()

@@ -23,6 +23,7 @@ use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
 use crate::renamed;
 use crate::ring::{Implementation, Mode, RingFlags, UserData};
+use crate::send_from::SendFrom;
 use crate::slo::Slo;
 use crate::tls::Tls;
 use crate::value::{FactorValue, OrAuto, OrMax, OrNone, OrSame};
@@ -236,6 +237,8 @@ with_options! { spec {
     read_size: u64,
     /// Bytes of one write.
     write_size: u64,
+    /// Where the writer of a stream has its bytes.
+    send_from: SendFrom,
     /// Datagrams of one call, or segments of one send.
     batch: OrAuto<u64>,
     /// Receives of datagrams that an io_uring keeps in flight.

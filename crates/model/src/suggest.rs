@@ -52,6 +52,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("runs", &["blocks"]),
     ("runtime", &["time"]),
     ("send-buffer", &["sndbuf"]),
+    ("sendfile", &["send-from", "sendfile"]),
     ("size", &["read-size", "request"]),
     ("so-rcvbuf", &["rcvbuf"]),
     ("so-sndbuf", &["sndbuf"]),

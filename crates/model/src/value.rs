@@ -14,6 +14,7 @@ use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::{RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
 use crate::ring::{Implementation, Mode, RingFlags, UserData};
+use crate::send_from::SendFrom;
 use crate::slo::Slo;
 use crate::tls::Tls;
 
@@ -148,7 +149,7 @@ named!(
     RelayThreads,
     Direction
 );
-named!(FdTable, LossShare, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags, Tls);
+named!(FdTable, LossShare, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags, SendFrom, Tls);
 
 /// Values that have a name and are too large to copy.
 macro_rules! named_by_reference {

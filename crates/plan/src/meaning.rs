@@ -107,6 +107,12 @@ const DEPENDENT: &[Dependent] = &[
         needs: Needs::Text("--engine blocking or epoll (for io_uring there is --engine uring:zc)"),
     },
     Dependent {
+        factor: "send_from",
+        with: &["engine"],
+        when: |levels| levels.engine() != Some(Engine::Null),
+        needs: Needs::Text("another --engine"),
+    },
+    Dependent {
         factor: "zerocopy_receive",
         with: &["engine"],
         when: |levels| levels.engine() == Some(Engine::Blocking),

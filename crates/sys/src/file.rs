@@ -5,9 +5,10 @@
 //!
 //! Never reads or writes a file's content.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileTypeExt;
 
 use crate::outcome;
@@ -166,19 +167,27 @@ pub fn rewind(fd: BorrowedFd<'_>) -> io::Result<()> {
     if position == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A new file that exists in the page cache alone (memfd_create(2)), with a name for /proc.
+///
+/// # Errors
+///
+/// The kernel's error untouched: no descriptor, or no memory.
+pub fn in_memory(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name is NUL-terminated and lives through the call; flags are valid.
+    let fd = outcome::of(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: the descriptor is new, and no other code has it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::os::fd::{AsFd, FromRawFd};
+    use std::os::fd::AsFd;
 
     use super::*;
 
-    /// A file that exists only in the page cache.
     fn in_memory() -> File {
-        // SAFETY: the name is NUL-terminated and static; flags are valid.
-        let fd = outcome::of(unsafe { libc::memfd_create(c"cached".as_ptr(), libc::MFD_CLOEXEC) });
-        // SAFETY: the descriptor is new, and no other code has it.
-        unsafe { File::from_raw_fd(fd.unwrap()) }
+        super::in_memory(c"cached").unwrap()
     }
 
     #[test]

@@ -42,6 +42,19 @@ pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Re
     outcome::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
 }
 
+/// Sends at most `most` bytes of a file, from a position on, to a socket or a pipe by sendfile(2), without a copy in the program;
+/// 0 at the end of the file. The position of the descriptor stays.
+///
+/// # Errors
+///
+/// As [`splice`]; `EINVAL` for a source that cannot be mapped.
+#[inline]
+pub fn send_file(from: BorrowedFd<'_>, at: u64, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    let mut at = libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: both descriptors are open for as long as they are borrowed, and the kernel writes the new position into `at`.
+    outcome::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, most) })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -70,6 +83,18 @@ mod tests {
     fn bytes_pass_between_sockets_through_a_pipe() {
         check(|from, to| splice(from, to, 1 << 16, false));
         check(|from, to| sendfile(from, to, 1 << 16));
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_sent() {
+        let file = crate::file::in_memory(c"sent").unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"0123456789", 0).unwrap();
+        let (front, mut back) = tcp_pair();
+        assert_eq!(send_file(file.as_fd(), 2, front.as_fd(), 5).unwrap(), 5);
+        assert_eq!(send_file(file.as_fd(), 8, front.as_fd(), 5).unwrap(), 2, "the end of the file");
+        let mut found = [0; 7];
+        back.read_exact(&mut found).unwrap();
+        assert_eq!(&found, b"2345689");
     }
 
     #[test]

@@ -94,6 +94,9 @@ pub trait Flow {
         0
     }
 
+    /// Begins the next message of [`room`](Flow::room) bytes, which the engine takes from a file instead of a room.
+    fn begin_in_place(&mut self) {}
+
     /// Most bytes of one send: a longer message goes in parts of this length.
     fn chunk(&self) -> usize {
         usize::MAX

@@ -8,6 +8,8 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern {
     key: u64,
+    /// Bytes after which it begins again.
+    period: u64,
 }
 
 /// A byte that differs from the pattern.
@@ -24,7 +26,12 @@ pub struct Mismatch {
 impl Pattern {
     /// The pattern of flow number `flow` under `seed`.
     pub fn new(seed: u64, flow: usize) -> Pattern {
-        Pattern { key: mix(seed ^ mix(flow as u64)) }
+        Pattern { key: mix(seed ^ mix(flow as u64)), period: u64::MAX }
+    }
+
+    /// The same, which begins again after every `period` bytes, a multiple of eight.
+    pub fn repeating(self, period: u64) -> Pattern {
+        Pattern { period, ..self }
     }
 
     /// Writes the pattern from `offset` on over `buffer`.
@@ -62,7 +69,7 @@ impl Pattern {
     fn words(&self, offset: u64, len: usize, mut visit: impl FnMut(std::ops::Range<usize>, &[u8]) -> bool) {
         let mut done = 0;
         while done < len {
-            let at = offset + done as u64;
+            let at = (offset + done as u64) % self.period;
             let word = mix(self.key ^ (at / 8)).to_le_bytes();
             let skip = (at % 8) as usize;
             let take = (8 - skip).min(len - done);

@@ -4,7 +4,7 @@
 
 use bytegauge_model::{
     Arrivals, EmulatedLink, EndRole, Engine, FdTable, Fill, Implementation, Mode, RELAY_BUFFER, RelayChoice,
-    RelayMethod, RelayPlacement, RelayThreads, RingFlags, Tls, Transport, UserData, Work, Workload,
+    RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work, Workload,
 };
 
 use crate::address::Address;
@@ -81,6 +81,11 @@ impl Setup {
     /// Encryption of connections.
     pub fn tls(&self) -> Tls {
         self.spec.tls().unwrap_or_default()
+    }
+
+    /// Where a writer of a stream has its bytes.
+    pub fn send_from(&self) -> SendFrom {
+        self.spec.send_from().unwrap_or_default()
     }
 
     /// The address of an external server: then only the end that writes or calls is bytegauge's.

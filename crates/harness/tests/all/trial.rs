@@ -286,6 +286,41 @@ fn a_reader_gets_the_count_of_queued_bytes() {
 }
 
 #[test]
+fn writers_of_files_send_every_byte() {
+    for transport in ["tcp", "tcp6", "unix", "pipe"] {
+        for (place, engine) in [("file", "blocking"), ("file", "epoll"), ("sendfile", "blocking")] {
+            for (flows, verify) in [(1, false), (3, true)] {
+                let mut setup = Setup { verify, ..setup(transport) };
+                setup.spec.set("send_from", place.into());
+                // Messages that go across the end of the file.
+                (setup.spec.engine, setup.spec.write_size) = (Some(engine.parse().unwrap()), Some(100_000));
+                setup.spec.flows = Some(flows);
+                let Some(measured) = check_measured(&setup) else { continue };
+                let writer = measured.end(EndRole::Source).unwrap().engine.as_deref();
+                assert!(place != "sendfile" || writer.is_some_and(|writer| writer.system_calls > 0), "{writer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unfit_writers_of_files_are_skipped() {
+    for (with, level, engine, expected) in [
+        ("nodelay", "auto", "epoll", "use --engine blocking, or --send-from file"),
+        ("zerocopy", "on", "blocking", "leave out --zerocopy or --send-from"),
+        ("tls", "rustls", "blocking", "use --send-from file, or sendfile with --tls kernel"),
+    ] {
+        let mut setup = setup("tcp");
+        for (name, level) in [("send_from", "sendfile"), (with, level)] {
+            setup.spec.set(name, bytegauge_model::factor::find(name).unwrap().kind.parse(level).unwrap());
+        }
+        setup.spec.engine = Some(engine.parse().unwrap());
+        let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("{with}") };
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
 fn an_unknown_option_is_a_skip() {
     let mut tcp = setup("tcp");
     tcp.spec.set("congestion", Level::Name("carrier-pigeon".into()));

@@ -1,6 +1,6 @@
 //! Rows of the table of factors: choices, and all factors of rings and programs.
 
-use crate::catalog::{Engine, NameError, RcvbufOn};
+use crate::catalog::{Engine, NameError, RcvbufOn, Transport};
 use crate::factor::row::{
     BUFFER, CHOICE, CONDITION, CONNECTIONS, DATAGRAMS, Factor, NO_PATH, SIZE_MAX, SOCKET_BUFFER, SOCKETS, THREADS,
     TWO_ENDED, both, call, check, each, ring, stream,
@@ -10,6 +10,7 @@ use crate::place::Place;
 use crate::relay::RelayThreads;
 use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
+use crate::send_from::SendFrom;
 use crate::spec::lens;
 
 /// The choices that precede the options of sockets.
@@ -122,6 +123,17 @@ pub(super) const CHOICES: &[Factor] = &[
         summary: "Bytes of one write, or of one datagram",
         details: "1 B to 16 MiB; one-ended transports have none",
         fits: TWO_ENDED,
+        ..CHOICE
+    },
+    Factor {
+        name: "send_from",
+        lens: lens!(send_from),
+        kind: LevelKind::Name(|s| s.parse::<SendFrom>().map(|place| place.to_string())),
+        defaults: stream("memory"),
+        heading: "send from",
+        summary: "Where a writer has its bytes: memory, file or sendfile",
+        details: "file: pread(2) of a file of 16 MiB in the page cache before each send; sendfile: sendfile(2) of it, engine blocking",
+        fits: |transport| transport.is_tcp() || matches!(transport, Transport::Unix | Transport::Pipe),
         ..CHOICE
     },
     Factor {

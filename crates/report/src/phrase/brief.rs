@@ -4,7 +4,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::level::LevelKind;
 use bytegauge_model::option::of_factor;
-use bytegauge_model::{Engine, Level, ProgramRole, Spec, Transport, Workload};
+use bytegauge_model::{Engine, Level, ProgramRole, SendFrom, Spec, Transport, Workload};
 
 use super::{level, placed, placement, profile_name};
 
@@ -186,6 +186,10 @@ pub fn code(name: &str, levels: &Spec) -> Option<String> {
             (Some(Engine::Mmsg), true) => format!("recvmmsg(fd, buffers of {bytes})"),
             (Some(Engine::Mmsg), false) => format!("sendmmsg(fd, messages of {bytes})"),
             (_, true) => format!("read(fd, buf, {bytes})"),
+            (_, false) if levels.send_from() == Some(SendFrom::Sendfile) => format!("sendfile(fd, file, &at, {bytes})"),
+            (_, false) if levels.send_from() == Some(SendFrom::File) => {
+                format!("pread(file, buf, {bytes}, at), write(fd, buf, {bytes})")
+            }
             (_, false) => format!("write(fd, buf, {bytes})"),
         });
     }

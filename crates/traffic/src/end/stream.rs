@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::catalog::EngineEnd;
-use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, Side, Tls, Transport, Work};
+use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, FlowReport, SendFrom, Side, Tls, Transport, Work};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{descriptor_table, file, io as sys_io};
 
@@ -35,7 +35,7 @@ use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{
-    Carried, CopyOut, Discard, ReaderWork, SinkFlow, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum,
+    Carried, CopyOut, Discard, ReaderWork, SinkFlow, SourceFile, SourceFlow, SpinPerByte, SpinPerRead, Streams, Sum,
 };
 use crate::tls::session::Session;
 use crate::tls::{self, TlsRole};
@@ -53,6 +53,8 @@ struct StreamEnd {
     fds: Vec<Option<OwnedFd>>,
     /// The test that this is for an iperf3 server.
     iperf3: Option<iperf3::Iperf3Session>,
+    /// The file of its writers, if they have one.
+    file: Option<Arc<SourceFile>>,
     /// Held until `Go`: a pipe keeps its name until the source has opened it too.
     _listening: Option<Box<dyn Listening>>,
 }
@@ -72,6 +74,7 @@ impl StreamEnd {
         }
         own_table_without_sqpoll(setup.fd_table(), engine)?;
         tls::fit(setup)?;
+        let file = SourceFile::of(setup)?;
         if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
             let why =
                 "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";
@@ -121,7 +124,7 @@ impl StreamEnd {
             let twice = twice.collect::<io::Result<Vec<_>>>().map_err(EndError::io("duplicating a connection"))?;
             fds.extend(twice);
         }
-        Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, iperf3, _listening: listening }))
+        Ok(Some(StreamEnd { setup: Arc::clone(setup), role, body, fds, iperf3, file, _listening: listening }))
     }
 
     /// Threads with the same task.
@@ -184,7 +187,8 @@ impl StreamEnd {
         let numbers = flows.iter().filter_map(|(_, fd)| Some(descriptor_table::number(fd.as_ref()?.as_fd())));
         let descriptors = numbers.collect();
         let side = if back { self.role.side().other() } else { self.role.side() };
-        let stream = StreamThread { setup: Arc::clone(&self.setup), side, body: self.body, alone, back, flows };
+        let (setup, file) = (Arc::clone(&self.setup), self.file.clone());
+        let stream = StreamThread { setup, side, body: self.body, alone, back, file, flows };
         EndThread::new(descriptors, move |start| stream.carry(start))
     }
 
@@ -206,6 +210,7 @@ pub(super) struct StreamThread {
     alone: bool,
     /// Whether its bytes go to the end that connected, in the second direction.
     pub(super) back: bool,
+    file: Option<Arc<SourceFile>>,
     pub(super) flows: Vec<(usize, Option<OwnedFd>)>,
 }
 
@@ -256,7 +261,8 @@ impl StreamThread {
         let setup = Arc::clone(&self.setup);
         let (pace, size) = (self.setup.pace(), setup.write_size().unwrap_or(setup.read_size()));
         let until_stopped = !setup.is_external();
-        let flow = |index| SourceFlow::new(&setup, index, size);
+        let read_file = self.file.clone().filter(|_| setup.send_from() == SendFrom::File);
+        let flow = |index| SourceFlow::new(&setup, index, size).reading(read_file.clone());
         let Some(moved) = self.drive::<_, PACED>(&mut start, flow, pace, until_stopped) else {
             return ThreadReport::default();
         };
@@ -320,7 +326,7 @@ impl StreamThread {
     ) -> Option<MovedFlows<F, PACED>> {
         let unacknowledged =
             external::watched(&self.setup, self.flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
-        let StreamThread { setup, side, alone, flows, .. } = self;
+        let StreamThread { setup, side, alone, flows, file, .. } = self;
         let flags = start.flags.clone();
         let Flags { abort, stop_requested, .. } = &flags;
         let mut rows = Vec::with_capacity(flows.len());
@@ -345,8 +351,9 @@ impl StreamThread {
             let fd_of_slot = fd.as_ref().map(AsFd::as_fd);
             let slot = FlowStation { fd: fd_of_slot, buffer: &mut buffer, pace, abort, stop_requested };
             let stopped = encrypted.and_then(|()| {
-                let mode =
-                    session.as_mut().map_or_else(|| mode(&setup, side), |session| Ok(FlowMode::Encrypted(session)));
+                let mode = session
+                    .as_mut()
+                    .map_or_else(|| mode(&setup, side, file.as_deref()), |session| Ok(FlowMode::Encrypted(session)));
                 engine::run(mode?, &mut carried.flow, slot, &mut meter)
             });
             meter.close_early();
@@ -384,8 +391,12 @@ impl StreamThread {
 }
 
 /// How the thread of a single flow moves its bytes, without a library that encrypts them.
-fn mode<'s>(setup: &Setup, side: Side) -> Result<FlowMode<'s>, EndError> {
+fn mode<'s>(setup: &Setup, side: Side, file: Option<&'s SourceFile>) -> Result<FlowMode<'s>, EndError> {
     let is_on = |option: Option<bool>| option == Some(true);
+    let sent = file.filter(|_| side == Side::Source && setup.send_from() == SendFrom::Sendfile);
+    if let (Engine::Blocking, Some(file)) = (setup.engine(), sent) {
+        return Ok(FlowMode::SendFile(file));
+    }
     match (setup.engine(), side) {
         (Engine::Null, _) => Ok(FlowMode::Nothing),
         (Engine::Blocking, Side::Source) if is_on(setup.spec.zerocopy()) => Ok(FlowMode::ZeroCopy),

@@ -32,6 +32,7 @@ use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::party::Party;
+use crate::stream::SourceFile;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
 
@@ -115,6 +116,8 @@ pub enum FlowMode<'s> {
     QueuedCounts,
     /// Sends have `MSG_ZEROCOPY`; the flow only sends.
     ZeroCopy,
+    /// By sendfile(2); the flow only sends.
+    SendFile(&'s SourceFile),
     /// By `TCP_ZEROCOPY_RECEIVE`; the flow only receives.
     Mapped,
     /// In encrypted records.

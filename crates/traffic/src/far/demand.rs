@@ -5,6 +5,7 @@ use bytegauge_model::{EndRole, Workload};
 use crate::call::memory_at_most;
 use crate::datagram;
 use crate::setup::Setup;
+use crate::stream::file_memory;
 
 /// The needs of an end.
 pub(super) struct EndDemand {
@@ -33,7 +34,7 @@ impl EndDemand {
         let at_once = if setup.transport().is_datagram() { datagram::at_most(setup) } else { 1 };
         let largest = largest.saturating_mul(at_once).saturating_mul(if setup.goes_both_ways() { 2 } else { 1 });
         let largest = largest.saturating_add(setup.working_set()) as u64;
-        EndDemand { flows: setup.joined(), rate: setup.rate(), largest, threads: 1, besides: 0 }
+        EndDemand { flows: setup.joined(), rate: setup.rate(), largest, threads: 1, besides: file_memory(setup) }
     }
 
     fn of_call(role: EndRole, setup: &Setup) -> EndDemand {

@@ -1,10 +1,13 @@
 //! The workload `stream`: bulk, one way. A source that always sends, a sink that always receives.
 
+mod file;
 mod party;
 mod sink;
 mod source;
 mod work;
 
+pub use file::SourceFile;
+pub(crate) use file::{memory as file_memory, pattern};
 pub use party::{Carried, Streams};
 
 pub use sink::SinkFlow;

@@ -8,6 +8,7 @@ use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::{spin_by_clock_ns, spin_ns};
+use crate::stream::pattern;
 use crate::stream::work::{ReaderWork, Walk};
 
 /// Additional time of a read during the planted cold start, nanoseconds.
@@ -40,7 +41,7 @@ impl<E: ReaderWork> SinkFlow<E> {
             effort,
             walk: (walk > 0).then(|| Walk::new(walk)),
             call_work_ns: setup.call_work_ns(),
-            verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
+            verify: pattern(setup, flow),
             plant: setup
                 .planted()
                 .filter(|plant| !matches!(plant, PlantedFault::Corrupt { .. } | PlantedFault::Overcount { .. })),

@@ -1,5 +1,7 @@
 //! The writing end of a stream: sends buffers of one length, each filled once before it is sent.
 
+use std::sync::Arc;
+
 use bytegauge_model::Fill;
 
 use crate::flow::{Flow, Want};
@@ -7,6 +9,7 @@ use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
+use crate::stream::{SourceFile, pattern};
 
 /// One flow's writer.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub struct SourceFlow {
     size: usize,
     fill: Fill,
     call_work_ns: u64,
+    /// The bytes of each message, where they are read from a file.
+    file: Option<Arc<SourceFile>>,
     verify: Option<Pattern>,
     corrupt_at: Option<u64>,
     offset: u64,
@@ -31,16 +36,24 @@ impl SourceFlow {
             size,
             fill: setup.writer_work(),
             call_work_ns: setup.call_work_ns(),
-            verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
+            file: None,
+            verify: pattern(setup, flow),
             corrupt_at,
             offset: 0,
             turn: 0,
         }
     }
 
+    /// The same, which reads every message from a file.
+    pub(crate) fn reading(self, file: Option<Arc<SourceFile>>) -> SourceFlow {
+        SourceFlow { file, ..self }
+    }
+
     fn fill(&mut self, buffer: &mut [u8]) {
         match self.fill {
             Fill::None => {}
+            // Its bytes come from the file.
+            Fill::Touch if self.file.is_some() => {}
             Fill::Touch => {
                 self.turn = self.turn.wrapping_add(1);
                 buffer.fill(self.turn);
@@ -48,10 +61,10 @@ impl SourceFlow {
             }
             Fill::NsPerByte(ns) => spin_ns(ns * buffer.len() as f64),
         }
-        if self.call_work_ns > 0 {
-            spin_ns(self.call_work_ns as f64);
-        }
-        if let Some(pattern) = &self.verify {
+        self.begin_in_place();
+        if let Some(file) = &self.file {
+            file.read(self.offset, buffer);
+        } else if let Some(pattern) = &self.verify {
             pattern.fill(self.offset, buffer);
         }
         if let Some(at) = self.corrupt_at.and_then(|at| at.checked_sub(self.offset))
@@ -81,6 +94,12 @@ impl Flow for SourceFlow {
         }
         self.fill(buffer);
         self.size
+    }
+
+    fn begin_in_place(&mut self) {
+        if self.call_work_ns > 0 {
+            spin_ns(self.call_work_ns as f64);
+        }
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 
 mod mapped;
 mod party;
+mod send_file;
 mod worker;
 mod zero_copy;
 
@@ -67,6 +68,7 @@ pub fn run<F: Flow>(
         }
         (FlowMode::QueuedCounts, Some(fd)) => return run_with_queued_counts(flow, fd, slot, meter),
         (FlowMode::ZeroCopy, Some(fd)) => return zero_copy::run(flow, fd, slot, meter),
+        (FlowMode::SendFile(file), Some(fd)) => return send_file::run(flow, file, fd, slot, meter),
         (FlowMode::Mapped, Some(fd)) => return mapped::run(flow, fd, slot, meter),
         (FlowMode::Encrypted(session), Some(fd)) => return run_tls(flow, fd, slot, session, meter),
     };
