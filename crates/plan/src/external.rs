@@ -118,13 +118,20 @@ fn settle_transport(part: &mut Part) -> Result<(), PlanError> {
     if transports.len() > 1 {
         return refused("connect", "servers behind different transports cannot be compared: use a session for each");
     }
-    if part.levels.get("transport").is_some_and(|named| *named != transports) {
-        return refused(
-            "transport",
-            "the server's address determines it: leave it out, or use udp, udp6 or unix-dgram",
-        );
+    let of = |transport: Transport| Level::Name(transport.to_string());
+    // A server may accept both at one address.
+    let also_by_mptcp = transports == [of(Transport::Tcp)] && !iperf3::is_meant(part);
+    let reaches = |level: &Level| transports.contains(level) || (also_by_mptcp && *level == of(Transport::Mptcp));
+    match part.levels.get("transport") {
+        None => part.settle("transport", transports),
+        Some(named) if named.iter().all(reaches) => {}
+        Some(_) => {
+            return refused(
+                "transport",
+                "the server's address determines it: leave it out, or use mptcp (IPv4), udp, udp6 or unix-dgram",
+            );
+        }
     }
-    part.settle("transport", transports);
     Ok(())
 }
 
@@ -240,7 +247,12 @@ mod tests {
         check("127.0.0.1:7", "udp");
         check("[::1]:7", "udp6");
         check("unix:/x", "unix-dgram");
-        for (at, transport) in [("127.0.0.1:7", "udp6"), ("unix:/x", "udp"), ("127.0.0.1:7", "udp,tcp")] {
+        let by_both = plan(&[("connect", "127.0.0.1:7"), ("transport", "tcp,mptcp")]).unwrap();
+        let of = |name: &str| by_both.cells.iter().any(|cell| cell.factors.get("transport").name() == Some(name));
+        assert!(of("tcp") && of("mptcp"));
+        for (at, transport) in
+            [("[::1]:7", "mptcp"), ("127.0.0.1:7", "udp6"), ("unix:/x", "udp"), ("127.0.0.1:7", "udp,tcp")]
+        {
             let error = plan(&[("connect", at), ("transport", transport)]).unwrap_err();
             assert!(error.contains("--transport does not work"), "{error}");
         }

@@ -91,18 +91,21 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     }
     let datagrams = first.datagram_transport().unwrap_or(Transport::Udp);
     let is = |named: &Level, transport: &Transport| *named == Level::Name(transport.to_string());
+    // MPTCP has IPv4 addresses, and connects as TCP does.
+    let by_connections =
+        |named: &Level| is(named, &transport) || (transport == Transport::Tcp && is(named, &Transport::Mptcp));
     let carried = match part.levels.get("transport").map(Vec::as_slice) {
-        None => transport,
-        Some([named]) if is(named, &transport) => transport,
-        Some([named]) if is(named, &datagrams) => datagrams,
+        None => vec![Level::Name(transport.to_string())],
+        Some(named) if named.iter().all(by_connections) => named.to_vec(),
+        Some([named]) if is(named, &datagrams) => vec![named.clone()],
         _ => {
             return refused(
                 "transport",
-                "between two hosts a session measures either TCP, or UDP with --transport udp (udp6 for an IPv6 address)",
+                "between two hosts a session measures tcp and mptcp, or UDP: use --transport udp (an IPv6 address has tcp6 or udp6)",
             );
         }
     };
-    part.settle("transport", vec![Level::Name(carried.to_string())]);
+    part.settle("transport", carried);
     let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
     if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
         return refused("placement", "two hosts have no CPUs in common: use unpinned (and taskset on either host)");
@@ -163,6 +166,22 @@ mod tests {
                 assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
             }
             assert!(plan.notes.iter().any(|note| note.contains(at)), "{:?}", plan.notes);
+        }
+    }
+
+    #[test]
+    fn mptcp_connects_hosts_by_ipv4() {
+        let transports = |at: &str, named: &str| {
+            let flags =
+                [("host", at), ("transport", named), ("profile", "sum"), ("read_size", "64K"), ("write_size", "64K")];
+            let plan = plan(Workload::Stream, &flags).map_err(|error| error.to_string())?;
+            let of = |cell: &Cell| cell.factors.get("transport").to_string();
+            Ok::<_, String>(plan.cells.iter().map(of).collect::<Vec<_>>())
+        };
+        assert_eq!(transports("192.0.2.7:4711", "mptcp").unwrap(), ["mptcp"]);
+        assert_eq!(transports("192.0.2.7:4711", "tcp,mptcp").unwrap(), ["tcp", "mptcp"]);
+        for (at, named) in [("[2001:db8::7]:4711", "mptcp"), ("192.0.2.7:4711", "udp,mptcp")] {
+            assert!(transports(at, named).unwrap_err().contains("measures tcp and mptcp, or UDP"), "{at}");
         }
     }
 

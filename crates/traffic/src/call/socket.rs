@@ -137,7 +137,7 @@ impl Connector {
     /// # Errors
     /// [`EndError::Missing`] if there is no descriptor or an option is refused.
     pub fn join(&self) -> Result<OwnedFd, EndError> {
-        let socket = self.socket().map_err(|error| self.fault(error))?;
+        let socket = self.socket().map_err(|error| unopened(&self.transport, error, |error| self.fault(error)))?;
         set_all(&socket, &self.options)?;
         self.bind(&socket)
             .and_then(|()| connect_in_time(&socket, &self.address, self.external))

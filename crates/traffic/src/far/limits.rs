@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Workload};
+use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Transport, Workload};
 
 use crate::address::{Address, Host};
 use crate::far::counted::Spent;
@@ -94,8 +94,9 @@ impl Limits {
         self.allows(role, &setup)?;
         let far = setup.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
         let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
-        // Listeners among which the kernel chooses (SO_REUSEPORT) have a port of their own.
-        let port = if setup.reuseport() { 0 } else { between.port };
+        // Listeners among which the kernel chooses (SO_REUSEPORT) have a port of their own. The agent's socket carries no MPTCP.
+        let has_own_port = setup.reuseport() || *setup.transport() == Transport::Mptcp;
+        let port = if has_own_port { 0 } else { between.port };
         if Host::default().any_port(setup.transport()).is_ipv6() != between.here.is_ipv6() {
             return Err(format!(
                 "the agent was called at {}, where an end cannot have {}: call it at its other address, or use the \
