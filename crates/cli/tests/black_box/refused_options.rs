@@ -3,8 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::bench::{BINARY, Bench, possible};
+use bytegauge_model::level::LevelKind;
+use bytegauge_model::option::{OPTIONS, OptionLayer, OptionRow, Setter, ValueForm};
+use bytegauge_model::{Transport, Workload, factor};
+use serde_json::Value;
+
+use crate::bench::{BINARY, Bench, Ran, possible};
 use crate::raw::Raw;
+use crate::refusing_kernel::{self, Refused};
 
 const SHORT: &str =
     "--profile drain --trial-time 50ms --blocks 2 --long-trials off --time 6s --seed 1 --engine blocking";
@@ -65,4 +71,243 @@ fn fast_open_is_proven_where_it_is_allowed() {
     let of_server = raw.trials.iter().map(|trial| &trial["ends"]["server"]["flows"]).filter(|flows| !flows.is_null());
     let flows: Vec<_> = of_server.flat_map(|flows| flows.as_array().unwrap().iter()).collect();
     assert!(flows.iter().any(|flow| flow["tcp"]["syn_data"] == true), "{flows:?}");
+}
+
+/// The answers of a kernel to a user without privileges, without the option, and to a value that it does not take.
+const ANSWERS: [(i32, &str); 3] =
+    [(libc::EPERM, "CAP_NET_ADMIN"), (libc::ENOPROTOOPT, "lacks the option"), (libc::EINVAL, "choose another value")];
+
+/// `EPIOCSPARAMS` of linux/eventpoll.h.
+const EPIOCSPARAMS: u64 = 0x4008_8a01;
+
+/// The call by which an option of the table is set over a transport, and the text that names it in a reason.
+fn setting(row: &OptionRow, setter: Setter, transport: &Transport) -> (Refused, &'static str) {
+    match row.factor {
+        "epoll_busy_poll" => return (Refused::with(libc::SYS_ioctl, 1, EPIOCSPARAMS), row.name),
+        "min_wait" => return (Refused::call(libc::SYS_io_uring_setup), "io_uring"),
+        "zerocopy_receive" => return (Refused::option_read(libc::IPPROTO_TCP, 35), row.name),
+        "pipe_size" => return (Refused::with(libc::SYS_fcntl, 1, libc::F_SETPIPE_SZ as u64), row.name),
+        _ => assert!(!matches!(row.form, ValueForm::Engine | ValueForm::Pipe), "{}: state its system call", row.factor),
+    }
+    let congestion = matches!(row.factor, "congestion").then_some(row.example);
+    let (name, layer, number, _) =
+        (row.variant)(setter, transport).unwrap_or((row.name, row.layer, row.number, row.form));
+    let level = match layer {
+        OptionLayer::Socket => libc::SOL_SOCKET,
+        OptionLayer::Ip => libc::IPPROTO_IP,
+        OptionLayer::Ipv6 => libc::IPPROTO_IPV6,
+        OptionLayer::Tcp => libc::IPPROTO_TCP,
+    };
+    (Refused::option(level, number), congestion.unwrap_or(name))
+}
+
+/// The command that asks for an option.
+fn words(workload: Workload, transport: &str, row: &OptionRow) -> String {
+    let engine = match row.factor {
+        "epoll_busy_poll" => "epoll",
+        "min_wait" => "uring:plain",
+        _ => "blocking",
+    };
+    let flag = factor::find(row.factor).unwrap().flag();
+    // A switch without `auto` is off by default.
+    let usual = if matches!(row.kind, LevelKind::Switch { auto: false }) { "off" } else { "auto" };
+    let with = if row.factor == "incoming_cpu" { "--reuseport on" } else { "" };
+    let of_workload = match workload {
+        Workload::Call => format!("call --profile echo --flows 2 --client-engine blocking --server-engine {engine}"),
+        _ => format!("stream --profile drain --engine {engine}"),
+    };
+    format!(
+        "{of_workload} --transport {transport} --placement unpinned --{flag} {usual},{} {with} --trial-time 10ms --blocks 2 \
+         --analyses 1 --long-trials off --time 1s --seed 1",
+        row.example
+    )
+}
+
+/// The reasons of the cells that have an option, in the document.
+fn reasons<'a>(document: &'a Value, factor: &str) -> Vec<&'a str> {
+    let cells = document["cells"].as_array().unwrap().iter();
+    let has = |cell: &&Value| !matches!(&cell["factors"][factor], Value::Null) && cell["factors"][factor] != "auto";
+    cells.filter(has).filter(|cell| cell["outcome"] == "skipped").filter_map(|cell| cell["reason"].as_str()).collect()
+}
+
+/// A run without its line breaks.
+fn screen(ran: &Ran) -> String {
+    ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// An option that the kernel refuses: the others are measured, and the reason is on the screen and in the document.
+fn check_refused(workload: Workload, name: &str, row: &OptionRow, (errno, next): (i32, &str)) {
+    let transport: Transport = name.parse().unwrap();
+    let ends = Setter::of(workload).unwrap();
+    let (setters, _) = (row.sites)(&Default::default());
+    // The end that listens opens its sockets first.
+    let setter = [ends[1], ends[0]].into_iter().find(|end| setters.contains(end)).unwrap();
+    let (call, named) = setting(row, setter, &transport);
+    let bench = Bench::new();
+    let ran = refusing_kernel::run(&bench, &[call], errno, &words(workload, name, row));
+    // Without io_uring nothing of this command can be measured.
+    if row.factor == "min_wait" {
+        ran.exits(2).complains(&["io_uring", "use --engine epoll"]);
+        return;
+    }
+    // Without `auto` both levels are set.
+    let ran = ran.exits(if matches!(row.kind, LevelKind::Switch { auto: false }) { 5 } else { 0 });
+    let document = bench.run("report 1 --format json").json();
+    let reasons = reasons(&document, row.factor);
+    assert!(!reasons.is_empty(), "{}: {ran}", row.factor);
+    let has_own_words =
+        matches!(row.factor, "congestion" | "fastopen") || matches!(row.form, ValueForm::Engine | ValueForm::Pipe);
+    for reason in reasons {
+        assert!(reason.contains(named) && (has_own_words || reason.contains(next)), "{}: {reason}", row.factor);
+        let shown = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(screen(&ran).contains(&shown), "{}: {reason} is not on the screen: {ran}", row.factor);
+    }
+}
+
+const TESTED: [(Workload, &str); 3] = [(Workload::Stream, "tcp"), (Workload::Stream, "pipe"), (Workload::Call, "tcp")];
+
+fn rows_of(workload: Workload, transport: &str) -> Vec<&'static OptionRow> {
+    let transport: Transport = transport.parse().unwrap();
+    let is_set = |row: &OptionRow| {
+        let ends = Setter::of(workload).unwrap();
+        (row.sites)(&Default::default()).0.iter().any(|setter| ends.contains(setter))
+    };
+    let applies = |row: &OptionRow| factor::find(row.factor).unwrap().applies(workload, Some(&transport));
+    OPTIONS.iter().filter(|row| is_set(row) && applies(row)).collect()
+}
+
+/// Each option once, the answers by turns.
+fn check_all(workload: Workload, transport: &str) {
+    for (row, answer) in rows_of(workload, transport).into_iter().zip(ANSWERS.into_iter().cycle()) {
+        check_refused(workload, transport, row, answer);
+    }
+}
+
+#[test]
+fn refused_options_of_streams_have_reasons() {
+    check_all(Workload::Stream, "tcp");
+    check_all(Workload::Stream, "pipe");
+}
+
+#[test]
+fn refused_options_of_calls_have_reasons() {
+    check_all(Workload::Call, "tcp");
+}
+
+#[test]
+fn every_option_is_refused_in_a_test() {
+    let is_tested = |row: &&OptionRow| {
+        let mut all = TESTED.iter().flat_map(|(workload, transport)| rows_of(*workload, transport));
+        all.any(|tested| tested.factor == row.factor)
+    };
+    for row in OPTIONS {
+        assert!(is_tested(&row), "{}", row.factor);
+    }
+}
+
+/// A feature that a kernel may lack: the words of a user, the call that asks for it, and the text of its reason by answer.
+struct Feature {
+    words: &'static str,
+    factor: &'static str,
+    level: &'static str,
+    call: Refused,
+    answers: &'static [(i32, &'static str)],
+}
+
+/// `IPPROTO_MPTCP` and `TCP_ULP`.
+const MPTCP: u64 = libc::IPPROTO_MPTCP as u64;
+const TCP_ULP: i32 = libc::TCP_ULP;
+
+const FEATURES: &[Feature] = &[
+    Feature {
+        words: "--transport tcp,mptcp",
+        factor: "transport",
+        level: "mptcp",
+        call: Refused::with(libc::SYS_socket, 2, MPTCP),
+        answers: &[
+            (libc::ENOPROTOOPT, "mptcp: it is switched off here: sysctl -w net.mptcp.enabled=1"),
+            (libc::EPROTONOSUPPORT, "mptcp: this kernel has no MPTCP"),
+            (libc::EPERM, "leave out --transport mptcp"),
+        ],
+    },
+    Feature {
+        words: "--transport tcp,vsock",
+        factor: "transport",
+        level: "vsock",
+        call: Refused::with(libc::SYS_socket, 0, libc::AF_VSOCK as u64),
+        answers: &[(libc::EAFNOSUPPORT, "modprobe vsock vsock_loopback"), (libc::EPERM, "leave out --transport vsock")],
+    },
+    Feature {
+        words: "--transport tcp,unix-seqpacket",
+        factor: "transport",
+        level: "unix-seqpacket",
+        call: Refused::with(libc::SYS_socket, 1, (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64),
+        answers: &[(libc::ESOCKTNOSUPPORT, "leave out --transport unix-seqpacket")],
+    },
+    Feature {
+        words: "--transport tcp,tcp6",
+        factor: "transport",
+        level: "tcp6",
+        call: Refused::with(libc::SYS_socket, 0, libc::AF_INET6 as u64),
+        answers: &[(libc::EAFNOSUPPORT, "tcp6: this machine has no IPv6 loopback")],
+    },
+    Feature {
+        words: "--transport tcp --tls none,kernel",
+        factor: "tls",
+        level: "kernel",
+        call: Refused::option(libc::IPPROTO_TCP, TCP_ULP),
+        answers: &[
+            (libc::ENOENT, "run `modprobe tls` as root, or use --tls rustls"),
+            (libc::EPERM, "the kernel refuses it (Operation not permitted"),
+        ],
+    },
+];
+
+/// Modes of io_uring, each with a plain one that needs no ring.
+const URING_MODES: &str = "uring:plain,uring:multishot,uring:incremental,uring:bundle,uring:zc";
+
+#[test]
+fn absent_features_have_reasons() {
+    let short = "--trial-time 50ms --blocks 2 --long-trials off --time 6s --seed 1";
+    for feature in FEATURES {
+        for (errno, expected) in feature.answers {
+            for workload in ["stream --profile drain --engine blocking", "call --profile echo --server-engine blocking"]
+            {
+                let bench = Bench::new();
+                let words = format!("{workload} {} {short}", feature.words);
+                let ran = refusing_kernel::run(&bench, &[feature.call], *errno, &words).exits(0);
+                check_reason(&bench, &ran, (feature.factor, feature.level), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn absent_rings_have_reasons() {
+    let short = "--transport tcp --placement unpinned --trial-time 30ms --blocks 2 --analyses 1 --long-trials off --time 5s --seed 1";
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        for (workload, factor) in [
+            ("stream --profile drain --read-size 64K --write-size 64K --engine", "engine"),
+            ("call --profile echo --client-engine blocking --server-engine", "server_engine"),
+        ] {
+            let bench = Bench::new();
+            let words = format!("{workload} epoll,{URING_MODES} {short}");
+            let ran = refusing_kernel::run(&bench, &[Refused::call(libc::SYS_io_uring_setup)], errno, &words).exits(0);
+            for mode in URING_MODES.split(',') {
+                check_reason(&bench, &ran, (factor, mode), "use --engine epoll");
+            }
+        }
+    }
+}
+
+/// A cell with a level was skipped, with a reason on the screen and in the document; others were measured.
+fn check_reason(bench: &Bench, ran: &Ran, (factor, level): (&str, &str), expected: &str) {
+    let document = bench.run("report 1 --format json").exits(0).json();
+    let cells = document["cells"].as_array().unwrap();
+    assert!(cells.iter().any(|cell| cell["outcome"] == "measured"), "{ran}");
+    let cell =
+        cells.iter().find(|cell| cell["factors"][factor] == level).unwrap_or_else(|| panic!("no {level}: {ran}"));
+    let reason = cell["reason"].as_str().unwrap_or_default();
+    assert!(cell["outcome"] == "skipped" && reason.contains(expected), "{level}: {cell}");
+    assert!(screen(ran).contains(expected), "{level}: {reason} is not on the screen: {ran}");
 }
