@@ -418,7 +418,7 @@ mod tests {
         // At this pace it takes a minute.
         let sent = send_within(Duration::from_millis(200), &socket, &vec![0; 64 << 20]);
         assert!(sent.is_err_and(|error| is_passing(&error)));
-        // A reset: what is under way would take long to read.
+        // It resets the connection: the bytes under way would take long to read.
         socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
         drop(socket);
         client.join().unwrap();
