@@ -15,7 +15,7 @@ use bytegauge_mesh::{MeshResult, Rank};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use xtask::{cargo, product};
 
-/// The planted slow host.
+/// The planted slow host, or the one that is killed.
 const SLOW_HOST: &str = "n5";
 
 /// The hosts of the planted slow link.
@@ -30,11 +30,25 @@ struct ClusterFault {
     variable: Option<(&'static str, &'static str)>,
 }
 
-const FAULTS: [ClusterFault; 3] = [
+const FAULTS: [ClusterFault; 4] = [
     ClusterFault { name: "none", variable: None },
     ClusterFault { name: "host", variable: Some(("SLOW_HOST", SLOW_HOST)) },
     ClusterFault { name: "link", variable: Some(("SLOW_LINK", "n3,n8")) },
+    ClusterFault { name: KILLED, variable: Some(("KILLED_HOST", SLOW_HOST)) },
 ];
+
+/// A host whose process is killed in the middle.
+const KILLED: &str = "killed";
+
+/// Kills the process of a host when the ranks have written 100 lines, and not before a mesh begins.
+const KILL: &str = r#"
+kill_one() {
+  until test "$(cat mesh*/rank-*.jsonl.part 2> /dev/null | wc -l)" -ge 100; do sleep 0.2; done
+  for id in $(ip netns pids "$KILLED_HOST"); do
+    if test "$(cat /proc/$id/comm 2> /dev/null)" = bytegauge; then kill -9 "$id"; fi
+  done
+}
+"#;
 
 /// Launchers, and the command that runs the printed script.
 const LAUNCHERS: [(&str, &str); 3] = [("slurm", "sbatch --wait"), ("mpirun", "bash"), ("pdsh", "bash")];
@@ -112,7 +126,8 @@ impl ClusterStudy<'_> {
             let data = files::read(&dir.join(format!("run-{run}")))?;
             let summary = MeshSummary::of(&data);
             let result = summary.results.first().context("a mesh without options")?;
-            let is_right = named(&data, result) == expected(fault);
+            let is_right = named(&data, result) == expected(fault)
+                && (fault.name != KILLED || names_the_killed(&data, &summary.missing));
             wrong += u32::from(!is_right);
             println!(
                 "{} hosts, {}, fault {}, run {run}: {}: {} of {} tests in {:.0} s: {}",
@@ -137,11 +152,13 @@ impl ClusterStudy<'_> {
         let hosts: Vec<String> = (1..=self.hosts).map(|number| format!("n{number}\n")).collect();
         fs::write(dir.join("hosts"), hosts.concat())?;
         let script = format!(
-            "set -e\n\
+            "set -e\n{KILL}\n\
              bytegauge agent --init --key-file bytegauge.key\n\
              for run in $(seq 0 {last}); do\n\
                bytegauge mesh print {launcher} --size {size} -- --seed $(({seed} + run)) {flags} > mesh.sh\n\
+               if test -n \"$KILLED_HOST\"; then kill_one & fi\n\
                onhost ctl {start} mesh.sh > run.log 2>&1 || true\n\
+               wait\n\
                for made in mesh mesh-[0-9]*; do if test -d $made; then mv $made run-$run; fi; done\n\
                test -d run-$run || {{ cat run.log; exit 1; }}\n\
              done",
@@ -161,6 +178,16 @@ impl ClusterStudy<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether tests are missing because a host was killed, and at most the one that was running for another reason.
+fn names_the_killed(data: &MeshData, missing: &[(String, usize)]) -> bool {
+    let Some(rank) = data.hosts.iter().find(|(_, hello)| hello.host == SLOW_HOST).map(|(rank, _)| rank) else {
+        return false;
+    };
+    let reason = format!("rank {rank} disconnected");
+    let others: usize = missing.iter().filter(|(other, _)| *other != reason).map(|(_, count)| count).sum();
+    others <= 1 && missing.len() > usize::from(others > 0)
 }
 
 /// The names that a run must give.
