@@ -10,6 +10,8 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command};
 
+use crate::mesh;
+
 /// Replaced options and commands of earlier versions: the name, and the replacement.
 const REMOVED: &[(&str, &str)] = &[
     ("relay", "use `bytegauge run relay-copy` for bulk data, `bytegauge run relay-calls` for messages"),
@@ -45,6 +47,9 @@ fn named<'a>(command: &'a Command, words: &[OsString]) -> &'a Command {
 
 fn about_option(command: &Command, name: &str) -> Option<String> {
     let name = name.strip_prefix("--")?;
+    if let Some(why) = mesh::refused(name).filter(|_| command.get_name() == "mesh") {
+        return Some(why.to_owned());
+    }
     let known: Vec<&str> = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).collect();
     if let Some(new) = renamed::option(name).filter(|new| known.contains(&new.as_str())) {
         return Some(format!("the option was renamed: use --{new}"));
@@ -90,6 +95,20 @@ mod tests {
             let text = error_of(line);
             assert!(text.contains(&format!("renamed: {expected}")), "{text}");
         }
+    }
+
+    #[test]
+    fn refused_options_of_a_mesh_have_a_reason() {
+        for (line, expected) in [
+            ("bytegauge mesh --slo p99=2ms", "levels of --rate"),
+            ("bytegauge mesh --placement same-core", "use taskset"),
+            ("bytegauge mesh --link-delay 1ms", "emulate one by"),
+            ("bytegauge mesh --blocks 9", "use --replicates"),
+        ] {
+            let text = error_of(line);
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!error_of("bytegauge mesh --xyzzy red").contains("tip:"));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct PairVisit {
     pub program: PathBuf,
     /// Threads or processes.
     pub ends: Ends,
+    /// Whether the content of all bytes is checked at the receiver.
+    pub verify: bool,
     /// Warm-up of each trial, nanoseconds.
     pub warmup_ns: u64,
     /// Length of each trial unless a cell's `duration` states another one, nanoseconds.
@@ -137,7 +139,8 @@ impl PairVisit {
         }
         let window_ns = factors.duration().unwrap_or(self.window_ns);
         let seed = self.seed ^ self.number;
-        let setup = Setup { warmup_ns: self.warmup_ns, window_ns, seed, grace_ns: GRACE_NS, ..setup };
+        let (warmup_ns, verify) = (self.warmup_ns, self.verify);
+        let setup = Setup { warmup_ns, window_ns, verify, seed, grace_ns: GRACE_NS, ..setup };
         // The cells may come from another host: a key holder must not run programs here or reach other hosts.
         self.limits.allow_visit(&setup).map_err(EndError::Missing)?;
         if let Some(load) = setup.load()? {
@@ -151,4 +154,30 @@ impl PairVisit {
 fn unmeasured(cell: &Cell, block: u64, position: u32, outcome: Outcome) -> Trial {
     let trial = Trial::without_numbers(cell.id.clone(), cell.factors.workload(), Stage::Confirm, outcome);
     Trial { block, position, started_unix_ns: unix_ns(), ..trial }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_checked_on_demand() {
+        let levels = [("transport", "tcp"), ("host", "192.0.2.1:9"), ("direction", "to"), ("engine", "blocking")];
+        let mut levels = Spec::from(levels.map(|(name, level)| (name, level.into())));
+        levels.set("read_size", 4096.into());
+        levels.set("write_size", 4096.into());
+        for verify in [false, true] {
+            let visit = PairVisit {
+                program: PathBuf::new(),
+                ends: Ends::Threads,
+                verify,
+                warmup_ns: 1,
+                window_ns: 1_000_000,
+                seed: 1,
+                limits: Limits::default(),
+                number: 0,
+            };
+            assert_eq!(visit.setup(&levels).unwrap().verify, verify);
+        }
+    }
 }

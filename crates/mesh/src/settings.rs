@@ -55,6 +55,9 @@ pub struct MeshSettings {
     pub window_ns: u64,
     /// Threads or processes.
     pub ends: Ends,
+    /// Whether the content of all bytes is checked at the receiver.
+    #[serde(default)]
+    pub verify: bool,
     /// Differences below this share of the typical rate are never called slow.
     pub margin: f64,
     /// Whether suspects are repeated after the pattern.
@@ -89,6 +92,7 @@ impl MeshSettings {
             warmup_ns: 1,
             window_ns: 1,
             ends: Ends::Threads,
+            verify: false,
             margin: 0.1,
             follow_up: false,
             options: vec!["all".into()],

@@ -25,25 +25,51 @@ const REPEATED_UP_TO: u32 = 16;
 /// The most clients of an agent at the same time; it hears 64 callers.
 const CLIENTS_MAX: usize = 60;
 
-/// Factors that a mesh sets by itself, or that have no meaning between two hosts.
-const NOT_OF_A_MESH: &[&str] = &[
-    "host",
-    "placement",
-    "link-delay",
-    "link-loss",
-    "link-rate",
-    "relay-host",
-    "relay",
-    "relay-threads",
-    "relay-buffer",
-    "relay-pipe",
-    "relay-placement",
-    "competing-flows",
-    "slo",
-    "max-loss",
-    "role",
-    "compare",
+/// Why emulated links are refused.
+const LINK: &str = "a mesh measures the links of the hosts: emulate one by `stream` or `call`";
+
+/// Why relays are refused.
+const RELAY: &str =
+    "a relay needs a host of its own, and a test of a mesh has two: use `stream --host` with --relay-host";
+
+/// Why searches are refused.
+const SEARCH: &str = "a search takes many trials of each pair: give levels of --rate";
+
+/// Why tests of some options among several are refused.
+const TOGETHER: &str = "a mesh compares all its options together: leave it out";
+
+/// Why flags of sessions are refused.
+const SESSION: &str = "a mesh repeats its pattern instead: use --replicates and --trial-time";
+
+/// Flags of `stream` and `call` that a mesh refuses, and the reason. The factors among them would be flags otherwise.
+const NOT_OF_A_MESH: &[(&str, &str)] = &[
+    ("host", "the ranks are the hosts: start one on each host"),
+    ("placement", "two hosts have no CPUs in common: use taskset"),
+    ("link-delay", LINK),
+    ("link-loss", LINK),
+    ("link-rate", LINK),
+    ("relay-host", RELAY),
+    ("relay", RELAY),
+    ("relay-threads", RELAY),
+    ("relay-buffer", RELAY),
+    ("relay-pipe", RELAY),
+    ("relay-placement", RELAY),
+    ("competing-flows", "competing clients run on one host: use --pattern incast:K"),
+    ("slo", SEARCH),
+    ("max-loss", SEARCH),
+    ("role", TOGETHER),
+    ("compare", TOGETHER),
+    ("blocks", SESSION),
+    ("time", SESSION),
+    ("until", SESSION),
+    ("analyses", SESSION),
+    ("long-trials", SESSION),
 ];
+
+/// Why a mesh refuses a flag of `stream` or `call`.
+pub fn refused(flag: &str) -> Option<&'static str> {
+    NOT_OF_A_MESH.iter().find(|(name, _)| *name == flag).map(|(_, why)| *why)
+}
 
 /// The subcommand.
 pub fn command() -> Command {
@@ -62,7 +88,7 @@ pub fn command() -> Command {
             workloads.iter().any(|workload| bytegauge_model::factor::flags(*workload).iter().any(|flag| flag == name))
         };
         let name = arg.get_id().as_str();
-        is_between_hosts(name) && !NOT_OF_A_MESH.contains(&name)
+        is_between_hosts(name) && refused(name).is_none()
     });
     factors.fold(command, Command::arg).next_help_heading("Output").args(output())
 }
@@ -119,6 +145,7 @@ fn schedule() -> Vec<Arg> {
         valued("margin", "SHARE", "Difference from the typical rate that is acceptable").default_value("10%"),
         switch("no-follow-up", "Do not repeat pairs and hosts that look slow"),
         ends.value_parser(PossibleValuesParser::new(ENDS.iter().map(|row| row.name))),
+        switch("verify", "Check every byte at the receiver"),
         switch("resume", "Measure what is missing in --out"),
     ]
 }
@@ -173,6 +200,8 @@ pub struct MeshFlags {
     pub follow_up: bool,
     /// Threads or processes.
     pub ends: Ends,
+    /// Whether the content of all bytes is checked.
+    pub verify: bool,
     /// Whether only errors are printed.
     pub quiet: bool,
 }
@@ -225,6 +254,7 @@ impl MeshFlags {
             margin: margin(matches)?,
             follow_up: !matches.get_flag("no-follow-up"),
             ends: args::ends(matches)?.unwrap_or(Ends::Threads),
+            verify: matches.get_flag("verify"),
             quiet: matches.get_flag("quiet"),
             place,
         })

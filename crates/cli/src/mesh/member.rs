@@ -386,6 +386,7 @@ fn measure(
     let visit = PairVisit {
         program,
         ends: settings.ends,
+        verify: settings.verify,
         warmup_ns: settings.warmup_ns,
         window_ns: settings.window_ns,
         seed: settings.seed,

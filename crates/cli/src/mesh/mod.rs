@@ -24,7 +24,7 @@ use bytegauge_mesh::files::{self, MeshFileError};
 use bytegauge_wire::Key;
 use clap::ArgMatches;
 
-pub use flags::command;
+pub use flags::{command, refused};
 
 use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::{interrupt, leftovers, terminal};

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytegauge_mesh::coordinator::SlotEnd;
+use bytegauge_mesh::files;
 use bytegauge_mesh::{MeshRow, RankHello, RateSample, ToRank, ToRankZero, message};
 use bytegauge_model::Outcome;
 use bytegauge_wire::{Key, connect};
@@ -113,8 +114,7 @@ fn calls_run_on_idle_and_loaded_paths() {
 #[test]
 fn both_directions_run_at_once() {
     let bench = bench();
-    let flags =
-        "--trial-time 200ms --warmup 10ms --rate 20M --replicates 1 --no-follow-up --seed 1 --direction to,from,both";
+    let flags = "--trial-time 200ms --warmup 10ms --rate 20M --replicates 1 --no-follow-up --seed 1 --verify --direction to,from,both";
     let others = [1, 2].map(|number| rank(&bench, number, flags));
     let zero = rank(&bench, 0, flags).wait().exits(0);
     zero.prints(&["3 of 3 tests measured", "one way", "both ways at once"]);
@@ -135,6 +135,7 @@ fn both_directions_run_at_once() {
     let mut begins: Vec<u64> = all.iter().map(|row| row.started_unix_ns).collect();
     begins.sort_unstable();
     begins.dedup();
+    assert!(files::read(&bench.path("out")).unwrap().settings.verify);
     // One of the three trials of each pair has two rows.
     assert_eq!((all.len(), begins.len()), (12, 9), "{all:?}");
 }
