@@ -188,7 +188,7 @@ fn with_smallest_bound(profiles: &[(&GroupInput, &GroupVerdict)], cells: usize) 
 }
 
 /// A bound up to this factor above the least one (in ln) is no reason to change a setting: the difference may be noise.
-pub const CLOSE_FACTOR: f64 = 1.5;
+const CLOSE_FACTOR: f64 = 1.5;
 
 /// If the least bound is above this value (a factor of 2, in ln), it is no evidence for its option.
 const TWOFOLD: f64 = std::f64::consts::LN_2;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::{FACTORS, Level};
-use bytegauge_stats::recommend::CLOSE_FACTOR;
+use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
 use super::super::document::{Finding, FindingKind, OptionRatio, OptionStatus, Severity, Test, TestState, View};
@@ -121,14 +121,8 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     };
     let known =
         levels.into_iter().filter_map(|level| Some((worst(&level).filter(|upper| *upper < SLOWER_MAX)?, level)));
-    // As in one test: the default where it is close to the least maximum, else that one.
-    let known: Vec<(f64, Level)> = known.collect();
-    let least = known.iter().map(|(upper, _)| upper.ln_1p()).reduce(f64::min)?;
-    let is_kept = |(upper, level): &(f64, Level)| {
-        let is_close = *upper <= view.plan.margin || upper.ln_1p() <= CLOSE_FACTOR * least;
-        is_close && level.is_auto()
-    };
-    let (upper, level) = known.into_iter().min_by(|a, b| is_kept(b).cmp(&is_kept(a)).then(a.0.total_cmp(&b.0)))?;
+    let mut known: Vec<(f64, Level)> = known.collect();
+    let (upper, level) = known.swap_remove(recommended(&known, view.plan.margin)?);
     let all = tests.len() == view.tests.len();
     let alone = tests.iter().all(|test| test.varied.len() == 1);
     Some(
@@ -140,6 +134,24 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
             .name("all_tests", all)
             .name("alone", alone),
     )
+}
+
+/// Selects a level by the rule of one test, from the largest share by which each may be slower.
+fn recommended(levels: &[(f64, Level)], margin: f64) -> Option<usize> {
+    let by_bound = |a: &usize, b: &usize| levels[*a].0.total_cmp(&levels[*b].0);
+    let mut cheapest_first: Vec<usize> = (0..levels.len()).collect();
+    let is_default = |at: usize| levels[at].1.is_auto();
+    cheapest_first.sort_by(|a, b| is_default(*b).cmp(&is_default(*a)).then(by_bound(a, b)));
+    let closest = (0..levels.len()).min_by(by_bound)?;
+    let closest = cheapest_first.iter().position(|at| *at == closest);
+    let candidate = |at: &usize| Candidate {
+        is_default: is_default(*at),
+        proven: levels[*at].0 <= margin,
+        may_be_best: true,
+        bound: Some(levels[*at].0.ln_1p()),
+    };
+    let candidates: Vec<Candidate> = cheapest_first.iter().map(candidate).collect();
+    named(&candidates, closest).map(|place| cheapest_first[place])
 }
 
 fn contradicted(view: &View, tests: &[&Test]) -> bool {
@@ -159,4 +171,26 @@ fn largest_loss(test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
 
 fn level(settings: &super::super::document::Factors, factor: &str) -> Level {
     settings.get(factor).cloned().and_then(|value: Value| serde_json::from_value(value).ok()).unwrap_or(Level::Absent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_tests_follow_the_rule_of_one() {
+        let check = |levels: &[(f64, Level)], expected: &Level| {
+            let at = recommended(levels, 0.05).unwrap();
+            assert_eq!(&levels[at].1, expected, "{levels:?}");
+        };
+        let (auto, small, large) = (Level::auto(), Level::Number(4096), Level::Number(1 << 20));
+        let of = |upper: f64, level: &Level| (upper, level.clone());
+        // The default, where it is significantly good enough or close to the least bound.
+        check(&[of(0.01, &large), of(0.04, &auto), of(0.001, &small)], &auto);
+        check(&[of(0.1, &large), of(0.14, &auto)], &auto);
+        check(&[of(0.1, &large), of(0.2, &auto)], &large);
+        // A level that is significantly good enough comes before one that only may be.
+        check(&[of(0.04, &large), of(0.055, &auto)], &large);
+        assert_eq!(recommended(&[], 0.05), None);
+    }
 }
