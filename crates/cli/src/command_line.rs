@@ -4,6 +4,7 @@
 //! of all, and the plan settles what one means ([`crate::args::factors`]).
 
 mod commands;
+mod full;
 mod measuring;
 pub mod option;
 mod short;
@@ -12,6 +13,8 @@ use bytegauge_model::{WORKLOADS, Workload};
 use clap::Command;
 
 use crate::{agent, exit, mesh, serve};
+
+pub use full::{full_help, is_full_help};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];

@@ -106,7 +106,7 @@ pub fn doctor(matches: &ArgMatches) -> Result<u8, Failure> {
     let symptoms = symptoms(&environment, &facts(length));
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&serde_json::json!(symptoms)),
-        _ => terminal::print(&shown(&environment, &symptoms, stored::columns().unwrap_or(usize::MAX))),
+        _ => terminal::print(&shown(&environment, &symptoms, stored::columns().unwrap_or(print::COLUMNS))),
     }
     let is_bad = symptoms.iter().any(|symptom| symptom.state == "fix");
     Ok(if is_bad && matches.get_flag("strict") { INCONCLUSIVE } else { DONE })
@@ -127,7 +127,16 @@ pub fn worst(width: usize) -> Vec<String> {
     lines
 }
 
-/// The findings in lines of at most `width` characters; commands are in one line, so that they can be copied.
+/// A command as a shell takes it: a long pipe is broken behind its `|`.
+fn of_command(command: &str, width: usize) -> String {
+    const MARK: &str = "    $ ";
+    match command.split_once(" | ") {
+        Some((first, rest)) if MARK.len() + command.len() > width => format!("{MARK}{first} |\n      {rest}\n"),
+        _ => format!("{MARK}{command}\n"),
+    }
+}
+
+/// The findings in lines of at most `width` characters.
 fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -> String {
     let kernel = environment.kernel_release.as_deref().unwrap_or("an unknown kernel");
     let mut out = format!("bytegauge doctor · Linux {kernel}\n\n");
@@ -142,7 +151,7 @@ fn shown(environment: &MachineEnvironment, symptoms: &[Symptom], width: usize) -
             let (mark, name) = if at == 0 { (mark, symptom.name) } else { (" ", "") };
             out.push_str(&format!("{mark} {name:<12} {line}\n"));
         }
-        out.extend(symptom.command.iter().map(|command| format!("  {:<12} $ {command}\n", "")));
+        out.extend(symptom.command.iter().map(|command| of_command(command, width)));
     }
     let count = symptoms.iter().filter(|symptom| symptom.state == "fix").count();
     out.push_str(&match count {
@@ -300,7 +309,7 @@ fn files(facts: &Facts) -> Option<Symptom> {
         () if hard < FILES => fix(
             NAME,
             format!("{hard} at most: too few for a thousand connections"),
-            format!("sudo prlimit --pid $$ --nofile={FILES}:{FILES}    # or LimitNOFILE= of the service"),
+            format!("sudo prlimit --pid $$ --nofile={FILES}:{FILES}  # of a service: LimitNOFILE="),
         ),
         () if soft < FILES => {
             info(NAME, format!("{soft}, raised to {hard} for measurements; your program has to raise it too"))
@@ -411,10 +420,9 @@ mod tests {
         assert!(text.contains("✗ governor     powersave") && text.contains("7 to fix"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
         assert!(text.contains("CPUs in these 3 s: cc1 (process 77) 0.9, rustc (process 78) 0.4; end"), "{text}");
-        let narrow = shown(&environment, &found, 60);
-        let wide: Vec<&str> =
-            narrow.lines().filter(|line| line.chars().count() > 60 && !line.contains(" $ ")).collect();
-        assert!(wide.len() <= 1 && wide.iter().all(|line| line.contains("to fix")), "{narrow}");
+        let narrow = shown(&environment, &found, 80);
+        let wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{narrow}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&narrow), words(&text));
     }

@@ -10,21 +10,26 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 
+use crate::print::fitted;
 use crate::resume::Begun;
 
 /// A few lines: options, tests, time, notes.
 pub fn summary(plan: &Plan) -> String {
+    fitted(&few_lines(plan))
+}
+
+fn few_lines(plan: &Plan) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
-        "plan {}: {} in {}, analysis 1 of {}: {}, about {}, seed {}\n",
+        "plan {}: {} in {}, about {}, seed {}\n  analysis 1 of {}: {}\n",
         plan.name,
         counted(live, "option"),
         counted(plan.groups.len(), "test"),
+        forecast(schedule.total_ns()),
+        plan.seed,
         plan.looks,
         counted(schedule.blocks as usize, "confirmation block"),
-        forecast(schedule.total_ns()),
-        plan.seed
     );
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
         let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
@@ -44,6 +49,10 @@ pub fn summary(plan: &Plan) -> String {
 
 /// The blocks that a resumed session would measure until its next analysis.
 pub fn resumed(begun: &Begun) -> String {
+    fitted(&continued(begun))
+}
+
+fn continued(begun: &Begun) -> String {
     let Begun { id, plan, look, ahead } = begun;
     let of = plan.looks;
     let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
@@ -55,7 +64,7 @@ pub fn resumed(begun: &Begun) -> String {
     let time =
         blocks_ns.map_or_else(String::new, |ns| format!(", about {} if blocks take as long as before", forecast(ns)));
     let mut text = format!(
-        "session {id} of plan {} continues to analysis {look} of {of}: {} ({} of {until} are measured){time}\n",
+        "session {id} of plan {} continues to analysis {look} of {of}:\n  {} ({} of {until} are measured){time}\n",
         plan.name,
         counted(due as usize, "more confirmation block"),
         until - due,
@@ -84,8 +93,8 @@ fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
 }
 
 /// The terms of a plan, explained where they appear first.
-const WORDS: &str = "  block: every option of a test once, in random order; analysis: of all blocks so far, at a time fixed\n  \
-                     beforehand; conditions at their default are not listed\n";
+const WORDS: &str = "  block: every option of a test once, in random order\n  analysis: of all blocks so far, at a time fixed \
+                     beforehand\n  conditions at their default are not listed\n";
 
 /// The analyses after the first.
 fn further_looks(plan: &Plan, until_proven: bool) -> String {
@@ -107,7 +116,11 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
 
 /// The whole plan: every family with its levels, stages and times.
 pub fn full(plan: &Plan, until_proven: bool) -> String {
-    let mut text = summary(plan) + WORDS + &further_looks(plan, until_proven);
+    fitted(&all(plan, until_proven))
+}
+
+fn all(plan: &Plan, until_proven: bool) -> String {
+    let mut text = few_lines(plan) + WORDS + &further_looks(plan, until_proven);
     for family in &plan.families {
         text.push('\n');
         describe(&mut text, plan, family);

@@ -28,13 +28,13 @@ pub const INTERRUPTED: u8 = 130;
 /// Every exit code with its meaning: the source of `--help`, the manual page and `docs/exit-codes.md`.
 pub const CODES: [(u8, &str); 8] = [
     (DONE, "success"),
-    (REGRESSION, "a comparison found a regression larger than --margin (ab, compare, --against)"),
-    (USAGE, "wrong usage: a flag, a plan, a file or a session is wrong or missing; nothing was measured"),
+    (REGRESSION, "a regression larger than --margin (ab, compare, --against)"),
+    (USAGE, "wrong usage (flag, plan, file or session); nothing was measured"),
     (INCONCLUSIVE, "--strict: a result is not significant"),
     (UNBOUNDED, "--strict: a test has no interval, so there is no result at all"),
     (FAILED, "failure: nothing could be measured, compared or written"),
-    (HOST_LOST, "a far host was lost and did not come back within --host-wait; --resume continues"),
-    (INTERRUPTED, "interrupted by a signal; everything measured is kept, and --resume continues"),
+    (HOST_LOST, "a far host was lost for longer than --host-wait; --resume continues"),
+    (INTERRUPTED, "interrupted; everything measured is kept, --resume continues"),
 ];
 
 /// The table of exit codes for `--help`.

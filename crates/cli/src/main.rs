@@ -46,6 +46,7 @@ use std::process::ExitCode;
 
 use bytegauge_traffic::keeper;
 use clap::ArgMatches;
+use clap::error::ErrorKind;
 
 use exit::Failure;
 
@@ -55,6 +56,10 @@ fn main() -> ExitCode {
     let words = args::joined(std::env::args_os());
     let matches = match command_line::command().try_get_matches_from(&words) {
         Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp && command_line::is_full_help(&words) => {
+            terminal::help(&command_line::full_help(&words));
+            return ExitCode::from(exit::DONE);
+        }
         Err(error) => {
             let error = unknown::explained(error, &command_line::command(), &words);
             // Help and version are asked for and succeed; anything else is wrong usage.

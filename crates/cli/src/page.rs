@@ -8,7 +8,7 @@ use std::{fs, io};
 use bytegauge_report::{BetweenView, View, render};
 
 use crate::exit::{DONE, Failure};
-use crate::terminal;
+use crate::{stored, terminal};
 
 /// The command that opens a file in the desktop's default program.
 const OPENER: &str = "xdg-open";
@@ -40,7 +40,7 @@ fn kept(views: &[View], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, i
     // A reader of an older page of the same session sees a whole page at any time.
     let new = folder.join(format!("{name}.html.new"));
     let written = fs::create_dir_all(&folder)
-        .and_then(|()| fs::write(&new, render::page::render(views, None)))
+        .and_then(|()| fs::write(&new, rendered(views, None, store)))
         .and_then(|()| fs::rename(&new, &path));
     if let Err(error) = written {
         // Delete a partial page, which is not announced.
@@ -54,6 +54,21 @@ fn kept(views: &[View], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, i
         let _ = fs::remove_file(folder.join(name));
     }
     Ok(fs::canonicalize(&path).unwrap_or(path))
+}
+
+/// The page of some sessions, whose commands find their store.
+fn rendered(views: &[View], between: Option<&BetweenView>, store: &Path) -> String {
+    let mut views = views.to_vec();
+    views.iter_mut().for_each(|view| name_store(view, store));
+    render::page::render(&views, between)
+}
+
+/// Makes the commands of a document find its store.
+pub fn name_store(view: &mut View, store: &Path) {
+    let program = format!("{} ", stored::called(store));
+    for command in view.next.iter_mut().filter_map(|step| step.command.as_mut()) {
+        *command = command.replacen("bytegauge ", &program, 1);
+    }
 }
 
 /// The pages of a folder, and when each was written; other files are left alone. Ordered by time, since session numbers
@@ -74,8 +89,13 @@ fn pages(folder: &Path) -> Vec<(SystemTime, String)> {
 ///
 /// # Errors
 /// If the file cannot be written, or no program can show it; then it is written all the same.
-pub fn write(views: &[View], between: Option<&BetweenView>, file: &str, open: bool) -> Result<u8, Failure> {
-    fs::write(file, render::page::render(views, between))
+pub fn write(
+    views: &[View],
+    between: Option<&BetweenView>,
+    store: &Path,
+    (file, open): (&str, bool),
+) -> Result<u8, Failure> {
+    fs::write(file, rendered(views, between, store))
         .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --html")))?;
     let path = fs::canonicalize(file).unwrap_or_else(|_| Path::new(file).to_owned());
     terminal::print(&format!("the page is in {}\n", path.display()));

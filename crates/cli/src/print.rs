@@ -1,13 +1,22 @@
 //! The characters and widths of text for people, and the welcome. Writes nothing.
 
-/// `bytegauge` alone: the four commands a newcomer needs.
-pub const WELCOME: &str = "\
-bytegauge measures how bytes move on this machine and recommends settings, with 95 % intervals.
+use bytegauge_report::render::wrap;
 
-  bytegauge survey               all built-in plans, briefly, in five minutes
-  bytegauge run buffer-size      which read and write sizes? a minute, Unix and TCP sockets
-  bytegauge stream --help        every setting as a flag: lists, ranges
-  bytegauge report               the latest result again
+/// Columns of text that is no table of results.
+pub const COLUMNS: usize = 80;
+
+/// `bytegauge` alone: the commands a newcomer needs.
+pub const WELCOME: &str = "\
+bytegauge measures how bytes move on this machine and recommends settings,
+with 95 % intervals.
+
+  bytegauge run buffer-size   which read and write sizes? TCP, Unix; 1 minute
+  bytegauge survey            all built-in plans, briefly; 5 minutes
+  bytegauge stream -h         one way: sizes, engines, socket options
+  bytegauge call -h           requests and replies: servers and clients
+  bytegauge check -h          a setting of your own program
+  bytegauge doctor            what disturbs measurements on this machine
+  bytegauge report            the latest result again
 
 All commands: bytegauge --help
 ";
@@ -32,6 +41,28 @@ pub fn whole_words(line: &str, width: usize) -> String {
         fits.rsplit_once(' ').map_or(fits.as_str(), |(words, _)| words)
     };
     format!("{} …", whole.trim_end()).chars().take(width).collect()
+}
+
+/// The same lines in at most [`COLUMNS`] characters. A longer line continues under its last column, or indented.
+pub fn fitted(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let line = line.trim_end_matches('\n');
+        if line.chars().count() <= COLUMNS {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        }
+        let start = line.len() - line.trim_start().len();
+        // Columns are two spaces apart.
+        let column = line.get(..COLUMNS / 2).and_then(|head| head.rfind("  ")).map_or(0, |at| at + 2);
+        let (head, indent) = if column > start { (column, column) } else { (start, start + 2) };
+        for (at, part) in wrap(&line[head..], COLUMNS - indent).iter().enumerate() {
+            let before = if at == 0 { line[..head].to_owned() } else { " ".repeat(indent) };
+            out.push_str(&format!("{before}{part}\n"));
+        }
+    }
+    out
 }
 
 /// The same text in ASCII. Marks and lines keep their width, so that columns stay where they are, and differ as before.
@@ -79,6 +110,16 @@ pub fn terminal_is_dumb() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_continue_under_their_column() {
+        let levels = "1K 2K 4K 8K ".repeat(8);
+        let text = format!("short\n     read-size  compared  {levels}\n  {}\n", "note ".repeat(20));
+        let lines: Vec<String> = fitted(&text).lines().map(str::to_owned).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS), "{lines:?}");
+        assert!(lines[1].starts_with("     read-size  compared  1K 2K") && lines[2].starts_with(&" ".repeat(26)));
+        assert!(lines[lines.len() - 1].starts_with("    note"), "{lines:?}");
+    }
 
     #[test]
     fn lines_end_with_a_whole_word() {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::exit::{DONE, FAILED, Failure};
 use crate::progress::Steps;
-use crate::{args, terminal};
+use crate::{args, print, terminal};
 
 /// The default seed, fixed so that two users see the same table.
 const SEED: u64 = 1;
@@ -29,7 +29,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let failed = rows.iter().filter(|row| !row.passed).count();
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&json!({"seed": seed, "failed": failed, "rows": rows})),
-        _ => terminal::print(&table(&rows, seed, failed)),
+        _ => terminal::print(&print::fitted(&table(&rows, seed, failed))),
     }
     Ok(if failed == 0 { DONE } else { FAILED })
 }

@@ -61,7 +61,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     match (args::text(matches, "html"), views.as_slice()) {
         (Some(file), views) => {
             let between = between(&store, &sessions, matches)?;
-            page::write(views, between.as_ref(), file, matches.get_flag("open"))?;
+            page::write(views, between.as_ref(), &path, (file, matches.get_flag("open")))?;
         }
         (None, [view]) => match args::text(matches, "format") {
             Some("go-bench") => {

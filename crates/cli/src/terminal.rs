@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use bytegauge_model::escape;
 use bytegauge_report::render::{self, TerminalStyle};
+use clap::builder::StyledStr;
 
 use crate::print::in_locale;
 
@@ -64,12 +65,21 @@ pub fn size() -> (usize, usize) {
     (if columns == 0 { 80 } else { columns }, if rows == 0 { 24 } else { rows })
 }
 
+/// Prints help on standard output.
+pub fn help(text: &StyledStr) {
+    finish(anstream::stdout().write_all(styled(text).as_bytes()));
+}
+
+/// Text of clap with its colours, without other control sequences.
+fn styled(text: &StyledStr) -> String {
+    in_locale(render::on_terminal(&TerminalStyle { colour: true, ..TerminalStyle::default() }, |style| {
+        if style.colour { text.ansi().to_string() } else { text.to_string() }
+    }))
+}
+
 /// Prints help on standard output, or a usage error on standard error, as clap formats them.
 pub fn clap_message(error: &clap::Error) {
-    let rendered = error.render();
-    let text = in_locale(render::on_terminal(&TerminalStyle { colour: true, ..TerminalStyle::default() }, |style| {
-        if style.colour { rendered.ansi().to_string() } else { rendered.to_string() }
-    }));
+    let text = styled(&error.render());
     if error.use_stderr() {
         // As of every note.
         let _ = anstream::stderr().write_all(text.as_bytes());

@@ -104,7 +104,7 @@ fn flag_sets_are_compared_for_any_difference() {
     let call = "run:call --flows 2 --trial-time 100ms";
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
-    ran.prints(&["Result: ", "Both: ", "server-engine blocking"]);
+    ran.prints(&["\nResult\n", "Both: ", "server-engine blocking"]);
     // The same twice is a fair question: what does chance make?
     let same = "run:stream --transport unix --read-size 64K --trial-time 20ms";
     let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);

@@ -77,7 +77,7 @@ fn the_report_on_a_terminal_that_is_none() {
     let ran = bench.run(QUICK).exits(0);
     let ran = ran.prints(&[
         "Unix",
-        "slower by (95 %)",
+        " (95 %)",
         "Summary",
         "Bottleneck: ",
         "Next: ",
