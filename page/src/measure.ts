@@ -67,6 +67,7 @@ export function nameOf(key: string): string {
 /** In a stream a call is a system call of one end: its name has the end. */
 const SYSTEM_CALLS: Record<string, (cells: CellView[]) => string> = {
   // The reader's, or the writer's if the reader is another program.
+  ns_per_write_call: () => "time per write call",
   ns_per_call: (cells) => `time per ${cells.some(({ counters }) => counters.reads != null) ? "read" : "write"} call`,
   calls_per_second: () => "read calls per second",
 };
@@ -111,14 +112,23 @@ export function costOf(cells: CellView[]): Measure | undefined {
 /** From this ratio of sizes on, the times of calls are not comparable. */
 const CARRIED = 1.5;
 
+/** The times of system calls, each with the bytes that a call moves. */
+const CALL_TIMES: Record<string, (counters: CellView["counters"]) => number | null | undefined> = {
+  ns_per_call: (counters) => counters.bytes_per_read ?? counters.bytes_per_write,
+  ns_per_write_call: (counters) => counters.bytes_per_write,
+};
+
+/** Whether a measure is the time of a system call of a stream. */
+export const isOfCalls = (key: string): boolean => key in CALL_TIMES;
+
 /** The bytes of a call whose time is shown. */
-export const movedBy = ({ counters }: CellView): number | undefined =>
-  counters.bytes_per_read ?? counters.bytes_per_write ?? undefined;
+export const movedBy = ({ counters }: CellView, key: string): number | undefined =>
+  CALL_TIMES[key]?.(counters) ?? undefined;
 
 /** A note if the calls whose times are shown move different sizes; else false. */
 export function carried(cells: CellView[], { key }: Measure): string | false {
-  if (key !== "ns_per_call") return false;
-  const sizes = cells.flatMap((cell) => movedBy(cell) ?? []);
+  if (!isOfCalls(key)) return false;
+  const sizes = cells.flatMap((cell) => movedBy(cell, key) ?? []);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   return (
     most > CARRIED * least && `Calls move ${size(least)} to ${size(most)} each: compare the times of equal sizes only.`

@@ -19,7 +19,7 @@ const REASONS: Record<NonNullable<Test["because"]>, string> = {
   fastest: "",
   default: "the default",
   smallest: "smallest",
-  "smallest-maximum": "safest",
+  "smallest-maximum": "smallest maximum",
   only: "only option",
 };
 
@@ -57,11 +57,10 @@ function overview(view: View, open: (test: string) => void): HTMLElement {
       h("td", {}, used ? used.slower : test.result),
     );
   });
-  return table("Recommendation of each test", ["test", "use", heading(view.tests[0])], rows, { kind: "overview" });
+  return table("Recommendation of each test", ["test", "use", view.tests[0]?.slower_heading ?? ""], rows, {
+    kind: "overview",
+  });
 }
-
-const heading = (test: Test | undefined): string =>
-  test?.compares === "cpu" ? "more CPU by (95 %)" : "slower by (95 %)";
 
 /** The options of one test. */
 function one(view: View, test: Test, open: (test: string) => void, explained: Explained): HTMLElement {
@@ -82,7 +81,13 @@ function one(view: View, test: Test, open: (test: string) => void, explained: Ex
       h("td", {}, mark(test, option)),
     ),
   );
-  const heads = ["", ...columns.map(({ head }) => head), ...(compared ? [scale(test.margin)] : []), heading(test), ""];
+  const heads = [
+    "",
+    ...columns.map(({ head }) => head),
+    ...(compared ? [scale(test.margin)] : []),
+    test.slower_heading,
+    "",
+  ];
   const link = h("a", { href: "#evidence", onclick: () => open(test.id), title: "See the evidence" }, test.title);
   return h(
     "section",
@@ -132,7 +137,7 @@ function shown(options: OptionResult[], unit: string, divisor: number): Column[]
   return columns.filter(({ has }) => options.some((option) => has(option) != null));
 }
 
-/** `use (safest)`. */
+/** `use (smallest maximum)`. */
 function mark(test: Test, option: OptionResult): HTMLElement | string {
   if (option.id !== test.recommended || test.state === "single") return "";
   const why = test.because ? REASONS[test.because] : "";

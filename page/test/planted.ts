@@ -165,6 +165,7 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
     result: recommended ? "use 64K, within 5 % of the best" : "no result",
     code: recommended ? ["read(fd, buf, 65536)"] : [],
     compares: "time",
+    slower_heading: "slower by (95 %)",
     unit: "bytes/s",
     margin: 0.05,
     state: recommended ? "decided" : "unconfirmed",

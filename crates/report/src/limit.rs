@@ -65,8 +65,9 @@ pub struct Signs {
     pub relay: Option<RelaySigns>,
 }
 
-/// A floor above this share of a call is no longer noise: 1 % is the aim, 5 % is the margin within which options are tied.
-const HARNESS_SHARE: f64 = 0.05;
+/// From this share of a call on the rate is mostly that of the harness. Smaller shares are a caveat, and something else is the
+/// limit.
+const HARNESS_SHARE: f64 = 0.5;
 /// A paced writer within 5 % of its rate is limited by that rate, not by the path: from this share on an offered load counts as
 /// answered, in texts and in figures.
 pub const OFFERED_SHARE: f64 = 0.95;

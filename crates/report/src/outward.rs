@@ -59,6 +59,45 @@ pub fn share_range(lower: f64, upper: f64) -> String {
     }
 }
 
+/// Extra time above this share is easier to read as a multiple: `31×` instead of 3000 %.
+const SHARE_MAX: f64 = 3.0;
+
+/// Intervals of extra time in one table: all in per cent, `45–125 %`, or all as multiples if the largest of them is above 300 %,
+/// `1.45–4.3×`.
+#[derive(Clone, Copy)]
+pub struct SlowerScale {
+    /// As multiples of the best option's time.
+    pub multiples: bool,
+}
+
+impl SlowerScale {
+    /// The scale for upper ends that are shown together.
+    pub fn of(mut uppers: impl Iterator<Item = f64>) -> SlowerScale {
+        SlowerScale { multiples: uppers.any(|upper| upper > SHARE_MAX) }
+    }
+
+    /// An interval, rounded outward.
+    pub fn interval(self, lower: f64, upper: f64) -> String {
+        if !self.multiples {
+            return share_range(lower, upper);
+        }
+        // A lower end above 0 is shown as such.
+        let is_one = |digits: &usize| lower > 0.0 && significant_down(1.0 + lower, *digits) == "1";
+        let from = significant_down(1.0 + lower, (3..=6).find(|digits| !is_one(digits)).unwrap_or(3));
+        match upper {
+            upper if upper >= BOUND_MAX && lower <= 0.0 => "any multiple".into(),
+            upper if upper >= BOUND_MAX => format!("at least {from}×"),
+            upper if upper <= 0.0 => "1×".into(),
+            upper => format!("{from}–{}×", significant_up(1.0 + upper, 3)),
+        }
+    }
+}
+
+/// An upper end of extra time: `up to 130 %`, and as a multiple `up to 5.1×`, `over 10×`.
+pub fn up_to(upper: f64) -> String {
+    if upper > SHARE_MAX { up_to_times(upper) } else { format!("up to {}", at_most(upper)) }
+}
+
 /// The ends of an interval, and their significant digits: three, or as many as distinguish them.
 pub fn ends(lower: f64, upper: f64) -> ([String; 2], usize) {
     let digits = (3..=5).find(|&digits| significant(lower, digits) != significant(upper, digits)).unwrap_or(3);

@@ -1,7 +1,7 @@
 // The fitted cost of a call and a byte: the curve over the cells that it was fitted to, and the distance of trials from it.
 
 import * as Plot from "@observablehq/plot";
-import type { GroupView, OffCurve, Slice } from "../data";
+import { type GroupView, level, type OffCurve, type Slice } from "../data";
 import { h } from "../dom";
 import { bytes, capital, digits, duration, enumerated, percent, size, trimmed } from "../format";
 import { type Figure, nothing, type Note, select } from "../frame";
@@ -10,7 +10,10 @@ import { SERIES_MAX, symbolOf, toneOf, warn } from "../look";
 import type { Looking } from "../state";
 
 type End = "reader" | "writer";
+/** The end of the group that is drawn. */
 let end: End = "reader";
+/** The end that the user selected. */
+let wished: End | null = null;
 
 const MARGINS = { marginLeft: 62, marginRight: 20 };
 /** The room of a size, and of a letter at most; pixels. */
@@ -53,7 +56,8 @@ export function fitted(slice: Pick<Slice, "per_call_ns" | "segments">, size: num
 export function cost({ group }: Looking, redraw: () => void): Figure | null {
   const has = (name: End) => (group.cost_model[name]?.residuals?.length ?? 0) > 0;
   if (!has("reader") && !has("writer")) return null;
-  if (!has(end)) end = end === "reader" ? "writer" : "reader";
+  const own = wished ?? (level(group, "role") === "writer" ? "writer" : "reader");
+  end = has(own) ? own : has("reader") ? "reader" : "writer";
   const curve = curveOf(group);
   return {
     id: "cost",
@@ -136,7 +140,7 @@ function controls(redraw: () => void): HTMLElement {
     "div",
     { class: "controls" },
     select("end", ends, end, (value) => {
-      end = value as End;
+      wished = value as End;
       redraw();
     }),
   );

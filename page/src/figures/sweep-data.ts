@@ -12,7 +12,7 @@ import {
   withoutRelay,
 } from "../data";
 import { along, held, levels } from "../levels";
-import { type Measure, measures, movedBy } from "../measure";
+import { isOfCalls, type Measure, measures, movedBy } from "../measure";
 import { seriesOfLevels } from "../series";
 import { isNumeric, spread } from "./axes";
 
@@ -114,14 +114,14 @@ export function sweepOf(
 }
 
 /** Whether the calls of a cell moved less than their size. */
-export function movedLess({ wish }: Sweep, cell: CellView): boolean {
-  const moved = movedBy(cell);
+export function movedLess({ wish }: Sweep, cell: CellView, key: string): boolean {
+  const moved = movedBy(cell, key);
   return moved != null && moved < SHORT * Number(level(cell, wish.x));
 }
 
 /** Whether the labels of sizes contain the bytes that a call moved: where its time is shown. */
 export const showsMoved = (sweep: Sweep, { key }: Measure): boolean =>
-  key === "ns_per_call" &&
+  isOfCalls(key) &&
   sweep.series.length <= 1 &&
   SIZES.includes(sweep.wish.x) &&
-  sweep.cells.some((cell) => movedLess(sweep, cell));
+  sweep.cells.some((cell) => movedLess(sweep, cell, key));

@@ -136,7 +136,7 @@ function ticks(sweep: Sweep, measure: Measure): Ticks {
     const name = named(value, fx);
     const [one, ...others] = cells.filter((each) => level(each, wish.x) === value);
     if (!one || others.length > 0 || !showsMoved(sweep, measure)) return name;
-    return movedLess(sweep, one) ? `${name}\n→ ${size(movedBy(one) ?? 0)}` : name;
+    return movedLess(sweep, one, measure.key) ? `${name}\n→ ${size(movedBy(one, measure.key) ?? 0)}` : name;
   };
   return { unit, text };
 }

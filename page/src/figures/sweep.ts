@@ -16,8 +16,9 @@ import { NONE, type Sweep, sweepOf, type Wish } from "./sweep-data";
 
 const wishes = new Map<number, Wish>();
 
-/** The second measure of a new sweep: the time of a call; for calls the tail. */
-const SECOND = ["total_p99_ns", "ns_per_call"];
+/** The second measure of a new sweep: the time of a call of the program's end; for calls the tail. */
+const second = (group: GroupView): string[] =>
+  level(group, "role") === "writer" ? ["total_p99_ns", "ns_per_write_call"] : ["total_p99_ns", "ns_per_call"];
 
 export function sweep({ view, group, cell }: Looking, redraw: () => void): Figure | null {
   const apart = indistinct(view, group);
@@ -56,8 +57,8 @@ function usual(view: View, group: GroupView, all: CellView[], cell: CellView, or
     .find((factor) => factor !== x && count([x, factor]) > count([x]));
   const cells = along(view, all, cell, colour ? [x, colour] : [x]);
   const numeric = levels(all, x).filter((value) => typeof value === "number").length > 1;
-  const second = SECOND.find((key) => cells.some((each) => each.more[key]?.median != null));
-  return { x, colour: colour ?? NONE, facet: NONE, measure: "rate", second: (numeric && second) || NONE };
+  const known = second(group).find((key) => cells.some((each) => each.more[key]?.median != null));
+  return { x, colour: colour ?? NONE, facet: NONE, measure: "rate", second: (numeric && known) || NONE };
 }
 
 function controls(

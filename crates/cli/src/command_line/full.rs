@@ -24,7 +24,8 @@ pub fn full_help(words: &[OsString]) -> StyledStr {
     let mut root = command();
     root.build();
     let mut named = &root;
-    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+    let given = words.iter().skip(1).filter_map(|word| word.to_str());
+    for word in given {
         named = named.find_subcommand(word).unwrap_or(named);
     }
     compact(named.clone()).render_help()
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_help_has_every_option_in_few_lines() {
+    fn full_help_lists_every_option_briefly() {
         let text = full_help(&words("bytegauge --store x.db run --help")).to_string();
         let command = command();
         let run = command.find_subcommand("run").expect("run");

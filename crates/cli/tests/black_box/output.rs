@@ -75,14 +75,8 @@ fn completions_and_the_manual() {
 fn the_report_on_a_terminal_that_is_none() {
     let bench = Bench::new();
     let ran = bench.run(QUICK).exits(0);
-    let ran = ran.prints(&[
-        "Unix",
-        " (95 %)",
-        "Summary",
-        "Bottleneck: ",
-        "Next: ",
-        "All details: bytegauge report 1 --full",
-    ]);
+    let ran =
+        ran.prints(&["Unix", " (95 %)", "Summary", "Bottleneck: ", "Next: ", "All details: bytegauge report 1 --full"]);
     assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80 || line.starts_with("    bytegauge ")), "{ran}");
     let full = bench.run("report --full").exits(0);
     full.prints(&["Unix sockets", "a read moved", "Bottleneck: ", "harness", "machine", "4K", "64K", "Findings"]);

@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn each_rule_fires_on_planted_numbers() {
-        check(CallSigns { floor_share: Some(0.2), ..ends(0.99, 0.5) }, "the harness", "20 % of its time per call");
+        check(CallSigns { floor_share: Some(0.6), ..ends(0.99, 0.5) }, "the harness", "60 % of its time per call");
         check(
             CallSigns { not_accepted_share: Some(0.1), failed_share: Some(0.1), ..ends(0.1, 0.1) },
             "backlog",

@@ -157,9 +157,9 @@ mod tests {
             "there is no ring: this is the harness's own loop",
         );
         check(
-            RingSigns { floor_share: Some(0.07), ..busy },
+            RingSigns { floor_share: Some(0.6), ..busy },
             "the harness",
-            "the harness takes 7 % of an operation: the number is ours, not the ring's",
+            "the harness takes 60 % of an operation: the number is ours, not the ring's",
         );
         check(
             RingSigns { queued_share: Some(0.4), ..busy },

@@ -18,9 +18,10 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     let mut out = vec![paint.bold(&head), String::new()];
     let mut lines: Vec<&HistoryLine> = view.lines.iter().collect();
     lines.sort_by(|a, b| b.difference.longer.unwrap_or(0.0).total_cmp(&a.difference.longer.unwrap_or(0.0)));
+    let scale = scale(&view.lines);
     for line in lines.iter().take(LINES_MAX) {
         out.extend(wrap(&line.label, width - 2).iter().take(1).map(|label| format!("  {}", paint.bold(label))));
-        out.push(format!("    {}", of_line(line)));
+        out.push(format!("    {}", of_line(line, scale)));
     }
     if lines.len() > LINES_MAX {
         out.push(paint.dim(&format!("  … {} more: --format json", lines.len() - LINES_MAX)));
@@ -37,12 +38,16 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     out.join("\n") + "\n"
 }
 
-fn of_line(line: &HistoryLine) -> String {
+/// The differences of all lines have one unit, so that they can be compared.
+fn scale(lines: &[HistoryLine]) -> ShareScale {
+    let each = lines.iter().flat_map(|line| [line.difference.longer, line.difference.lower, line.difference.upper]);
+    ShareScale::of(&each.flatten().map(of_time).collect::<Vec<_>>())
+}
+
+fn of_line(line: &HistoryLine, scale: ShareScale) -> String {
     let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
     let SubjectDifference { longer, lower, upper, verdict } = line.difference;
-    let of_time = [longer, lower, upper].map(|longer| longer.map(of_time));
-    let scale = ShareScale::of(&of_time.into_iter().flatten().collect::<Vec<_>>());
-    let [difference, lower, upper] = of_time;
+    let [difference, lower, upper] = [longer, lower, upper].map(|longer| longer.map(of_time));
     let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", scale.signed(share)));
     let interval = match (lower, upper) {
         (Some(lower), Some(upper)) => format!(" ({})", scale.signed_interval(lower, upper)),
@@ -80,6 +85,7 @@ mod tests {
                 verdict: "better",
             },
         };
-        assert!(of_line(&line).ends_with(": time −50 % (−54.7 % to −44.4 %): better"), "{}", of_line(&line));
+        let text = of_line(&line, scale(std::slice::from_ref(&line)));
+        assert!(text.ends_with(": time −50 % (−54.7 % to −44.4 %): better"), "{text}");
     }
 }

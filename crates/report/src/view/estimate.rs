@@ -70,6 +70,11 @@ const MORE: &[TrialMetric] = &[
     TrialMetric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
     TrialMetric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
     TrialMetric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
+    TrialMetric {
+        name: "ns_per_write_call",
+        unit: "ns",
+        of: |trial| trial.sink_side().and(trial.source_side()).and_then(ns_per_call),
+    },
     TrialMetric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
     TrialMetric { name: READER_MAPPED, unit: "share", of: reader_mapped_share },
     TrialMetric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },

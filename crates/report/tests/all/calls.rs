@@ -261,7 +261,7 @@ fn a_floor_has_no_share_of_itself() {
     let mut floor = data.cells[1].cell.clone();
     (floor.id, floor.kind) = (CellId("g1n".into()), CellKind::Floor);
     floor.factors.set("client_engine", bytegauge_model::Level::Name("null".into()));
-    let planted = Planted { choices: &[("server_engine", "epoll")], calls_per_second: 4_000_000.0, reset_share: 0.0 };
+    let planted = Planted { choices: &[("server_engine", "epoll")], calls_per_second: 320_000.0, reset_share: 0.0 };
     for block in 0..BLOCKS {
         let mut trial = trial(&floor, &planted, block, 2, false);
         trial.ends.get_mut(EndRole::Client).expect("a client").flows = vec![FlowReport::default(); 50];
@@ -271,8 +271,8 @@ fn a_floor_has_no_share_of_itself() {
     let view = view(&data);
     let limit = &cell(&view, "g1n").limit;
     assert!(limit.name == "the harness" && limit.evidence.is_empty(), "{limit:?}");
-    let share = cell(&view, "c2").limit.evidence.get("floor_share").copied().expect("5 % of a call");
-    assert!((0.04..0.07).contains(&share), "a floor is one thread's, whatever flows are reported: {share}");
+    let share = cell(&view, "c2").limit.evidence.get("floor_share").copied().expect("most of a call");
+    assert!((0.5..0.88).contains(&share), "a floor is one thread's, whatever flows are reported: {share}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn a_terminal_reads_like_this() {
         "Bottleneck: sender CPU: ",
         "2025-11-21 20:17:49 UTC · complete",
         "again     bytegauge report 12",
-        "Summary\n  Result: Conclusive: use read 64K + write 64K",
+        "Result\n  Conclusive: use read 64K + write 64K",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -67,7 +67,7 @@ fn many_tests_are_a_row_each() {
     let style = render::TerminalStyle { columns: 80, ..Default::default() };
     let text = render::screen::render(&view, &style);
     assert!(text.contains("slower by (95 %)") && text.contains("8 tests: "), "{text}");
-    assert_eq!(text.matches(" 64K ").count(), 8, "{text}");
+    assert_eq!(text.matches(" 64K  ").count(), 8, "{text}");
     // The full text has a table for each.
     let full = terminal(&view, 80, false);
     assert_eq!(full.matches("<- use").count(), 8, "{full}");

@@ -1,4 +1,6 @@
-//! A session on a terminal: a table for each test, then the summary as the last lines.
+//! A session on a terminal: a table for each test, the summary, and what to use as the last lines.
+//!
+//! The summary and the results of a usual plan fit on 24 lines together.
 //!
 //! Lays out the tests, findings and summary of the document and settles nothing. Never cut to the height of a window.
 
@@ -10,7 +12,8 @@ use bytegauge_model::escape;
 use super::fit::chars;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
-use crate::view::document::{NextStep, Test};
+use crate::outward::percent;
+use crate::view::document::{NextStep, Test, TestState};
 use crate::view::results::summary::Heading;
 
 /// Longer lines are hard to read; shorter ones hold no table.
@@ -166,17 +169,37 @@ impl<'a> Page<'a> {
         lines
     }
 
+    /// Facts and next steps, then what to use: a terminal shows its last lines.
     fn summary(&self) -> Vec<String> {
+        let (results, facts): (Vec<_>, Vec<_>) = self.view.summary.iter().partition(|line| line.is_result);
         let mut lines = vec![self.layout.paint.bold("Summary")];
-        for line in &self.view.summary {
-            lines.extend(self.item(&line.heading, &line.text));
-        }
-        for step in &self.view.next {
-            lines.extend(self.step(step));
-        }
+        lines.extend(facts.iter().flat_map(|line| self.item(&line.heading, &line.text)));
+        lines.extend(self.view.next.iter().flat_map(|step| self.step(step)));
         let report = format!("{} report {}", self.program, self.view.session);
         lines.extend(self.item("All details", &format!("{report} --full")));
+        lines.extend([String::new(), self.result_heading()]);
+        lines.extend(results.iter().flat_map(|line| match line.heading.as_str() {
+            "Result" | "Results" => self.indented(&line.text),
+            heading => self.item(heading, &line.text),
+        }));
         lines
+    }
+
+    /// `Result`, or `Use` and how sure the results of several tests are.
+    fn result_heading(&self) -> String {
+        let tests = &self.view.tests;
+        let has = |state: TestState| tests.iter().any(|test| test.state == state);
+        let is_open = has(TestState::Inconclusive);
+        if tests.len() < 2 || tests.len() > TESTS_MAX || !(is_open || has(TestState::Decided)) {
+            return self.layout.paint.bold("Result");
+        }
+        let open = if is_open { "; “for now”: inconclusive, more time may change it" } else { "" };
+        format!("{} ({} confidence{open})", self.layout.paint.bold("Use"), percent(self.view.plan.level))
+    }
+
+    fn indented(&self, text: &str) -> Vec<String> {
+        let lines = wrap(text, self.layout.width - 4);
+        lines.iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
     }
 
     /// A command is on a line of its own, so that it can be copied.

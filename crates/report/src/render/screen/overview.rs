@@ -3,16 +3,18 @@
 use bytegauge_model::unit::significant;
 
 use super::ScreenLayout;
-use super::table::{slower_heading, time};
+use super::table::time;
 use crate::View;
+use crate::outward::{SlowerScale, share_range};
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
-use crate::view::document::{OptionResult, OptionStatus, Test, TestState};
-use crate::view::results::summary::interval;
+use crate::view::document::{Compares, OptionResult, OptionStatus, Test, TestState};
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
+/// The heading of what to avoid, as multiples.
+const AVOID_TIMES: &str = "avoid (times as slow)";
 /// Cells of a row: the test, the option, its rate, p99 and interval.
 const CELLS: usize = 5;
 /// The cell that gives way where a row does not fit.
@@ -26,7 +28,12 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let rows: Vec<[String; CELLS]> = tests.iter().map(|test| row(test, is_alone(test), scale)).collect();
     let has_p99 = rows.iter().any(|row| !row[3].is_empty());
     let rate = scale.map_or("rate", |(_, unit)| unit);
-    let head = ["", "use", rate, if has_p99 { "p99" } else { "" }, tests.first().map_or("", slower_heading)];
+    let of_cpu = tests.first().is_some_and(|test| test.compares == Compares::Cpu);
+    let slower = if of_cpu { "more CPU by (95 %)" } else { "slower by (95 %)" };
+    let head = ["", "use", rate, if has_p99 { "p99" } else { "" }, slower];
+    let is_slower = |option: &&OptionResult| option.status == OptionStatus::Slower;
+    let slower = tests.iter().flat_map(|test| &test.options).filter(is_slower);
+    let of_avoid = SlowerScale::of(slower.filter_map(|option| option.slower_upper));
     let width = |at: usize| rows.iter().map(|row| chars(&row[at])).chain([chars(head[at])]).max().unwrap_or(0);
     let mut widths: [usize; CELLS] = std::array::from_fn(width);
     let used = |widths: &[usize]| widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>();
@@ -42,7 +49,12 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let for_avoid = layout.width.saturating_sub(used(&widths) + 2);
     let for_avoid = if for_avoid >= AVOID_MIN { for_avoid } else { 0 };
     let mut out = Vec::new();
-    let avoided = if for_avoid > 0 { "avoid (slower by)" } else { "" };
+    let avoided = match (for_avoid > 0, of_avoid.multiples) {
+        (false, _) => "",
+        (true, _) if for_avoid < AVOID_TIMES.len() => "avoid",
+        (true, false) => "avoid (slower by)",
+        (true, true) => AVOID_TIMES,
+    };
     out.push(layout.paint.dim(&line(&head.map(str::to_owned), &widths, avoided)));
     let mut heading = "";
     for (test, row) in tests.iter().zip(&rows) {
@@ -50,7 +62,7 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
             out.push(layout.paint.bold(&test.heading));
         }
         heading = &test.heading;
-        let avoid = if for_avoid > 0 { avoid(test, for_avoid) } else { String::new() };
+        let avoid = if for_avoid > 0 { avoid(test, of_avoid, for_avoid) } else { String::new() };
         let mut row = row.clone();
         if two_lines {
             let name = std::mem::take(&mut row[0]);
@@ -101,17 +113,19 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
         }
     });
     let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
-    [conditions, own.label.clone(), rate, p99, own.slower.clone()]
+    // The interval of a recommended option is below 100 %: this column has one unit, whatever the tables have.
+    let slower = own.slower_lower.zip(own.slower_upper).map(|(lower, upper)| share_range(lower, upper));
+    [conditions, own.label.clone(), rate, p99, slower.unwrap_or_else(|| own.slower.clone())]
 }
 
 /// The significantly slower options, the slowest first; those that do not fit are counted.
-fn avoid(test: &Test, width: usize) -> String {
+fn avoid(test: &Test, scale: SlowerScale, width: usize) -> String {
     let mut slower: Vec<&OptionResult> =
         test.options.iter().filter(|option| option.status == OptionStatus::Slower).collect();
     slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
     let each = slower.iter().filter_map(|option| {
         let (lower, upper) = option.slower_lower.zip(option.slower_upper)?;
-        Some(format!("{} {}", option.label, interval(lower, upper)))
+        Some(format!("{} {}", option.label, scale.interval(lower, upper)))
     });
     let each: Vec<String> = each.collect();
     for count in (1..=each.len()).rev() {

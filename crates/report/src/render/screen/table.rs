@@ -8,7 +8,7 @@ use crate::phrase::rate_unit;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
 use crate::view::document::{Because, Compares, FindingKind, OptionResult, OptionStatus, Test, TestState};
-use crate::view::results::summary::reason;
+use crate::view::results::outcome::reason;
 
 /// Tests with more options show those with an interval.
 const OPTIONS_MAX: usize = 6;
@@ -142,7 +142,7 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
 /// The columns behind the name of an option: numbers, then the interval.
 pub fn columns(test: &Test, rows: &[&OptionResult], full: bool, tests: &[Test]) -> Vec<ScreenColumn> {
     let mut columns = numbers(test, rows, full, scale(test, tests));
-    columns.push(ScreenColumn::of(slower_heading(test), false, rows, |row| row.slower.clone()));
+    columns.push(ScreenColumn::of(test.slower_heading, false, rows, |row| row.slower.clone()));
     columns
 }
 
@@ -223,14 +223,6 @@ pub fn time(ns: Option<f64>) -> String {
     format!("{} {name}", significant(ns / unit, 3))
 }
 
-/// The heading of the intervals.
-pub fn slower_heading(test: &Test) -> &'static str {
-    match test.compares {
-        Compares::Time => "slower by (95 %)",
-        Compares::Cpu => "more CPU by (95 %)",
-    }
-}
-
 /// The mark of the recommended option.
 pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
     if test.recommended.as_ref() != Some(&option.id) || test.state == TestState::Single {
@@ -239,7 +231,7 @@ pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
     match test.because {
         Some(Because::Fastest) | None => "<- use".into(),
         _ if !with_reason => "<- use".into(),
-        because => format!("<- use ({})", reason(because, test.compares)),
+        because => format!("<- use ({})", reason(because)),
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Test {
     pub congestion: Option<String>,
     /// The quantity that `slower` compares.
     pub compares: Compares,
+    /// The heading of the options' `slower`: `slower by (95 %)`, `times as slow (95 %)` and the same of CPU time.
+    pub slower_heading: &'static str,
     /// Unit of the rates: `bytes/s`, `calls/s`, `NOPs/s`, `runs/s`.
     pub unit: &'static str,
     /// "Within the margin of the best", as a share.
@@ -120,7 +122,8 @@ pub struct OptionResult {
     pub slower_lower: Option<f64>,
     /// Upper end of the same.
     pub slower_upper: Option<f64>,
-    /// The same interval as text, rounded outward: `12–97 %`; `screened only`, `failed` or `–` without one.
+    /// The same interval as text, rounded outward: `12–97 %`, or in all options of the test `1.12–5.3×` where one is above 300 %;
+    /// `screened only`, `failed` or `–` without an interval.
     pub slower: String,
     /// Median of a call's time, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -357,6 +360,9 @@ pub struct SummaryLine {
     pub heading: String,
     /// The line.
     pub text: String,
+    /// Whether it recommends options: a terminal prints these lines last, above the prompt.
+    #[serde(skip)]
+    pub is_result: bool,
 }
 
 /// A next step.

@@ -174,9 +174,29 @@ fn recommended(view: &View, group: &GroupView) -> Vec<Finding> {
     }
     let compares_congestion = group.varied.iter().any(|name| name == "congestion");
     if compares_congestion && is_loopback(&cell.spec()) && view.status != SessionStatus::Imported {
-        all.push(found(FindingKind::CongestionOverLoopback, Severity::Warning).test(&group.id));
+        all.push(congestion_over_loopback(view, group, cell));
     }
     all
+}
+
+/// The congestion control was compared over loopback only, and other tests ran with another one than the recommended.
+fn congestion_over_loopback(view: &View, group: &GroupView, cell: &CellView) -> Finding {
+    let own = match cell.level("congestion") {
+        level if level.is_auto() => view.environment.congestion().map(str::to_owned),
+        level => level.name().map(str::to_owned),
+    };
+    let others = view.tests.iter().filter(|test| test.id != group.id && test.congestion.is_some());
+    let differ: Vec<(&str, &str)> = others
+        .filter(|test| test.congestion != own)
+        .map(|test| (test.name.as_str(), test.congestion.as_deref().unwrap_or_default()))
+        .collect();
+    let finding = found(FindingKind::CongestionOverLoopback, Severity::Warning).test(&group.id).name("level", own);
+    match differ.first() {
+        Some((_, with)) => finding
+            .name("tests_with_another", differ.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+            .name("other_level", *with),
+        None => finding,
+    }
 }
 
 /// The change of an option's rate during the session.

@@ -16,6 +16,14 @@ const CONNECTIONS: u64 = 1000;
 /// Smaller buffers are not reported, bytes.
 const BUFFER_LARGE: u64 = 256 << 10;
 
+/// Smaller ones are notes in a session with several tests, bytes.
+const BUFFER_HUGE: u64 = 1 << 20;
+
+/// How much a buffer matters.
+fn severity(view: &View, bytes: u64) -> Severity {
+    if bytes >= BUFFER_HUGE || view.tests.len() == 1 { Severity::Result } else { Severity::Note }
+}
+
 /// At most one finding for the buffers of the program, and one for each buffer of the kernel.
 pub fn findings(view: &View) -> Vec<Finding> {
     let recommended: Vec<(&Test, &OptionResult)> = view.tests.iter().filter_map(recommended).collect();
@@ -48,7 +56,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
         let level = phrase::level(factor, &Level::Number(smaller));
         format!(" To save memory, {level} (tied) takes {}.", about_bytes(smaller * CONNECTIONS))
     });
-    let finding = found(FindingKind::Memory, Severity::Result)
+    let finding = found(FindingKind::Memory, severity(view, bytes))
         .test(&test.id)
         .option(&own.id)
         .number("bytes", Some(bytes as f64))
@@ -81,7 +89,7 @@ fn of_kernel(view: &View, recommended: &[(&Test, &OptionResult)], buffer: &Facto
         Some((bytes, *test, *own))
     });
     let (bytes, test, own) = seen.max_by_key(|(bytes, ..)| *bytes).filter(|(bytes, ..)| *bytes >= BUFFER_LARGE)?;
-    let finding = found(FindingKind::Memory, Severity::Result)
+    let finding = found(FindingKind::Memory, severity(view, bytes))
         .test(&test.id)
         .option(&own.id)
         .number("bytes", Some(bytes as f64))

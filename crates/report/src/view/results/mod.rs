@@ -12,6 +12,7 @@ mod heading;
 mod long_trials;
 mod memory;
 mod next;
+pub mod outcome;
 mod sentences;
 pub mod summary;
 mod title;
@@ -33,10 +34,11 @@ pub fn settle(view: &mut View) {
     view.heading = heading::heading(view);
     view.tests = tests(view);
     view.findings = findings::findings(view);
-    let results: Vec<String> = view.tests.iter().map(|test| summary::of_test(view, test)).collect();
+    let results: Vec<String> = view.tests.iter().map(|test| outcome::of_test(view, test)).collect();
     for (test, result) in view.tests.iter_mut().zip(results) {
         test.result = result;
-        let texts: Vec<String> = test.options.iter().map(|option| summary::slower(test, option)).collect();
+        test.slower_heading = outcome::slower_heading(test);
+        let texts: Vec<String> = test.options.iter().map(|option| outcome::slower(test, option)).collect();
         test.options.iter_mut().zip(texts).for_each(|(option, text)| option.slower = text);
     }
     view.summary = summary::lines(view);
@@ -77,6 +79,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         code: recommended.and_then(|option| view.cell(&option.id)).map_or_else(Vec::new, |cell| code(group, cell)),
         environment: group.factors.clone(),
         congestion: title::congestion(view, group),
+        slower_heading: "",
         compares: if group.cost.starts_with("cpu_") { Compares::Cpu } else { Compares::Time },
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,

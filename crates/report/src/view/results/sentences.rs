@@ -6,7 +6,7 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Finding, FindingKind, Test, View};
-use crate::outward::{at_least, at_most, excludes_nothing, percent, share_range};
+use crate::outward::{SlowerScale, at_least, at_most, percent, share_range, up_to};
 use crate::phrase::{self, rate_unit};
 
 /// Levels that only the kernel of this machine gives a meaning.
@@ -104,9 +104,9 @@ impl Sentence<'_> {
 
     /// The end of an interval of extra time: `up to 12 % slower`.
     fn up_to_slower(&self) -> String {
-        match self.known("slower_upper") {
-            Some(upper) if !excludes_nothing(upper) => format!("at most {} slower", at_most(upper)),
-            Some(upper) => format!("up to {}× as slow", significant_up(1.0 + upper, 2)),
+        match self.known("slower_upper").map(|upper| (upper, up_to(upper))) {
+            Some((upper, text)) if text.ends_with('%') => format!("at most {} slower", at_most(upper)),
+            Some((_, text)) => format!("{text} as slow"),
             None => "slower by an unknown amount".into(),
         }
     }
@@ -217,11 +217,12 @@ impl Sentence<'_> {
         let test = self.finding.test.as_ref().and_then(|id| self.test(id));
         let place =
             test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!("{}: ", test.name));
-        let by =
-            super::summary::interval(self.number("slower_lower"), self.known("slower_upper").unwrap_or(f64::INFINITY));
-        let by = test.map_or_else(|| by.clone(), |test| super::summary::more(test, &by));
+        let (lower, upper) = (self.number("slower_lower"), self.known("slower_upper").unwrap_or(f64::INFINITY));
+        let by = test.map_or_else(String::new, |test| {
+            super::outcome::more(test, &super::outcome::scale(test).interval(lower, upper))
+        });
         let than = if by.ends_with("as slow") { "as" } else { "than" };
-        format!("{place}{} is {by} {than} the best option.", self.option(option))
+        format!("{place}{} is {by} {than} the best.", self.option(option))
     }
 
     fn one_setting(&self) -> String {
@@ -233,22 +234,15 @@ impl Sentence<'_> {
             (false, many) => format!("{many} tests"),
         };
         let upper = self.number("slower_upper");
-        let varies = |test: &&Test| test.varied.iter().any(|name| name == factor);
-        let of_cpu = self.view.tests.iter().filter(varies).any(|test| test.compares == super::Compares::Cpu);
+        let mut varying = self.view.tests.iter().filter(|test| test.varied.iter().any(|name| name == factor));
+        let of_cpu = varying.any(|test| test.compares == super::Compares::Cpu);
         let more = if of_cpu { "more CPU time" } else { "slower" };
         let how = match upper <= 0.0005 {
             true => format!("not {more}"),
             false => format!("at most {} {more}", at_most(upper)),
         };
-        let with = if is_true("alone") { "" } else { ", with the best other settings" };
-        let wanted = self.finding.names.get("level");
-        let tests_of = || self.view.tests.iter().filter(varies);
-        let is_own = tests_of().all(|test| {
-            let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
-            own.and_then(|own| own.settings.get(factor)) == wanted
-        });
-        let when = if is_own { ", recommended in" } else { ", if one value must serve" };
-        format!("{} {}{when} {tests}: {how} than the best in each{with}.", phrase::in_code(factor), self.level("level"))
+        let with = if is_true("alone") { "" } else { " with the best other settings" };
+        format!("{} {} in {tests}, {how}{with}.", phrase::in_code(factor), self.level("level"))
     }
 
     fn control(&self) -> String {
@@ -273,8 +267,7 @@ impl Sentence<'_> {
                 self.up_to_slower()
             ),
             _ => format!(
-                "the A/A control (it was measured twice) differs by {}, above the margin of {}, so the test is \
-                 inconclusive.",
+                "the A/A control (it was measured twice) differs by {}: too much to decide within {}.",
                 match up_to("reach").strip_prefix('>') {
                     Some(least) => format!("more than {least}"),
                     None => format!("up to {}", up_to("reach")),
@@ -300,7 +293,7 @@ impl Sentence<'_> {
             FindingKind::LongTrialsInconclusive => match self.known("slower_lower") {
                 Some(lower) => {
                     let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
-                    let range = super::summary::interval(lower, upper);
+                    let range = SlowerScale::of([upper].into_iter()).interval(lower, upper);
                     format!("in trials of {window} it is {range} slower than {}, which does not decide.", self.other())
                 }
                 None => format!("too few trials of {window} to check the recommendation."),
@@ -365,8 +358,7 @@ impl Sentence<'_> {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);
                 let changed = if self.number("last") < self.number("first") { "fell" } else { "rose" };
                 format!(
-                    "its rate {changed} from {first} to {last} during the session, so the machine or its load changed; the \
-                     comparison holds, because options alternate."
+                    "its rate {changed} from {first} to {last} during the session: the machine or its load changed."
                 )
             }
             FindingKind::SeveralSpeeds => {
@@ -409,8 +401,20 @@ impl Sentence<'_> {
             ),
             _ => {
                 let default = self.view.environment.congestion();
-                let default = default.map_or_else(String::new, |name| format!(" ({name} is the default here)"));
-                format!("congestion control{default} was compared over loopback; a network may differ.")
+                let default = default.map_or_else(String::new, |name| format!(" (default: {name})"));
+                let others = self.finding.names.get("tests_with_another");
+                let others: Vec<String> =
+                    others.and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
+                let others = match others.is_empty() {
+                    true => String::new(),
+                    false => format!(
+                        " {} ran with {}, not with {}.",
+                        phrase::join(&others, "and"),
+                        self.name("other_level"),
+                        self.name("level")
+                    ),
+                };
+                format!("congestion control{default} was compared over loopback only; a network may differ.{others}")
             }
         }
     }

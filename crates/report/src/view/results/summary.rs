@@ -1,258 +1,32 @@
-//! The result of each test in one sentence, and the lines that end a report.
-//!
-//! Every number is an interval end of the document, rounded outward. Decides nothing: states and findings are settled
-//! before.
+//! The lines that end a report. Decides nothing: results and findings are settled before.
 
 use std::collections::BTreeSet;
 
-use bytegauge_model::SessionStatus;
-use bytegauge_model::unit::{counted, significant, significant_down, significant_up};
+use bytegauge_model::unit::counted;
 
-use super::super::document::{
-    Because, Compares, Factors, Finding, FindingKind, OptionResult, OptionStatus, Severity, SummaryLine, Test,
-    TestState, VersusView, View,
-};
-use crate::outward::{BOUND_MAX, at_most, excludes_nothing, percent, share_range};
-use crate::phrase::{self, rate_unit};
+use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
+use super::outcome::{condition, in_short, recommended};
+use crate::outward::percent;
+use crate::phrase;
 
-/// More options than this are counted instead of named.
-const NAMED_MAX: usize = 3;
 /// More tests than this have their results in the table alone.
 const TESTS_MAX: usize = 6;
 /// More tests with one bottleneck than this are counted instead of named.
 const LIMITED_MAX: usize = 2;
-/// A share that is printed as 0.
-const NOTHING: f64 = 0.0005;
 /// Lines of one heading, the rest are counted.
 const LINES_MAX: usize = 4;
+/// Caveats of a session with several tests: the results and they fit on a terminal of 24 lines.
+const CAVEATS_MAX: usize = 2;
 
-/// The result of a test as a sentence without a full stop.
-pub fn of_test(view: &View, test: &Test) -> String {
-    match test.state {
-        TestState::Decided | TestState::Inconclusive => compared(test),
-        TestState::Invalid => "no result: the A/A control differs significantly".into(),
-        TestState::Unconfirmed => unconfirmed(view, test),
-        TestState::Single => {
-            let only = test.options.iter().find(|option| option.trials > 0);
-            only.map_or_else(String::new, |only| format!("{} only: nothing to compare it with", rated(test, only)))
-        }
-        TestState::Failed => {
-            let reason = test.options.iter().find_map(|option| option.reason.clone());
-            match reason {
-                Some(reason) => format!("nothing was measured: {}", reason.trim_end_matches('.')),
-                None => "nothing was measured".into(),
-            }
-        }
-    }
-}
-
-/// `4K at 1.2 GiB/s`.
-fn rated(test: &Test, option: &OptionResult) -> String {
-    let Some(rate) = option.rate else { return option.label.clone() };
-    let (divisor, unit) = rate_unit(test.unit, rate);
-    format!("{} at {} {unit}", option.label, significant(rate / divisor, 3))
-}
-
-fn unconfirmed(view: &View, test: &Test) -> String {
-    let so_far = match test.compares {
-        Compares::Time => {
-            super::fastest(&test.options).map(|option| format!("fastest so far: {}", rated(test, option)))
-        }
-        Compares::Cpu => {
-            let known = test.options.iter().filter_map(|option| Some((option.cpu?, option.cpu_unit?, option)));
-            let least = known.min_by(|a, b| a.0.total_cmp(&b.0));
-            least.map(|(cpu, unit, own)| format!("least CPU so far: {} with {} {unit}", own.label, significant(cpu, 3)))
-        }
-    };
-    let so_far = so_far.map_or_else(String::new, |text| format!("; {text}"));
-    let why = match view.status {
-        _ if test.compares == Compares::Cpu && is_external(test) => {
-            "no result: a fixed rate compares CPU time, and that of an external server is not visible; leave out --rate and \
-             --think-time"
-        }
-        SessionStatus::Running => "no result yet: the first analysis is not reached",
-        SessionStatus::Incomplete => "no result: interrupted before the first analysis",
-        _ if depends(view, test) => "no result: neighbouring blocks depend on each other, so there are no intervals",
-        _ => "no result: too few trials for an interval",
-    };
-    let harmful: Vec<String> =
-        test.options.iter().filter(|own| super::harm::is_avoided(&own.harm)).map(harmed).collect();
-    let avoid = if harmful.is_empty() { String::new() } else { format!(". Avoid: {}", harmful.join(", ")) };
-    format!("{why}{so_far}{avoid}")
-}
-
-/// Whether its blocks are enough for an interval, but depend on each other.
-fn depends(view: &View, test: &Test) -> bool {
-    test.blocks >= super::TRIALS_MIN
-        && view
-            .findings
-            .iter()
-            .any(|one| one.kind == FindingKind::DependentBlocks && one.test.as_ref() == Some(&test.id))
-}
-
-/// Whether the other end is a server that bytegauge did not start.
-fn is_external(test: &Test) -> bool {
-    let has = |levels: &Factors| levels.get("connect").is_some_and(|level| !level.is_null());
-    has(&test.environment) || test.options.iter().any(|option| has(&option.settings))
-}
-
-/// The verdict, the recommendation with its interval, then the options that are tied and those that are slower.
-fn compared(test: &Test) -> String {
-    let verdict = if test.state == TestState::Decided { "conclusive" } else { "inconclusive" };
-    let named = |option: &&OptionResult| test.recommended.as_ref() == Some(&option.id);
-    let Some(own) = test.options.iter().find(named) else { return format!("{verdict}: {}", too_wide(test)) };
-    let others = || test.options.iter().filter(|option| option.id != own.id && option.slower_upper.is_some());
-    let tied: Vec<&OptionResult> =
-        others().filter(|option| matches!(option.status, OptionStatus::Best | OptionStatus::Tied)).collect();
-    let slower: Vec<&OptionResult> = others().filter(|option| option.status == OptionStatus::Slower).collect();
-    let upper = own.slower_upper.unwrap_or(f64::INFINITY);
-    let how = match own.status {
-        OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
-        OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
-        OptionStatus::Best => format!("within {} of the best", percent(test.margin)),
-        // Its interval alone would make it the best.
-        _ if upper <= test.margin => {
-            format!("within {} of the best, with a limitation: see Caveat", percent(test.margin))
-        }
-        _ => format!("at most {} than the best", more(test, &at_most(upper))),
-    };
-    let mut phrases = Vec::new();
-    if slower.is_empty() && !tied.is_empty() && own.status == OptionStatus::Tied {
-        let all = if tied.len() == 1 { "both".into() } else { format!("all {}", tied.len() + 1) };
-        phrases.push(format!(
-            "{verdict}: {all} options are tied; use {} ({}), {how}",
-            own.label,
-            reason(test.because, test.compares)
-        ));
-    } else {
-        phrases.push(format!("{verdict}: use {}, {how}", own.label));
-        if !tied.is_empty() {
-            let labels = tied.iter().map(|option| option.label.clone()).collect::<Vec<_>>();
-            phrases.push(format!("Tied: {}", listed(&labels)));
-        }
-    }
-    let harmful = others().filter(|option| option.status == OptionStatus::Harmful).map(harmed);
-    let mut avoid: Vec<String> = harmful.collect();
-    if !slower.is_empty() {
-        avoid.push(avoided(test, slower));
-    }
-    if !avoid.is_empty() {
-        phrases.push(format!("Avoid: {}", avoid.join(", ")));
-    }
-    phrases.join(". ")
-}
-
-/// An option with its first harm: `208 KiB (71.6 % of the datagrams lost)`.
-fn harmed(option: &OptionResult) -> String {
-    let of = |share: Option<f64>, text: &str| {
-        share.map_or_else(|| text.into(), |share| format!("{} of the {text}", percent(share)))
-    };
-    let harm = match option.harm.first() {
-        Some(FindingKind::LostDatagrams) => of(option.lost_share, "datagrams lost"),
-        Some(FindingKind::FailedCalls) => of(option.failed_share, "calls failed"),
-        Some(FindingKind::StarvedClients) => of(option.starved_share, "clients without an answer"),
-        Some(FindingKind::ListenOverflows) => "listener's queue full".into(),
-        Some(FindingKind::TimeOuts) => "time-outs of TCP".into(),
-        Some(FindingKind::MissedLoad) => "offered load missed".into(),
-        Some(FindingKind::Stalled) => "trials without data".into(),
-        Some(FindingKind::TruncatedDatagrams) => "datagrams cut off".into(),
-        _ => "see Caveat".into(),
-    };
-    format!("{} ({harm})", option.label)
-}
-
-/// Labels, or their number.
-fn listed(labels: &[String]) -> String {
-    if labels.len() <= NAMED_MAX { labels.join(", ") } else { counted(labels.len(), "other option") }
-}
-
-/// The significantly slower options, the slowest first, each with its interval; of many the slowest and their number.
-fn avoided(test: &Test, mut slower: Vec<&OptionResult>) -> String {
-    slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
-    let each = |option: &&OptionResult| {
-        let by = interval(option.slower_lower.unwrap_or(0.0), option.slower_upper.unwrap_or(f64::INFINITY));
-        format!("{} ({})", option.label, more(test, &by))
-    };
-    match slower.len() {
-        few if few <= NAMED_MAX => slower.iter().map(each).collect::<Vec<_>>().join(", "),
-        many => format!("{} and {}", each(&slower[0]), counted(many - 1, "other option")),
-    }
-}
-
-/// No option is recommended: every interval is too wide.
-fn too_wide(test: &Test) -> String {
-    let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
-    let narrowest = known.min_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((upper, own)) = narrowest.filter(|(upper, _)| upper.is_finite()) else {
-        return "the intervals are too wide for a recommendation".into();
-    };
-    let up_to = format!("up to {}×", significant_up(1.0 + upper, 2));
-    let how = match test.compares {
-        Compares::Time => format!("may be {up_to} as slow as the best"),
-        Compares::Cpu => format!("may use {up_to} the CPU time of the best"),
-    };
-    format!("the intervals are too wide for a recommendation; even {} {how}", own.label)
-}
-
-/// The interval of an option for tables, or why it has none.
-pub fn slower(test: &Test, option: &OptionResult) -> String {
-    match (option.slower_lower, option.slower_upper) {
-        (Some(lower), Some(upper)) => interval(lower, upper),
-        _ if option.status == OptionStatus::Failed => "failed".into(),
-        _ if matches!(test.state, TestState::Decided | TestState::Inconclusive) => "screened only".into(),
-        _ => "–".into(),
-    }
-}
-
-/// An interval of extra time for a table and a sentence: `0–5.3 %`, and as a multiple where it includes twice the time:
-/// `1.45–2.3×`, `up to 3.1×`, `at least 1.45×`.
-pub fn interval(lower: f64, upper: f64) -> String {
-    let from = || {
-        // A lower end above 0 is shown as such.
-        let digits = (3..=6).find(|&digits| significant_down(1.0 + lower, digits) != "1").unwrap_or(3);
-        significant_down(1.0 + lower, digits)
-    };
-    match upper {
-        upper if !excludes_nothing(upper) => share_range(lower, upper),
-        upper if upper >= BOUND_MAX && lower <= 0.0 => "any multiple".into(),
-        upper if upper >= BOUND_MAX => format!("at least {}×", from()),
-        upper if lower <= 0.0 => format!("up to {}×", significant_up(1.0 + upper, 2)),
-        upper => format!("{}–{}×", from(), significant_up(1.0 + upper, 3)),
-    }
-}
-
-/// A share or a multiple, with its noun.
-pub fn more(test: &Test, share: &str) -> String {
-    let is_multiple = !share.ends_with('%');
-    match test.compares {
-        Compares::Time if is_multiple => format!("{share} as slow"),
-        Compares::Time => format!("{share} slower"),
-        Compares::Cpu if is_multiple => format!("{share} the CPU time"),
-        Compares::Cpu => format!("{share} more CPU time"),
-    }
-}
-
-/// Why an option is recommended, in brackets behind it.
-pub fn reason(because: Option<Because>, compares: Compares) -> &'static str {
-    match because {
-        Some(Because::Fastest) if compares == Compares::Cpu => "least CPU time",
-        Some(Because::Fastest) => "fastest",
-        Some(Because::Default) => "the default",
-        Some(Because::Smallest) => "smallest",
-        Some(Because::SmallestMaximum) => "safest",
-        Some(Because::Only) | None => "only option",
-    }
-}
-
-/// The summary: results, effects, the bottleneck, caveats.
+/// The summary: recommended options, then effects, the bottleneck and caveats.
 pub fn lines(view: &View) -> Vec<SummaryLine> {
     let mut all = of_heading(view, Heading::Compared);
     all.extend(results(view));
-    for heading in [Heading::Gain, Heading::Advice, Heading::Effect, Heading::OneSetting] {
-        all.extend(of_heading(view, heading));
-    }
+    all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading)));
+    all.extend(one_setting(view));
     all.extend(code(view));
-    all.extend(of_heading(view, Heading::Memory));
+    all.iter_mut().for_each(|line| line.is_result = true);
+    all.extend([Heading::Effect, Heading::Memory].into_iter().flat_map(|heading| of_heading(view, heading)));
     all.extend(bottleneck(view));
     for heading in [Heading::Relay, Heading::Link, Heading::Caveat] {
         all.extend(of_heading(view, heading));
@@ -268,9 +42,9 @@ fn results(view: &View) -> Vec<SummaryLine> {
     match view.tests.as_slice() {
         [test] => vec![line("Result", format!("{}.", phrase::capital(&test.result)))],
         tests if tests.len() <= TESTS_MAX => {
-            tests.iter().map(|test| line(&test.name, format!("{}.", test.result))).collect()
+            tests.iter().map(|test| line(&test.name, format!("{}{}.", in_short(test), condition(view, test)))).collect()
         }
-        tests => vec![line("Results", counts(tests))],
+        tests => [Some(line("Results", counts(tests))), used(tests)].into_iter().flatten().collect(),
     }
 }
 
@@ -286,6 +60,13 @@ fn pairs(view: &View, versus: &VersusView) -> Option<SummaryLine> {
     let look = look.map_or_else(String::new, |look| format!("; analysis {} of at most {}", look.done, look.of));
     let level = percent(view.plan.level);
     Some(line("Basis", format!("{level} confidence, {} of A and B{merged}{look}.", counted(used, "pair"))))
+}
+
+/// The values that may serve several tests, in one line.
+fn one_setting(view: &View) -> Option<SummaryLine> {
+    let each = view.findings.iter().filter(|finding| finding.kind == FindingKind::OneSetting);
+    let each: Vec<&str> = each.map(|finding| finding.text.trim_end_matches('.')).collect();
+    (!each.is_empty()).then(|| line(Heading::OneSetting.name(), format!("{}.", each.join("; "))))
 }
 
 /// How many tests have which state.
@@ -304,8 +85,25 @@ fn counts(tests: &[Test]) -> String {
     format!("{}: {}.", counted(tests.len(), "test"), phrases.join(", "))
 }
 
+/// The recommended options of many tests, each with the number of its tests.
+fn used(tests: &[Test]) -> Option<SummaryLine> {
+    let mut known: Vec<(&str, usize)> = Vec::new();
+    for own in tests.iter().filter_map(recommended) {
+        match known.iter_mut().find(|(label, _)| *label == own.label) {
+            Some((_, count)) => *count += 1,
+            None => known.push((&own.label, 1)),
+        }
+    }
+    known.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let hidden = known.len().saturating_sub(LINES_MAX);
+    let mut each: Vec<String> =
+        known.iter().take(LINES_MAX).map(|(label, count)| format!("{label} in {}", counted(*count, "test"))).collect();
+    each.extend((hidden > 0).then(|| format!("{hidden} more in the table")));
+    (!each.is_empty()).then(|| line("Use", format!("{}.", each.join("; "))))
+}
+
 fn line(heading: &str, text: String) -> SummaryLine {
-    SummaryLine { heading: heading.to_owned(), text }
+    SummaryLine { heading: heading.to_owned(), text, is_result: false }
 }
 
 /// Headings of findings.
@@ -335,7 +133,7 @@ impl Heading {
             (FindingKind::Advice, _) => Heading::Advice,
             (FindingKind::BiggestEffect, _) => Heading::Effect,
             (FindingKind::OneSetting, _) => Heading::OneSetting,
-            (FindingKind::Memory, _) => Heading::Memory,
+            (FindingKind::Memory, Severity::Result) => Heading::Memory,
             (FindingKind::Relay, _) => Heading::Relay,
             (FindingKind::Link, _) => Heading::Link,
             (_, Severity::Error | Severity::Warning) => Heading::Caveat,
@@ -365,24 +163,51 @@ impl Heading {
     }
 }
 
-/// The first findings of a heading, one of each kind, with the number of those that are left out.
+/// The worst findings of a heading, one of each kind, with the number of those that are left out.
 fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
-    let of_it: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
-    let mut kinds: BTreeSet<FindingKind> = BTreeSet::new();
-    // Only caveats of one kind are merged.
-    let once = |finding: &&&Finding| heading != Heading::Caveat || kinds.insert(finding.kind);
-    let mut all: Vec<&Finding> = of_it.iter().filter(once).copied().collect();
-    // A busy machine widens intervals, which show it already.
-    all.sort_by_key(|finding| (finding.severity, is_noise(finding.kind)));
-    let max = if matches!(heading, Heading::Effect) { 1 } else { LINES_MAX };
-    let shown = all.len().min(max);
-    let mut lines: Vec<SummaryLine> =
-        all.iter().take(shown).map(|finding| line(heading.name(), finding.text.clone())).collect();
-    let hidden = of_it.len() - shown;
+    let mut all: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
+    let found = all.len();
+    let is_caveat = heading == Heading::Caveat;
+    if is_caveat {
+        // A busy machine widens intervals, which show it already.
+        let rank = |finding: &Finding| (finding.severity, is_noise(finding.kind));
+        all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
+        // Only caveats of one kind are merged.
+        let mut kinds: BTreeSet<FindingKind> = BTreeSet::new();
+        all.retain(|finding| kinds.insert(finding.kind));
+    }
+    let max = match heading {
+        Heading::Effect => 1,
+        Heading::Caveat if view.tests.len() > 1 => CAVEATS_MAX,
+        _ => LINES_MAX,
+    };
+    all.truncate(max);
+    let mut lines: Vec<SummaryLine> = all.iter().map(|finding| line(heading.name(), finding.text.clone())).collect();
+    let hidden = found - all.len();
     if let Some(last) = lines.last_mut().filter(|_| hidden > 0 && heading != Heading::Effect) {
         last.text.push_str(&format!(" ({hidden} more: --full)"));
     }
     lines
+}
+
+/// How large a finding is, as a share: the worst one of a kind is shown.
+fn size(finding: &Finding) -> f64 {
+    let number = |name: &str| finding.numbers.get(name).copied();
+    let share_of = |part: &str, of: &str| number(part).zip(number(of)).map(|(part, of)| part / of);
+    let changed = |from: &str, to: &str| number(from).zip(number(to)).map(|(from, to)| (to / from).ln().abs());
+    let known = match finding.kind {
+        FindingKind::ControlDiffers => ["lower", "upper"].into_iter().filter_map(number).map(f64::abs).reduce(f64::max),
+        FindingKind::ControlWide => number("reach"),
+        FindingKind::ControlContradicts => number("slower_upper"),
+        FindingKind::LongTrialsContradict | FindingKind::LongTrialsInconclusive => number("slower_lower"),
+        FindingKind::Drift => changed("first", "last"),
+        FindingKind::SlowTrialsDisagree => changed("rate", "other_rate"),
+        FindingKind::Stalled | FindingKind::Steal => share_of("trials", "of"),
+        FindingKind::MissedLoad => number("carried_share").map(|share| 1.0 - share),
+        FindingKind::UnevenSteal => share_of("most_share", "least_share"),
+        _ => finding.numbers.iter().find(|(name, _)| name.ends_with("_share")).map(|(_, share)| *share),
+    };
+    known.map_or(0.0, f64::abs)
 }
 
 /// Whether a finding is about the machine, and not about a result.
@@ -464,6 +289,7 @@ mod tests {
         let others = [
             "Result",
             "Results",
+            "Use",
             "Basis",
             "In the program",
             "Bottleneck",
