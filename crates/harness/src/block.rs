@@ -164,15 +164,8 @@ impl Run<'_> {
         if !measured.ends_are_sound {
             self.pool = None;
         }
-        // The load of an agent on this very machine is counted already.
-        let relay_host = setup.far.and_then(|far| far.relay);
-        let is_here = |link: &Arc<Link>| Some(link.agent()) == relay_host && self.is_here(link);
-        if let Some(relay) = measured.ends.get_mut(EndRole::Relay).and_then(|end| end.relay.as_mut())
-            && self.options.links.iter().any(is_here)
-        {
-            relay.host_busy_ns = None;
-        }
-        let Setup { warmup_ns, window_ns, .. } = setup;
+        self.leave_out_own_agent(&setup, &mut measured);
+        let window_ns = setup.window_ns;
         let too_short = self.lengthen(task, cell, &measured, window_ns);
         // No call in a window that was then lengthened is no stall yet: the next trial decides.
         let went_well = measured.outcome == Outcome::Measured || measured.outcome.moved_nothing();
@@ -182,23 +175,8 @@ impl Run<'_> {
                 cell.factors.flows().unwrap_or(1)
             ));
         }
-        let (bytes, wall_ns) = measured.throughput();
-        let record = Trial {
-            cell: cell.id.clone(),
-            stage: task.stage,
-            block,
-            position,
-            started_unix_ns,
-            bytes,
-            workload: self.plan.workload,
-            calls: measured.calls(),
-            outcome: measured.outcome,
-            wall_ns,
-            warmup_ns,
-            cpus: trial::cpus(&setup),
-            ends: measured.ends,
-            machine: measured.machine,
-        };
+        let place = Trial::without_numbers(cell.id.clone(), self.plan.workload, task.stage, Outcome::Measured);
+        let record = measured.recorded(&setup, Trial { block, position, started_unix_ns, ..place });
         self.store.record_trial(self.session, &record)?;
         let spent_ns = monotonic_ns() - began_ns;
         if record.outcome == Outcome::Measured {
@@ -216,6 +194,17 @@ impl Run<'_> {
             self.trouble(cell, &record.outcome)?;
         }
         Ok(Attempt::Done(good))
+    }
+
+    /// Leaves out the load of the relay's host if that is this machine, where it is counted already.
+    fn leave_out_own_agent(&self, setup: &Setup, measured: &mut TrialResult) {
+        let relay_host = setup.far.and_then(|far| far.relay);
+        let is_here = |link: &Arc<Link>| Some(link.agent()) == relay_host && self.is_here(link);
+        if let Some(relay) = measured.ends.get_mut(EndRole::Relay).and_then(|end| end.relay.as_mut())
+            && self.options.links.iter().any(is_here)
+        {
+            relay.host_busy_ns = None;
+        }
     }
 
     /// Lengthens the trials of a cell in which hardly any call is completed. Returns the number of calls. `None` if

@@ -112,18 +112,8 @@ impl PairVisit {
             if !measured.ends_are_sound {
                 pool = self.pool(links);
             }
-            let (bytes, wall_ns) = measured.throughput();
-            trials.push(Trial {
-                started_unix_ns,
-                bytes,
-                calls: measured.calls(),
-                wall_ns,
-                warmup_ns: setup.warmup_ns,
-                cpus: trial::cpus(&setup),
-                machine: measured.machine,
-                ends: measured.ends,
-                ..unmeasured(cell, self.number, position as u32, measured.outcome)
-            });
+            let place = unmeasured(cell, self.number, position as u32, Outcome::Measured);
+            trials.push(measured.recorded(&setup, Trial { started_unix_ns, ..place }));
         }
         trials
     }

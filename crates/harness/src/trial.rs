@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{
-    EndReport, EndReports, EndRole, Engine, Iperf3Report, MachineUse, Outcome, RelayChoice, Side, Workload,
+    EndReport, EndReports, EndRole, Engine, Iperf3Report, MachineUse, Outcome, RelayChoice, Side, Trial, Workload,
 };
 use bytegauge_traffic::address::Host;
 use bytegauge_traffic::end::ChannelError;
@@ -69,6 +69,22 @@ impl TrialResult {
                 (None, Some(_)) => (0, end.window_ns),
                 (None, None) => (delivered(end), end.window_ns),
             },
+        }
+    }
+
+    /// The trial with these results, at a place in a session.
+    pub fn recorded(self, setup: &Setup, place: Trial) -> Trial {
+        let (bytes, wall_ns) = self.throughput();
+        Trial {
+            bytes,
+            calls: self.calls(),
+            wall_ns,
+            warmup_ns: setup.warmup_ns,
+            cpus: cpus(setup),
+            outcome: self.outcome,
+            ends: self.ends,
+            machine: self.machine,
+            ..place
         }
     }
 
