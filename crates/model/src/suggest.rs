@@ -31,7 +31,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("len", &["read-size", "request"]),
     ("length", &["read-size", "request"]),
     ("limit", &["rate"]),
-    ("loss", &["max-loss", "link-loss"]),
+    ("loss", &["link-loss", "max-loss"]),
     ("message-size", &["request", "write-size"]),
     ("msg-size", &["request", "write-size"]),
     ("netem", &["link-delay"]),
