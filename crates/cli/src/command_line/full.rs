@@ -51,7 +51,11 @@ fn compact(command: Command) -> Command {
 fn with_default(arg: &Arg) -> Option<String> {
     let (help, details) = (arg.get_help()?.to_string(), arg.get_long_help()?.to_string());
     let (_, default) = details.rsplit_once(" [default: ")?;
-    let is_short = default.len() <= DEFAULT_MAX && !details.contains("\nor: ") && !help.contains("[default: ");
+    // The default of one of several workloads is no default of the option.
+    let is_short = default.len() <= DEFAULT_MAX
+        && !default.ends_with(")]")
+        && !details.contains("\nor: ")
+        && !help.contains("[default: ");
     is_short.then(|| format!("{help} [default: {default}"))
 }
 
