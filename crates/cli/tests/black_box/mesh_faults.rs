@@ -123,7 +123,8 @@ fn a_stopped_rank_zero_is_given_up() {
         rank.wait().exits(5).complains(&["rank 0 is lost", "--resume measures the rest"]);
     }
     zero.signal("CONT");
-    zero.wait().exits(0).prints(&["Not measured", "rank 1 disconnected"]);
+    // By its farewell, or by the end of its connection: whichever rank 0 finds first.
+    zero.wait().exits(0).prints(&["Not measured", ": rank 1 "]);
     let [zero, one, two] = start(&format!("{LONG} --resume"));
     zero.wait().exits(0).prints(&["24 of 24 tests measured"]);
     all_end([one, two]);
