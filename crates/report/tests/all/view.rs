@@ -193,7 +193,7 @@ fn steal_is_described_and_forbids_nothing() {
     assert_eq!(states(&stolen), states(&calm));
     assert_eq!(states(&stolen), [TestState::Decided; 3]);
     assert!(phrases(&stolen, FindingKind::NoisyMachine).contains("grade D"), "{:?}", stolen.findings);
-    assert!(stolen.heading.ends_with("steal 7 %"), "{}", stolen.heading);
+    assert!(stolen.heading.contains(" · steal 7 % · ends pinned to "), "{}", stolen.heading);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use bytegauge_model::{FACTORS, Level};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
-use super::super::document::{Finding, FindingKind, OptionRatio, OptionStatus, Severity, Test, TestState, View};
+use super::super::document::{
+    CellView, Finding, FindingKind, LeverView, OptionRatio, OptionStatus, Severity, Test, TestState, View,
+};
 use super::build::found;
 use super::long_trials;
 
@@ -74,15 +76,16 @@ fn of_levers(view: &View) -> Vec<Finding> {
         let within = view.groups.iter().any(|group| group.id == lever.group && group.varied.contains(&lever.factor));
         // Options of one test have their intervals in the table; a second interval would contradict it.
         let [lower, upper] = if within { [None, None] } else { [Some(lever.times_lower), lever.times_upper] };
-        let slow = slowest_with(view, lever, within);
+        let slow = best_with_slower(view, lever, within);
         all.push(
             found(FindingKind::BiggestEffect, Severity::Result)
                 .test(&lever.group)
                 .option(&lever.cell)
+                .other(slow.map(|slow| &slow.id).filter(|_| within))
                 .number("times_lower", lower)
                 .number("times_upper", upper)
                 .number("rate", view.cell(&lever.cell).and_then(|cell| cell.estimate.median))
-                .number("other_rate", slow)
+                .number("other_rate", slow.and_then(|slow| slow.estimate.median))
                 .name("factor", lever.factor.clone())
                 .name("level", lever.to.clone())
                 .name("other_level", lever.from.clone()),
@@ -91,11 +94,12 @@ fn of_levers(view: &View) -> Vec<Finding> {
     all
 }
 
-/// The highest rate with the slower level.
-fn slowest_with(view: &View, lever: &super::super::document::LeverView, within: bool) -> Option<f64> {
+/// The confirmed option with the highest rate, of those with the slower level.
+fn best_with_slower<'a>(view: &'a View, lever: &'a LeverView, within: bool) -> Option<&'a CellView> {
     let cells = view.cells_of(&lever.group).filter(|cell| cell.above_best_upper.is_some());
     let has = cells.filter(|cell| !within || cell.factors.get(&lever.factor) == Some(&lever.from));
-    has.filter_map(|cell| cell.estimate.median).reduce(f64::max)
+    let rated = has.filter_map(|cell| Some((cell.estimate.median?, cell)));
+    rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, cell)| cell)
 }
 
 /// For each setting that several tests vary: the level that is not significantly slower in any of them.

@@ -1,9 +1,10 @@
 //! The heading of a session: its plan, its duration, and the machine.
 
-use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::{SessionStatus, Spec};
 
-use super::super::document::View;
+use super::super::document::{GroupView, View};
+use super::valid_for;
 use crate::outward::percent;
 
 /// Steal below this share is left out of the heading.
@@ -41,7 +42,10 @@ pub fn heading(view: &View) -> String {
     let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
     let machine = [cpus, kernel].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let machine = Some(machine).filter(|machine| !machine.is_empty());
-    let parts = [program, Some(format!("session {}", view.session)), took, status, crowd, machine, steal];
+    let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
+    let pinned = valid_for::pinned(&groups);
+    let session = Some(format!("session {}", view.session));
+    let parts = [program, session, took, status, crowd, machine, steal, pinned];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }

@@ -199,7 +199,14 @@ impl Sentence<'_> {
             }
             (false, None, Some((rate, other))) => {
                 let [rate, other] = self.rates([rate, other]);
-                format!("{fast} reaches {rate}, {slow} {other}")
+                // The best option with each level: other settings may differ, too.
+                let labels = self.finding.option.as_ref().zip(self.finding.other.as_ref());
+                match labels.map(|(own, slow)| (self.option(own), self.option(slow))) {
+                    Some((own, best)) => {
+                        format!("{fast} reaches {rate} ({own}), {slow} {other} at best ({best})")
+                    }
+                    None => format!("{fast} reaches {rate}, {slow} {other}"),
+                }
             }
             (false, times, None) => format!("{fast} is {} faster than {slow}", times.unwrap_or_default()),
         };
@@ -438,7 +445,7 @@ impl Sentence<'_> {
                 format!("Other programs used {}{of} CPUs.", significant(self.number("cpus"), 2))
             }
             FindingKind::HarnessCost => format!("Measuring takes {} of the shortest call.", self.share("share")),
-            _ => format!("The machine was not quiet: grade {} (A is quiet, D is not).", self.name("grade")),
+            _ => format!("The machine was not quiet: grade {} on the scale from A (quiet) to D.", self.name("grade")),
         }
     }
 

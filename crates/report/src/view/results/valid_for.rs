@@ -16,7 +16,7 @@ use crate::phrase;
 /// Each line is a finding of its own.
 pub fn lines(view: &View) -> Vec<String> {
     let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
-    let pinned = pinned(&groups);
+    let pinned = unlike_programs(&groups);
     let common = common(view, &groups, pinned.is_some());
     let parts = [
         unanalysed(view),
@@ -111,8 +111,13 @@ fn unanalysed(view: &View) -> Option<String> {
     Some(format!("analysis {} of {}; {more} measured since then count at the next", look.done, look.of))
 }
 
+/// Where the ends were pinned, and how to measure without.
+fn unlike_programs(groups: &[Spec]) -> Option<String> {
+    pinned(groups).map(|pinned| format!("{pinned} (without pinning: --placement unpinned)"))
+}
+
 /// The kind of CPUs that the ends were pinned to, where all were. The kernel moves the threads of most programs.
-fn pinned(groups: &[Spec]) -> Option<String> {
+pub fn pinned(groups: &[Spec]) -> Option<String> {
     let pinned = |spec: &Spec| spec.placement().is_some_and(|place| place != Placement::Unpinned);
     if groups.is_empty() || !groups.iter().all(pinned) {
         return None;
@@ -120,7 +125,7 @@ fn pinned(groups: &[Spec]) -> Option<String> {
     let mut places = groups.iter().filter_map(phrase::placement);
     let first = places.next().filter(|first| places.all(|other| other == *first));
     let place = first.and_then(|place| Some(place.split_once(" on ")?.1)).unwrap_or("CPUs");
-    Some(format!("ends pinned to {place} (without pinning: --placement unpinned)"))
+    Some(format!("ends pinned to {place}"))
 }
 
 /// Imports may have been measured between any machines.
