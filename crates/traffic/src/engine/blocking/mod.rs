@@ -110,8 +110,15 @@ fn run_tls<F: Flow>(
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), EndError> {
     let shared = RefCell::new(&mut *session);
+    let abort = slot.abort;
     let read = |buffer: &mut [u8]| shared.borrow_mut().receive(fd, buffer);
-    let write = |bytes: &[u8]| shared.borrow_mut().send(fd, bytes, false);
+    // The peer counts each record that has left: an interrupted send goes on until all bytes that it took have left.
+    let write = |bytes: &[u8]| loop {
+        match shared.borrow_mut().send(fd, bytes, false) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && !abort.load(Ordering::Relaxed) => {}
+            sent => return sent,
+        }
+    };
     let stop = run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?;
     let report = EngineReport { system_calls: session.calls(), ..EngineReport::default() };
     Ok((stop, Some(report)))
