@@ -260,8 +260,8 @@ impl Run<'_> {
             };
             let pace = self.pace(&confirmed.group);
             let trial_ns = search::trial_ns(&cell.factors, (warmup_ns, window_ns), overhead_ns, pace);
-            // Windows of a search are as long as its percentile needs, others as long as enough calls take.
-            let shortens = explicit_ns.is_none() && cell.factors.slo().is_none() && window_ns <= confirmed.window_ns;
+            // Windows of a search are as long as its objective needs, others as long as enough calls take.
+            let shortens = explicit_ns.is_none() && !cell.factors.searches_rate() && window_ns <= confirmed.window_ns;
             windows_ns += if shortens { window_ns } else { 0 };
             rest_ns += if shortens { warmup_ns + overhead_ns } else { trial_ns };
         }

@@ -454,6 +454,11 @@ impl Spec {
         self.offered_rate().is_some() || self.think_time().is_some_and(|ns| ns > 0) || self.burst().is_some()
     }
 
+    /// Whether each trial searches for the highest rate that keeps an objective: it takes many measurements, and sets the load itself.
+    pub fn searches_rate(&self) -> bool {
+        self.slo().is_some() || self.max_loss().is_some()
+    }
+
     /// The bursts of a writer: bytes of each, and nanoseconds from one to the next; `None` where it writes without bursts.
     pub fn bursts(&self) -> Option<(u64, u64)> {
         let (writes, bytes, every_ns) = (self.burst()?, self.write_size()?, self.every()?);

@@ -269,7 +269,7 @@ impl Design {
         let is_path = conditions.transport().map_or(conditions.workload().has_path(), Transport::two_ended);
         let explicit_ns = conditions.duration();
         let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
-        is_path && !is_long && conditions.slo().is_none() && conditions.max_loss().is_none()
+        is_path && !is_long && !conditions.searches_rate()
     }
 
     /// The shortest useful confirmation trial, nanoseconds.

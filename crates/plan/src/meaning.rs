@@ -38,13 +38,13 @@ const DEPENDENT: &[Dependent] = &[
     Dependent {
         factor: "rate",
         with: &["max_loss"],
-        when: |levels| levels.max_loss().is_none(),
+        when: offers_its_own,
         needs: Needs::Text("--max-loss none (a search sets the rates itself): leave one of them out"),
     },
     Dependent {
         factor: "burst",
         with: &["max_loss"],
-        when: |levels| levels.max_loss().is_none(),
+        when: offers_its_own,
         needs: Needs::Text("--max-loss none (a search needs a steady sender): leave one of them out"),
     },
     Dependent { factor: "call_rate", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
@@ -160,7 +160,7 @@ const NO_SEARCH: &str = "--slo none (a search sets the rates itself): leave one 
 
 /// A search finds its rates itself.
 fn offers_its_own(levels: &Spec) -> bool {
-    levels.slo().is_none() && levels.max_loss().is_none()
+    !levels.searches_rate()
 }
 
 fn offers(levels: &Spec) -> bool {

@@ -37,7 +37,7 @@ pub fn assumed(conditions: &Spec) -> f64 {
 
 /// Calls that a trial needs for a rate; `None` if it makes none, or if a search sets their number.
 pub fn calls_enough(conditions: &Spec) -> Option<u64> {
-    let is_call = conditions.workload() == Workload::Call && conditions.slo().is_none();
+    let is_call = conditions.workload() == Workload::Call && !conditions.searches_rate();
     let flows = conditions.flows().filter(|_| !conditions.offers_load()).unwrap_or(1).max(1);
     is_call.then_some(CALLS_FEW * flows)
 }

@@ -83,7 +83,7 @@ pub fn is_checked(group: &GroupView) -> bool {
 
 /// Whether its trials are so short that longer ones may have another result. A search for a rate lasts as long as it needs.
 fn is_short(group: &GroupView) -> bool {
-    group.spec().slo().is_none() && group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+    !group.spec().searches_rate() && group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
 }
 
 /// Groups whose options were compared in short trials only.

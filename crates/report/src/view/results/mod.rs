@@ -101,10 +101,8 @@ fn test(view: &View, group: &GroupView) -> Test {
 
 /// The option with the highest rate, of those without harm where there is one.
 fn fastest(options: &[OptionResult]) -> Option<&OptionResult> {
-    let all_harmed = options.iter().all(|option| option.rate.is_none() || harm::is_avoided(&option.harm));
-    let rated = options.iter().filter(|option| all_harmed || !harm::is_avoided(&option.harm));
-    let rated = rated.filter_map(|option| Some((option.rate?, option)));
-    rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, option)| option)
+    let rated = options.iter().filter_map(|option| Some((!harm::is_avoided(&option.harm), option.rate?, option)));
+    rated.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(.., option)| option)
 }
 
 fn state(group: &GroupView, options: &[OptionResult], recommended: Option<&OptionResult>) -> TestState {

@@ -223,13 +223,12 @@ fn too_wide(test: &Test) -> String {
     let Some((upper, own)) = narrowest.filter(|(upper, _)| upper.is_finite()) else {
         return "the intervals are too wide for a recommendation".into();
     };
-    let how = more(test, &up_to(upper));
-    let than = if how.ends_with("as slow") { "as" } else { "than" };
-    let how = match test.compares {
-        Compares::Time => format!("may be {how} {than} the best"),
-        Compares::Cpu => format!("may use {how} {than} the best"),
+    let verb = match test.compares {
+        Compares::Time => "be",
+        Compares::Cpu => "use",
     };
-    format!("the intervals are too wide for a recommendation; even {} {how}", own.label)
+    let how = than_the_best(&more(test, &up_to(upper)));
+    format!("the intervals are too wide for a recommendation; even {} may {verb} {how}", own.label)
 }
 
 /// The scale of all intervals of a test: its largest value decides.
@@ -266,6 +265,11 @@ pub fn more(test: &Test, share: &str) -> String {
         Compares::Cpu if is_multiple => format!("{share} the CPU time"),
         Compares::Cpu => format!("{share} more CPU time"),
     }
+}
+
+/// A difference by [`more`], from the best option: `2× as slow as the best`, `12 % slower than the best`.
+pub fn than_the_best(how: &str) -> String {
+    format!("{how} {} the best", if how.ends_with("as slow") { "as" } else { "than" })
 }
 
 /// Why an option is recommended although another one is faster, in brackets behind it.

@@ -228,8 +228,7 @@ impl Sentence<'_> {
         let by = test.map_or_else(String::new, |test| {
             super::outcome::more(test, &super::outcome::scale(test).interval(lower, upper))
         });
-        let than = if by.ends_with("as slow") { "as" } else { "than" };
-        format!("{place}{} is {by} {than} the best.", self.option(option))
+        format!("{place}{} is {}.", self.option(option), super::outcome::than_the_best(&by))
     }
 
     fn one_setting(&self) -> String {

@@ -101,10 +101,6 @@ impl FlowIo for ServerIo<'_> {
             Err(error) => Err(error),
         }
     }
-
-    fn send<F: Flow>(&mut self, _flow: &mut F, _meter: &mut Meter) -> io::Result<Option<Stop>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 impl ServerIo<'_> {

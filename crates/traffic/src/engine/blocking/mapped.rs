@@ -10,12 +10,9 @@ use bytegauge_sys::socket::{self, Until};
 
 use crate::end_error::EndError;
 use crate::engine::blocking::{FlowIo, run_on};
-use crate::engine::{FlowStation, Stop};
+use crate::engine::{FlowStation, Stop, WAIT_MAX_NS};
 use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
-
-/// No wait for bytes is longer before the flags are looked at.
-const WAIT_NS: u64 = 50_000_000;
 
 struct MappedIo<'a> {
     fd: BorrowedFd<'a>,
@@ -54,16 +51,12 @@ impl FlowIo for MappedIo<'_> {
             self.to_copy = buffer.len();
         } else if to_copy == 0 {
             self.report.system_calls += 1;
-            match socket::wait(self.fd, Until::Readable, WAIT_NS)? {
+            match socket::wait(self.fd, Until::Readable, WAIT_MAX_NS)? {
                 Some(_) => self.has_waited = true,
                 None => return Err(io::ErrorKind::Interrupted.into()),
             }
         }
         Ok(None)
-    }
-
-    fn send<F: Flow>(&mut self, _flow: &mut F, _meter: &mut Meter) -> io::Result<Option<Stop>> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

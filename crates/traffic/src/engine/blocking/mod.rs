@@ -29,13 +29,17 @@ use crate::meter::Meter;
 use crate::tls::session::Session;
 
 /// The calls of a flow that has a thread. Each function makes one call, counts its bytes and reports them to the flow. A
-/// returned [`Stop`] ends the loop.
+/// returned [`Stop`] ends the loop. A mode that only sends, or only receives, leaves the other one out.
 pub(crate) trait FlowIo {
     /// Receives once.
-    fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>>;
+    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], _meter: &mut Meter) -> io::Result<Option<Stop>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Sends once.
-    fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>>;
+    fn send<F: Flow>(&mut self, _flow: &mut F, _meter: &mut Meter) -> io::Result<Option<Stop>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Runs one flow until its time is up. Returns the counts of the mode's calls, if it has any.

@@ -24,10 +24,6 @@ struct SendFileIo<'a> {
 }
 
 impl FlowIo for SendFileIo<'_> {
-    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], _meter: &mut Meter) -> io::Result<Option<Stop>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
         if self.left == 0 {
             flow.begin_in_place();

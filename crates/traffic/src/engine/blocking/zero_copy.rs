@@ -9,12 +9,12 @@ use bytegauge_sys::zero_copy;
 use crate::end_error::EndError;
 use crate::engine::blocking::{FlowIo, run_on};
 use crate::engine::zero_copy::{ZeroCopySend, ZeroCopySends};
-use crate::engine::{FlowStation, Stop};
+use crate::engine::{FlowStation, Stop, WAIT_MAX_NS};
 use crate::flow::Flow;
 use crate::meter::Meter;
 
-/// No wait for a notification is longer before the flags are looked at.
-const WAIT_MS: i32 = 50;
+/// The longest wait for a notification, milliseconds.
+const WAIT_MS: i32 = (WAIT_MAX_NS / 1_000_000) as i32;
 
 struct ZeroCopyIo<'a> {
     fd: BorrowedFd<'a>,
@@ -22,10 +22,6 @@ struct ZeroCopyIo<'a> {
 }
 
 impl FlowIo for ZeroCopyIo<'_> {
-    fn receive<F: Flow>(&mut self, _flow: &mut F, _buffer: &mut [u8], _meter: &mut Meter) -> io::Result<Option<Stop>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     /// Sends, and waits for the kernel where it has to.
     fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
         match self.sends.send(self.fd, flow)? {
