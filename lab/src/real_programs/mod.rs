@@ -7,6 +7,7 @@
 
 mod cases;
 mod table;
+mod variants;
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,6 +24,9 @@ use cases::{CASES, ProgramCase, VALUES};
 use xtask::{cargo, product, setup};
 
 const SECTION: &str = "real-programs";
+
+/// The section about questions that were asked in other words.
+const VARIANTS: &str = "real-programs-variants";
 
 /// Bytes of the file that is served.
 const FILE_BYTES: u64 = 64 << 20;
@@ -54,6 +58,14 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Measure nothing, make the table of what was measured"),
         )
+        .arg(
+            Arg::new("with")
+                .long("with")
+                .value_name("WORDS")
+                .action(ArgAction::Append)
+                .allow_hyphen_values(true)
+                .help("Ask every question again with these words added, \"--profile drain\"; runs no program"),
+        )
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the section, write no file"))
 }
 
@@ -68,6 +80,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let kept = KeptCases(target.join("real-programs"));
     fs::create_dir_all(&kept.0).with_context(|| format!("making {}", kept.0.display()))?;
     let mut missing = Vec::new();
+    if let Some(variants) = matches.get_many::<String>("with") {
+        let variants: Vec<&String> = variants.collect();
+        return ask_again(&kept, &variants, time("question")?, matches);
+    }
     if !matches.get_flag("report-only") {
         let program = product::built()?;
         reference::prepare_c().map_err(anyhow::Error::msg)?;
@@ -80,7 +96,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                 Ok(program) => {
                     eprintln!("{}: {}", case.name, case.setting);
                     match bench.measured(case, &program) {
-                        Ok(measured) => kept.write(case, &measured)?,
+                        Ok(measured) => write_whole(&kept.file(case), &measured)?,
                         // The other cases do not depend on it.
                         Err(error) => {
                             eprintln!("{}: failed: {error:#}", case.name);
@@ -99,6 +115,42 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 
+/// Asks the question of each measured case with each of `variants` added, unless the answer is kept, and writes how often the
+/// recommendations hold in the programs. A question that several cases share is asked once.
+fn ask_again(kept: &KeptCases, variants: &[&String], time: &str, matches: &ArgMatches) -> Result<()> {
+    let measured = kept.all()?;
+    ensure!(!measured.is_empty(), "no case has been measured: run `cargo lab real-programs` first");
+    let store = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
+    let mut answers = Vec::new();
+    for words in variants {
+        for case in first_of_each_question(&measured) {
+            let file = kept.answer_file(case, words);
+            if !file.exists() && !matches.get_flag("report-only") {
+                eprintln!("{}: {words}", case.name);
+                let mut ask = case.question_words(time);
+                ask.extend(words.split(' ').map(str::to_owned));
+                write_whole(&file, &document(&product::built()?, store.path(), &ask)?)?;
+            }
+            if file.exists() {
+                answers.push(variants::VariantAnswer { words, question: case.question, document: read(&file)? });
+            }
+        }
+    }
+    let text = variants::text(&measured, variants, &answers);
+    section::of_verification(VARIANTS, &text, matches.get_flag("no-write"))
+}
+
+/// The first measured case of each question.
+fn first_of_each_question(measured: &[(&'static ProgramCase, Value)]) -> Vec<&'static ProgramCase> {
+    let mut firsts: Vec<&ProgramCase> = Vec::new();
+    for (case, _) in measured {
+        if firsts.iter().all(|first| first.question != case.question) {
+            firsts.push(case);
+        }
+    }
+    firsts
+}
+
 /// Results of measured cases. A file that exists is complete.
 struct KeptCases(PathBuf);
 
@@ -107,23 +159,30 @@ impl KeptCases {
         self.0.join(format!("{}.json", case.name))
     }
 
-    fn write(&self, case: &ProgramCase, measured: &Value) -> Result<()> {
-        let unfinished = self.file(case).with_extension("part");
-        fs::write(&unfinished, measured.to_string()).context("keeping what was measured")?;
-        fs::rename(&unfinished, self.file(case)).context("keeping what was measured")
+    /// The answer to the question of the case with `words` added.
+    fn answer_file(&self, case: &ProgramCase, words: &str) -> PathBuf {
+        let words: String =
+            words.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+        self.0.join(format!("{}.{words}.answer", case.name))
     }
 
     /// The cases that were measured, in the order of the list.
     fn all(&self) -> Result<Vec<(&'static ProgramCase, Value)>> {
         let there = CASES.iter().filter(|case| self.file(case).exists());
-        there
-            .map(|case| {
-                let file = self.file(case);
-                let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-                Ok((case, serde_json::from_str(&text).with_context(|| format!("{}: remove it", file.display()))?))
-            })
-            .collect()
+        there.map(|case| Ok((case, read(&self.file(case))?))).collect()
     }
+}
+
+/// Writes a file that is complete if it exists.
+fn write_whole(file: &Path, document: &Value) -> Result<()> {
+    let unfinished = file.with_extension("part");
+    fs::write(&unfinished, document.to_string()).context("keeping what was measured")?;
+    fs::rename(&unfinished, file).context("keeping what was measured")
+}
+
+fn read(file: &Path) -> Result<Value> {
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{}: remove it", file.display()))
 }
 
 /// Where the cases run: the product, its store, files that programs read, and the peers.
@@ -148,15 +207,12 @@ impl ProgramTests {
     fn measured(&self, case: &ProgramCase, program: &Path) -> Result<Value> {
         let filled = self.fill(case, program)?;
         let [for_question, for_program] = &self.budgets;
-        let mut ask = words(&["stream", "--time", for_question]);
-        ask.extend(words(case.question));
         let mut check = words(&["check", "--values", VALUES, "--default", case.default, "--metric", case.metric]);
         check.extend(words(&["--time", for_program]));
         if let Some(placement) = case.placement {
-            ask.extend(words(&["--ends", "processes", "--placement", placement]));
             check.extend(words(&["--placement", placement]));
         }
-        let question = self.document(&ask)?;
+        let question = self.document(&case.question_words(for_question))?;
         let session = question["session"].as_i64().context("the question has no session")?.to_string();
         check.extend(words(&["--recommendation", &session]));
         if let Some((start, ready)) = case.start {
@@ -193,18 +249,35 @@ impl ProgramTests {
     }
 
     fn document(&self, args: &[String]) -> Result<Value> {
-        let mut command = Process::new(&self.program);
-        command.args(args).args(["--quiet", "--format", "json", "--store"]).arg(self.folder.path().join("results.db"));
-        let output = command.output().context("running bytegauge")?;
-        ensure!(
-            output.status.success(),
-            "bytegauge {}: {}: {}",
-            args.join(" "),
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
+        document(&self.program, self.folder.path(), args)
     }
+}
+
+impl ProgramCase {
+    /// The command line of its question.
+    fn question_words(&self, time: &str) -> Vec<String> {
+        let mut ask = words(&["stream", "--time", time]);
+        ask.extend(words(self.question));
+        if let Some(placement) = self.placement {
+            ask.extend(words(&["--ends", "processes", "--placement", placement]));
+        }
+        ask
+    }
+}
+
+/// The document of a session, which is stored in `folder`.
+fn document(program: &Path, folder: &Path, args: &[String]) -> Result<Value> {
+    let mut command = Process::new(program);
+    command.args(args).args(["--quiet", "--format", "json", "--store"]).arg(folder.join("results.db"));
+    let output = command.output().context("running bytegauge")?;
+    ensure!(
+        output.status.success(),
+        "bytegauge {}: {}: {}",
+        args.join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
 }
 
 fn words(words: &[&str]) -> Vec<String> {
