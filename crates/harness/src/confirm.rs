@@ -289,7 +289,7 @@ fn kept_for_audit(planned_ns: u64, free_ns: f64, fewest_ns: f64) -> u64 {
 /// The A/A control: the leader a second time under another name.
 fn twin(leader: &Cell) -> Cell {
     Cell {
-        id: CellId(format!("{}t", leader.id)),
+        id: CellId(format!("{}t", leader.id).into()),
         kind: CellKind::Twin,
         twin_of: Some(leader.id.clone()),
         ..leader.clone()
@@ -317,7 +317,7 @@ fn floor(leader: &Cell) -> Cell {
         (factors.work, factors.working_set) = (Some(Work::None), Some(0));
     }
     Cell {
-        id: CellId(format!("{}n", leader.group)),
+        id: CellId(format!("{}n", leader.group).into()),
         group: leader.group.clone(),
         kind: CellKind::Floor,
         twin_of: None,

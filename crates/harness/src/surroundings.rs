@@ -116,7 +116,7 @@ impl ProtocolCounts {
         let dropped = self.backlog_drops.zip(earlier.backlog_drops);
         let backlog_drops = dropped.map(|(later, earlier)| later.saturating_sub(earlier));
         let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
-        machine.udp = udp.map(|(later, earlier)| UdpUse { backlog_drops, ..udp_use(earlier, later) });
+        machine.udp = udp.map(|(later, earlier)| Box::new(UdpUse { backlog_drops, ..udp_use(earlier, later) }));
         let tcp = self.tcp.zip(earlier.tcp).map(|(later, earlier)| later.since(&earlier)).unwrap_or_default();
         machine.delayed_acks = tcp.delayed_acks;
         machine.listen_overflows = tcp.listen_overflows;

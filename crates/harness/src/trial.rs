@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{
-    EndReport, EndReports, EndRole, Engine, Iperf3Report, MachineUse, Outcome, RelayChoice, Side, Trial, Workload,
+    ByRole, EndReport, EndReports, EndRole, Engine, Iperf3Report, MachineUse, Outcome, RelayChoice, Side, Trial,
+    Workload,
 };
 use bytegauge_traffic::address::Host;
 use bytegauge_traffic::end::ChannelError;
@@ -181,7 +182,7 @@ fn fell_back(answers: &Answers) -> Option<String> {
 }
 
 /// The CPU of the first flow of each end that takes part in a trial, where it is pinned.
-pub fn cpus(setup: &Setup) -> BTreeMap<EndRole, usize> {
+pub fn cpus(setup: &Setup) -> ByRole<usize> {
     Script::of(setup).roles().filter_map(|role| Some((role, setup.cpu(role, 0)?))).collect()
 }
 

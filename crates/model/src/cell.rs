@@ -1,16 +1,18 @@
 //! Cells and groups: one combination of levels, and the set within which options are compared.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::Spec;
 
-/// A cell's name within its session: `c17`; its A/A control is `c17t`, its group's harness floor `g3n`.
+/// A cell's name within its session: `c17`; its A/A control is `c17t`, its group's harness floor `g3n`. Trials of a cell share
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct CellId(pub String);
+pub struct CellId(pub Arc<str>);
 
 /// A group's name within its session: `g3`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

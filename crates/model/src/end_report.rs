@@ -10,6 +10,7 @@ use crate::call::{CallReport, EngineReport};
 use crate::datagram::DatagramReport;
 use crate::iperf3::Iperf3Report;
 use crate::level::Level;
+use crate::optional_count::OptionalCount;
 use crate::relay::RelayReport;
 use crate::relay_program::RelayProgramReport;
 use crate::ring::RingReport;
@@ -187,27 +188,27 @@ pub struct FlowReport {
 #[serde(default)]
 pub struct TcpReport {
     /// Segments retransmitted over the connection's life.
-    pub retransmits: Option<u64>,
+    pub retransmits: OptionalCount,
     /// Time with data outstanding, µs.
-    pub busy_us: Option<u64>,
+    pub busy_us: OptionalCount,
     /// Part of it in which the receiver's window was the limit, µs.
-    pub rwnd_limited_us: Option<u64>,
+    pub rwnd_limited_us: OptionalCount,
     /// Part of it in which the send buffer was the limit, µs.
-    pub sndbuf_limited_us: Option<u64>,
+    pub sndbuf_limited_us: OptionalCount,
     /// Delivery rate of the last sample, bytes per second.
-    pub delivery_rate: Option<u64>,
+    pub delivery_rate: OptionalCount,
     /// Smallest round-trip time seen, µs.
-    pub min_rtt_us: Option<u64>,
+    pub min_rtt_us: OptionalCount,
     /// Window scale that the peer announced: this end reads the peer's windows with it.
     pub snd_wscale: Option<u8>,
     /// Window scale that this end announced.
     pub rcv_wscale: Option<u8>,
     /// Bytes sent, retransmissions included.
-    pub bytes_sent: Option<u64>,
+    pub bytes_sent: OptionalCount,
     /// Bytes acknowledged by the peer.
-    pub bytes_acked: Option<u64>,
+    pub bytes_acked: OptionalCount,
     /// Bytes received.
-    pub bytes_received: Option<u64>,
+    pub bytes_received: OptionalCount,
     /// Whether a connection of MPTCP used it, and not TCP as a fallback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<bool>,

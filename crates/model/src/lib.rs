@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod option_table;
+mod optional_count;
 
 pub mod bounded;
 pub mod call;
@@ -61,11 +62,12 @@ pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use emulated::{EmulatedLink, LINK_MTU, LinkRate, LinkUse, LossShare, WayUse};
 pub use end::{EndRole, Side};
 pub use end_report::{Bin, EffectiveOptions, EndReport, FlowReport, TcpReport};
-pub use ends::EndReports;
+pub use ends::{ByRole, EndReports};
 pub use factor::{FACTORS, Factor, Role};
 pub use far::Direction;
 pub use iperf3::Iperf3Report;
 pub use level::{Level, LevelError};
+pub use optional_count::OptionalCount;
 pub use place::Place;
 pub use program::{COMPARED_CONDITIONS, ComparedCondition, ConnectionAge, ProgramRole};
 pub use relay::{RELAY_BUFFER, RelayHolds, RelayMethod, RelayPlacement, RelayReport, RelayThreads};

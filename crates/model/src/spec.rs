@@ -347,10 +347,15 @@ impl Spec {
             self.other.insert(name.to_owned(), level);
             return;
         };
-        self.forget(slot);
-        self.stated.insert(slot);
-        if !(LENSES[slot as usize].set)(self, &level) && level != Level::Absent {
-            self.other.insert(name.to_owned(), level);
+        self.set_by(&LENSES[slot as usize], level);
+    }
+
+    /// The same of a factor whose lens is known: a large plan has millions of levels.
+    pub fn set_by(&mut self, lens: &Lens, level: Level) {
+        self.forget(lens.slot);
+        self.stated.insert(lens.slot);
+        if !(lens.set)(self, &level) && level != Level::Absent {
+            self.other.insert(lens.name.to_owned(), level);
         }
     }
 

@@ -3,8 +3,6 @@
 //! Nothing here is an estimate. All data that a later statistic may need must be in these fields, because the
 //! store keeps nothing else.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallReport;
@@ -13,7 +11,7 @@ use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
 use crate::end_report::EndReport;
-use crate::ends::EndReports;
+use crate::ends::{ByRole, EndReports};
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::task::{Counted, TaskReport};
@@ -113,7 +111,7 @@ pub struct Trial {
     pub warmup_ns: u64,
     /// The CPU of each end's first flow, where it was pinned.
     #[serde(default)]
-    pub cpus: BTreeMap<EndRole, usize>,
+    pub cpus: ByRole<usize>,
     /// Counts of the ends that reported.
     #[serde(default)]
     pub ends: EndReports,
@@ -147,7 +145,7 @@ impl Trial {
             calls: 0,
             wall_ns: 0,
             warmup_ns: 0,
-            cpus: BTreeMap::new(),
+            cpus: ByRole::default(),
             ends: EndReports::default(),
             machine: None,
         }
@@ -295,7 +293,7 @@ pub struct MachineUse {
     pub net_rx: Vec<u64>,
     /// The kernel's counts of UDP; absent if there are none, or it hides them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub udp: Option<UdpUse>,
+    pub udp: Option<Box<UdpUse>>,
     /// Acknowledgements that the kernel sent because their timer had run out, in the whole network namespace
     /// (`DelayedACKs` of `/proc/net/netstat`); absent where the path is not TCP or the kernel hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -309,7 +307,7 @@ pub struct MachineUse {
     pub timeouts: Option<u64>,
     /// Counts of the emulated link between the ends; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub link: Option<LinkUse>,
+    pub link: Option<Box<LinkUse>>,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use bytegauge_model::{Level, Spec, Transport, Workload};
 
 use crate::engines::suits;
 use crate::error::PlanError;
-use crate::meaning::{decides, is_moot, joints};
+use crate::meaning::{decides, joints, moot_with};
 use crate::relay;
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
 use crate::{emulated, external, far};
@@ -18,20 +18,28 @@ use crate::{emulated, external, far};
 pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Spec> {
     let mut combinations = vec![Spec::of(workload)];
     for (factor, levels) in axes(workload, part, role, transport) {
+        let is_moot = moot_with(factor);
+        if let [level] = levels.as_slice() {
+            for combination in &mut combinations {
+                let level = if is_moot(combination) { Level::Absent } else { level.clone() };
+                combination.set_by(&factor.lens, level);
+            }
+            continue;
+        }
         let mut longer = Vec::with_capacity(combinations.len() * levels.len());
         for mut combination in combinations {
-            if is_moot(factor, &combination) {
-                combination.set(factor.name, Level::Absent);
+            if is_moot(&combination) {
+                combination.set_by(&factor.lens, Level::Absent);
                 longer.push(combination);
                 continue;
             }
             let Some((last, others)) = levels.split_last() else { continue };
             for level in others {
                 let mut copy = combination.clone();
-                copy.set(factor.name, level.clone());
+                copy.set_by(&factor.lens, level.clone());
                 longer.push(copy);
             }
-            combination.set(factor.name, last.clone());
+            combination.set_by(&factor.lens, last.clone());
             longer.push(combination);
         }
         combinations = longer;
@@ -47,12 +55,13 @@ pub(crate) fn count(workload: Workload, part: &Part, role: Role, transport: Opti
     let mut counts = BTreeMap::from([(Spec::default(), 1u64)]);
     for (factor, levels) in axes(workload, part, role, transport) {
         let mut longer: BTreeMap<Spec, u64> = BTreeMap::new();
+        let is_moot = moot_with(factor);
         for (deciding, count) in counts {
             let mut add = |deciding: Spec, count: u64| {
                 let sum = longer.entry(deciding).or_default();
                 *sum = sum.saturating_add(count);
             };
-            if is_moot(factor, &deciding) {
+            if is_moot(&deciding) {
                 add(deciding, count);
             } else if decides(factor) {
                 for level in &levels {

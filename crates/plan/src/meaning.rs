@@ -203,10 +203,11 @@ impl Needs {
     }
 }
 
-/// Whether a factor has no effect with the levels of a combination.
-pub(crate) fn is_moot(factor: &Factor, combination: &Spec) -> bool {
-    let mut rules = DEPENDENT.iter().filter(|rule| rule.factor == factor.name);
-    rules.any(|rule| !(rule.when)(combination))
+/// Tells of a combination whether a factor has no effect with its levels.
+pub(crate) fn moot_with(factor: &Factor) -> impl Fn(&Spec) -> bool {
+    let name = factor.name;
+    let rules: Vec<_> = DEPENDENT.iter().filter(|rule| rule.factor == name).collect();
+    move |combination| rules.iter().any(|rule| !(rule.when)(combination))
 }
 
 /// Whether the levels of a factor decide if another one has an effect.

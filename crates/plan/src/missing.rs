@@ -41,9 +41,14 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
     let sent = plan.cells.iter().filter(|cell| !skipped.contains(&cell.id));
     let note = |cell: &Cell| datagram::note(&cell.factors, cell.factors.transport()?, catalog);
-    let notes: Vec<String> = sent.filter_map(note).collect();
-    notes.into_iter().for_each(|note| plan.note(note));
-    let notes: Vec<String> = plan.cells.iter().flat_map(|cell| option::without_effect(&cell.factors)).collect();
+    let useless = plan.cells.iter().flat_map(|cell| option::without_effect(&cell.factors));
+    // Most cells of a large plan have the same notes.
+    let mut notes: Vec<String> = Vec::new();
+    for note in sent.filter_map(note).chain(useless) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
     notes.into_iter().for_each(|note| plan.note(note));
 }
 

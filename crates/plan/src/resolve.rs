@@ -1,7 +1,8 @@
 //! From a spec to groups, families and cells: crosses levels, collapses what does not apply, names what
 //! cannot be measured here.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use bytegauge_model::factor::{self, FACTORS, Role};
@@ -170,8 +171,15 @@ fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
 const ASKED_BEFORE: &str = "a [[part]] repeats a test of an earlier part with other options: they were left out; \
                             write all options of a test into one [[part]]";
 
-/// Options by the conditions under which they are compared. Conditions of one part share them.
-type OptionsByCondition = HashMap<Spec, Rc<[Spec]>>;
+/// Options, by a hash of each, by the conditions under which they are compared. Conditions of one part share them. A plan of
+/// 100,000 options has no room for a second copy of each.
+type OptionsByCondition = HashMap<Spec, Rc<HashSet<u64>>>;
+
+fn hash_of(choice: &Spec) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    choice.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Crosses one part's levels and adds its groups, families and cells, except groups that an earlier part added.
 fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsByCondition) -> Result<(), PlanError> {
@@ -180,35 +188,40 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
     let mut own: HashMap<Spec, GroupId> = HashMap::new();
     for joint in joints(spec.workload, part) {
         let crossed = |role| cross(spec.workload, part, role, joint.as_ref());
-        let (fitting, too_large): (Vec<_>, Vec<_>) = crossed(Role::Choice).into_iter().partition(|c| !is_too_large(c));
-        if !too_large.is_empty() {
+        let mut choices = crossed(Role::Choice);
+        if choices.extract_if(.., |choice| is_too_large(choice)).count() > 0 {
             plan.note("batches larger than their ring were left out".into());
         }
-        let (choices, shown): (Vec<Spec>, Vec<Spec>) =
-            fitting.into_iter().partition(|choice| kind_of(part, choice) == CellKind::Candidate);
-        let choices: Rc<[Spec]> = choices.into();
-        for conditions in crossed(Role::Condition) {
+        let is_shown = |choice: &mut Spec| kind_of(part, choice) != CellKind::Candidate;
+        let shown: Vec<Spec> = choices.extract_if(.., is_shown).collect();
+        let hashes: Rc<HashSet<u64>> = Rc::new(choices.iter().map(hash_of).collect());
+        let count = choices.len();
+        let all = crossed(Role::Condition);
+        let last = all.len().saturating_sub(1);
+        for (at, conditions) in all.into_iter().enumerate() {
             let mut conditions = apply_profile(spec, part, conditions)?;
             if part.compares_transports() {
                 drop_usual_of_few(spec.workload, part, &mut conditions);
             }
             // Transports that are compared share their groups.
             if let Some(group) = own.get(&conditions).filter(|_| part.compares_transports()) {
-                add_cells(plan, part, group, &conditions, (&choices, &shown));
+                add_cells(plan, group, &conditions, of_next(&mut choices, at == last));
+                add_shown(plan, part, group, &conditions, &shown);
                 let first = families.values_mut().find(|family| family.groups.first() == Some(group));
-                first.into_iter().for_each(|family| family.choices += choices.len());
+                first.into_iter().for_each(|family| family.choices += count);
                 continue;
             }
             if let Some(earlier) = asked.get(&conditions) {
-                if choices.iter().any(|choice| !earlier.contains(choice)) {
+                if !hashes.is_subset(earlier) {
                     plan.note(ASKED_BEFORE.into());
                 }
                 continue;
             }
-            asked.insert(conditions.clone(), Rc::clone(&choices));
+            asked.insert(conditions.clone(), Rc::clone(&hashes));
             let group = GroupId(format!("g{}", plan.groups.len() + 1));
             own.insert(conditions.clone(), group.clone());
-            add_cells(plan, part, &group, &conditions, (&choices, &shown));
+            add_cells(plan, &group, &conditions, of_next(&mut choices, at == last));
+            add_shown(plan, part, &group, &conditions, &shown);
             let mut key = conditions.clone();
             key.retain(|name| !WITHIN_FAMILY.contains(&name));
             // How long a program runs is not known beforehand: its values are screened.
@@ -222,7 +235,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
                     aside: Vec::new(),
                     finalists: part.finalists.unwrap_or(usual),
                     named: names_options && part.finalists.is_none(),
-                    choices: choices.len(),
+                    choices: count,
                     trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(&conditions)),
                 }
             });
@@ -256,24 +269,48 @@ fn kind_of(part: &Part, choice: &Spec) -> CellKind {
     if is_artefact(choice) { CellKind::Artefact } else { relay::kind(part, choice) }
 }
 
-/// Adds a cell for each combination of options: those that are compared, and those that are shown with them.
-fn add_cells(plan: &mut Plan, part: &Part, group: &GroupId, conditions: &Spec, (choices, shown): (&[Spec], &[Spec])) {
-    let factors = |choice: &Spec| {
-        let mut factors = conditions.clone();
-        factors.extend(choice);
-        factors
-    };
-    for choice in choices {
-        let (id, kind) = (CellId(format!("c{}", plan.cells.len() + 1)), CellKind::Candidate);
-        plan.cells.push(Cell { id, group: group.clone(), kind, twin_of: None, factors: factors(choice) });
+/// The choices for the next conditions: the last ones need no copy.
+fn of_next(choices: &mut Vec<Spec>, is_last: bool) -> Vec<Spec> {
+    if is_last { std::mem::take(choices) } else { choices.clone() }
+}
+
+/// The levels of a cell.
+fn factors(conditions: &Spec, choice: &Spec) -> Spec {
+    let mut factors = conditions.clone();
+    factors.extend(choice);
+    factors
+}
+
+/// Choices that are freed together, when their cells are made.
+const CHOICES_FREED: usize = 4096;
+
+/// Adds a cell for each combination of options that are compared.
+fn add_cells(plan: &mut Plan, group: &GroupId, conditions: &Spec, mut choices: Vec<Spec>) {
+    choices.reverse();
+    while let Some(choice) = choices.pop() {
+        let (id, kind) = (CellId(format!("c{}", plan.cells.len() + 1).into()), CellKind::Candidate);
+        plan.cells.push(Cell { id, group: group.clone(), kind, twin_of: None, factors: factors(conditions, &choice) });
+        if choices.len().is_multiple_of(CHOICES_FREED) {
+            choices.shrink_to_fit();
+        }
     }
+}
+
+/// Adds a cell for each combination of options that are shown with those that are compared.
+fn add_shown(plan: &mut Plan, part: &Part, group: &GroupId, conditions: &Spec, shown: &[Spec]) {
     for choice in shown {
         let kind = kind_of(part, choice);
         if kind == CellKind::Artefact && !shows_artefacts(conditions) {
             continue;
         }
-        let id = CellId(format!("a{}", plan.artefacts.len() + 1));
-        plan.artefacts.push(Cell { id, group: group.clone(), kind, twin_of: None, factors: factors(choice) });
+        let id = CellId(format!("a{}", plan.artefacts.len() + 1).into());
+        plan.artefacts.push(Cell {
+            id,
+            group: group.clone(),
+            kind,
+            twin_of: None,
+            factors: factors(conditions, choice),
+        });
     }
 }
 

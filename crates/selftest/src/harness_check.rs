@@ -190,7 +190,7 @@ impl EndsPair {
     fn cost(&mut self, window_ns: u64, spin_ns: f64) -> Result<f64, CheckError> {
         let setup = Setup { window_ns, slowdown_ns: Some(spin_ns), ..self.setup.clone() };
         let measured = measure(&mut self.pool, &setup, &AtomicBool::new(false), &mut self.watch);
-        match measured.map(|mut measured| (measured.outcome, measured.ends.0.remove(&EndRole::Sink))) {
+        match measured.map(|mut measured| (measured.outcome, measured.ends.remove(EndRole::Sink))) {
             Some((Outcome::Measured, Some(sink))) => Ok(sink.window_ns as f64 / sink.bytes.max(1) as f64),
             Some((outcome, _)) => Err(CheckError::Trial(outcome.reason().unwrap_or("nothing was counted").into())),
             None => Err(CheckError::Trial("it was interrupted".into())),

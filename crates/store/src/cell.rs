@@ -1,5 +1,7 @@
 //! Groups with the facts found about them, and cells with their final outcomes.
 
+use std::sync::Arc;
+
 use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Outcome, SessionId, Spec};
 use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
@@ -162,10 +164,10 @@ pub(crate) fn upsert_cell(connection: &Connection, session: SessionId, cell: &Ce
         )?
         .execute(params![
             session.0,
-            id.0,
+            &*id.0,
             group.0,
             kind_name(*kind),
-            twin_of.as_ref().map(|twin| &twin.0),
+            twin_of.as_ref().map(|twin| &*twin.0),
             Json(factors)
         ])?;
     Ok(())
@@ -200,7 +202,7 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
         id: CellId(row.get(0)?),
         group: GroupId(row.get(1)?),
         kind: named(row, 2, kind_from_name)?,
-        twin_of: row.get::<_, Option<String>>(3)?.map(CellId),
+        twin_of: row.get::<_, Option<Arc<str>>>(3)?.map(CellId),
         factors: factors(row, 4, 7)?,
     };
     let outcome = match row.get::<_, Option<String>>(5)? {

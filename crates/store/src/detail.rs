@@ -128,17 +128,28 @@ impl KernelDetail {
     }
 }
 
-/// Options of flows, kept once for all trials of a cell that have the same. They are most of what a flow would take in memory.
+/// Names of cells, and options of flows, kept once for all trials of a cell that have the same. Options are most of what a flow
+/// would take in memory.
 #[derive(Default)]
-pub(crate) struct SharedOptions(HashMap<CellId, Vec<Arc<EffectiveOptions>>>);
+pub(crate) struct SharedParts(HashMap<Arc<str>, Vec<Arc<EffectiveOptions>>>);
 
 /// Different options of a cell that are kept for comparison: those of its ends, and a few that the kernel changed.
 const DIFFERENT_MAX: usize = 8;
 
-impl SharedOptions {
+impl SharedParts {
+    /// The name of a cell.
+    pub(crate) fn cell(&mut self, name: &str) -> CellId {
+        if let Some((known, _)) = self.0.get_key_value(name) {
+            return CellId(Arc::clone(known));
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name), Vec::new());
+        CellId(name)
+    }
+
     /// Lets the flows of an end share the options that earlier trials of its cell had.
     pub(crate) fn share(&mut self, cell: &CellId, end: &mut EndReport) {
-        let known = self.0.entry(cell.clone()).or_default();
+        let Some(known) = self.0.get_mut(&cell.0) else { return };
         for flow in &mut end.flows {
             match known.iter().find(|known| **known == flow.options) {
                 Some(known) => flow.options = Arc::clone(known),

@@ -245,7 +245,7 @@ fn record(
 
 /// The CPU of the end on one side; competing clients have no column.
 fn cpu(trial: &Trial, side: Side) -> Option<usize> {
-    trial.cpus.iter().find(|(role, _)| role.side() == side && **role != EndRole::Competitor).map(|(_, cpu)| *cpu)
+    trial.cpus.iter().find(|(role, _)| role.side() == side && *role != EndRole::Competitor).map(|(_, cpu)| *cpu)
 }
 
 fn failed_calls(trial: &Trial) -> Option<u64> {

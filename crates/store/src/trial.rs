@@ -1,13 +1,12 @@
 //! Trials: one row and one more for each end, in one transaction. Interval series are stored separately and read on
 //! demand.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bytegauge_model::Bin;
 use bytegauge_model::end::END_ROLES;
 use bytegauge_model::{
-    CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
+    ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -15,7 +14,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use crate::Store;
 use crate::column::{Json, UnsignedColumn, named, unknown};
 use crate::counters;
-use crate::detail::{EndDetail, SharedOptions};
+use crate::detail::{EndDetail, SharedParts};
 use crate::error::StoreError;
 use crate::outcome;
 
@@ -157,7 +156,7 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
     let machine = trial.machine.as_ref().map(serde_json::to_string).transpose()?;
     let values: [Value; COLUMNS.len()] = [
         session.0.into(),
-        trial.cell.0.clone().into(),
+        trial.cell.0.to_string().into(),
         trial.stage.name().to_owned().into(),
         integer(trial.block),
         trial.position.into(),
@@ -174,7 +173,7 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
     connection.prepare_cached(&INSERT)?.execute(params_from_iter(values))?;
     let id = connection.last_insert_rowid();
     for role in END_ROLES {
-        let (cpu, report) = (trial.cpus.get(&role), trial.ends.get(role));
+        let (cpu, report) = (trial.cpus.get(role), trial.ends.get(role));
         if cpu.is_none() && report.is_none() {
             continue;
         }
@@ -225,7 +224,7 @@ pub(crate) fn visit(
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(&SELECT)?;
     let mut rows = statement.query([session.0])?;
-    let (mut gathered, mut shared): (Option<(i64, Trial)>, _) = (None, SharedOptions::default());
+    let (mut gathered, mut shared): (Option<(i64, Trial)>, _) = (None, SharedParts::default());
     while let Some(row) = rows.next()? {
         let id = row.get(ID)?;
         if let Some((before, trial)) = gathered.take_if(|(before, _)| *before != id) {
@@ -233,7 +232,7 @@ pub(crate) fn visit(
         }
         let (_, trial) = match &mut gathered {
             Some(gathered) => gathered,
-            None => gathered.insert((id, trial(row)?)),
+            None => gathered.insert((id, trial(row, &mut shared)?)),
         };
         add_end(row, trial, &mut shared)?;
     }
@@ -255,11 +254,11 @@ pub(crate) fn fill_series(connection: &Connection, id: i64, trial: &mut Trial) -
 }
 
 /// A trial without its ends.
-fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
+fn trial(row: &Row<'_>, shared: &mut SharedParts) -> rusqlite::Result<Trial> {
     let outcome_name = row.get_ref(6)?.as_str()?;
     let count = |index| row.get::<_, UnsignedColumn>(index).map(|count| count.0);
     Ok(Trial {
-        cell: CellId(row.get(1)?),
+        cell: shared.cell(row.get_ref(1)?.as_str()?),
         stage: named(row, 2, Stage::from_name)?,
         block: count(3)?,
         position: row.get(4)?,
@@ -271,13 +270,13 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         wall_ns: count(11)?,
         warmup_ns: count(12)?,
         machine: row.get::<_, Option<Json<MachineUse>>>(13)?.map(|machine| machine.0),
-        cpus: BTreeMap::new(),
+        cpus: ByRole::default(),
         ends: EndReports::default(),
     })
 }
 
 /// Adds the end in a row, if there is one.
-fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedOptions) -> rusqlite::Result<()> {
+fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedParts) -> rusqlite::Result<()> {
     const ROLE: usize = ID + 1;
     const CPU: usize = ID + 2;
     const COUNTERS: usize = ID + 3;
@@ -285,12 +284,14 @@ fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedOptions) -> rusq
         return Ok(());
     }
     let role = named(row, ROLE, EndRole::from_name)?;
-    trial.cpus.extend(row.get::<_, Option<UnsignedColumn>>(CPU)?.map(|cpu| (role, cpu.0 as usize)));
+    if let Some(UnsignedColumn(cpu)) = row.get(CPU)? {
+        trial.cpus.insert(role, cpu as usize);
+    }
     if let Some(counters) = end_counters(row, COUNTERS)? {
         let detail = row.get::<_, Json<EndDetail>>(COUNTERS + counters::COUNT)?.0;
         let mut end = detail.rebuild(counters);
         shared.share(&trial.cell, &mut end);
-        trial.ends.0.insert(role, Box::new(end));
+        trial.ends.insert(role, end);
     }
     Ok(())
 }

@@ -26,6 +26,9 @@ const PEERS: [&str; 2] = ["liburing", "io-uring"];
 
 const AIM: Aim = Aim { text: "at the ceiling our ring at least equals liburing", at_least: 1.0 };
 
+/// Ends the name of an implementation whose ring has a registered descriptor.
+const REGISTERED: &str = ", registered";
+
 /// Rates by mode, depth and implementation.
 type Panel = BTreeMap<(String, u64, String), Rates>;
 
@@ -57,24 +60,34 @@ fn panel(session: &SessionTrials) -> Result<Panel> {
         let name = |factor: &str| cell.factors.get(factor).to_string();
         let entries = cell.factors.entries().context("a ring without entries")?;
         let Some(rate) = trial.rate() else { continue };
-        panel.entry((name("mode"), entries, name("implementation"))).or_default().insert(trial.block, rate);
+        let kind = if name("setup").contains("registered") { REGISTERED } else { "" };
+        let by = name("implementation") + kind;
+        panel.entry((name("mode"), entries, by)).or_default().insert(trial.block, rate);
     }
     Ok(panel)
 }
 
 fn part(panel: &Panel) -> String {
     let empty = Rates::new();
-    let of = |mode: &str, entries: u64, by: &str| panel.get(&(mode.into(), entries, by.into())).unwrap_or(&empty);
+    let of_kind = |mode: &str, entries: u64, by: &str, kind: &str| {
+        panel.get(&(mode.into(), entries, format!("{by}{kind}"))).unwrap_or(&empty)
+    };
+    let of = |mode: &str, entries: u64, by: &str| of_kind(mode, entries, by, "");
     let mut depths: Vec<u64> = panel.keys().map(|(_, entries, _)| *entries).collect();
     depths.sort_unstable();
     depths.dedup();
     let mut text = String::new();
-    for (mode, title) in [("ceiling", "The ceiling"), ("checked", "Every completion checked")] {
+    let panels = [
+        ("ceiling", "", "The ceiling"),
+        ("ceiling", REGISTERED, "The ceiling, with registered descriptors of the rings"),
+        ("checked", "", "Every completion checked"),
+    ];
+    for (mode, kind, title) in panels {
         let rows = depths.iter().map(|&entries| {
-            let ours = of(mode, entries, OURS);
+            let ours = of_kind(mode, entries, OURS, kind);
             let mut row = vec![entries.to_string(), millions(ours)];
             for peer in PEERS {
-                let theirs = of(mode, entries, peer);
+                let theirs = of_kind(mode, entries, peer, kind);
                 row.extend([millions(theirs), interval(&over(ours, theirs))]);
             }
             row
@@ -84,8 +97,8 @@ fn part(panel: &Panel) -> String {
         text.push_str(&format!("### {title}\n\n{}\n", table(&headings, rows)));
         if mode == "ceiling" {
             for &entries in &depths {
-                let ratio = over(of(mode, entries, OURS), of(mode, entries, PEERS[0]));
-                text.push_str(&format!("- {}\n", AIM.verdict(&ratio, &format!("{entries} entries"))));
+                let ratio = over(of_kind(mode, entries, OURS, kind), of_kind(mode, entries, PEERS[0], kind));
+                text.push_str(&format!("- {}\n", AIM.verdict(&ratio, &format!("{entries} entries{kind}"))));
             }
             text.push('\n');
         }
@@ -130,7 +143,8 @@ fn head(bench: &PeerTests) -> String {
     )
 }
 
-const METHOD: &str = "- All rings are made with SINGLE_ISSUER and DEFER_TASKRUN, by one thread on one CPU. liburing is the \
+const METHOD: &str = "- All rings are made with SINGLE_ISSUER and DEFER_TASKRUN, by one thread on one CPU, \
+    with IORING_REGISTER_RING_FDS where the heading names it. liburing is the \
     distribution's, in C, compiled with the program: prepare, submit and wait for all, walk the completions, advance once.\n\
     - At the ceiling only the opcode is written and no completion is looked at; they are counted by the queue's tail.\n\
     - One session: every block visits all rings in random order. A ratio is the median over \

@@ -265,7 +265,7 @@ mod tests {
             calls: 0,
             wall_ns: 1_000_000_000,
             warmup_ns: 0,
-            cpus: BTreeMap::new(),
+            cpus: Default::default(),
             ends: EndReports::default(),
             machine: None,
         }

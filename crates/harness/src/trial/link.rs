@@ -23,7 +23,7 @@ pub(super) fn checked(
         Err(fault) => return Some(fault.outcome()),
     };
     if let Some(machine) = machine {
-        machine.link = Some(used);
+        machine.link = Some(Box::new(used));
     }
     broken(asked?, &used).map(Outcome::Failed)
 }

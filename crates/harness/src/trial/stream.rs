@@ -150,7 +150,7 @@ fn written(setup: &Setup, sent: Option<&EndReport>) -> Option<Outcome> {
     }
     for (index, flow) in sent.flows.iter().enumerate() {
         // Encrypted bytes are more than those that were written.
-        let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked).filter(|_| setup.tls() == Tls::None);
+        let acknowledged = flow.tcp.as_ref().and_then(|tcp| tcp.bytes_acked.get()).filter(|_| setup.tls() == Tls::None);
         if let Some(acknowledged) =
             acknowledged.filter(|bytes| *bytes > flow.total_bytes + setup.shown_len() + NO_PAYLOAD)
         {

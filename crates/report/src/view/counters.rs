@@ -263,12 +263,12 @@ impl Tcp {
         for source in trials.iter().filter_map(|trial| trial.source_side()) {
             let mut delivery: Option<u64> = None;
             for report in source.flows.iter().filter_map(|flow| flow.tcp.as_deref()) {
-                add(&mut tcp.retransmits, report.retransmits);
-                add(&mut tcp.busy_us, report.busy_us);
-                add(&mut tcp.rwnd_limited_us, report.rwnd_limited_us);
-                add(&mut tcp.sndbuf_limited_us, report.sndbuf_limited_us);
-                add(&mut delivery, report.delivery_rate);
-                tcp.min_rtt_us = match (tcp.min_rtt_us, report.min_rtt_us) {
+                add(&mut tcp.retransmits, report.retransmits.get());
+                add(&mut tcp.busy_us, report.busy_us.get());
+                add(&mut tcp.rwnd_limited_us, report.rwnd_limited_us.get());
+                add(&mut tcp.sndbuf_limited_us, report.sndbuf_limited_us.get());
+                add(&mut delivery, report.delivery_rate.get());
+                tcp.min_rtt_us = match (tcp.min_rtt_us, report.min_rtt_us.get()) {
                     (Some(a), Some(b)) => Some(a.min(b)),
                     (a, b) => a.or(b),
                 };

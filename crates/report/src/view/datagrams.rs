@@ -60,6 +60,6 @@ fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<
 
 /// The kernel's counts of UDP meanwhile, of all programs.
 pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpUse> {
-    let counted = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp);
+    let counted = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp.as_deref().copied());
     counted.reduce(|one, other| one.plus(&other))
 }

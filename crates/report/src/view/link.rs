@@ -10,7 +10,9 @@ use super::document::{CellView, GroupView, LinkView, View};
 pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
     let link = conditions.emulated_link()?;
     let machines = || trials.iter().filter_map(|trial| trial.machine.as_ref());
-    let used = machines().filter_map(|machine| machine.link).reduce(|one, other: LinkUse| one.plus(&other))?;
+    let used = machines()
+        .filter_map(|machine| machine.link.as_deref().copied())
+        .reduce(|one, other: LinkUse| one.plus(&other))?;
     let both = used.both();
     let wall_ns: u64 = machines().map(|machine| machine.wall_ns).sum();
     let trips: Vec<f64> = trials.iter().filter_map(|trial| Some(round_trip_us(trial)? as f64)).collect();
@@ -32,7 +34,7 @@ pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {
 /// The smallest round trip that any connection saw from either end.
 fn round_trip_us(trial: &Trial) -> Option<u64> {
     let ends = [trial.source_side(), trial.sink_side()].into_iter().flatten();
-    ends.flat_map(|end: &EndReport| &end.flows).filter_map(|flow| flow.tcp.as_ref()?.min_rtt_us).min()
+    ends.flat_map(|end: &EndReport| &end.flows).filter_map(|flow| flow.tcp.as_ref()?.min_rtt_us.get()).min()
 }
 
 /// The line of a group; none without a link.

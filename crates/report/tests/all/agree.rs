@@ -92,7 +92,7 @@ fn blocks_after_an_analysis_are_in_no_number() {
 fn the_harness_cost_fits_the_rates() {
     let share = |stretched: u64| {
         let mut data = session(&reads(0.01));
-        for end in data.trials.iter_mut().flat_map(|trial| trial.ends.0.values_mut()) {
+        for end in data.trials.iter_mut().flat_map(|trial| trial.ends.values_mut()) {
             // An end whose own window is longer than that of the bytes.
             end.window_ns = end.window_ns * stretched / 100;
             end.flows.iter_mut().for_each(|flow| flow.window_ns = flow.window_ns * stretched / 100);
@@ -121,7 +121,7 @@ fn relay_medians_that_move_have_no_interval() {
         for trial in &mut data.trials {
             let cpu_ns = 20_000_000 + trial.block * 1000;
             let relay = EndReport { window_ns: 40_000_000, cpu_ns, ..EndReport::default() };
-            trial.ends.0.insert(EndRole::Relay, Box::new(relay));
+            trial.ends.insert(EndRole::Relay, relay);
             if moves && trial.cell == cell && trial.stage == Stage::Confirm {
                 trial.bytes = trial.bytes * 100 / (100 + 10 * (trial.block - first));
             }
@@ -207,7 +207,7 @@ fn copies_that_all_options_make_are_one_caveat() {
 #[test]
 fn other_programs_are_a_finding_without_a_limit() {
     let mut data = session(&reads(0.01));
-    for end in data.trials.iter_mut().flat_map(|trial| trial.ends.0.values_mut()) {
+    for end in data.trials.iter_mut().flat_map(|trial| trial.ends.values_mut()) {
         (end.cpu_ns, end.queued_ns, end.voluntary_switches) = (end.window_ns / 4, Some(0), 0);
         for flow in &mut end.flows {
             (flow.cpu_ns, flow.user_ns, flow.system_ns) = (flow.window_ns / 4, flow.window_ns / 8, flow.window_ns / 8);

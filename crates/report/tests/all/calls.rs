@@ -133,7 +133,7 @@ fn session(conditions: &[&[(&str, &str)]], planted: &[Planted]) -> SessionData {
             .map(|planted| {
                 let mut factors = factors.clone();
                 factors.extend(&levels(planted.choices));
-                let id = CellId(format!("c{}", data.cells.len() + 1));
+                let id = CellId(format!("c{}", data.cells.len() + 1).into());
                 let cell = Cell {
                     id,
                     group: GroupId(format!("g{}", index + 1)),
@@ -196,7 +196,7 @@ fn view(data: &SessionData) -> View {
 }
 
 fn cell<'a>(view: &'a View, id: &str) -> &'a CellView {
-    view.cells.iter().find(|cell| cell.id.0 == id).expect("a cell")
+    view.cells.iter().find(|cell| &*cell.id.0 == id).expect("a cell")
 }
 
 #[track_caller]
@@ -290,7 +290,7 @@ fn a_rare_percentile_is_left_out() {
 fn unanswered_clients_make_no_server_quick() {
     let mut data = engines();
     // In c1 the number of calls without an answer equals that of answered ones, and they wait for the whole trial.
-    for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
+    for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1") {
         let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
         report.left = Some(histogram(report.calls, WINDOW_NS));
     }
@@ -314,7 +314,7 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
     }
     let mut left = late_trials;
     for trial in &mut data.trials {
-        let is_late = trial.cell.0 == "c2" && left > 0;
+        let is_late = &*trial.cell.0 == "c2" && left > 0;
         left -= usize::from(is_late);
         let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
         report.late = Some(histogram(report.calls, if is_late { late_ns } else { 1_000 }));
@@ -349,7 +349,7 @@ fn shared_descriptor_table_has_its_price() {
         let conditions: [&[(&str, &str)]; 2] =
             [&[RPC, &[("fd_table", "private")]].concat(), &[RPC, &[("fd_table", "shared")]].concat()];
         let mut data = session(&conditions, &planted);
-        for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c2") {
+        for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c2") {
             let server = trial.ends.get_mut(EndRole::Server).expect("a server");
             server.cpu_ns += server.calls * ns;
         }
@@ -387,7 +387,7 @@ fn a_knee_has_its_rate_and_the_next() {
     ];
     let mut data = session(&[&[RPC, &[("slo", "p99=2ms")]].concat()], &planted);
     for trial in &mut data.trials {
-        let kept = if trial.cell.0 == "c1" { 80_000 } else { 100_000 };
+        let kept = if &*trial.cell.0 == "c1" { 80_000 } else { 100_000 };
         let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
         report.search = search(125_000, kept);
     }
@@ -430,7 +430,7 @@ fn offered(rate: &str) -> SessionData {
     let rate = support::levels(&[("call_rate", rate.to_owned())]);
     data.groups.iter_mut().for_each(|row| row.group.factors.extend(&rate));
     data.cells.iter_mut().for_each(|row| row.cell.factors.extend(&rate));
-    for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
+    for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1") {
         trial.ends.get_mut(EndRole::Server).expect("a server").cpu_ns /= 10;
     }
     data
@@ -464,12 +464,12 @@ fn an_offered_load_compares_server_cpu() {
 #[test]
 fn time_outs_make_an_option_harmful() {
     let mut data = buffers(20_000.0, 0.0);
-    for trial in data.trials.iter_mut().filter(|trial| trial.cell.0 == "c1") {
+    for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1") {
         let begun = trial.client().expect("calls").begun;
         trial.machine.get_or_insert_default().timeouts = Some(begun / 50);
     }
     let view = view(&data);
-    let own = view.tests[0].options.iter().find(|option| option.id.0 == "c1").expect("measured");
+    let own = view.tests[0].options.iter().find(|option| &*option.id.0 == "c1").expect("measured");
     assert_eq!((own.status, own.harm.as_slice()), (OptionStatus::Harmful, &[FindingKind::TimeOuts][..]), "{own:?}");
     let result = &view.tests[0].result;
     assert!(result.contains("(time-outs of TCP)") && result.contains("Avoid: "), "{result}");

@@ -36,7 +36,8 @@ fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramR
             }
         }
         if let Some(machine) = &mut trial.machine {
-            machine.udp = Some(UdpUse { receive_buffer_errors: 20, backlog_drops: Some(7), ..UdpUse::default() });
+            machine.udp =
+                Some(Box::new(UdpUse { receive_buffer_errors: 20, backlog_drops: Some(7), ..UdpUse::default() }));
         }
     }
     View::of(&data, &Settings::default())

@@ -31,7 +31,7 @@ fn through_relays() -> SessionData {
     data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("splice".into())));
     for trial in &mut data.trials {
         let relay = EndReport { window_ns: 40_000_000, cpu_ns: 9_000_000, ..EndReport::default() };
-        trial.ends.0.insert(EndRole::Relay, Box::new(relay));
+        trial.ends.insert(EndRole::Relay, relay);
     }
     data
 }

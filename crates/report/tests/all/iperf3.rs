@@ -10,7 +10,7 @@ fn notes(report: &Iperf3Report) -> String {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
     let mut data = session(&plan);
     for trial in &mut data.trials {
-        if let Some(end) = trial.ends.0.get_mut(&EndRole::Source) {
+        if let Some(end) = trial.ends.get_mut(EndRole::Source) {
             end.iperf3 = Some(Box::new(report.clone()));
         }
     }

@@ -143,7 +143,7 @@ fn two_controls(confirmed: usize, slow_with: usize) -> SessionData {
     }
     for (at, row) in fast.iter().enumerate() {
         let mut slow = row.clone();
-        slow.cell.id.0 = format!("slow{at}");
+        slow.cell.id.0 = format!("slow{at}").into();
         slow.cell.factors.set("congestion", levels(&[("congestion", "bbr".into())]).get("congestion").clone());
         let own: Vec<_> = data.trials.iter().filter(|trial| trial.cell == row.cell.id).cloned().collect();
         for mut trial in own.into_iter().filter(|trial| at < confirmed || trial.stage != Stage::Confirm) {

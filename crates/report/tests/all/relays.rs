@@ -23,7 +23,7 @@ fn a_program_without_cpu_time_is_reported() {
             EndReport { window_ns: 250_000_000, cpu_ns, relay_program: Some(Box::new(known)), ..EndReport::default() };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("haproxy".into())));
         data.trials.iter_mut().for_each(|trial| {
-            trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
+            trial.ends.insert(EndRole::Relay, end.clone());
         });
         let view = View::of(&data, &Settings::default());
         let reported = phrases(&view, FindingKind::Relay);
@@ -51,7 +51,7 @@ fn copied_zero_copy_sends_are_reported() {
         };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("zerocopy".into())));
         data.trials.iter_mut().for_each(|trial| {
-            trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
+            trial.ends.insert(EndRole::Relay, end.clone());
         });
         let reported = phrases(&View::of(&data, &Settings::default()), FindingKind::Relay);
         assert_eq!(reported.contains("asked for no copy"), expected.is_some(), "{reported}");
@@ -101,11 +101,11 @@ fn a_relay_without_back_pressure_has_a_caveat() {
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name(relay.into())));
         data.trials.iter_mut().for_each(|trial| {
             // Ends that wait for a CPU for most of the time.
-            for end in trial.ends.0.values_mut() {
+            for end in trial.ends.values_mut() {
                 (end.cpu_ns, end.queued_ns) = (end.window_ns / 10, Some(end.window_ns / 10 * 6));
                 end.flows.iter_mut().for_each(|flow| flow.cpu_ns = end.window_ns / 10);
             }
-            trial.ends.0.insert(EndRole::Relay, Box::new(end.clone()));
+            trial.ends.insert(EndRole::Relay, end.clone());
         });
         let view = View::of(&data, &Settings::default());
         let text = phrases(&view, FindingKind::Relay);
@@ -152,7 +152,7 @@ fn relay_system_calls_are_counted_for_each_unit() {
                 engine: engine.map(Box::new),
                 ..EndReport::default()
             };
-            trial.ends.0.insert(EndRole::Relay, Box::new(end));
+            trial.ends.insert(EndRole::Relay, end);
         });
         let view = View::of(&data, &Settings::default());
         let cell = view.cells.iter().find(|cell| cell.more.contains_key("relay_cpus")).expect("a relay");

@@ -62,8 +62,8 @@ fn end() -> impl Strategy<Value = Option<EndReport>> {
         window_ns,
         socket_memory: Some(limited),
         tcp: Some(Box::new(TcpReport {
-            busy_us: Some(window_ns),
-            rwnd_limited_us: Some(limited),
+            busy_us: window_ns.into(),
+            rwnd_limited_us: limited.into(),
             ..TcpReport::default()
         })),
         ..FlowReport::default()
@@ -106,7 +106,7 @@ prop_compose! {
         machine in prop::option::of((count(), count(), count(), 0u64..3))
     ) -> Trial {
         Trial {
-            cell: CellId(format!("c{cell}")),
+            cell: CellId(format!("c{cell}").into()),
             workload,
             stage: STAGES[stage],
             block,
@@ -154,7 +154,7 @@ prop_compose! {
         let kinds = [CellKind::Candidate, CellKind::Candidate, CellKind::Candidate, CellKind::Candidate, CellKind::Twin, CellKind::Floor];
         let cells = cells.into_iter().enumerate().map(|(at, (factors, group, kind, outcome))| CellRow {
             cell: Cell {
-                id: CellId(format!("c{at}")),
+                id: CellId(format!("c{at}").into()),
                 group: GroupId(format!("g{group}")),
                 kind: kinds[kind],
                 twin_of: (kind == 4).then(|| CellId("c0".into())),
@@ -194,8 +194,8 @@ fn spoil(trial: &mut Trial, how: u8, by: u64) {
         0 => trial.bytes = 0,
         1 => trial.wall_ns = by,
         2 => trial.outcome = Outcome::Failed("it stalled".into()),
-        3 => drop(trial.ends.0.remove(&EndRole::Sink)),
-        4 => drop(trial.ends.0.remove(&EndRole::Source)),
+        3 => drop(trial.ends.remove(EndRole::Sink)),
+        4 => drop(trial.ends.remove(EndRole::Source)),
         5 => trial.block = by % 40,
         6 => trial.stage = STAGES[(by % 4) as usize],
         _ => trial.bytes = by,

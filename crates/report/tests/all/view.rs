@@ -113,7 +113,7 @@ fn controls_and_floors_never_compete() {
 fn a_floor_slower_than_a_call_is_unknown() {
     let mut data = session(&small());
     for trial in data.trials.iter_mut().filter(|trial| trial.bytes == 0) {
-        trial.ends.0.values_mut().for_each(|end| end.calls = 2);
+        trial.ends.values_mut().for_each(|end| end.calls = 2);
     }
     let view = view(&data);
     assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None));
@@ -693,7 +693,7 @@ fn the_product_of_a_path_is_a_finding() {
         for trial in &mut data.trials {
             for role in [EndRole::Source, EndRole::Sink] {
                 let flows = trial.ends.get_mut(role).into_iter().flat_map(|end| &mut end.flows);
-                flows.filter_map(|flow| flow.tcp.as_mut()).for_each(|tcp| tcp.min_rtt_us = Some(trip_us));
+                flows.filter_map(|flow| flow.tcp.as_mut()).for_each(|tcp| tcp.min_rtt_us = trip_us.into());
             }
         }
         phrases(&view(&data), FindingKind::Link)

@@ -150,10 +150,10 @@ impl GroupsAndCells {
         let cell = *self.cell_by_key.entry((group, key)).or_insert_with(|| {
             let index = self.cells.len();
             let cell = Cell {
-                id: CellId(row.cell.clone().unwrap_or_else(|| format!("c{index}"))),
+                id: CellId(row.cell.clone().unwrap_or_else(|| format!("c{index}")).into()),
                 group: self.groups[group].group.id.clone(),
                 kind: row.kind,
-                twin_of: row.twin_of.clone().map(CellId),
+                twin_of: row.twin_of.clone().map(|twin| CellId(twin.into())),
                 factors: row.factors.as_ref().clone(),
             };
             self.cells.push(CellRow { cell, outcome: None });

@@ -275,7 +275,7 @@ impl Fields {
             cpus: cpus.collect(),
             ends: ends.collect(),
             machine: machine_use(self.machine),
-            ..Trial::without_numbers(CellId(String::new()), workload, stage, outcome)
+            ..Trial::without_numbers(CellId("".into()), workload, stage, outcome)
         };
         let Fields { group, cell, kind, twin_of, block, position, block_complete, .. } = self;
         Ok(Observation { line, factors, group, cell, kind, twin_of, block, position, block_complete, trial })

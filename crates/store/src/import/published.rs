@@ -108,7 +108,7 @@ fn observation(sample: &PublishedResult) -> Observation {
     }
     let task = TaskReport { rate: sample.per_second, counted: Counted::Runs, ..TaskReport::default() };
     let end = EndReport { task: Some(Box::new(task)), ..EndReport::default() };
-    let cell = CellId(String::new());
+    let cell = CellId("".into());
     let trial = Trial {
         calls: sample.runs,
         wall_ns: (sample.runs as f64 / sample.per_second * 1e9) as u64,

@@ -85,7 +85,7 @@ fn whole_session(store: &mut Store) -> SessionId {
             trial.position = position as u32;
             if n == 7 {
                 trial.outcome = Outcome::NothingMoved("the sink died, \"oh\"".into());
-                trial.ends.0.remove(&EndRole::Source);
+                trial.ends.remove(EndRole::Source);
                 (trial.machine, trial.wall_ns, trial.bytes) = (None, 0, 0);
             }
             store.record_trial(id, &trial).unwrap();
@@ -113,7 +113,7 @@ fn our_csv_needs_no_mapping() {
     assert_eq!(shape(new), shape(id));
     // The kernel's reports on flows are only in the JSON lines.
     let bare = |mut trial: Trial| {
-        for end in trial.ends.0.values_mut() {
+        for end in trial.ends.values_mut() {
             end.flows.clear();
             end.queued_ns = None;
         }

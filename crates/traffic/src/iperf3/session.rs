@@ -412,7 +412,12 @@ fn ours(report: &EndReport, seconds: f64, is_udp: bool, server_writes: bool) -> 
         StreamResult {
             id: stream_id(index),
             bytes: flow.total_bytes,
-            retransmits: flow.tcp.as_ref().and_then(|tcp| tcp.retransmits).filter(|_| counts).unwrap_or(NOT_COUNTED),
+            retransmits: flow
+                .tcp
+                .as_ref()
+                .and_then(|tcp| tcp.retransmits.get())
+                .filter(|_| counts)
+                .unwrap_or(NOT_COUNTED),
             packets: datagrams.total.saturating_add(datagrams.missing),
             errors: datagrams.missing,
             end_time: seconds,

@@ -50,17 +50,17 @@ fn held_bytes(memory: &socket_memory::SocketMemory) -> u64 {
 /// The fields of `TCP_INFO` that a report holds.
 fn tcp_report(info: &tcp_info::TcpInfo) -> TcpReport {
     TcpReport {
-        retransmits: info.total_retrans.map(u64::from),
-        busy_us: info.busy_time_us,
-        rwnd_limited_us: info.rwnd_limited_us,
-        sndbuf_limited_us: info.sndbuf_limited_us,
-        delivery_rate: info.delivery_rate,
-        min_rtt_us: info.min_rtt_us.map(u64::from),
+        retransmits: info.total_retrans.map(u64::from).into(),
+        busy_us: info.busy_time_us.into(),
+        rwnd_limited_us: info.rwnd_limited_us.into(),
+        sndbuf_limited_us: info.sndbuf_limited_us.into(),
+        delivery_rate: info.delivery_rate.into(),
+        min_rtt_us: info.min_rtt_us.map(u64::from).into(),
         snd_wscale: info.snd_wscale,
         rcv_wscale: info.rcv_wscale,
-        bytes_sent: info.bytes_sent,
-        bytes_acked: info.bytes_acked,
-        bytes_received: info.bytes_received,
+        bytes_sent: info.bytes_sent.into(),
+        bytes_acked: info.bytes_acked.into(),
+        bytes_received: info.bytes_received.into(),
         mptcp: None,
         syn_data: None,
     }

@@ -63,6 +63,8 @@ const RELAYS: [Entrant; 5] = [
 const STREAM_SIZES: [u64; 3] = [4 << 10, 64 << 10, 256 << 10];
 const CALLS: [(usize, u64); 9] =
     [(1, 64), (1, 512), (1, 10 << 10), (50, 64), (50, 512), (50, 10 << 10), (500, 64), (500, 512), (500, 10 << 10)];
+/// Bytes of a message of which each has a call of its own.
+const MESSAGE_SIZE: u64 = 64;
 /// Bytes of a datagram: small ones, and nearly an MTU of Ethernet.
 const DATAGRAM_SIZES: [u64; 2] = [64, 1000];
 /// Bytes of a relay's buffer for one direction.
@@ -78,6 +80,7 @@ pub(super) fn cases() -> Vec<EngineCase> {
         for transport in ["unix", "tcp"] {
             STREAM_SIZES.iter().for_each(|size| case(end, Traffic::Stream, transport, 1, *size));
         }
+        case(end, Traffic::Stream, "tcp", 1, MESSAGE_SIZE);
         DATAGRAM_SIZES.iter().for_each(|size| case(end, Traffic::Datagrams, "udp", 1, *size));
     }
     for end in [EndRole::Server, EndRole::Client] {

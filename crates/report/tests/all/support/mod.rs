@@ -126,12 +126,12 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             total_bytes: bytes + bytes / 4,
             tcp: tcp.then(|| {
                 Box::new(TcpReport {
-                    retransmits: Some(0),
-                    busy_us: Some(40_000),
-                    rwnd_limited_us: Some(900),
-                    sndbuf_limited_us: Some(100),
-                    delivery_rate: Some(rate as u64),
-                    min_rtt_us: Some(14),
+                    retransmits: 0.into(),
+                    busy_us: 40_000.into(),
+                    rwnd_limited_us: 900.into(),
+                    sndbuf_limited_us: 100.into(),
+                    delivery_rate: (rate as u64).into(),
+                    min_rtt_us: 14.into(),
                     snd_wscale: Some(7),
                     rcv_wscale: Some(7),
                     ..TcpReport::default()
@@ -300,7 +300,7 @@ fn add_group(
 
 /// A cell.
 pub fn cell(id: String, group: &GroupId, kind: CellKind, twin_of: Option<CellId>, factors: Spec) -> Cell {
-    Cell { id: CellId(id), group: group.clone(), kind, twin_of, factors }
+    Cell { id: CellId(id.into()), group: group.clone(), kind, twin_of, factors }
 }
 
 fn block(data: &mut SessionData, plan: &Plan, group: &GroupId, stage: Stage, cells: &[Cell], random: &mut Random) {

@@ -68,17 +68,17 @@ pub fn block(index: u64) -> BlockRecord {
 /// A trial like those of the harness: one flow, both ends, TCP.
 pub fn plain_trial(n: u64) -> Trial {
     let tcp = TcpReport {
-        retransmits: Some(0),
-        busy_us: Some(41_000 + n % 100),
-        rwnd_limited_us: Some(n % 300),
-        sndbuf_limited_us: Some(n % 7),
-        delivery_rate: Some(5_000_000_000 + n),
-        min_rtt_us: Some(9),
+        retransmits: 0.into(),
+        busy_us: (41_000 + n % 100).into(),
+        rwnd_limited_us: (n % 300).into(),
+        sndbuf_limited_us: (n % 7).into(),
+        delivery_rate: (5_000_000_000 + n).into(),
+        min_rtt_us: 9.into(),
         snd_wscale: Some(7),
         rcv_wscale: Some(7),
-        bytes_sent: Some(200_000_000 + n),
-        bytes_acked: Some(200_000_001 + n),
-        bytes_received: Some(0),
+        bytes_sent: (200_000_000 + n).into(),
+        bytes_acked: (200_000_001 + n).into(),
+        bytes_received: 0.into(),
         mptcp: None,
         syn_data: None,
     };
@@ -168,17 +168,17 @@ fn tcp() -> impl Strategy<Value = TcpReport> {
         wscale,
     )
         .prop_map(|(a, b, snd_wscale, rcv_wscale)| TcpReport {
-            retransmits: a.0,
-            busy_us: a.1,
-            rwnd_limited_us: a.2,
-            sndbuf_limited_us: a.3,
-            delivery_rate: b.0,
-            min_rtt_us: b.1,
+            retransmits: a.0.into(),
+            busy_us: a.1.into(),
+            rwnd_limited_us: a.2.into(),
+            sndbuf_limited_us: a.3.into(),
+            delivery_rate: b.0.into(),
+            min_rtt_us: b.1.into(),
             snd_wscale,
             rcv_wscale,
-            bytes_sent: b.2,
-            bytes_acked: b.3,
-            bytes_received: b.4,
+            bytes_sent: b.2.into(),
+            bytes_acked: b.3.into(),
+            bytes_received: b.4.into(),
             mptcp: a.0.map(|n| n % 2 == 0),
             syn_data: a.1.map(|n| n % 2 == 0),
         })
@@ -278,9 +278,9 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         busy_ns: n[1],
         softirq_ns: n[2],
         steal_ns: n[3],
-        udp: net_rx.first().map(|drops| UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() }),
+        udp: net_rx.first().map(|drops| Box::new(UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() })),
         delayed_acks: net_rx.last().copied(),
-        link: net_rx.last().map(|ns| LinkUse { cpu_ns: *ns, ..LinkUse::default() }),
+        link: net_rx.last().map(|ns| Box::new(LinkUse { cpu_ns: *ns, ..LinkUse::default() })),
         listen_overflows: net_rx.first().copied(),
         timeouts: net_rx.last().copied(),
         net_rx,
@@ -320,7 +320,7 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
             calls: n[5],
             wall_ns: n[3],
             warmup_ns: n[4],
-            cpus,
+            cpus: cpus.into_iter().collect(),
             ends: ends.into_iter().collect(),
             machine,
         })
@@ -328,7 +328,7 @@ pub fn any_trial() -> impl Strategy<Value = Trial> {
 
 /// A trial without its series, as `trials()` returns it.
 pub fn without_series(mut trial: Trial) -> Trial {
-    for end in trial.ends.0.values_mut() {
+    for end in trial.ends.values_mut() {
         for flow in &mut end.flows {
             flow.series.clear();
         }
