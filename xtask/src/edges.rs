@@ -15,8 +15,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-plan", &["bytegauge-model"]),
     ("bytegauge-stats", &["bytegauge-model"]),
     ("bytegauge-store", &["bytegauge-model"]),
+    // Formats of other programs.
+    ("bytegauge-import", &["bytegauge-model", "bytegauge-store"]),
     ("bytegauge-wire", &[]),
     ("bytegauge-traffic", &["bytegauge-model", "bytegauge-sys", "bytegauge-wire"]),
+    // Ends on other hosts: harness and traffic know them as `RemoteHost`.
+    ("bytegauge-agent", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic", "bytegauge-wire"]),
     (
         "bytegauge-harness",
         &[
@@ -41,21 +45,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-traffic",
         ],
     ),
+    // Servers for external clients, on the measured engines.
+    ("bytegauge-serve", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     // Both are parts of their own, which the core does not know.
-    ("bytegauge-link", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
+    ("bytegauge-emulated-link", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-report", &["bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
     (
         "bytegauge",
         &[
+            "bytegauge-agent",
             "bytegauge-harness",
-            "bytegauge-link",
+            "bytegauge-emulated-link",
+            "bytegauge-import",
             "bytegauge-mesh",
             "bytegauge-model",
             "bytegauge-observe",
             "bytegauge-plan",
             "bytegauge-report",
             "bytegauge-selftest",
+            "bytegauge-serve",
             "bytegauge-stats",
             "bytegauge-store",
             "bytegauge-sys",
@@ -63,8 +72,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-wire",
         ],
     ),
-    // `report` for the schema of its document, `store` for the session that the README shows.
-    ("xtask", &["bytegauge-model", "bytegauge-plan", "bytegauge-report", "bytegauge-store", "bytegauge-sys"]),
+    // `report` for the schema of its document, `import` and `store` for the session that the README shows.
+    (
+        "xtask",
+        &[
+            "bytegauge-import",
+            "bytegauge-model",
+            "bytegauge-plan",
+            "bytegauge-report",
+            "bytegauge-store",
+            "bytegauge-sys",
+        ],
+    ),
     // `harness` verifies the method on real sockets, `traffic` contains the commands of an end that is measured alone, `wire` carries
     // the messages of simulated ranks of a mesh.
     (

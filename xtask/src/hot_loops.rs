@@ -22,9 +22,9 @@ const LOOPS: &[(&str, &str)] = &[
     // Streams with a thread per flow, servers of datagrams, and the floor.
     ("engine::blocking::", "run_on"),
     // Other workloads with a thread per flow.
-    ("engine::blocking::worker::Worker", "run"),
+    ("engine::blocking::flow_thread::Worker", "run"),
     // epoll, io_uring and clients of datagrams.
-    ("engine::driver::Driver", "run"),
+    ("engine::event_loop::Driver", "run"),
     ("relay::threads::", "pass_on"),
 ];
 
@@ -49,7 +49,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("Unadmitted::", "a connection from another host shows its ticket"),
     ("ServerFlow::finish_admission", "a connection from another host has shown its ticket"),
     ("ServerWorker::opens", "a connection from another host is admitted"),
-    ("transport::kernel::report", "a connection ends, and its options are read"),
+    ("transport::kernel_report::report", "a connection ends, and its options are read"),
     ("AdmittedSenders::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),

@@ -8,7 +8,7 @@ use bytegauge_plan::versus::AB;
 use bytegauge_plan::{Plan, PlanSpec, resolve};
 use clap::ArgMatches;
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::{args, capabilities, check, command_line, connect, design_flags, measure, resume};
 
 /// The forms of a side.

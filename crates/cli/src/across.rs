@@ -6,7 +6,7 @@ use bytegauge_report::{AcrossView, SessionData, expiry, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, Failure, INCONCLUSIVE};
+use crate::exit_code::{DONE, Failure, INCONCLUSIVE};
 use crate::{args, stored, terminal};
 
 /// The most older sessions of the same plan that are used.

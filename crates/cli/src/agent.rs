@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytegauge_agent::{Agent, AgentSetup, Forward, Limits};
 use bytegauge_harness::this_machine;
 use bytegauge_model::{Bytes, Nanos, Place, escape};
-use bytegauge_traffic::far::{Agent, AgentSetup, Forward, Limits};
 use bytegauge_wire::Key;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
-use crate::exit::{DONE, Failure};
-use crate::{args, far, interrupt, leftovers, terminal};
+use crate::exit_code::{DONE, Failure};
+use crate::{agent_sessions, args, interrupt, leftovers, terminal};
 
 /// Sessions at a time at most: each has a thread and an end of its own.
 const SESSIONS_MAX: u64 = 32;
@@ -62,7 +62,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return Err(Failure::usage("--listen needs an address: give ADDRESS:PORT"));
     };
     let limits = limits(matches)?;
-    let key = far::read(matches)?;
+    let key = agent_sessions::read(matches)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
     let stop = interrupt::stop_on_signals()?;

@@ -8,7 +8,7 @@ use bytegauge_plan::PlanError;
 use bytegauge_sys::environment::MachineEnvironment;
 use clap::ArgMatches;
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 
 /// The words of a command line, each negative value joined to its flag: `--time -5s` is a wrong budget, not a
 /// flag called `-5`.

@@ -14,7 +14,7 @@ use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
 use clap::ArgMatches;
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::{args, measure, resume, stored};
 
 /// The value of `--values` for those that the latest stored session recommends; `recommended:7` for session 7's.

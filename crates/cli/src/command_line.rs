@@ -12,7 +12,7 @@ mod short;
 use bytegauge_model::{WORKLOADS, Workload};
 use clap::Command;
 
-use crate::{agent, exit, mesh, serve};
+use crate::{agent, exit_code, mesh, serve};
 
 pub use full::{full_help, is_full_help};
 
@@ -66,7 +66,7 @@ pub fn command() -> Command {
     let command = Command::new("bytegauge")
         .version(clap::crate_version!())
         .about("Measure how bytes move on this machine, and find the settings to use")
-        .after_help(exit::help())
+        .after_help(exit_code::help())
         .arg(option::store())
         .subcommands(workloads.chain(others).map(short::shortened));
     let groups = groups(&command);

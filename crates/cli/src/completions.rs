@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::ArgMatches;
 
 use crate::command_line;
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::print::in_locale;
 use crate::terminal;
 

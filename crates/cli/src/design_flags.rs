@@ -7,7 +7,7 @@ use bytegauge_plan::{AUDIT_MAX, FINALISTS_MIN, Finalists, LOOKS_MAX, PlanSpec};
 use clap::ArgMatches;
 
 use crate::args;
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 
 /// More finalists than this are all of them.
 const FINALISTS_MOST: usize = 64;

@@ -18,7 +18,7 @@ use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;
 use serde::Serialize;
 
-use crate::exit::{DONE, Failure, INCONCLUSIVE};
+use crate::exit_code::{DONE, Failure, INCONCLUSIVE};
 use crate::{args, print, stored, terminal};
 
 /// Default of `--time`. CPU steal varies: a session measures for longer.

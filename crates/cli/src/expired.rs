@@ -7,7 +7,7 @@ use bytegauge_report::expiry::{MachineChange, OTHER_HOST, changes};
 use bytegauge_store::Store;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::terminal;
 
 /// Sessions that are searched for the same test, the latest first.

@@ -5,7 +5,7 @@ use bytegauge_report::{HistoryView, SessionData, expiry, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
+use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
 use crate::{args, design_flags, expired, stored, terminal};
 
 /// The most older sessions that are used.

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit_code::{Failure, INTERRUPTED};
 
 /// Signals within this time of the first one count as the same: `timeout` sends each twice, once to the process and once to its
 /// group.

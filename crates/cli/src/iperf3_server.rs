@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytegauge_model::unit::{about_bytes, byte_rate, counted, significant};
 use bytegauge_model::{Bytes, Level, Nanos, Place, escape, factor};
-use bytegauge_traffic::serve::iperf3::{Iperf3Interval, Iperf3Limits, Iperf3Notice, Iperf3Server, Iperf3Test};
+use bytegauge_serve::iperf3::{Iperf3Interval, Iperf3Limits, Iperf3Notice, Iperf3Server, Iperf3Test};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::{args, interrupt, terminal};
 
 /// How often the server looks for an interruption.

@@ -4,6 +4,7 @@
 mod ab;
 mod across;
 mod agent;
+mod agent_sessions;
 mod analysis;
 mod args;
 mod capabilities;
@@ -14,17 +15,16 @@ mod connect;
 mod design_flags;
 mod doctor;
 mod dry_run;
-mod exit;
+mod exit_code;
 mod expired;
 mod factor_args;
-mod far;
 mod flamegraph;
 mod history;
 mod interrupt;
+mod interval_lines;
 mod iperf3_server;
+mod json_stream;
 mod leftovers;
-mod listing;
-mod live;
 mod measure;
 mod mesh;
 mod observe;
@@ -38,7 +38,7 @@ mod serve;
 mod stored;
 mod survey;
 mod terminal;
-mod unknown;
+mod unknown_option;
 mod watch;
 
 use std::ffi::OsString;
@@ -48,7 +48,7 @@ use bytegauge_traffic::keeper;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
-use exit::Failure;
+use exit_code::Failure;
 
 fn main() -> ExitCode {
     plain_on_dumb_terminals();
@@ -58,12 +58,12 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayHelp && command_line::is_full_help(&words) => {
             terminal::help(&command_line::full_help(&words));
-            return ExitCode::from(exit::DONE);
+            return ExitCode::from(exit_code::DONE);
         }
         Err(error) => {
-            let error = unknown::explained(error, &command_line::command(), &words);
+            let error = unknown_option::explained(error, &command_line::command(), &words);
             // Help and version are asked for and succeed; anything else is wrong usage.
-            let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+            let code = if error.use_stderr() { exit_code::USAGE } else { exit_code::DONE };
             terminal::clap_message(&error);
             return ExitCode::from(code);
         }
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         None => ExitCode::from(code),
         Some(error) => {
             let output_failed = failed(&Failure::output(error), &matches);
-            ExitCode::from(if code == exit::DONE { output_failed } else { code })
+            ExitCode::from(if code == exit_code::DONE { output_failed } else { code })
         }
     }
 }
@@ -118,12 +118,12 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("man", _)) => completions::man(),
         Some(("end", matches)) => {
             let served = match args::text(matches, "role") {
-                Some(bytegauge_link::ROLE) => bytegauge_link::serve_stdio().map(|()| exit::DONE),
+                Some(bytegauge_emulated_link::ROLE) => bytegauge_emulated_link::serve_stdio().map(|()| exit_code::DONE),
                 Some(keeper::ROLE) => {
                     let words = matches.get_many::<OsString>("words").unwrap_or_default();
                     keeper::keep(&words.cloned().collect::<Vec<_>>())
                 }
-                _ => bytegauge_traffic::end::serve_stdio().map(|()| exit::DONE),
+                _ => bytegauge_traffic::end::serve_stdio().map(|()| exit_code::DONE),
             };
             served.map_err(|error| Failure::failed(format!("this end: {error}")))
         }
@@ -137,5 +137,5 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
 
 fn welcome() -> Result<u8, Failure> {
     terminal::print(print::WELCOME);
-    Ok(exit::DONE)
+    Ok(exit_code::DONE)
 }

@@ -6,20 +6,20 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{Plan, PlanSpec, file, ready, resolve};
+use bytegauge_plan::{Plan, PlanSpec, built_in, file, resolve};
 use bytegauge_store::Store;
 use bytegauge_sys::input;
 use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, Failure, HOST_LOST, INTERRUPTED};
+use crate::exit_code::{DONE, Failure, HOST_LOST, INTERRUPTED};
 use crate::flamegraph::Flames;
-use crate::listing::Listing;
-use crate::live::JsonLines;
+use crate::interval_lines::Listing;
+use crate::json_stream::JsonLines;
 use crate::progress::Display;
 use crate::{
-    analysis, args, capabilities, connect, design_flags, dry_run, expired, far, history, interrupt, leftovers, page,
-    resume, stored, terminal,
+    agent_sessions, analysis, args, capabilities, connect, design_flags, dry_run, expired, history, interrupt,
+    leftovers, page, resume, stored, terminal,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -39,7 +39,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             .map_err(|error| Failure::usage(format!("the plan {name} cannot be read: {error}: check its path")))?;
         file::parse(name, &text)?
     } else {
-        ready::find(name)?
+        built_in::find(name)?
     };
     measure(spec, matches)
 }
@@ -83,7 +83,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     // Errors in flags are reported now, not after a minute of measuring.
     let mut options = options(matches, &plan)?;
     // A dry run contacts no other host.
-    let key = if matches.get_flag("dry-run") { None } else { far::key(&plan, matches)? };
+    let key = if matches.get_flag("dry-run") { None } else { agent_sessions::key(&plan, matches)? };
     stored::settings(matches)?;
     stored::interval(matches)?;
     let flames = Flames::asked(matches, &plan, &options.program)?;
@@ -97,8 +97,8 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     }
     connect::reach(&plan)?;
     if let Some(key) = &key {
-        options.links = far::links(&plan, key, far::lasts_ns(&plan, &options))?;
-        far::skip_missing(&mut plan, &options.links)?;
+        options.links = agent_sessions::links(&plan, key, agent_sessions::lasts_ns(&plan, &options))?;
+        agent_sessions::skip_missing(&mut plan, &options.links)?;
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
@@ -218,7 +218,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     }
     let plant = if PLANTED_FAULTS { args::text(matches, "plant").map(plant).transpose()? } else { None };
     let host_wait_ns = args::parsed::<Nanos>(matches, "host-wait")?.map(|wait| wait.0);
-    let start_network = Some(bytegauge_link::start_network as StartNetwork);
+    let start_network = Some(bytegauge_emulated_link::start_network as StartNetwork);
     Ok(RunOptions {
         program,
         plant,
@@ -278,7 +278,7 @@ mod tests {
         let document = include_str!("../../../docs/input-limits.md");
         let files = input::INPUT_LIMITS.map(|limit| (limit.what, limit.max_bytes));
         let others = [
-            ("imported file or standard input of `import`", bytegauge_store::IMPORT_MAX),
+            ("imported file or standard input of `import`", bytegauge_import::IMPORT_MAX),
             ("key file", bytegauge_wire::KEY_FILE_MAX),
         ];
         for (what, max_bytes) in files.into_iter().chain(others) {

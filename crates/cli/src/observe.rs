@@ -13,7 +13,7 @@ use bytegauge_report::render;
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{args, check, interrupt, leftovers, terminal};
 
 /// Default of `--time`.

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use bytegauge_report::{BetweenView, View, render};
 
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::{stored, terminal};
 
 /// The command that opens a file in the desktop's default program.

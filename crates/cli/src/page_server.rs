@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::process::spawn_error_hint;
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 
 /// Connections at a time. One beyond it replaces the oldest that waits for its request, or is closed where none waits.
 const CONNECTIONS_MAX: usize = 16;

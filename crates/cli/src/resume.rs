@@ -6,11 +6,11 @@
 
 use bytegauge_harness::{Ahead, AnalysisState, RunError};
 use bytegauge_model::{Level, SessionId, Workload};
-use bytegauge_plan::{Plan, PlanSpec, ready};
+use bytegauge_plan::{Plan, PlanSpec, built_in};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::{args, design_flags, stored};
 
 /// A session to continue.
@@ -83,7 +83,7 @@ fn none_left(which: &str) -> Failure {
 /// Checks that a session fits the command: a command for a plan continues sessions of that plan; the name of a workload fits
 /// every plan of it that is not a named plan.
 fn must_fit((name, workload): (&str, Workload), Begun { id, plan, .. }: &Begun) -> Result<(), Failure> {
-    let is_unnamed = || plan.versus.is_none() && ready::find(&plan.name).is_err();
+    let is_unnamed = || plan.versus.is_none() && built_in::find(&plan.name).is_err();
     if name == plan.name || name == workload.row().name && workload == plan.workload && is_unnamed() {
         return Ok(());
     }

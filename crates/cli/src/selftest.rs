@@ -5,7 +5,7 @@ use bytegauge_selftest::verify::{self, PUBLISHED, Scale, VerificationRow};
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::exit::{DONE, FAILED, Failure};
+use crate::exit_code::{DONE, FAILED, Failure};
 use crate::progress::Steps;
 use crate::{args, print, terminal};
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Engine, Nanos, Place, Transport};
-use bytegauge_traffic::serve::{ServeRole, Served, Server};
+use bytegauge_serve::{ServeRole, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::{args, interrupt, iperf3_server, terminal};
 
 /// The prefix of an address of datagrams.

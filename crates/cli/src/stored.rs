@@ -6,23 +6,24 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::view::document::{Test, TestState};
 use bytegauge_report::view::over_time;
 use bytegauge_report::{BetweenView, SessionData, Settings, View, paused_ns, render};
-use bytegauge_store::{FORMATS, ImportOptions, SessionSummary, Store, StoreError, path};
+use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
 use clap::ArgMatches;
 
-use crate::exit::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
+use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
 use crate::{args, expired, page, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
     match matches.get_one::<OsString>("store") {
         Some(path) => Ok(path.into()),
-        None => path::default_path().ok_or_else(|| {
+        None => default_path::default_path().ok_or_else(|| {
             Failure::usage(
                 "neither XDG_DATA_HOME nor HOME is an absolute path: set the place of the results with --store PATH",
             )
@@ -126,8 +127,8 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     let name = args::text(matches, "name").map(str::to_owned);
     let options = ImportOptions { format, map, name };
     let imported = match file {
-        "-" => store.import(io::stdin().lock(), &options)?,
-        file => store.import_file(Path::new(file), &options)?,
+        "-" => bytegauge_import::import(&mut store, io::stdin().lock(), &options)?,
+        file => bytegauge_import::import_file(&mut store, Path::new(file), &options)?,
     };
     for warning in &imported.warnings {
         terminal::note(&format!("note: {warning}"));
@@ -310,7 +311,7 @@ pub fn style(store: &Path) -> TerminalStyle {
 
 /// The program's name with the option that finds these results.
 pub fn called(store: &Path) -> String {
-    match path::default_path().is_some_and(|default| default == store) {
+    match default_path::default_path().is_some_and(|default| default == store) {
         true => "bytegauge".into(),
         // The command may be copied to another place.
         false => {

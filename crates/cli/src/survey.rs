@@ -12,7 +12,7 @@ use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
 use clap::ArgMatches;
 
-use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{args, capabilities, design_flags, doctor, interrupt, measure, page, stored, terminal};
 
 /// Lines of a result, so that all of them and the end fit a screen; most need fewer.
@@ -71,7 +71,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             until_proven: false,
             until_max_ns: None,
             links: Vec::new(),
-            start_network: Some(bytegauge_link::start_network),
+            start_network: Some(bytegauge_emulated_link::start_network),
             host_wait_ns: None,
         };
         let mut lines = None;

@@ -15,7 +15,7 @@ use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::Store;
 use clap::ArgMatches;
 
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::page_server::{PageContent, PageServer};
 use crate::{interrupt, page, stored, terminal};
 

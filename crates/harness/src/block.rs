@@ -8,20 +8,19 @@ use std::time::Duration;
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial, Workload};
-use bytegauge_plan::{order, pace};
+use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
-use bytegauge_traffic::far::Link;
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{EndPool, PlantedFault, Setup, relay};
+use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
+use crate::cpu_placement;
+use crate::environment::ProtocolCounts;
 use crate::event::Event;
 use crate::knee;
 use crate::lost_host::Loss;
-use crate::placing;
 use crate::run::{Run, RunOptions};
 use crate::run_error::RunError;
-use crate::surroundings::ProtocolCounts;
 use crate::trial::{self, TrialResult};
 
 /// The settings of a block.
@@ -74,7 +73,7 @@ impl Run<'_> {
         let started_unix_ns = unix_ns();
         let start = self.watch.block_start(self.elsewhere_ns());
         let mut complete = true;
-        for (position, cell) in order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
+        for (position, cell) in block_order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(Attempt::Interrupted);
             }
@@ -131,25 +130,7 @@ impl Run<'_> {
         let setup = self.setup(task, cell, block)?;
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
-        let transport = cell.factors.transport();
-        // An emulated link's networks are not visible in this one.
-        let seen = transport.filter(|_| cell.factors.emulated_link().is_none());
-        let counted = ProtocolCounts::read(seen);
-        let stop = self.stop;
-        // The path settles independently of the rate: a closed loop calibrates.
-        let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
-        // Each end is started when it is first used.
-        let pool = self.pool.get_or_insert_with(|| {
-            let RunOptions { program, links, start_network, .. } = &self.options;
-            EndPool::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
-        });
-        let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
-        let measured = match (&slo, max_loss, setup.workload()) {
-            (Some(slo), _, Workload::Call) => knee::measure(pool, &setup, slo, stop, &mut self.watch),
-            (_, Some(limit), Workload::Stream) => knee::loss::measure(pool, &setup, limit, stop, &mut self.watch),
-            _ => trial::measure(pool, &setup, stop, &mut self.watch),
-        };
-        let Some(mut measured) = measured else {
+        let Some(mut measured) = self.measure(task, cell, &setup) else {
             self.pool = None;
             return Ok(Attempt::Interrupted);
         };
@@ -157,9 +138,6 @@ impl Run<'_> {
             Loss::None => {}
             Loss::Back => return Ok(Attempt::Repeat),
             Loss::Over => return Ok(Attempt::Interrupted),
-        }
-        if let Some(machine) = &mut measured.machine {
-            ProtocolCounts::read(seen).since(&counted, machine);
         }
         if !measured.ends_are_sound {
             self.pool = None;
@@ -196,10 +174,36 @@ impl Run<'_> {
         Ok(Attempt::Done(good))
     }
 
+    /// Runs one trial, or the search of a knee, with the machine's counts of its protocol. `None` if the user stopped it.
+    fn measure(&mut self, task: &BlockTask<'_>, cell: &Cell, setup: &Setup) -> Option<TrialResult> {
+        let transport = cell.factors.transport();
+        // An emulated link's networks are not visible in this one.
+        let seen = transport.filter(|_| cell.factors.emulated_link().is_none());
+        let counted = ProtocolCounts::read(seen);
+        let stop = self.stop;
+        // The path settles independently of the rate: a closed loop calibrates.
+        let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
+        // Each end is started when it is first used.
+        let pool = self.pool.get_or_insert_with(|| {
+            let RunOptions { program, links, start_network, .. } = &self.options;
+            EndPool::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
+        });
+        let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
+        let mut measured = match (&slo, max_loss, setup.workload()) {
+            (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.watch),
+            (_, Some(limit), Workload::Stream) => knee::loss::measure(pool, setup, limit, stop, &mut self.watch),
+            _ => trial::measure(pool, setup, stop, &mut self.watch),
+        }?;
+        if let Some(machine) = &mut measured.machine {
+            ProtocolCounts::read(seen).since(&counted, machine);
+        }
+        Some(measured)
+    }
+
     /// Leaves out the load of the relay's host if that is this machine, where it is counted already.
     fn leave_out_own_agent(&self, setup: &Setup, measured: &mut TrialResult) {
         let relay_host = setup.far.and_then(|far| far.relay);
-        let is_here = |link: &Arc<Link>| Some(link.agent()) == relay_host && self.is_here(link);
+        let is_here = |link: &Arc<dyn RemoteHost>| Some(link.agent()) == relay_host && self.is_here(&**link);
         if let Some(relay) = measured.ends.get_mut(EndRole::Relay).and_then(|end| end.relay.as_mut())
             && self.options.links.iter().any(is_here)
         {
@@ -212,12 +216,12 @@ impl Run<'_> {
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &TrialResult, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
         let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
-        let enough = pace::calls_enough(&cell.factors)?;
+        let enough = trial_length::calls_enough(&cell.factors)?;
         if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
             return None;
         }
         let longer_ns = (window_ns as f64 * 2.0 * enough as f64 / call.calls.max(enough / 2) as f64) as u64;
-        let longer_ns = longer_ns.min(pace::LENGTHENED_MAX_NS);
+        let longer_ns = longer_ns.min(trial_length::LENGTHENED_MAX_NS);
         if longer_ns <= window_ns {
             return None;
         }
@@ -228,8 +232,8 @@ impl Run<'_> {
     /// Warm-up and window of a trial of a cell, no shorter than those given: as long as the calls of its group need, and longer
     /// if those of this cell were slower. An A/A control has those of the leader.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
-        let at_pace_ns = pace::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
-        pace::lengthened_ns(at_pace_ns, self.lengthened.get(cell.subject()).copied().unwrap_or(0))
+        let at_pace_ns = trial_length::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
+        trial_length::lengthened_ns(at_pace_ns, self.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
@@ -243,7 +247,7 @@ impl Run<'_> {
             (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
-        let cpus = placing::cpus(&cell.factors, &self.topology, order::coin(self.plan.seed, block));
+        let cpus = cpu_placement::cpus(&cell.factors, &self.topology, block_order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
@@ -273,13 +277,13 @@ impl Run<'_> {
         let running = self.plan.cells.iter().filter_map(|cell| cell.factors.relay()?.running());
         let relays: HashSet<&RunningRelay> = running.collect();
         let relays: Vec<RunningRelay> = relays.into_iter().cloned().collect();
-        let here = self.options.links.iter().filter(|link| self.is_here(link));
+        let here = self.options.links.iter().filter(|link| self.is_here(&***link));
         let at_agents_ns: u64 = here.filter_map(|link| link.used_ns()).sum();
         Some(at_agents_ns + relay::used_by_running(&relays).ok()?.cpu_ns)
     }
 
     /// Whether an agent is on this machine, perhaps in another network namespace.
-    fn is_here(&self, link: &Link) -> bool {
+    fn is_here(&self, link: &dyn RemoteHost) -> bool {
         let facts = link.facts();
         let there = facts.as_ref().and_then(|facts| facts.machine.get("boot_id")?.as_str());
         there.is_some() && there == self.boot_id.as_deref()

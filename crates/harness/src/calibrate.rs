@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::bins::BIN_NS;
 use crate::block::BlockTask;
-use crate::giving_way::Given;
 use crate::run::Run;
 use crate::run_error::RunError;
+use crate::shorten_plan::Given;
 
 /// The shortest warm-up: laps need time to find their length, and threads have just woken.
 const WARMUP_MIN_NS: u64 = 1_000_000;

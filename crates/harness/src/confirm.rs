@@ -7,7 +7,7 @@ use bytegauge_model::session::Stage;
 use bytegauge_model::{
     Cell, CellId, CellKind, Engine, GroupId, Implementation, Nanos, OrAuto, OrMax, OrNone, Work, Workload,
 };
-use bytegauge_plan::{OVERTIME, order, search};
+use bytegauge_plan::{OVERTIME, block_order, search};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
@@ -76,7 +76,7 @@ impl Run<'_> {
         let rounds = groups.iter().map(|confirmed| self.target(&confirmed.group, look)).max().unwrap_or(0);
         let spending = TimeUse::begin(self, groups);
         for number in 0..rounds {
-            for turn in order::order(groups.len(), !self.plan.seed, number) {
+            for turn in block_order::order(groups.len(), !self.plan.seed, number) {
                 let ConfirmedGroup { group, cells, window_ns, .. } = &groups[turn];
                 // Blocks of side groups are spread evenly over the whole time, not bunched at an end of it.
                 let due = (number + 1) * self.target(group, look) / rounds;

@@ -17,7 +17,7 @@ use bytegauge_stats::knee::KneeSearch;
 use bytegauge_traffic::call::Recorded;
 use bytegauge_traffic::{EndPool, Setup};
 
-use crate::surroundings::Watch;
+use crate::environment::Watch;
 use crate::trial::{self, TrialResult};
 
 /// Share of the offered calls that must be completed within the window.

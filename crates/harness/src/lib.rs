@@ -5,14 +5,14 @@
 #![forbid(unsafe_code)]
 
 pub mod ceiling;
+pub mod cpu_placement;
+pub mod environment;
 pub mod event;
-pub mod pair;
-pub mod placing;
-pub mod probe;
+pub mod host_visit;
+pub mod machine_probe;
+pub mod profiled_trial;
 pub mod run;
 mod run_error;
-pub mod sampled;
-pub mod surroundings;
 pub mod trial;
 
 mod analysis;
@@ -23,12 +23,12 @@ mod block;
 mod calibrate;
 mod confirm;
 mod forecast;
-mod giving_way;
-mod home;
 mod interim;
 mod knee;
 mod lost_host;
+mod same_machine;
 mod screen;
+mod shorten_plan;
 mod stages;
 mod time_limit;
 mod time_use;

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use bytegauge_model::{Nanos, Outcome};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
-use bytegauge_traffic::Setup;
-use bytegauge_traffic::far::Link;
+use bytegauge_traffic::{RemoteHost, Setup};
 
 use crate::event::Event;
-use crate::home;
 use crate::run::{Run, machine};
 use crate::run_error::RunError;
+use crate::same_machine;
 use crate::trial::TrialResult;
 
 /// Default time that a run waits for a lost host, nanoseconds.
@@ -65,7 +64,7 @@ impl Run<'_> {
         let Some(link) = self.lost_link(setup) else { return Ok(Loss::None) };
         self.pool = None;
         self.losses += 1;
-        Ok(match self.await_host(&link)? {
+        Ok(match self.await_host(&*link)? {
             false => Loss::Over,
             true if self.losses > LOSSES_MAX => Loss::None,
             true => Loss::Back,
@@ -73,14 +72,15 @@ impl Run<'_> {
     }
 
     /// The link of a trial whose agent does not answer.
-    fn lost_link(&self, setup: &Setup) -> Option<Arc<Link>> {
+    fn lost_link(&self, setup: &Setup) -> Option<Arc<dyn RemoteHost>> {
         let far = setup.far?;
-        let takes_part = |link: &&Arc<Link>| [far.end.map(|(agent, _)| agent), far.relay].contains(&Some(link.agent()));
+        let takes_part =
+            |link: &&Arc<dyn RemoteHost>| [far.end.map(|(agent, _)| agent), far.relay].contains(&Some(link.agent()));
         self.options.links.iter().filter(takes_part).find(|link| !link.answers()).cloned()
     }
 
     /// Waits until a host is back. `false` if the wait is over or the user wants to stop.
-    fn await_host(&mut self, link: &Link) -> Result<bool, RunError> {
+    fn await_host(&mut self, link: &dyn RemoteHost) -> Result<bool, RunError> {
         let (began_ns, at_unix_ns) = (monotonic_ns(), unix_ns());
         let agent = link.agent();
         let limit_ns = self.options.host_wait_ns.unwrap_or(HOST_WAIT_NS);
@@ -95,7 +95,7 @@ impl Run<'_> {
                 return Ok(false);
             }
             match link.reopen(ATTEMPT) {
-                Ok(()) => match home::elsewhere(&then, &machine(&self.options.links)) {
+                Ok(()) => match same_machine::elsewhere(&then, &machine(&self.options.links)) {
                     Some(place) => break format!("the agent at {agent} was lost ({why}), and is back {place}"),
                     None => {
                         self.came_back(link, monotonic_ns() - began_ns);
@@ -119,7 +119,7 @@ impl Run<'_> {
     }
 
     /// Removes the wait from the session's time.
-    fn came_back(&mut self, link: &Link, waited_ns: u64) {
+    fn came_back(&mut self, link: &dyn RemoteHost, waited_ns: u64) {
         self.began_ns += waited_ns;
         if self.confirm_began_ns > 0 {
             self.confirm_began_ns += waited_ns;

@@ -13,17 +13,16 @@ use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::machine::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
-use bytegauge_traffic::far::Link;
-use bytegauge_traffic::{EndPool, PlantedFault, StartNetwork};
+use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, StartNetwork};
 use serde_json::{Map, Value, json};
 
 use crate::analysis_state::{AnalysisState, first_blocks};
 use crate::bins::series;
+use crate::environment::Watch;
 use crate::event::{Event, Observer};
-use crate::home;
 use crate::lost_host::LostHost;
 use crate::run_error::RunError;
-use crate::surroundings::Watch;
+use crate::same_machine;
 
 /// Settings of a run in addition to its plan.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +39,7 @@ pub struct RunOptions {
     /// counts, pauses do not.
     pub until_max_ns: Option<u64>,
     /// Links to the agents of other hosts, where ends run.
-    pub links: Vec<Arc<Link>>,
+    pub links: Vec<Arc<dyn RemoteHost>>,
     /// Makes the network between the ends of trials with an emulated link; cells with a link fail without it.
     pub start_network: Option<StartNetwork>,
     /// How long the run waits for a host that is lost, nanoseconds; [`HOST_WAIT_NS`](crate::HOST_WAIT_NS) if absent.
@@ -177,7 +176,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
         let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
-        if let Some(place) = home::elsewhere(&record.machine, &machine(&options.links)) {
+        if let Some(place) = same_machine::elsewhere(&record.machine, &machine(&options.links)) {
             return Err(RunError::Elsewhere { session, place });
         }
         let owner = store.own(session)?;
@@ -455,21 +454,21 @@ fn pace(trial: &Trial) -> Option<f64> {
 
 /// The machine as it is now. Whether softirq time is accounted separately is checked here once, since the answer
 /// is in the kernel's build, not in a counter.
-pub(crate) fn machine(links: &[Arc<Link>]) -> Value {
+pub(crate) fn machine(links: &[Arc<dyn RemoteHost>]) -> Value {
     let mut facts = serde_json::to_value(MachineEnvironment::read()).unwrap_or(Value::Null);
     if let Value::Object(facts) = &mut facts {
         facts.insert("irq_time_accounting".into(), irq_time_accounting().into());
         let far: Map<String, Value> =
-            links.iter().filter_map(|link| Some((link.agent().to_string(), far(link)?))).collect();
+            links.iter().filter_map(|link| Some((link.agent().to_string(), far(&**link)?))).collect();
         if !far.is_empty() {
-            facts.insert(home::FAR_HOSTS.into(), far.into());
+            facts.insert(same_machine::FAR_HOSTS.into(), far.into());
         }
     }
     facts
 }
 
 /// The agent's description of its host when the session began, or when its link was made again.
-fn far(link: &Link) -> Option<Value> {
+fn far(link: &dyn RemoteHost) -> Option<Value> {
     let facts = link.facts()?;
     Some(json!({ "program": facts.program, "machine": facts.machine }))
 }

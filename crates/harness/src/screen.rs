@@ -11,9 +11,9 @@ use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
 use crate::block::BlockTask;
-use crate::giving_way::Given;
 use crate::run::Run;
 use crate::run_error::RunError;
+use crate::shorten_plan::Given;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;

@@ -15,7 +15,7 @@ pub(crate) use ends::cut;
 pub use ends::{LostRank, MissingPart, SlotEnd, shortened};
 
 use crate::Rank;
-use crate::fit::RateSample;
+use crate::rate_model::RateSample;
 use crate::schedule::{MeshSchedule, SlotId};
 
 /// How long the coordinator waits, and how many slots run at a time. Times are nanoseconds.

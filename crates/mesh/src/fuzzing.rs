@@ -4,10 +4,10 @@
 use crate::Rank;
 use crate::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, SlotEnd};
 use crate::files::FileHeader;
-use crate::fit::RateSample;
 use crate::follow_up::follow_up;
 use crate::message::{ToRank, ToRankZero};
 use crate::pattern::MeshPattern;
+use crate::rate_model::RateSample;
 use crate::result::MeshResult;
 use crate::row::MeshRow;
 use crate::schedule::{MeshSchedule, SlotId};

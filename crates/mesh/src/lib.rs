@@ -7,8 +7,8 @@
 
 pub mod call_times;
 pub mod coordinator;
+pub mod fastest_options;
 pub mod files;
-pub mod fit;
 pub mod follow_up;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -18,18 +18,18 @@ pub mod page;
 #[cfg(feature = "parquet")]
 pub mod parquet_file;
 pub mod pattern;
+pub mod rate_model;
 pub mod result;
 pub mod row;
 pub mod schedule;
 pub mod settings;
-pub mod standing;
 pub mod summary;
 
 pub use call_times::CallTimes;
 pub use coordinator::{Action, Coordinator, CoordinatorLimits, SlotEnd};
-pub use fit::{MeshFit, RateSample};
 pub use message::{RankHello, ToRank, ToRankZero};
 pub use pattern::{MeshPattern, MeshPatternError};
+pub use rate_model::{MeshFit, RateSample};
 pub use result::{MeshResult, RateShift, SlowHost, SlowLink, SlowRacks};
 pub use row::{MeshRow, SlotPlace};
 pub use schedule::{MeshSchedule, MeshSlot, SlotId};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rank;
 use crate::coordinator::{SlotEnd, cut};
-use crate::fit::RateSample;
+use crate::rate_model::RateSample;
 use crate::row::SlotPlace;
 use crate::settings::MeshSettings;
 

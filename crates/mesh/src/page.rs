@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::Rank;
 use crate::files::MeshData;
-use crate::fit::MeshFit;
+use crate::rate_model::MeshFit;
 use crate::result::{HostShifts, MeshNoise, MeshResult, RateShift};
 use crate::row::MeshRow;
 use crate::summary::MeshSummary;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::Rank;
-use crate::fit::{DirectedPair, MeshFit, RateSample, middle, rack};
+use crate::rate_model::{DirectedPair, MeshFit, RateSample, middle, rack};
 
 /// The share of false claims that is accepted.
 const FALSE_SHARE: f64 = 0.05;

@@ -6,7 +6,7 @@ use bytegauge_stats::lifetimes::Lifetimes;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
-use crate::fit::RateSample;
+use crate::rate_model::RateSample;
 use crate::schedule::{MeshSlot, SlotId};
 use crate::settings::{MeshCell, MeshSettings};
 

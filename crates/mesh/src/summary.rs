@@ -6,11 +6,11 @@ use bytegauge_model::Outcome;
 
 use crate::Rank;
 use crate::call_times::CallTimes;
+use crate::fastest_options::{MeshStanding, standings};
 use crate::files::MeshData;
-use crate::fit::RateSample;
+use crate::rate_model::RateSample;
 use crate::result::MeshResult;
 use crate::row::SlotPlace;
-use crate::standing::{MeshStanding, standings};
 
 /// Everything that a screen or a page shows of a mesh.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
 use crate::end_report::EndReport;
-use crate::ends::{ByRole, EndReports};
+use crate::end_reports::{ByRole, EndReports};
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::task::{Counted, TaskReport};

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use bytegauge_sys::trace::{self, Way};
-use bytegauge_sys::{descendants, holders};
+use bytegauge_sys::{descendants, socket_holders};
 
-use crate::end::{self, InspectedFd, PeerProcess};
-use crate::life::{Life, most_at_once};
-use crate::seen::EndView;
-use crate::tally::OneWay;
+use crate::call_counts::OneWay;
+use crate::descriptor::{self, InspectedFd, PeerProcess};
+use crate::lifetimes::{Life, most_at_once};
+use crate::observations::EndView;
 
 /// Counts of one descriptor.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) struct RunningProgram {
 
 impl RunningProgram {
     fn of(pid: u32) -> RunningProgram {
-        RunningProgram { name: end::name_of(pid), command: command_of(pid), file: file_of(pid) }
+        RunningProgram { name: descriptor::name_of(pid), command: command_of(pid), file: file_of(pid) }
     }
 }
 
@@ -197,13 +197,13 @@ impl ProgramCounts {
         if wanted.is_empty() {
             return;
         }
-        let found = holders::of(&wanted);
+        let found = socket_holders::of(&wanted);
         for ((pid, _), flow) in &mut self.open {
             let Some(holders) = flow.end.other.as_ref().and_then(|other| found.get(other)) else { continue };
             // Both ends of a pipe have one name: another process with that name is at the other end.
             let others = holders.iter().filter(|holder| *holder != pid && **holder != std::process::id());
             // Read its name while it lives: it may have ended at the end of the observation.
-            flow.end.peers.extend(others.map(|pid| (*pid, end::name_of(*pid))));
+            flow.end.peers.extend(others.map(|pid| (*pid, descriptor::name_of(*pid))));
             // Asked once: a process that is not found now is hidden from us.
             flow.end.other = None;
         }

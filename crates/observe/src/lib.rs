@@ -5,18 +5,18 @@
 //! is changed, and the bytes that it sends are never read.
 #![forbid(unsafe_code)]
 
-mod ask;
+mod call_counts;
 mod counted;
-mod end;
-mod life;
+mod descriptor;
+mod lifetimes;
+mod observations;
 mod pace;
+mod proposed_test;
 mod refusal;
 mod sample;
-mod seen;
 mod start_up;
 mod started;
 mod suggest;
-mod tally;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::CgroupCpu;
 
-pub use ask::{DerivedTest, ProgramKind};
-pub use end::{Leads, PeerProcess};
+pub use call_counts::{SideView, SizeSummary};
+pub use descriptor::{Leads, PeerProcess};
+pub use observations::{EndView, Observed, TracingCost};
+pub use proposed_test::{DerivedTest, ProgramKind};
 pub use refusal::ObserveError;
-pub use seen::{EndView, Observed, TracingCost};
 pub use started::Started;
 pub use suggest::Suggested;
-pub use tally::{SideView, SizeSummary};
 
 use counted::ProgramCounts;
 use pace::{CountDifferences, ProgramPace};
@@ -65,86 +65,123 @@ pub struct ToObserve {
 /// # Errors
 /// If it cannot be observed; the message gives the next step.
 pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, ObserveError> {
-    let pid = watch.pid;
-    must_be_traceable(pid)?;
+    must_be_traceable(watch.pid)?;
     let began = Instant::now();
-    let limit = CgroupCpu::of(pid);
-    let mut counted = ProgramCounts::default();
-    let mut cost = TracingCost::default();
-    let mut pace = ProgramPace::of(pid);
-    // A program's start shows nothing about its pace.
-    let (mut first, mut traced, mut alone) =
-        (CountDifferences::default(), CountDifferences::default(), CountDifferences::default());
-    let mut ended = false;
-    let mut is_stopped = watch.is_stopped;
-    if !is_stopped {
-        counted.met(pid);
+    let mut observation = ObservedProgram {
+        pid: watch.pid,
+        limit: CgroupCpu::of(watch.pid),
+        counted: ProgramCounts::default(),
+        cost: TracingCost::default(),
+        pace: ProgramPace::of(watch.pid),
+        first: CountDifferences::default(),
+        traced: CountDifferences::default(),
+        alone: CountDifferences::default(),
+        is_stopped: watch.is_stopped,
+        ended: false,
+    };
+    if !watch.is_stopped {
+        observation.counted.met(watch.pid);
     }
-    while !ended && !stop.load(Ordering::Relaxed) && began.elapsed() < watch.time {
+    while !observation.ended && !stop.load(Ordering::Relaxed) && began.elapsed() < watch.time {
         let length = watch.sample.min(watch.time.saturating_sub(began.elapsed()));
+        let Some(sampled) = observation.sample(length, stop)? else { break };
+        if !observation.ended {
+            let rest = sampled.length * if sampled.calls < CALLS_FEW { 1 } else { REST };
+            observation.rest(rest.min(watch.time.saturating_sub(began.elapsed())), stop);
+        }
+    }
+    Ok(observation.over(stop.load(Ordering::Relaxed)))
+}
+
+/// An observation in progress.
+struct ObservedProgram {
+    pid: u32,
+    /// The CPU limit of its control group when it began.
+    limit: Option<CgroupCpu>,
+    counted: ProgramCounts,
+    cost: TracingCost,
+    pace: ProgramPace,
+    /// Its pace in the sample in which it started, in later samples, and undisturbed. A program's start shows nothing about its
+    /// pace.
+    first: CountDifferences,
+    traced: CountDifferences,
+    alone: CountDifferences,
+    is_stopped: bool,
+    ended: bool,
+}
+
+impl ObservedProgram {
+    /// Traces the program for a moment. `None` if it ended a moment ago: then the earlier observations are reported.
+    fn sample(&mut self, length: Duration, stop: &AtomicBool) -> Result<Option<Sampled>, ObserveError> {
+        let (pid, pace) = (self.pid, &mut self.pace);
         pace.begin();
-        let progress = if is_stopped { &mut first } else { &mut traced };
-        let sampled = match sample(pid, length, is_stopped, stop, &mut counted, &mut || pace.step(progress)) {
-            // It ended a moment ago: report the earlier observations.
-            Err(_) if cost.samples > 0 && descendants::is_stopped(pid).is_none() => {
-                ended = true;
-                break;
+        let progress = if self.is_stopped { &mut self.first } else { &mut self.traced };
+        let sampled = sample(pid, length, self.is_stopped, stop, &mut self.counted, &mut || pace.step(progress));
+        let sampled = match sampled {
+            Err(_) if self.cost.samples > 0 && descendants::is_stopped(pid).is_none() => {
+                self.ended = true;
+                return Ok(None);
             }
             sampled => sampled?,
         };
         pace.read(progress);
-        is_stopped = false;
-        ended = sampled.ended || descendants::is_stopped(pid).is_none();
-        counted.find_peers();
-        add(&mut cost, &sampled);
-        if !ended {
-            let rest = sampled.length * if sampled.calls < CALLS_FEW { 1 } else { REST };
-            let rest = rest.min(watch.time.saturating_sub(began.elapsed()));
-            let from = Instant::now();
-            pace.begin();
-            pause(rest, stop, pid, &mut || pace.step(&mut alone));
-            pace.read(&mut alone);
-            cost.alone_ns += from.elapsed().as_nanos() as u64;
-            ended = descendants::is_stopped(pid).is_none();
+        self.is_stopped = false;
+        self.ended = sampled.ended || descendants::is_stopped(pid).is_none();
+        self.counted.find_peers();
+        add(&mut self.cost, &sampled);
+        Ok(Some(sampled))
+    }
+
+    /// Lets the program work undisturbed.
+    fn rest(&mut self, rest: Duration, stop: &AtomicBool) {
+        let from = Instant::now();
+        self.pace.begin();
+        pause(rest, stop, self.pid, &mut || self.pace.step(&mut self.alone));
+        self.pace.read(&mut self.alone);
+        self.cost.alone_ns += from.elapsed().as_nanos() as u64;
+        self.ended = descendants::is_stopped(self.pid).is_none();
+    }
+
+    fn over(self, interrupted: bool) -> Observed {
+        let ObservedProgram { pid, limit, counted, mut cost, first, mut traced, alone, ended, .. } = self;
+        if !counted.is_coming_to_life() {
+            traced.merge(&first);
+        }
+        let by_sockets = counted.by_sockets_alone();
+        match alone.times_faster_than(&traced, by_sockets) {
+            Ok(times) => cost.slowed = Some(times),
+            Err(why) => cost.unknown = Some(why),
+        }
+        let (processes, waits, uring) = (counted.processes().max(1), counted.waits, counted.uring);
+        let named = counted.program(pid);
+        let programs = counted.names();
+        let summary = counted.summary(pid);
+        let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| descriptor::name_of(pid));
+        let under = PeerProcess { ended: ended || descendants::is_stopped(pid).is_none(), pid, name: name(pid) };
+        Observed {
+            program: name(summary.worker),
+            pid: summary.worker,
+            under: (summary.worker != pid).then_some(under),
+            command: named.command,
+            processes,
+            threads: summary.threads.0,
+            threads_at_once: summary.threads.1,
+            ends: summary.ends,
+            waits,
+            uring,
+            user_ns_per_byte: alone.user_per_byte(by_sockets),
+            user_ns_per_call: alone.user_per_call().filter(|_| !by_sockets),
+            cpus: alone.cpus(),
+            limit_cpus: limit.as_ref().and_then(|limit| limit.limit_cpus),
+            throttled: CgroupCpu::of(pid)
+                .and_then(|now| now.nr_throttled)
+                .zip(limit.and_then(|before| before.nr_throttled))
+                .map(|(now, before)| now.saturating_sub(before)),
+            ended,
+            interrupted,
+            cost,
         }
     }
-    if !counted.is_coming_to_life() {
-        traced.merge(&first);
-    }
-    let by_sockets = counted.by_sockets_alone();
-    match alone.times_faster_than(&traced, by_sockets) {
-        Ok(times) => cost.slowed = Some(times),
-        Err(why) => cost.unknown = Some(why),
-    }
-    let (processes, waits, uring) = (counted.processes().max(1), counted.waits, counted.uring);
-    let named = counted.program(pid);
-    let programs = counted.names();
-    let summary = counted.summary(pid);
-    let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| end::name_of(pid));
-    let under = PeerProcess { ended: ended || descendants::is_stopped(pid).is_none(), pid, name: name(pid) };
-    Ok(Observed {
-        program: name(summary.worker),
-        pid: summary.worker,
-        under: (summary.worker != pid).then_some(under),
-        command: named.command,
-        processes,
-        threads: summary.threads.0,
-        threads_at_once: summary.threads.1,
-        ends: summary.ends,
-        waits,
-        uring,
-        user_ns_per_byte: alone.user_per_byte(by_sockets),
-        user_ns_per_call: alone.user_per_call().filter(|_| !by_sockets),
-        cpus: alone.cpus(),
-        limit_cpus: limit.as_ref().and_then(|limit| limit.limit_cpus),
-        throttled: CgroupCpu::of(pid)
-            .and_then(|now| now.nr_throttled)
-            .zip(limit.and_then(|before| before.nr_throttled))
-            .map(|(now, before)| now.saturating_sub(before)),
-        ended,
-        interrupted: stop.load(Ordering::Relaxed),
-        cost,
-    })
 }
 
 fn add(cost: &mut TracingCost, sampled: &Sampled) {

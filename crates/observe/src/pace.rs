@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::tcp_info::tcp_info;
-use bytegauge_sys::{borrow, descendants, process};
+use bytegauge_sys::{descendants, process, process_descriptor};
 
 /// How often the counts are read.
 const STEP: Duration = Duration::from_millis(10);
@@ -119,7 +119,9 @@ fn add_connections(pid: u32, connections: &mut BTreeMap<String, u64>) {
         let link = fs::read_link(entry.path()).unwrap_or_default();
         let Some(link) = link.to_str().filter(|link| link.starts_with("socket:")) else { continue };
         let Some(fd) = entry.file_name().to_str().and_then(|fd| fd.parse().ok()) else { continue };
-        let Ok(info) = borrow::descriptor(pid, fd).and_then(|socket| tcp_info(socket.as_fd())) else { continue };
+        let Ok(info) = process_descriptor::descriptor(pid, fd).and_then(|socket| tcp_info(socket.as_fd())) else {
+            continue;
+        };
         connections.insert(link.to_owned(), info.bytes_received.unwrap_or(0) + info.bytes_acked.unwrap_or(0));
     }
 }

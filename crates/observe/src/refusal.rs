@@ -5,7 +5,7 @@ use std::io;
 
 use bytegauge_sys::{descendants, trace};
 
-use crate::end;
+use crate::descriptor;
 
 /// Why a program cannot be observed.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ pub(super) fn must_be_traceable(pid: u32) -> Result<(), ObserveError> {
         return Err(ObserveError::NotAllowed { pid, reason: "it is bytegauge itself: pass another process".into() });
     }
     if let Some(tracer) = field("TracerPid:").and_then(|text| text.parse().ok()).filter(|tracer| *tracer > 0) {
-        return Err(ObserveError::Traced { pid, tracer, name: end::name_of(tracer) });
+        return Err(ObserveError::Traced { pid, tracer, name: descriptor::name_of(tracer) });
     }
     match trace::is_32_bit(pid) {
         Some(true) => Err(ObserveError::Is32Bit(pid)),

@@ -4,8 +4,8 @@
 use bytegauge_model::Bytes;
 use serde::Serialize;
 
-use crate::end::Leads;
-use crate::seen::{EndView, Observed};
+use crate::descriptor::Leads;
+use crate::observations::{EndView, Observed};
 
 /// The largest value of a size (`read_size` and similar factors).
 pub(super) const SIZE_MAX: u64 = 16 << 20;

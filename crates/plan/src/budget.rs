@@ -11,9 +11,9 @@ use bytegauge_model::{Group, GroupId, Level, Nanos, Spec, factor};
 use crate::design::{AUDIT_CELLS_MIN, FINALISTS, FINALISTS_MIN, Finalists, OVERTIME, StageTimes};
 use crate::error::PlanError;
 use crate::index::{GroupFacts, Index};
-use crate::missing::connections;
+use crate::missing_features::connections;
 use crate::plan::{Family, Plan};
-use crate::{pace, search};
+use crate::{search, trial_length};
 
 /// Lists of levels that an error names.
 const LISTS_NAMED: usize = 3;
@@ -21,7 +21,7 @@ const LISTS_NAMED: usize = 3;
 impl Plan {
     /// Calls per second in a group: as measured, else as assumed for its conditions.
     pub fn pace(&self, group: &GroupId, conditions: &Spec) -> f64 {
-        self.seen.paces.get(group).copied().unwrap_or_else(|| pace::assumed(conditions))
+        self.seen.paces.get(group).copied().unwrap_or_else(|| trial_length::assumed(conditions))
     }
 
     /// The time of each stage, with the warm-ups that the design assumes.
@@ -49,7 +49,7 @@ impl Plan {
                 let trial_ns = |group: &&GroupId| {
                     let (conditions, overhead_ns, pace) = of(group);
                     let lengths = (design.fresh.warmup_ns, design.calibration_ns);
-                    pace::trial_ns(conditions, lengths, overhead_ns, pace)
+                    trial_length::trial_ns(conditions, lengths, overhead_ns, pace)
                 };
                 let trial_ns = live.iter().map(trial_ns).max().unwrap_or(0);
                 schedule.calibrate_ns += stretch * placements.len() as u64 * self.calibration_trials(family) * trial_ns;
@@ -89,6 +89,14 @@ impl Plan {
         if let Some(calibrated_ns) = self.seen.calibrated_ns {
             schedule.calibrate_ns = calibrated_ns;
         }
+        self.share_time(&mut schedule, shortest_audit_ns);
+        schedule
+    }
+
+    /// Divides the time that calibration and screening leave between confirmation and the long-trial check, which gets none if it
+    /// would be shorter than a block.
+    fn share_time(&self, schedule: &mut StageTimes, shortest_audit_ns: Option<u64>) {
+        let design = &self.design;
         let fixed_ns = schedule.calibrate_ns + schedule.screen_ns + schedule.narrow_ns;
         let left_ns = self.budget_ns as f64 * (1.0 - design.reserve) - fixed_ns as f64;
         let rounds = (schedule.confirm_round_ns as f64, schedule.aside_round_ns as f64);
@@ -100,7 +108,7 @@ impl Plan {
         let (fewest, aside) = (design.blocks_min, design.aside_blocks(design.blocks_min));
         let fewest_ns = rounds.0 * fewest as f64 + rounds.1 * aside as f64;
         let share_ns = (self.budget_ns as f64 * self.audit).min(left_ns - fewest_ns).max(0.0);
-        confirm(&mut schedule, left_ns - share_ns);
+        confirm(schedule, left_ns - share_ns);
         let done_ns = schedule.total_ns();
         schedule.audit_ns = match self.blocks {
             // In proportion to the requested blocks; else in proportion to the budget, of which less may be needed.
@@ -109,9 +117,8 @@ impl Plan {
         };
         if shortest_audit_ns.is_none_or(|block_ns| schedule.audit_ns < block_ns) {
             schedule.audit_ns = 0;
-            confirm(&mut schedule, left_ns);
+            confirm(schedule, left_ns);
         }
-        schedule
     }
 
     /// Fits the budget before anything is measured. A plan that takes more than `overrun` times the budget is refused.
@@ -259,7 +266,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Catalog;
+    use crate::capabilities::Catalog;
     use crate::file::parse;
     use crate::plan::SeenPace;
     use crate::resolve::resolve;

@@ -6,9 +6,9 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::{Level, Spec, Transport, Workload};
 
+use crate::effective_factors::{decides, joints, moot_with};
 use crate::engines::suits;
 use crate::error::PlanError;
-use crate::meaning::{decides, joints, moot_with};
 use crate::relay;
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
 use crate::{emulated, external, far};
@@ -164,9 +164,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::catalog::Catalog;
+    use crate::built_in;
+    use crate::capabilities::Catalog;
     use crate::file::parse;
-    use crate::ready;
     use crate::resolve::{plan_of_flags, resolve};
 
     /// A part that names factors by index, each with as many of its default levels over a transport, so that those
@@ -233,7 +233,7 @@ mod tests {
         assert!(together.cells.iter().all(|cell| cell.factors.role_of("flows") == Role::Choice));
         let both = of("compare = \"flows,none\"");
         assert_eq!((both.groups.len(), both.cells.len()), (4, 6));
-        let far = ready::find("remote-tcp").unwrap();
+        let far = built_in::find("remote-tcp").unwrap();
         let error = resolve(&far, &Catalog::default(), 1).unwrap_err().to_string();
         assert!(error.starts_with("the plan remote-tcp needs --host: "), "{error}");
     }

@@ -4,7 +4,7 @@
 use bytegauge_model::catalog::Batches;
 use bytegauge_model::{Engine, LINK_MTU, Spec, Transport, Workload};
 
-use crate::catalog::Catalog;
+use crate::capabilities::Catalog;
 
 /// Most datagrams that one send is segmented into on every kernel that supports it (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
 const SEGMENTS_MAX: u64 = 64;
@@ -88,7 +88,7 @@ pub(crate) fn note(levels: &Spec, transport: &Transport, catalog: &Catalog) -> O
 
 #[cfg(test)]
 mod tests {
-    use crate::catalog::Catalog;
+    use crate::capabilities::Catalog;
     use crate::file::parse;
     use crate::resolve::resolve;
 

@@ -75,7 +75,7 @@ fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanE
 
 #[cfg(test)]
 mod tests {
-    use crate::catalog::Catalog;
+    use crate::capabilities::Catalog;
     use crate::error::PlanError;
     use crate::file::parse;
     use crate::{Plan, resolve};

@@ -84,27 +84,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     if !relay_hosts.is_empty() && part.levels.get("direction").is_some_and(|named| named.iter().any(|of| *of != to)) {
         return refused("direction", "an agent's end connects to this host, not to a relay: use --direction to");
     }
-    // A name is looked up before its transport is needed: a plan that is only printed keeps the first guess.
-    let transport = first.transport().unwrap_or(Transport::Tcp);
-    if places.iter().any(|place| place.transport().is_some_and(|of| of != transport)) {
-        return refused("host", "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
-    }
-    let datagrams = first.datagram_transport().unwrap_or(Transport::Udp);
-    let is = |named: &Level, transport: &Transport| *named == Level::Name(transport.to_string());
-    // MPTCP has IPv4 addresses, and connects as TCP does.
-    let by_connections =
-        |named: &Level| is(named, &transport) || (transport == Transport::Tcp && is(named, &Transport::Mptcp));
-    let carried = match part.levels.get("transport").map(Vec::as_slice) {
-        None => vec![Level::Name(transport.to_string())],
-        Some(named) if named.iter().all(by_connections) => named.to_vec(),
-        Some([named]) if is(named, &datagrams) => vec![named.clone()],
-        _ => {
-            return refused(
-                "transport",
-                "between two hosts a session measures tcp and mptcp, or UDP: use --transport udp (an IPv6 address has tcp6 or udp6)",
-            );
-        }
-    };
+    let carried = carried(part, &places, first)?;
     part.settle("transport", carried);
     let unpinned = vec![Level::Name(Placement::Unpinned.to_string())];
     if part.levels.get("placement").is_some_and(|named| *named != unpinned) {
@@ -112,6 +92,31 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     }
     part.settle("placement", unpinned);
     Ok(())
+}
+
+/// The transports between this host and the agents at these places.
+fn carried(part: &Part, places: &[Place], first: &Place) -> Result<Vec<Level>, PlanError> {
+    let with = if part.places("relay_host").is_empty() { "host" } else { "relay-host" };
+    // A name is looked up before its transport is needed: a plan that is only printed keeps the first guess.
+    let transport = first.transport().unwrap_or(Transport::Tcp);
+    if places.iter().any(|place| place.transport().is_some_and(|of| of != transport)) {
+        return refused("host", with, "agents behind IPv4 and IPv6 cannot be compared: use a session for each");
+    }
+    let datagrams = first.datagram_transport().unwrap_or(Transport::Udp);
+    let is = |named: &Level, transport: &Transport| *named == Level::Name(transport.to_string());
+    // MPTCP has IPv4 addresses, and connects as TCP does.
+    let by_connections =
+        |named: &Level| is(named, &transport) || (transport == Transport::Tcp && is(named, &Transport::Mptcp));
+    match part.levels.get("transport").map(Vec::as_slice) {
+        None => Ok(vec![Level::Name(transport.to_string())]),
+        Some(named) if named.iter().all(by_connections) => Ok(named.to_vec()),
+        Some([named]) if is(named, &datagrams) => Ok(vec![named.clone()]),
+        _ => refused(
+            "transport",
+            with,
+            "between two hosts a session measures tcp and mptcp, or UDP: use --transport udp (an IPv6 address has tcp6 or udp6)",
+        ),
+    }
 }
 
 /// Notes on what is not measured on the far hosts of these cells, and on the path without their relays.

@@ -4,7 +4,7 @@
 //! session). A level is written as a flag would take it, as a number, a switch, or a list of those.
 
 use bytegauge_model::factor::{self, Factor};
-use bytegauge_model::{Ends, Level, Nanos, Workload, renamed, suggest};
+use bytegauge_model::{Ends, Level, Nanos, Workload, old_names, suggest};
 use toml::{Table, Value};
 
 use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
@@ -130,7 +130,7 @@ impl Reader<'_> {
         if let ([], Some(other)) = (named.as_slice(), factor::elsewhere(self.workload, key)) {
             return Err(PlanError::NotInWorkload { flag: dashed(key), workload: self.workload, other });
         }
-        if let ([], Some(new)) = (named.as_slice(), renamed::option(key)) {
+        if let ([], Some(new)) = (named.as_slice(), old_names::option(key)) {
             return Err(PlanError::RenamedKey { place: self.place.into(), name: key.into(), new });
         }
         if named.is_empty() {

@@ -4,12 +4,14 @@
 //! never opens a socket; the machine's capabilities arrive as a [`Catalog`].
 #![forbid(unsafe_code)]
 
-mod asked;
+pub mod block_order;
 mod budget;
-pub mod catalog;
+pub mod built_in;
+pub mod capabilities;
 mod cross;
 mod datagram;
 pub mod design;
+mod effective_factors;
 pub mod emulated;
 mod engines;
 mod error;
@@ -18,12 +20,9 @@ mod far;
 pub mod file;
 mod index;
 mod iperf3;
-mod meaning;
-mod missing;
-pub mod order;
-pub mod pace;
+mod missing_features;
+mod named_levels;
 mod plan;
-pub mod ready;
 pub mod relay;
 mod resolve;
 mod ring;
@@ -31,9 +30,10 @@ pub mod search;
 pub mod spec;
 pub mod survey;
 mod task;
+pub mod trial_length;
 pub mod versus;
 
-pub use catalog::Catalog;
+pub use capabilities::Catalog;
 pub use design::{
     AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
 };

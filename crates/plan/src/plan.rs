@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload, renamed};
+use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload, old_names};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::design::{Design, Finalists};
@@ -104,7 +104,7 @@ pub struct Plan {
 
 /// The command line, which an earlier version may have stored with options of that version.
 fn present_command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Vec::deserialize(deserializer).map(renamed::command)
+    Vec::deserialize(deserializer).map(old_names::command)
 }
 
 /// Input of a forecast that only the machine can supply. Missing values are assumed.

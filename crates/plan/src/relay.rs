@@ -8,7 +8,7 @@ use bytegauge_model::{
     Spec, Transport, Workload,
 };
 
-use crate::catalog::Catalog;
+use crate::capabilities::Catalog;
 use crate::error::PlanError;
 use crate::plan::Plan;
 use crate::spec::Part;
@@ -161,8 +161,8 @@ mod tests {
     use bytegauge_model::factor;
 
     use super::*;
+    use crate::built_in;
     use crate::file::parse;
-    use crate::ready;
     use crate::resolve;
 
     fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_plan_of_several_programs_serves_one() {
         let asked = |who: &str| {
-            let mut spec = ready::find("buffer-size").unwrap();
+            let mut spec = built_in::find("buffer-size").unwrap();
             spec.set_all(&[(factor::find("role").unwrap(), who.to_owned())]).unwrap();
             resolve(&spec, &Catalog::default(), 1).unwrap()
         };
@@ -307,7 +307,7 @@ mod tests {
             assert_eq!(levels.placement(), Some(Placement::CrossCore));
             assert_eq!(levels.read_size(), Some(64 << 10));
         }
-        let whole = resolve(&ready::find("buffer-size").unwrap(), &Catalog::default(), 1).unwrap();
+        let whole = resolve(&built_in::find("buffer-size").unwrap(), &Catalog::default(), 1).unwrap();
         let of =
             |plan: &Plan, who: &str| plan.groups.iter().filter(|group| group.factors.get("role") == who.into()).count();
         for who in ["reader", "writer"] {
@@ -321,11 +321,11 @@ mod tests {
     #[test]
     fn more_relays_take_more_time() {
         let budget_ns = |relays: &str| {
-            let mut spec = ready::find("relay-copy").unwrap();
+            let mut spec = built_in::find("relay-copy").unwrap();
             spec.set_all(&[(factor::find("relay").unwrap(), relays.to_owned())]).unwrap();
             spec.budget_ns.unwrap()
         };
-        let planned = ready::find("relay-copy").unwrap().budget_ns.unwrap();
+        let planned = built_in::find("relay-copy").unwrap().budget_ns.unwrap();
         assert_eq!(budget_ns("direct,splice"), planned);
         assert!(budget_ns("all") > planned * 3 / 2);
     }

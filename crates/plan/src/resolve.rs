@@ -8,17 +8,19 @@ use std::rc::Rc;
 use bytegauge_model::factor::{self, FACTORS, Role};
 use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Spec, Transport, Workload};
 
-use crate::asked;
-use crate::catalog::Catalog;
+use crate::capabilities::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
 use crate::design::{
     BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, OVERRUN_STATED, OVERRUN_UNSTATED, SEARCH_BUDGET_NS,
 };
+use crate::effective_factors::{
+    joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
+};
 use crate::engines;
 use crate::error::PlanError;
 use crate::index::Index;
-use crate::meaning::{joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot};
-use crate::missing::skip_what_is_missing;
+use crate::missing_features::skip_what_is_missing;
+use crate::named_levels;
 use crate::plan::{Family, Plan, SeenPace};
 use crate::relay;
 use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
@@ -48,55 +50,14 @@ const WITHIN_FAMILY: &[&str] = &[
 /// # Errors
 /// [`PlanError`] when the spec contradicts itself, or nothing of it can be measured here.
 pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, PlanError> {
-    let is_given = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
-    if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
-        return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
-    }
-    let mut spec = spec.clone();
-    for part in &mut spec.parts {
-        external::settle(part, spec.workload, spec.verify)?;
-        far::settle(part, spec.workload)?;
-        emulated::settle(part, spec.workload)?;
-        part.one_each |= part.names_options();
-    }
-    let spec = &spec;
-    let mut plan = Plan {
-        name: spec.name.clone(),
-        workload: spec.workload,
-        task: spec.task.clone(),
-        versus: None,
-        saved: None,
-        asked: Vec::new(),
-        seed,
-        margin: spec.margin,
-        budget_ns: spec.budget_ns.unwrap_or(BUDGET_NS),
-        blocks: spec.blocks,
-        looks: spec.looks,
-        audit: spec.audit,
-        ends: spec.ends,
-        verify: spec.verify,
-        gentle: spec.gentle,
-        groups: Vec::new(),
-        cells: Vec::new(),
-        artefacts: Vec::new(),
-        families: Vec::new(),
-        skipped: Vec::new(),
-        notes: Vec::new(),
-        design: Design::of(spec.workload),
-        seen: SeenPace::default(),
-    };
-    if spec.budget_ns.is_some() {
-        plan.design.blocks_max = BLOCKS_STATED_MAX;
-    }
-    if spec.budget_ns.is_none() && search::is_wanted(spec) {
-        plan.budget_ns = SEARCH_BUDGET_NS;
-    }
+    let spec = &settled(spec)?;
     refuse_what_is_elsewhere(spec)?;
     refuse_what_no_ring_can(spec)?;
     refuse_what_no_task_can(spec)?;
     refuse_what_fits_nothing(spec)?;
     engines::refuse_what_suits_nothing(spec)?;
     refuse_too_many(spec)?;
+    let mut plan = without_cells(spec, seed);
     let mut asked = OptionsByCondition::new();
     for part in spec.parts.iter().flat_map(Part::by_program) {
         relay::refuse_without_one(spec.workload, &part)?;
@@ -107,16 +68,7 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     }
     refuse_what_is_moot(&plan, spec)?;
     refuse_transports_apart(&plan, spec)?;
-    let left =
-        spec.parts.iter().filter(|part| part.names_options()).filter_map(|part| asked::note(spec.workload, part));
-    left.for_each(|note| plan.note(note));
-    note_collapsed(&mut plan, spec);
-    engines::note_left_out(&mut plan, spec);
-    external::note(&mut plan);
-    relay::note_sizes_of_ends(&mut plan);
-    let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
-    let notes = [far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
-    notes.into_iter().for_each(|note| plan.note(note));
+    note_what_is_left_out(&mut plan, spec);
     skip_what_is_missing(&mut plan, catalog);
     note_artefacts(&mut plan);
     plan.screen_what_is_left(&Index::of(&plan));
@@ -129,6 +81,73 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     let overrun = if is_stated { OVERRUN_STATED } else { OVERRUN_UNSTATED };
     plan.fit_or_refuse(overrun)?;
     Ok(plan)
+}
+
+/// The spec with the levels that follow from others.
+fn settled(spec: &PlanSpec) -> Result<PlanSpec, PlanError> {
+    let is_given = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
+    if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
+        return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
+    }
+    let mut spec = spec.clone();
+    for part in &mut spec.parts {
+        external::settle(part, spec.workload, spec.verify)?;
+        far::settle(part, spec.workload)?;
+        emulated::settle(part, spec.workload)?;
+        part.one_each |= part.names_options();
+    }
+    Ok(spec)
+}
+
+/// The plan of a spec before it has groups and cells.
+fn without_cells(spec: &PlanSpec, seed: u64) -> Plan {
+    let mut design = Design::of(spec.workload);
+    if spec.budget_ns.is_some() {
+        design.blocks_max = BLOCKS_STATED_MAX;
+    }
+    let usual_ns = if search::is_wanted(spec) { SEARCH_BUDGET_NS } else { BUDGET_NS };
+    Plan {
+        name: spec.name.clone(),
+        workload: spec.workload,
+        task: spec.task.clone(),
+        versus: None,
+        saved: None,
+        asked: Vec::new(),
+        seed,
+        margin: spec.margin,
+        budget_ns: spec.budget_ns.unwrap_or(usual_ns),
+        blocks: spec.blocks,
+        looks: spec.looks,
+        audit: spec.audit,
+        ends: spec.ends,
+        verify: spec.verify,
+        gentle: spec.gentle,
+        groups: Vec::new(),
+        cells: Vec::new(),
+        artefacts: Vec::new(),
+        families: Vec::new(),
+        skipped: Vec::new(),
+        notes: Vec::new(),
+        design,
+        seen: SeenPace::default(),
+    }
+}
+
+/// Notes on levels that are not measured, and why.
+fn note_what_is_left_out(plan: &mut Plan, spec: &PlanSpec) {
+    let left = spec
+        .parts
+        .iter()
+        .filter(|part| part.names_options())
+        .filter_map(|part| named_levels::note(spec.workload, part));
+    left.for_each(|note| plan.note(note));
+    note_collapsed(plan, spec);
+    engines::note_left_out(plan, spec);
+    external::note(plan);
+    relay::note_sizes_of_ends(plan);
+    let shown: Vec<&Cell> = plan.cells.iter().chain(&plan.artefacts).collect();
+    let notes = [far::notes(plan.workload, &shown), emulated::notes(&shown)].concat();
+    notes.into_iter().for_each(|note| plan.note(note));
 }
 
 impl Plan {
@@ -224,20 +243,9 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
             add_shown(plan, part, &group, &conditions, &shown);
             let mut key = conditions.clone();
             key.retain(|name| !WITHIN_FAMILY.contains(&name));
-            // How long a program runs is not known beforehand: its values are screened.
-            let names_options = part.one_each && spec.workload != Workload::Check;
-            let usual = if names_options { Finalists::All } else { Finalists::Cap(FINALISTS) };
             let family = families.entry(key.clone()).or_insert_with(|| {
                 family_order.push(key);
-                Family {
-                    groups: Vec::new(),
-                    screened: Vec::new(),
-                    aside: Vec::new(),
-                    finalists: part.finalists.unwrap_or(usual),
-                    named: names_options && part.finalists.is_none(),
-                    choices: count,
-                    trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(&conditions)),
-                }
+                new_family(plan, part, &conditions, count)
             });
             if is_screened(spec.workload, part, &conditions) {
                 family.screened.push(group.clone());
@@ -250,18 +258,32 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
             plan.groups.push(Group { id: group, factors: conditions });
         }
     }
-    for key in family_order {
-        if let Some(mut family) = families.remove(&key) {
-            if !family.is_screened() {
-                family.screened.clear();
-            } else if family.screened.is_empty() {
-                // The screen names levels that do not go together: every group is screened then.
-                family.screened.clone_from(&family.groups);
-            }
-            plan.families.push(family);
+    for mut family in family_order.iter().filter_map(|key| families.remove(key)) {
+        if !family.is_screened() {
+            family.screened.clear();
+        } else if family.screened.is_empty() {
+            // The screen names levels that do not go together: every group is screened then.
+            family.screened.clone_from(&family.groups);
         }
+        plan.families.push(family);
     }
     Ok(())
+}
+
+/// A family without groups, with as many options.
+fn new_family(plan: &Plan, part: &Part, conditions: &Spec, choices: usize) -> Family {
+    // How long a program runs is not known beforehand: its values are screened.
+    let names_options = part.one_each && plan.workload != Workload::Check;
+    let usual = if names_options { Finalists::All } else { Finalists::Cap(FINALISTS) };
+    Family {
+        groups: Vec::new(),
+        screened: Vec::new(),
+        aside: Vec::new(),
+        finalists: part.finalists.unwrap_or(usual),
+        named: names_options && part.finalists.is_none(),
+        choices,
+        trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(conditions)),
+    }
 }
 
 /// The kind of the cell of a combination.

@@ -3,8 +3,8 @@
 use bytegauge_model::slo::{PROBE_MAX_NS, PROBES_USUAL};
 use bytegauge_model::{Level, Spec};
 
-use crate::pace;
 use crate::spec::PlanSpec;
+use crate::trial_length;
 
 /// Datagrams that a sender usually sends, by which a plan is timed.
 const DATAGRAMS_PER_SECOND: f64 = 100_000.0;
@@ -16,7 +16,7 @@ pub fn trial_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), overhead_
     let probe_ns = match (conditions.slo(), conditions.max_loss()) {
         (Some(slo), _) => slo.probe_ns(window_ns, per_second),
         (None, Some(share)) => share.probe_ns(window_ns, DATAGRAMS_PER_SECOND),
-        (None, None) => return pace::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, per_second),
+        (None, None) => return trial_length::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, per_second),
     };
     PROBES_USUAL * (probe_ns.min(PROBE_MAX_NS.max(window_ns)) + warmup_ns + overhead_ns)
 }

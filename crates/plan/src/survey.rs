@@ -1,7 +1,7 @@
 //! A survey: the ready plans at a small scale, one after another. Lists the plans, their questions and their shares of the time.
 
+use crate::built_in;
 use crate::error::PlanError;
-use crate::ready;
 use crate::spec::{PlanSpec, parse};
 use bytegauge_model::factor;
 
@@ -54,7 +54,7 @@ impl SurveyStep {
     /// # Errors
     /// When the ready plan does not take the levels, which the test of the table excludes.
     pub fn spec(&self, steps: &[SurveyStep], budget_ns: u64) -> Result<PlanSpec, PlanError> {
-        let mut spec = ready::find(self.plan)?;
+        let mut spec = built_in::find(self.plan)?;
         for (name, text) in self.levels {
             let Some(factor) = factor::find(name) else { continue };
             let levels = parse(factor, text)?;

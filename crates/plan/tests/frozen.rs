@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use bytegauge_model::{Cell, Group, Level, Spec};
-use bytegauge_plan::{Catalog, Plan, ready, resolve};
+use bytegauge_plan::{Catalog, Plan, built_in, resolve};
 
 const FROZEN: &str = include_str!("frozen.txt");
 
@@ -51,9 +51,9 @@ fn line(plan: &Plan, factors: &[&str]) -> String {
 fn ready_plans_resolve_as_before() {
     let mut lines = FROZEN.lines();
     let factors: Vec<&str> = lines.next().unwrap().split(' ').collect();
-    let resolved: Vec<String> = ready::PLANS
+    let resolved: Vec<String> = built_in::PLANS
         .iter()
-        .map(|(name, _)| line(&resolve(&ready::shown(name).unwrap(), &Catalog::default(), 1).unwrap(), &factors))
+        .map(|(name, _)| line(&resolve(&built_in::shown(name).unwrap(), &Catalog::default(), 1).unwrap(), &factors))
         .collect();
     let frozen: Vec<&str> = lines.collect();
     assert_eq!(resolved.join("\n"), frozen.join("\n"));

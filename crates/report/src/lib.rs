@@ -1,16 +1,16 @@
 //! From stored trials to what a person reads.
 //!
-//! [`View::of`] turns the trials of a session into settled numbers and findings by calling `stats`, [`limit`] names what
+//! [`View::of`] turns the trials of a session into settled numbers and findings by calling `stats`, [`bottleneck`] names what
 //! limits a cell, and [`render`] prints: terminal, JSON, CSV, markdown.
 //! Reads results from any machine and never measures, so it knows nothing of sockets.
 #![forbid(unsafe_code)]
 
+pub mod bottleneck;
 mod data;
 pub mod errors;
 pub mod expiry;
-pub mod limit;
+mod interval_rounding;
 mod names;
-mod outward;
 mod phrase;
 pub mod render;
 pub mod view;

@@ -16,9 +16,9 @@
 //!
 //! Never compares cells from different blocks.
 
-use crate::flips::{FlipMethod, critical_values};
 use crate::group::Method;
 use crate::pairs::PairedCosts;
+use crate::sign_flips::{FlipMethod, critical_values};
 use serde::{Deserialize, Serialize};
 
 /// The result for a set of cells. Vectors are in cell order.

@@ -4,8 +4,8 @@
 //! blocks. If the estimates do not change, n·(cⱼ·seᵢⱼ / (ln(1 + x) − d̄ᵢⱼ))² blocks reduce the bound to the margin x.
 //! This is a forecast and never enters a result: the number of blocks of a session is fixed before they start.
 
+use crate::block_dependence::MIN_BLOCKS;
 use crate::group::{GroupVerdict, Inconclusive, Method};
-use crate::serial::MIN_BLOCKS;
 
 /// Further blocks after which `cell` should be shown to be within the margin of the best: 0 if it is already.
 ///

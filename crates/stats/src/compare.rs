@@ -11,9 +11,9 @@
 //!
 //! Never compares trials of different sessions as if they were one.
 
+use crate::block_dependence::MIN_BLOCKS;
 use crate::group::{GroupVerdict, Method};
 use crate::outlier::limit;
-use crate::serial::MIN_BLOCKS;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

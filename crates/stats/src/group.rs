@@ -10,10 +10,10 @@
 //!
 //! The caller passes confirmation blocks only, never screening blocks. No outlier is dropped.
 
+use crate::aa_control::{Twin, judge};
 use crate::best_set::{BestSet, best_set};
+use crate::block_dependence::{MIN_BLOCKS, Merge, merge, merge_factor};
 use crate::outlier::{Limited, limit, limit_rows};
-use crate::serial::{MIN_BLOCKS, Merge, merge, merge_factor};
-use crate::twin::{Twin, judge};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

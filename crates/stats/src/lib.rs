@@ -6,27 +6,29 @@
 //! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
-//! result of one group; calls [`serial`], [`twin`], [`best_set`]) → [`recommend`] (the cheapest option that is good
+//! result of one group; calls [`block_dependence`], [`aa_control`], [`best_set`]) → [`recommend`] (the cheapest option that is good
 //! enough everywhere; calls [`budget`]). [`interim`] schedules interim analyses, and [`audit`] checks results with long
 //! trials.
 //!
-//! Other modules: [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by screening), [`stolen`] (whether CPU
+//! Other modules: [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by screening), [`cpu_steal`] (whether CPU
 //! steal depends on the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time by size), [`compare`] (two
-//! subjects), [`across`] (several sessions), [`grade`] (the environment) and [`knee`] (the search for a rate). The
+//! subjects), [`across`] (several sessions), [`noise_grade`] (the environment) and [`knee`] (the search for a rate). The
 //! crate `selftest` tests every claim with trials whose truth is known.
 
 #![forbid(unsafe_code)]
 
+pub mod aa_control;
 pub mod across;
 pub mod audit;
 pub mod avoid;
 pub mod best_set;
+pub mod block_dependence;
 pub mod budget;
 pub mod compare;
 pub mod cost;
+pub mod cpu_steal;
 pub mod dip;
 pub mod finalists;
-pub mod grade;
 pub mod group;
 pub mod histogram;
 pub mod interim;
@@ -34,15 +36,13 @@ pub mod interval;
 pub mod knee;
 pub mod lifetimes;
 pub mod modes;
+pub mod noise_grade;
 pub mod outlier;
 pub mod pairs;
 pub mod quantile;
 pub mod recommend;
 pub mod rng;
-pub mod serial;
-pub mod stolen;
 pub mod trend;
-pub mod twin;
 pub mod warmup;
 
-mod flips;
+mod sign_flips;

@@ -227,6 +227,6 @@ pub(crate) fn kind_name(kind: CellKind) -> &'static str {
 }
 
 /// The kind of cell of that name.
-pub(crate) fn kind_from_name(name: &str) -> Option<CellKind> {
+pub fn kind_from_name(name: &str) -> Option<CellKind> {
     KINDS.into_iter().find(|kind| kind_name(*kind) == name)
 }

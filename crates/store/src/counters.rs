@@ -3,17 +3,17 @@
 use bytegauge_model::{EndReport, FlowReport};
 
 /// Number of counters.
-pub(crate) const COUNT: usize = NAMES.len();
+pub const COUNT: usize = NAMES.len();
 
 /// Generates everything that depends on the list. Values that may be unknown, or are no counters, are in the JSON
 /// column. The patterns name every field, so a field that the model gains cannot be forgotten here.
 macro_rules! counters {
     ($($name:ident),+ $(,)?) => {
         /// Their names, in the order of [`of_end`].
-        pub(crate) const NAMES: [&str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
+        pub const NAMES: [&str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
 
         /// An end's counters.
-        pub(crate) fn of_end(end: &EndReport) -> [u64; COUNT] {
+        pub fn of_end(end: &EndReport) -> [u64; COUNT] {
             let EndReport {
                 $($name,)+
                 queued_ns: _,
@@ -31,13 +31,13 @@ macro_rules! counters {
         }
 
         /// An end with these counters and flows.
-        pub(crate) fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
+        pub fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
             let [$($name),+] = counters;
             EndReport { $($name,)+ flows, ..EndReport::default() }
         }
 
         /// An end's counters as those of its only flow.
-        pub(crate) fn flow(end: &EndReport) -> FlowReport {
+        pub fn flow(end: &EndReport) -> FlowReport {
             FlowReport { $($name: end.$name,)+ queued_ns: end.queued_ns, ..FlowReport::default() }
         }
     };

@@ -11,8 +11,6 @@ use bytegauge_model::{CellId, GroupId, SessionId};
 use rusqlite::{ErrorCode, ffi};
 use thiserror::Error;
 
-use crate::import::ImportError;
-
 /// Why a store could not be opened, read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
@@ -164,9 +162,6 @@ pub enum StoreError {
     /// The output of the export cannot be written.
     #[error("cannot write the export: {0}: check the output file and its disk")]
     Export(#[from] io::Error),
-    /// The data to import are not valid.
-    #[error(transparent)]
-    Import(#[from] ImportError),
     /// Any other error of SQLite.
     #[error("the result store failed: {0}: choose another file with --store, and please report this as a bug")]
     Sql(#[from] rusqlite::Error),

@@ -9,20 +9,20 @@
 mod block;
 mod cell;
 mod column;
-mod counters;
+pub mod counters;
+pub mod default_path;
 mod detail;
 mod error;
 mod export;
-mod import;
-mod line;
-mod outcome;
-mod owner;
-pub mod path;
+pub mod line;
+pub mod outcome;
 mod redact;
 mod schema;
 mod session;
+mod session_lock;
 mod trial;
 mod watch;
+mod whole_session;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -31,13 +31,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-pub use cell::{CellRow, GroupRow};
+pub use cell::{CellRow, GroupRow, kind_from_name};
 pub use error::StoreError;
-pub use import::{FORMATS, Format, IMPORT_MAX, ImportError, ImportOptions, Imported, rate_units};
-pub use owner::SessionLock;
 pub use session::{NewSession, SessionSummary};
+pub use session_lock::SessionLock;
 pub use trial::Series;
 use watch::FileWatch;
+pub use whole_session::WholeSession;
 
 /// How often a writer tries to get the lock. Transactions take milliseconds.
 ///
@@ -73,7 +73,7 @@ impl Store {
         if read_only {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
         }
-        owner::sweep(path);
+        session_lock::sweep(path);
         Ok(store)
     }
 
@@ -195,7 +195,7 @@ fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
     } else if path.as_os_str() == ":memory:" {
         Some("SQLite's name for memory")
     } else {
-        path.metadata().ok().and_then(|metadata| path::special(metadata.file_type()))
+        path.metadata().ok().and_then(|metadata| default_path::special(metadata.file_type()))
     };
     kind.map_or(Ok(()), |kind| Err(StoreError::NoFile { path: path.to_owned(), kind }))
 }

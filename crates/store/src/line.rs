@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 /// The version of these lines, independent of the schema version. Version 2 added calls: an earlier reader would take
 /// their trials for streams. Version 3 stores ends by role.
-pub(crate) const VERSION: u64 = 3;
+pub const VERSION: u64 = 3;
 
 /// One line.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub(crate) enum ExchangeLine {
+pub enum ExchangeLine {
     /// The first line.
     Session {
         /// The version of the lines.

@@ -15,7 +15,7 @@ const NOTHING_MOVED_BEGINS: [&str; 5] = [
 ];
 
 /// The outcome of a row; `None` if the tag is unknown.
-pub(crate) fn stored(tag: &str, reason: Option<String>) -> Option<Outcome> {
+pub fn stored(tag: &str, reason: Option<String>) -> Option<Outcome> {
     let with_reason: [fn(String) -> Outcome; 4] =
         [|_| Outcome::Measured, Outcome::Skipped, Outcome::Failed, Outcome::NothingMoved];
     let reason = reason.unwrap_or_default();
@@ -23,7 +23,7 @@ pub(crate) fn stored(tag: &str, reason: Option<String>) -> Option<Outcome> {
 }
 
 /// The outcome with its present tag.
-pub(crate) fn typed(outcome: Outcome) -> Outcome {
+pub fn typed(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(reason) if NOTHING_MOVED_BEGINS.iter().any(|begin| reason.starts_with(begin)) => {
             Outcome::NothingMoved(reason)

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// One moment of the monotonic clock, as a descriptor.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Alarm {
     pub fn new() -> io::Result<Alarm> {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: passes two integers and no memory.
-        let fd = outcome::of(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        let fd = syscall_result::of(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
         // SAFETY: the kernel has just made this descriptor, and no other code has it.
         Ok(Alarm { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
@@ -45,7 +45,7 @@ impl Alarm {
         let returned = unsafe {
             libc::timerfd_settime(self.fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
         };
-        outcome::of(returned).map(drop)
+        syscall_result::of(returned).map(drop)
     }
 }
 

@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::process::die_with_parent;
-use crate::{descendants, outcome, supervisor};
+use crate::{descendants, supervisor, syscall_result};
 
 /// Resources used by a process and by its children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum WaitResult {
 /// calls when it shared the session of its clients.
 pub fn lead_session(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call.
-    unsafe { command.pre_exec(|| outcome::of(libc::setsid()).map(drop)) }
+    unsafe { command.pre_exec(|| syscall_result::of(libc::setsid()).map(drop)) }
 }
 
 /// Makes the child that `command` will start [the leader of a session of its own](lead_session). The kernel kills it when the
@@ -88,7 +88,7 @@ pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
             None => Ok(()),
             Some(mask) => {
                 let bytes = size_of_val(mask.as_slice());
-                outcome::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
+                syscall_result::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
             }
         });
     }
@@ -100,7 +100,9 @@ pub fn pass(command: &mut Command, descriptor: OwnedFd) -> RawFd {
     let number = descriptor.as_raw_fd();
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call on a descriptor
     // that the closure keeps open.
-    unsafe { command.pre_exec(move || outcome::of(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0)).map(drop)) };
+    unsafe {
+        command.pre_exec(move || syscall_result::of(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0)).map(drop))
+    };
     number
 }
 
@@ -115,7 +117,7 @@ pub fn passed(number: RawFd) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     // SAFETY: passes integers and no memory.
-    outcome::of(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    syscall_result::of(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     // SAFETY: it is open and above the standard descriptors: the parent passed it for the caller alone.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
@@ -129,7 +131,7 @@ pub fn close_standard_streams() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for number in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: passes integers and no memory. The standard streams stay open, as another file.
-        outcome::of(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
+        syscall_result::of(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
     }
     Ok(())
 }
@@ -152,7 +154,7 @@ fn mask(cpus: &[usize]) -> Vec<u64> {
 pub fn watch(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: passes two integers and no memory.
     let returned = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0 as libc::c_uint) };
-    let fd = outcome::of(returned as libc::c_int)?;
+    let fd = syscall_result::of(returned as libc::c_int)?;
     // SAFETY: the kernel just made the descriptor for the caller alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
@@ -169,7 +171,7 @@ pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bo
     // Rounded up, so that the last fraction of a millisecond does not cause busy polling.
     let ms = patience.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int;
     // SAFETY: `polled` is an array of `polled.len()` valid pollfd, and lives through the call.
-    match outcome::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
+    match syscall_result::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
         Err(error) => Err(error),
         Ok(_) => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
@@ -187,7 +189,7 @@ pub fn reap(pid: Option<u32>) -> io::Result<WaitResult> {
     // SAFETY: a rusage of zeros is a valid value of numbers alone.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both places are valid for one value each, and live through the call.
-    match outcome::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
+    match syscall_result::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
         Ok(0) => Ok(WaitResult::Alive),
         Ok(pid) => Ok(WaitResult::Ended(EndedChild {
             pid: pid as u32,

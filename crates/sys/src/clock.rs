@@ -9,7 +9,7 @@
 
 use std::io;
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
@@ -74,7 +74,7 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
 pub(crate) fn try_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid place for one timespec, and lives through the call.
-    outcome::of(unsafe { libc::clock_gettime(clock, &mut now) })?;
+    syscall_result::of(unsafe { libc::clock_gettime(clock, &mut now) })?;
     Ok(now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64)
 }
 

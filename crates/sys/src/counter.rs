@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use thiserror::Error;
 
-use crate::outcome;
 use crate::snmp::two_lines;
+use crate::syscall_result;
 
 /// Why a counter cannot be read.
 #[derive(Debug, Error)]
@@ -172,7 +172,7 @@ fn event(name: &str) -> Result<File, CounterError> {
     let returned = unsafe {
         libc::syscall(libc::SYS_perf_event_open, &raw const attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC)
     };
-    let fd = outcome::of(returned as libc::c_int).map_err(|source| match source.raw_os_error() {
+    let fd = syscall_result::of(returned as libc::c_int).map_err(|source| match source.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => CounterError::Absent(plain.into()),
         Some(libc::EACCES | libc::EPERM) => CounterError::Denied(plain.into()),
         _ => CounterError::Io { name: name.into(), source },

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// Standard input, output and error stay open in every table.
 const STANDARD: RawFd = 2;
@@ -23,7 +23,7 @@ const STANDARD: RawFd = 2;
 /// the thread's own then.
 pub fn leave_shared(kept: &[RawFd]) -> io::Result<()> {
     // SAFETY: passes a flag and no memory. The other threads keep their table as it is.
-    outcome::of(unsafe { libc::unshare(libc::CLONE_FILES) })?;
+    syscall_result::of(unsafe { libc::unshare(libc::CLONE_FILES) })?;
     let all = open_descriptors()?;
     if !kept.iter().all(|kept| all.contains(kept)) {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -60,7 +60,7 @@ pub fn is_shared_with(thread: i32) -> io::Result<bool> {
     const KCMP_FILES: libc::c_int = 2;
     // SAFETY: passes integers and no memory.
     let compared = unsafe { libc::syscall(libc::SYS_kcmp, libc::gettid(), thread, KCMP_FILES, 0, 0) };
-    outcome::of_syscall(compared).map(|order| order == 0)
+    syscall_result::of_syscall(compared).map(|order| order == 0)
 }
 
 /// The calling thread's number.

@@ -12,7 +12,7 @@ use std::ops::BitOr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// Readiness, requested or reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Epoll {
     /// `EMFILE`, `ENFILE` or `ENOMEM` (epoll_create1(2)).
     pub fn new() -> io::Result<Epoll> {
         // SAFETY: passes a flag only.
-        let fd = outcome::of(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let fd = syscall_result::of(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the kernel has just made this descriptor, and no other code has it.
         Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
@@ -193,7 +193,7 @@ impl Epoll {
         let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; a null mask leaves the signal
         // mask alone.
-        outcome::of_syscall(unsafe {
+        syscall_result::of_syscall(unsafe {
             let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
             let fd = self.fd.as_raw_fd();
             libc::syscall(libc::SYS_epoll_pwait, fd, events.raw.as_mut_ptr(), room, timeout_ms, mask, mask_len)
@@ -218,7 +218,7 @@ impl Epoll {
                 0usize,
             )
         };
-        outcome::of_syscall(returned)
+        syscall_result::of_syscall(returned)
     }
 
     /// Makes waits poll the devices of the registered sockets for `micros` microseconds before they sleep (`EPIOCSPARAMS`,
@@ -244,13 +244,15 @@ impl Epoll {
 
     fn busy_poll_ioctl(&self, request: u32, parameters: &mut BusyPollParameters) -> io::Result<()> {
         // SAFETY: both requests read or write one `struct epoll_params`, which is borrowed exclusively.
-        outcome::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, std::ptr::from_mut(parameters)) }).map(drop)
+        syscall_result::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, std::ptr::from_mut(parameters)) })
+            .map(drop)
     }
 
     fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: ready.0, u64: token };
         // SAFETY: `event` is valid and lives through the call; both descriptors are open.
-        outcome::of(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) }).map(drop)
+        syscall_result::of(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) })
+            .map(drop)
     }
 }
 

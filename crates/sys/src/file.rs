@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileTypeExt;
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// The part of a file's first `len_bytes` that is in the page cache, 0 to 1; 1 for no bytes.
 ///
@@ -90,7 +90,7 @@ fn cached_pages_by_cachestat(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u
     // SAFETY: both structures have the kernel's layout and live through the call; the kernel
     // reads the first and writes the second. The last argument, flags, must be 0.
     let returned = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &range, &mut pages, 0 as libc::c_uint) };
-    outcome::of(returned as libc::c_int)?;
+    syscall_result::of(returned as libc::c_int)?;
     Ok(pages.cached)
 }
 
@@ -109,7 +109,7 @@ fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64
         let len = (mapping.len_bytes - start).min(WINDOW_PAGES * page_bytes);
         // SAFETY: the window is inside the mapping and begins on a page; the kernel writes one
         // byte per page of it, at most WINDOW_PAGES, and touches no mapped byte.
-        outcome::of(unsafe { libc::mincore(mapping.start.byte_add(start), len, resident.as_mut_ptr().cast()) })?;
+        syscall_result::of(unsafe { libc::mincore(mapping.start.byte_add(start), len, resident.as_mut_ptr().cast()) })?;
         // Only the lowest bit is defined.
         let window = &resident[..len.div_ceil(page_bytes)];
         cached += window.iter().filter(|page| **page & 1 == 1).count() as u64;
@@ -174,7 +174,7 @@ pub fn rewind(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// The kernel's error untouched: no descriptor, or no memory.
 pub fn in_memory(name: &CStr) -> io::Result<File> {
     // SAFETY: the name is NUL-terminated and lives through the call; flags are valid.
-    let fd = outcome::of(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
+    let fd = syscall_result::of(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
     // SAFETY: the descriptor is new, and no other code has it.
     Ok(unsafe { File::from_raw_fd(fd) })
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// The name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
@@ -87,7 +87,7 @@ fn set_queue(name: &str, packets: u32) -> io::Result<()> {
     asked.extend([0; 8]);
     asked.extend(message);
     // SAFETY: passes integers and no memory.
-    let socket = outcome::of(unsafe {
+    let socket = syscall_result::of(unsafe {
         libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
     })?;
     // SAFETY: the descriptor is new, and no other code has it.
@@ -123,7 +123,7 @@ fn ask(code: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // Any socket can be used.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     // SAFETY: the request contains a NUL-terminated name, and the kernel reads and writes nothing else.
-    outcome::of(unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
+    syscall_result::of(unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
 }
 
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {

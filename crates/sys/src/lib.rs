@@ -17,7 +17,6 @@ compile_error!("bytegauge counts bytes in 64-bit machine words: build it for a 6
 
 pub mod affinity;
 pub mod alarm;
-pub mod borrow;
 pub mod buffer;
 pub mod children;
 pub mod clock;
@@ -31,7 +30,6 @@ pub mod environment;
 pub mod epoll;
 pub mod errno;
 pub mod file;
-pub mod holders;
 pub mod input;
 pub mod interface;
 pub mod interrupt;
@@ -43,16 +41,17 @@ pub mod machine;
 pub mod mapped_receive;
 pub mod mptcp;
 pub mod namespace;
-pub mod nop;
 pub mod option;
 pub mod owner;
 pub mod pipe;
 pub mod process;
+pub mod process_descriptor;
 pub mod queued;
 pub mod run_delay;
 pub mod shared_port;
 pub mod snmp;
 pub mod socket;
+pub mod socket_holders;
 pub mod socket_memory;
 pub mod sockmap;
 pub mod splice;
@@ -63,11 +62,12 @@ pub mod topology;
 pub mod trace;
 pub mod tun;
 pub mod uring;
+pub mod uring_nop;
 pub mod zero_copy;
 
 mod cpu_list;
-mod outcome;
 mod sockopt;
+mod syscall_result;
 
 #[cfg(test)]
 mod eventually;

@@ -9,7 +9,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// One resource limit. [`Limit::UNLIMITED`] in either field means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub fn raise_open_files() -> io::Result<Limit> {
     if before.soft < before.hard {
         let wanted = libc::rlimit { rlim_cur: before.hard, rlim_max: before.hard };
         // SAFETY: `wanted` is a valid rlimit that lives through the call.
-        outcome::of(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) })?;
+        syscall_result::of(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) })?;
     }
     open_files()
 }
@@ -79,7 +79,7 @@ type Resource = libc::__rlimit_resource_t;
 fn limit(resource: Resource) -> io::Result<Limit> {
     let mut raw = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `raw` is a valid place for one rlimit, and lives through the call.
-    outcome::of(unsafe { libc::getrlimit(resource, &mut raw) })?;
+    syscall_result::of(unsafe { libc::getrlimit(resource, &mut raw) })?;
     Ok(Limit { soft: unlimited_or(raw.rlim_cur), hard: unlimited_or(raw.rlim_max) })
 }
 

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::holders;
+use crate::socket_holders;
 
 /// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";
@@ -44,7 +44,7 @@ pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
         let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let holds = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == &*socket);
         if files.flatten().any(holds) {
-            return Some((pid, holders::name(pid)));
+            return Some((pid, socket_holders::name(pid)));
         }
     }
     None

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// `struct tcp_zerocopy_receive`.
 #[repr(C)]
@@ -79,7 +79,7 @@ impl MappedReceiver {
         let mut len = size_of::<Request>() as libc::socklen_t;
         // SAFETY: the kernel reads and writes at most `len` bytes of `request`, and maps pages within the window at its
         // address, which belongs to this value; `&mut self` keeps slices of it from living through the call.
-        outcome::of(unsafe {
+        syscall_result::of(unsafe {
             let value = (&raw mut request).cast();
             libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, value, &mut len)
         })?;

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// A network namespace, and the user namespace that owns it: access to the second permits entering the first.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub fn leave_for_own_network() -> io::Result<()> {
     // SAFETY: these take no argument and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     // SAFETY: passes flags and no memory.
-    outcome::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
+    syscall_result::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
     // A group may be mapped only after this (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
@@ -41,7 +41,7 @@ pub fn leave_for_own_network() -> io::Result<()> {
 /// The error of unshare(2).
 pub fn leave_for_another_network() -> io::Result<()> {
     // SAFETY: passes a flag and no memory.
-    outcome::of(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+    syscall_result::of(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Opens the network namespace of the caller. Processes that may access this process can enter it by the descriptor.
@@ -78,8 +78,8 @@ pub fn run_in(command: &mut Command, network: &Arc<HeldNetwork>) {
     // descriptors that it keeps open and, on failure, builds an io::Error from a number: no allocation and no lock.
     unsafe {
         command.pre_exec(move || {
-            outcome::of(libc::setns(network.user.as_raw_fd(), libc::CLONE_NEWUSER))?;
-            outcome::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
+            syscall_result::of(libc::setns(network.user.as_raw_fd(), libc::CLONE_NEWUSER))?;
+            syscall_result::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
         });
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 
 pub use libc::O_NONBLOCK;
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// An anonymous pipe as (read end, write end), closed on exec.
 ///
@@ -35,7 +35,7 @@ pub fn anonymous() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn make_fifo(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` is NUL-terminated and lives through the call.
-    outcome::of(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).map(drop)
+    syscall_result::of(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).map(drop)
 }
 
 /// Requests a capacity and returns the effective one, in bytes.
@@ -53,7 +53,7 @@ pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
     })?;
     // SAFETY: F_SETPIPE_SZ takes an int and no memory is passed.
     let returned = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, asked) };
-    match outcome::of(returned) {
+    match syscall_result::of(returned) {
         Ok(effective) => Ok(effective as usize),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -73,7 +73,7 @@ pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
 /// `EBADF` if the descriptor is not a pipe.
 pub fn pipe_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument and no memory is passed.
-    outcome::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).map(|bytes| bytes as usize)
+    syscall_result::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).map(|bytes| bytes as usize)
 }
 
 #[cfg(test)]

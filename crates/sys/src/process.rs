@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{clock, outcome};
+use crate::{clock, syscall_result};
 
 /// Advice about a thread or a process that could not be created, to append to the error. At its limits the system
 /// returns `EAGAIN` (pthread_create(3), fork(2)). Empty for other errors.
@@ -27,7 +27,7 @@ pub fn spawn_error_hint(error: &io::Error) -> &'static str {
 /// [`die_with_parent`] closes that gap.
 pub(crate) fn set_death_signal(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: passes two integers and no memory.
-    outcome::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
+    syscall_result::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
 }
 
 /// Enters the kernel and returns: the minimum of every system call (getppid(2), which no library caches).
@@ -84,7 +84,7 @@ pub fn run_when_idle() -> io::Result<()> {
     // SAFETY: the kernel reads `priority`, which lives through the call, and keeps no pointer.
     let returned =
         unsafe { libc::syscall(libc::SYS_sched_setscheduler, calling_thread, libc::SCHED_IDLE, &raw const priority) };
-    outcome::of(returned as libc::c_int).map(drop)
+    syscall_result::of(returned as libc::c_int).map(drop)
 }
 
 /// The time slice of a thread that runs often and briefly, nanoseconds: the shortest that the kernel accepts
@@ -118,7 +118,7 @@ fn set_nice(nice: libc::c_int) -> io::Result<()> {
     let (calling_thread, flags): (libc::pid_t, libc::c_uint) = (0, 0);
     // SAFETY: the kernel reads and writes `attributes`, which lives through the call, and keeps no pointer.
     let returned = unsafe { libc::syscall(libc::SYS_sched_setattr, calling_thread, &raw mut attributes, flags) };
-    outcome::of(returned as libc::c_int).map(drop)
+    syscall_result::of(returned as libc::c_int).map(drop)
 }
 
 /// CPU time of all threads of a process, ended ones included, in ns; for example of an external relay. Exact, unlike

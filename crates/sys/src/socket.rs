@@ -7,8 +7,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::outcome;
 use crate::sockopt::{self, Name};
+use crate::syscall_result;
 
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
 pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
@@ -44,8 +44,9 @@ pub struct SocketReadiness {
 pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)).
-    let fd =
-        outcome::of(unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })?;
+    let fd = syscall_result::of(unsafe {
+        libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
+    })?;
     // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -76,7 +77,7 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    outcome::of_syscall(unsafe {
+    syscall_result::of_syscall(unsafe {
         let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL);
         libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
     })
@@ -107,7 +108,7 @@ fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
     // `buffer.len()` bytes at `buffer`, which is borrowed exclusively, whatever length it returns; without room for an
     // address it writes none.
-    outcome::of_syscall(unsafe {
+    syscall_result::of_syscall(unsafe {
         let (from, len) = (std::ptr::null_mut::<libc::sockaddr>(), std::ptr::null_mut::<libc::socklen_t>());
         libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
     })
@@ -138,7 +139,7 @@ pub fn is_no_socket(error: &io::Error) -> bool {
 pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    outcome::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+    syscall_result::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
 /// Sends from several buffers on a connected socket (sendmsg(2)), as the socket blocks or not; `at_once` never waits.
@@ -154,7 +155,7 @@ pub fn send_vectored(fd: BorrowedFd<'_>, slices: &[io::IoSlice<'_>], at_once: bo
     message.msg_iovlen = slices.len().min(crate::io::IOV_MAX) as _;
     // SAFETY: `IoSlice` is an iovec by its own guarantee; the kernel only reads the buffers, which are borrowed, and the
     // descriptor is open for as long as it is borrowed.
-    outcome::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
+    syscall_result::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
 }
 
 /// How long a blocking receive on this socket waits at most, nanoseconds (`SO_RCVTIMEO`); 0 means for ever.
@@ -203,7 +204,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
     };
     // SAFETY: `poll` is one valid pollfd and `timeout` a valid timespec, both live through the call; a null
     // mask leaves the signal mask alone.
-    let count = outcome::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
+    let count = syscall_result::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
     // An error or a hang-up makes every call return at once.
     let gone = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
     Ok((count > 0).then_some(SocketReadiness {

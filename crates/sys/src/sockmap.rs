@@ -14,8 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::machine::kernel_release;
-use crate::outcome;
 use crate::sockopt::{self, Name};
+use crate::syscall_result;
 
 // Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
 /// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
@@ -175,7 +175,7 @@ fn call(command: libc::c_long, attributes: &Attributes) -> io::Result<libc::c_in
     // SAFETY: the kernel reads `size` bytes of attributes and what they point to: a program, a licence, a key or a value,
     // of which each lives in the caller through the call. It writes nothing: no log is asked for.
     let returned = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };
-    outcome::of(returned as libc::c_int)
+    syscall_result::of(returned as libc::c_int)
 }
 
 #[cfg(test)]

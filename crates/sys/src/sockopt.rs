@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// Where an option lives: its level and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +17,16 @@ pub(crate) fn read_bytes(fd: BorrowedFd<'_>, name: Name, value: &mut [u8]) -> io
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes at `value`, which is borrowed exclusively,
     // and the number written to `len`.
-    outcome::of(unsafe { libc::getsockopt(fd.as_raw_fd(), name.0, name.1, value.as_mut_ptr().cast(), &mut len) })?;
+    syscall_result::of(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), name.0, name.1, value.as_mut_ptr().cast(), &mut len)
+    })?;
     Ok(len as usize)
 }
 
 /// Passes `value` to the kernel as it is.
 pub(crate) fn write_bytes(fd: BorrowedFd<'_>, name: Name, value: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel only reads `value.len()` bytes of `value`.
-    outcome::of(unsafe {
+    syscall_result::of(unsafe {
         libc::setsockopt(fd.as_raw_fd(), name.0, name.1, value.as_ptr().cast(), value.len() as libc::socklen_t)
     })
     .map(drop)
@@ -50,6 +52,6 @@ pub(crate) fn write_int(fd: BorrowedFd<'_>, name: Name, value: libc::c_int) -> i
 pub(crate) fn ioctl_int(fd: BorrowedFd<'_>, request: libc::Ioctl) -> io::Result<libc::c_int> {
     let mut value: libc::c_int = 0;
     // SAFETY: callers pass requests that write exactly one int, for which `value` has room.
-    outcome::of(unsafe { libc::ioctl(fd.as_raw_fd(), request, &mut value) })?;
+    syscall_result::of(unsafe { libc::ioctl(fd.as_raw_fd(), request, &mut value) })?;
     Ok(value)
 }

@@ -10,7 +10,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// Moves at most `most` bytes from one descriptor to another, of which at least one is a pipe; 0 at the end of the
 /// stream. Blocks as the sockets do, and for a pipe that is full or empty unless that one does not block.
@@ -24,7 +24,7 @@ use crate::outcome;
 pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool) -> io::Result<usize> {
     let flags = if more { libc::SPLICE_F_MORE } else { 0 };
     // SAFETY: both descriptors are open for as long as they are borrowed, and null offsets are allowed (splice(2)).
-    outcome::of_syscall(unsafe {
+    syscall_result::of_syscall(unsafe {
         let nowhere = std::ptr::null_mut::<libc::loff_t>();
         libc::syscall(libc::SYS_splice, from.as_raw_fd(), nowhere, to.as_raw_fd(), nowhere, most, flags)
     })
@@ -39,7 +39,7 @@ pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool)
 #[inline]
 pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
     // SAFETY: both descriptors are open for as long as they are borrowed; without an offset no memory is passed.
-    outcome::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
+    syscall_result::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
 }
 
 /// Sends at most `most` bytes of a file, from a position on, to a socket or a pipe by sendfile(2), without a copy in the program;
@@ -52,7 +52,7 @@ pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Re
 pub fn send_file(from: BorrowedFd<'_>, at: u64, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
     let mut at = libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: both descriptors are open for as long as they are borrowed, and the kernel writes the new position into `at`.
-    outcome::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, most) })
+    syscall_result::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, most) })
 }
 
 #[cfg(test)]

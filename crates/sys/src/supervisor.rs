@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::children::{self, ProcessUse, WaitResult};
 use crate::owner::OwnerProcess;
 use crate::process::set_death_signal;
-use crate::{descendants, outcome};
+use crate::{descendants, syscall_result};
 
 /// The environment variable that names a program's supervisor.
 const SUPERVISOR: &str = "BYTEGAUGE_SUPERVISOR";
@@ -62,10 +62,10 @@ impl Supervisor {
     /// The error of prctl(2); in practice only that of a seccomp filter.
     pub fn begin() -> io::Result<Supervisor> {
         // SAFETY: passes two integers and no memory.
-        outcome::of(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) })?;
+        syscall_result::of(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) })?;
         let mut death_signal: libc::c_int = 0;
         // SAFETY: `death_signal` is a valid place for one int and lives through the call.
-        outcome::of(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut death_signal) })?;
+        syscall_result::of(unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut death_signal) })?;
         set_death_signal(0)?;
         Ok(Supervisor { death_signal })
     }

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// Waits shorter than this are late by at most a few microseconds, nanoseconds.
 const SHORT_NS: u64 = 1_000_000;
@@ -20,7 +20,7 @@ const EARLY: u64 = 128;
 /// When a seccomp filter refuses the call.
 pub fn wake_precisely() -> io::Result<()> {
     // SAFETY: passes two integers and no memory.
-    outcome::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
+    syscall_result::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
 }
 
 /// The timer slack of the calling thread, nanoseconds.
@@ -29,7 +29,7 @@ pub fn wake_precisely() -> io::Result<()> {
 /// When a seccomp filter refuses the call.
 pub fn slack_ns() -> io::Result<u64> {
     // SAFETY: passes an integer and no memory.
-    outcome::of(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|ns| ns as u64)
+    syscall_result::of(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|ns| ns as u64)
 }
 
 /// How long to wait first in `poll` or `epoll` for a moment that is `left_ns` away, nanoseconds: a little less than the

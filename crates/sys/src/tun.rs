@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::interface::{self, PointToPoint};
-use crate::outcome;
+use crate::syscall_result;
 
 /// A TUN device. It exists as long as this value.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ impl Tun {
         let mut request = interface::named(setup.name)?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         // SAFETY: the request holds a name that ends; the kernel reads and writes nothing but it.
-        outcome::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) })?;
+        syscall_result::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) })?;
         let offloads = libc::c_ulong::from(libc::TUN_F_CSUM | libc::TUN_F_TSO4);
         // SAFETY: passes an integer and no memory.
-        outcome::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
+        syscall_result::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
         setup.bring_up()?;
         Ok(Tun { device, name: setup.name, counters: File::open("/proc/self/net/dev")? })
     }
@@ -134,7 +134,7 @@ pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the kernel reads and writes as many entries as are there, and reads a time that lives until it returns.
-    outcome::of(unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, timeout, std::ptr::null()) })?;
+    syscall_result::of(unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, timeout, std::ptr::null()) })?;
     Ok(polled.map(|one| one.revents != 0))
 }
 

@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::outcome;
+use crate::syscall_result;
 
 /// `SO_EE_ORIGIN_ZEROCOPY` (linux/errqueue.h).
 const ORIGIN_ZERO_COPY: u8 = 5;
@@ -49,7 +49,7 @@ impl ReturnedSends {
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed. The kernel only reads the pages of `bytes`, and holds
     // references to them: memory that is freed earlier is not reused before, and memory that changes changes what is sent.
-    outcome::of_syscall(unsafe {
+    syscall_result::of_syscall(unsafe {
         let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY);
         libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
     })
@@ -68,7 +68,7 @@ pub fn completion(fd: BorrowedFd<'_>) -> io::Result<Option<ReturnedSends>> {
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the kernel writes at most `msg_controllen` bytes to `control`, which outlives the call.
     let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
-    match outcome::of_count(received) {
+    match syscall_result::of_count(received) {
         Ok(_) => Ok(found(&message)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -111,7 +111,7 @@ pub fn is_full(error: &io::Error) -> bool {
 pub fn wait(fd: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<()> {
     let mut waits = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: the kernel writes to one pollfd, which is borrowed exclusively.
-    match outcome::of(unsafe { libc::poll(&mut waits, 1, timeout_ms) })? {
+    match syscall_result::of(unsafe { libc::poll(&mut waits, 1, timeout_ms) })? {
         0 => Err(io::ErrorKind::Interrupted.into()),
         _ => Ok(()),
     }

@@ -7,13 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod agent_callers;
 pub mod call;
 pub mod counter;
 pub mod datagram;
 pub mod end;
 pub mod end_error;
 pub mod engine;
-pub mod far;
 pub mod flow;
 pub mod iperf3;
 pub mod keeper;
@@ -26,13 +26,13 @@ pub mod pace;
 pub mod party;
 pub mod path;
 pub mod pattern;
-pub mod place;
 pub mod planted_fault;
 pub mod relay;
-mod resolved;
+pub mod remote_host;
 pub mod ring;
-pub mod serve;
+pub mod server_lookup;
 pub mod setup;
+mod setup_levels;
 mod spin;
 pub mod stream;
 pub mod tally;
@@ -41,7 +41,6 @@ pub mod ticket;
 pub mod tls;
 pub mod transfer_limit;
 pub mod transport;
-mod unclaimed;
 
 pub use address::Address;
 pub use end::{Channel, EndPool};
@@ -49,4 +48,5 @@ pub use end_error::EndError;
 pub use message::{Command, Reply};
 pub use network::{StartNetwork, TrialNetwork};
 pub use planted_fault::{PLANTED_FAULTS, PlantedFault};
+pub use remote_host::{RemoteError, RemoteFacts, RemoteHost, VisitLimits};
 pub use setup::Setup;

@@ -6,7 +6,7 @@ use bytegauge_model::{EndRole, Engine, Place, Side, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::end_error::EndError;
-use crate::iperf3::words::COOKIE_LEN;
+use crate::iperf3::message::COOKIE_LEN;
 use crate::setup::Setup;
 use crate::ticket::{SHOWN, Shown, Ticket};
 

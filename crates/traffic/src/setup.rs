@@ -1,12 +1,13 @@
 //! The settings of one trial as sent to its ends: the spec of the cell, and those that the trial adds.
 //!
-//! Ends, transports, relays and calls read the spec through the methods in `crate::resolved`, which have the defaults.
-//! Nothing here is a copy of a level.
+//! Ends, transports, relays and calls read the spec through the methods in `crate::setup_levels`, which have the defaults.
+//! Nothing here is a copy of a level. However a setup is made or received, its spec has every level that has no default.
 
 use std::collections::BTreeMap;
 
 use bytegauge_model::{Direction, EndRole, Engine, Fill, ProgramTask, Spec, Work, Workload};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::{Address, Host};
 use crate::end_error::EndError;
@@ -23,6 +24,7 @@ const LOAD_BYTES: u64 = 128 << 10;
 
 /// All settings that the ends need for one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Setup {
     /// The levels of the cell.
     pub spec: Spec,
@@ -67,6 +69,21 @@ pub struct Setup {
     pub bound: Option<Bound>,
 }
 
+impl Serialize for Setup {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Setup::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Setup {
+    /// A setup from another process or host is checked as one that is made here.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Setup, D::Error> {
+        let setup = Setup::deserialize(deserializer)?;
+        setup.check().map_err(D::Error::custom)?;
+        Ok(setup)
+    }
+}
+
 impl Setup {
     /// A trial of a cell. Values that the harness adds (warm-up, window, CPUs, seed) stay neutral.
     ///
@@ -85,8 +102,8 @@ impl Setup {
         Setup { program: Some(program.clone()), ..Setup::unchecked(spec) }
     }
 
-    /// A trial of a cell whose spec may lack levels: for ends that are never opened with it, and tests of their parts.
-    pub fn unchecked(spec: Spec) -> Setup {
+    /// A trial of a cell whose spec may lack levels.
+    pub(crate) fn unchecked(spec: Spec) -> Setup {
         let workload = spec.workload();
         Setup {
             spec: spec.with_workload(workload),
@@ -108,11 +125,8 @@ impl Setup {
         }
     }
 
-    /// Checks that the spec has every level without a default: the harness before sending it, an end before using it.
-    ///
-    /// # Errors
-    /// [`EndError::Impossible`] with the level that is missing or does not fit.
-    pub fn check(&self) -> Result<(), EndError> {
+    /// Checks that the spec has every level without a default.
+    fn check(&self) -> Result<(), EndError> {
         let spec = &self.spec;
         let impossible = |what: String| Err(EndError::Impossible(what));
         let missing = |name: &str| impossible(format!("a cell without {name}"));
@@ -213,6 +227,16 @@ mod tests {
             let text = serde_json::to_string(&command).unwrap();
             assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
         }
+    }
+
+    #[test]
+    fn a_received_setup_is_checked() {
+        let whole = serde_json::to_value(Setup::of(&levels()).unwrap()).unwrap();
+        assert!(serde_json::from_value::<Setup>(whole.clone()).is_ok());
+        let mut lacking = whole;
+        lacking["spec"].as_object_mut().unwrap().remove("read_size");
+        let error = serde_json::from_value::<Setup>(lacking).unwrap_err().to_string();
+        assert_eq!(error, "a cell without read_size");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use anyhow::Result;
 use bytegauge_model::catalog::{Batches, ENGINES, EngineEnd, PROFILES, TRANSPORTS, Threads};
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::meaning;
+use bytegauge_model::level_descriptions;
 use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
 use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
@@ -72,7 +72,7 @@ fn named() -> Vec<(&'static str, &'static str, String)> {
         ("Placements", "", names("placement")),
         ("Engines", "", engines),
         ("Relays (`--relay`)", "Details of each: [research/relays.md](research/relays.md#methods).", {
-            listed(meaning::of("relay").into_iter().filter(is_ours))
+            listed(level_descriptions::of("relay").into_iter().filter(is_ours))
         }),
         ("Programs that relay (`--relay`)", "Any other program: `cmd:WORDS` ([relays.md](relays.md)).", ready_relays()),
         ("Threads of a relay (`--relay-threads`)", "", names("relay_threads")),
@@ -220,7 +220,7 @@ fn carriers() -> Vec<Vec<String>> {
 
 /// The names of a factor's levels, with their meaning.
 fn names(factor: &str) -> String {
-    listed(meaning::of(factor))
+    listed(level_descriptions::of(factor))
 }
 
 fn listed(names: impl IntoIterator<Item = (&'static str, &'static str)>) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use bytegauge_model::factor::{FACTORS, Role};
 use bytegauge_model::{Level, Nanos};
-use bytegauge_plan::{Catalog, Family, Plan, ready, resolve};
+use bytegauge_plan::{Catalog, Family, Plan, built_in, resolve};
 
 use xtask::markdown::{code, table};
 
@@ -32,8 +32,8 @@ const ROWS_MAX: usize = 6;
 pub fn text() -> Result<String> {
     let mut rows = Vec::new();
     let mut sections = String::new();
-    for (name, _) in ready::PLANS {
-        let spec = ready::shown(name)?;
+    for (name, _) in built_in::PLANS {
+        let spec = built_in::shown(name)?;
         let plan = resolve(&spec, &Catalog::default(), SEED)?;
         rows.push(overview(name, &spec.summary, &plan));
         sections.push_str(&format!("\n## {name}\n\n"));
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn every_plan_has_a_row_and_its_levels() {
         let text = text().unwrap();
-        for (name, _) in ready::PLANS {
+        for (name, _) in built_in::PLANS {
             assert!(text.contains(&format!("\n| [{name}](#{name}) | ")), "{name}");
             let section = text.split(&format!("\n## {name}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
             assert!(section.contains("`--") && section.lines().count() <= ROWS_MAX + 4, "{section}");

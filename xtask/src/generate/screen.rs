@@ -3,8 +3,9 @@
 use std::fs::{self, File};
 
 use anyhow::{Context, Result};
+use bytegauge_import::ImportOptions;
 use bytegauge_report::{SessionData, Settings, View, render};
-use bytegauge_store::{ImportOptions, Store};
+use bytegauge_store::Store;
 use flate2::read::GzDecoder;
 
 use xtask::cargo;
@@ -61,7 +62,7 @@ pub fn view() -> Result<View> {
     let folder = tempfile::tempdir()?;
     let mut store = Store::open(&folder.path().join("results.db"))?;
     let session = File::open(cargo::root().join(SESSION)).with_context(|| format!("opening {SESSION}"))?;
-    let imported = store.import(GzDecoder::new(session), &ImportOptions::default())?;
+    let imported = bytegauge_import::import(&mut store, GzDecoder::new(session), &ImportOptions::default())?;
     let mut data = SessionData::load(&store, imported.session)?;
     data.record.imported = false;
     Ok(View::of(&data, &Settings::default()))

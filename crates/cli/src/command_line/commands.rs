@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
+use bytegauge_import::{FORMATS, rate_units};
 use bytegauge_model::Workload;
-use bytegauge_plan::ready;
-use bytegauge_store::{FORMATS, rate_units};
+use bytegauge_plan::built_in;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
@@ -72,7 +72,7 @@ fn built_in_plans() -> String {
         let line = text.lines().find_map(|line| line.strip_prefix("summary = "));
         line.unwrap_or_default().trim_matches('"')
     };
-    let each = ready::PLANS.iter().map(|(name, text)| format!("  {name:<15} {}", summary(text)));
+    let each = built_in::PLANS.iter().map(|(name, text)| format!("  {name:<15} {}", summary(text)));
     format!("Built-in plans:\n{}", each.collect::<Vec<_>>().join("\n"))
 }
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_harness::sampled;
+use bytegauge_harness::profiled_trial;
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, CellKind, RelayChoice, RelayMethod, escape};
@@ -20,7 +20,7 @@ use bytegauge_report::View;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
 use clap::ArgMatches;
 
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::terminal;
 
 /// The start of the name of a folder for perf's data.
@@ -97,7 +97,7 @@ impl Flames {
         let scratch = OwnedFolder::create_in(&self.folder, SCRATCH).map_err(|error| error.to_string())?;
         let data = scratch.path().join("perf.data");
         let sample = |pids: &[u32]| perf::Sampling::of(&self.program, pids, &data, stop);
-        sampled::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
+        profiled_trial::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
             .map_err(|error| error.to_string())?;
         let folded = fold::folded(&perf::script(&self.program, &data, stop)?)?;
         let picture = fold::drawn(&folded, &title(cell))?;

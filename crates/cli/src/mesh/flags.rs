@@ -8,12 +8,12 @@ use bytegauge_mesh::launcher::{self, RankPlace};
 use bytegauge_mesh::{MeshPattern, Rank};
 use bytegauge_model::catalog::ENDS;
 use bytegauge_model::{Ends, Nanos, Place, Workload};
-use bytegauge_traffic::place;
+use bytegauge_traffic::server_lookup;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::command_line::option::{quiet, seed, switch, valued, with_details};
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::{args, factor_args};
 
 /// The kinds of traffic between two hosts.
@@ -277,7 +277,7 @@ where
 fn server(matches: &ArgMatches, pattern: MeshPattern) -> Result<Option<Place>, Failure> {
     let Some(text) = args::text(matches, "connect").filter(|text| *text != "auto") else { return Ok(None) };
     let place = text.parse::<Place>().map_err(|error| Failure::usage(format!("--connect: {error}")))?;
-    let found = place::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
+    let found = server_lookup::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
     if !matches!(found, Place::Ip(_)) {
         return Err(Failure::usage(format!("--connect: {text:?} is not one server for all hosts: give one HOST:PORT")));
     }

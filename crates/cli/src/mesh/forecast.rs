@@ -8,7 +8,7 @@ use bytegauge_model::{Bytes, Nanos};
 use clap::ArgMatches;
 
 use crate::args;
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 
 /// Time above which a mesh needs `--yes`, nanoseconds: an hour.
 const TIME_MAX_NS: u64 = 3_600_000_000_000;

@@ -9,7 +9,7 @@ use bytegauge_mesh::{files, page};
 use clap::ArgMatches;
 
 use super::screen;
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::terminal;
 
 /// Gathers a directory.

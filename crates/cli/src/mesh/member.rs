@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytegauge_harness::pair::{PairVisit, VisitPartner};
+use bytegauge_agent::{Agent, AgentLink, AgentSetup, FarError, Limits};
+use bytegauge_harness::host_visit::{PairVisit, VisitPartner};
 use bytegauge_harness::this_machine;
 use bytegauge_mesh::coordinator::SlotEnd;
 use bytegauge_mesh::files::{FileHeader, RankFile};
@@ -17,12 +18,12 @@ use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::{Cell, Outcome, Place, Trial};
 use bytegauge_sys::clock::unix_ns;
-use bytegauge_traffic::far::{Agent, AgentSetup, FarError, Limits, Link};
+use bytegauge_traffic::RemoteHost;
 use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 
 use super::flags::MeshFlags;
 use super::rendezvous::{self, Rendezvous};
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 
 /// How often both sides of a connection to rank 0 give a sign of life.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
@@ -390,7 +391,7 @@ fn measure(
         warmup_ns: settings.warmup_ns,
         window_ns: settings.window_ns,
         seed: settings.seed,
-        limits: Limits::default(),
+        limits: Arc::new(Limits::default()),
         number: u64::from(place.slot),
     };
     let trials = visit.measure(&cells, &partner, stop);
@@ -415,7 +416,8 @@ fn partner(
         return Err(format!("the agent of its partner would be at the privileged port {agent}"));
     }
     let sessions = if PairVisit::needs_second_link(settings.cells.iter().map(|cell| &cell.cell)) { 2 } else { 1 };
-    let links = (0..sessions).map(|_| Link::open(agent, key, settings.slot_ns().saturating_mul(4)).map(Arc::new));
+    let link = || AgentLink::open(agent, key, settings.slot_ns().saturating_mul(4));
+    let links = (0..sessions).map(|_| link().map(|link| Arc::new(link) as Arc<dyn RemoteHost>));
     links.collect::<Result<_, FarError>>().map(VisitPartner::Agent).map_err(|error| match error {
         // An agent of a mesh is not started by hand.
         FarError::Silent(agent, error) => format!("rank {} does not answer at {agent}: {error}", place.hub),

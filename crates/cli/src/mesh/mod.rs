@@ -26,7 +26,7 @@ use clap::ArgMatches;
 
 pub use flags::{command, refused};
 
-use crate::exit::{DONE, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, Failure, INTERRUPTED};
 use crate::{interrupt, leftovers, terminal};
 use flags::MeshFlags;
 use forecast::MeshForecast;

@@ -9,7 +9,7 @@ use bytegauge_wire::random;
 use clap::ArgMatches;
 
 use super::flags::MeshFlags;
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::{args, capabilities, design_flags};
 
 /// The far host of the plan, which each visit replaces: an address for documentation (RFC 5737).

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use crate::exit::{DONE, Failure};
+use crate::exit_code::{DONE, Failure};
 use crate::terminal;
 
 /// The launchers with their templates: `@SIZE@` is the number of hosts, `@FLAGS@` the flags of the mesh, `@LIST@` the same as a list of YAML.

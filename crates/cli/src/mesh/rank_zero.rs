@@ -11,20 +11,20 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytegauge_agent::{ProvenCaller, ProvenListener};
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, shortened};
 use bytegauge_mesh::follow_up::FollowUpRound;
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
-use bytegauge_traffic::far::{ProvenCaller, ProvenListener};
 use bytegauge_wire::{Key, LineError, Receiver, Sender};
 
 use super::flags::MeshFlags;
 use super::member::{ALIVE_EVERY, host_name};
 use super::rendezvous::{self, PublishedFile};
 use super::suspects::FollowUpState;
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 use crate::terminal;
 
 /// Connections with a proof at a time, in addition to one per rank: ranks that come again, or are refused.

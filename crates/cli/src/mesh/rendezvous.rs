@@ -13,7 +13,7 @@ use bytegauge_sys::input::RANK_ZERO_ADDRESS;
 use serde::{Deserialize, Serialize};
 
 use super::flags::MeshFlags;
-use crate::exit::Failure;
+use crate::exit_code::Failure;
 
 /// The name of the file in `--out`.
 const FILE: &str = "coordinator.json";

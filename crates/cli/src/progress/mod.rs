@@ -4,7 +4,7 @@
 //! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
 
 mod redraw;
-mod standing;
+mod state_lines;
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{print, terminal};
 use redraw::{Redraw, cut};
-use standing::{Leader, SessionProgress};
+use state_lines::{Leader, SessionProgress};
 
 /// A terminal shows at most four states a second: each takes time between two trials.
 const DRAW_PAUSE: Duration = Duration::from_millis(250);

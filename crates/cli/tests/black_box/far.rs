@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytegauge_agent::AgentLink;
 use bytegauge_model::{EndRole, Ends, Side};
-use bytegauge_traffic::far::Link;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::{EndPool, engine};
+use bytegauge_traffic::{EndPool, RemoteHost, engine};
 use bytegauge_wire::Key;
 use serde_json::{Value, json};
 
@@ -439,7 +439,7 @@ fn far_ends_report_their_resources() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
     let key = Key::read(&bench.path("key")).unwrap();
-    let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
+    let link: Arc<dyn RemoteHost> = Arc::new(AgentLink::open(place.parse().unwrap(), &key, 0).unwrap());
     assert_eq!(link.used_ns(), Some(0));
     let mut cast = EndPool::new(Ends::Processes, Path::new(BINARY)).with_links(vec![Arc::clone(&link)]);
     let far = FarPath::to(link.agent(), Side::Sink, Ticket::default());

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytegauge_agent::AgentLink;
 use bytegauge_model::{EndRole, Ends, Spec};
-use bytegauge_traffic::far::Link;
 use bytegauge_traffic::path::FarPath;
 use bytegauge_traffic::ticket::{SHOWN, Ticket};
-use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
+use bytegauge_traffic::{Address, Command, EndPool, RemoteHost, Reply, Setup};
 use bytegauge_wire::Key;
 
 use crate::bench::{BINARY, Bench, signal};
@@ -27,7 +27,7 @@ pub const TOO_MUCH: usize = 1 << 30;
 
 /// A caller with an agent's key, and its end of one trial.
 pub struct Caller {
-    link: Arc<Link>,
+    link: Arc<dyn RemoteHost>,
     cast: EndPool,
     role: EndRole,
     pub setup: Setup,
@@ -37,11 +37,11 @@ pub struct Caller {
 impl Caller {
     pub fn of(bench: &Bench, place: &str, role: EndRole, levels: &Spec) -> Caller {
         let key = Key::read(&bench.path("key")).unwrap();
-        let link = Arc::new(Link::open(place.parse().unwrap(), &key, 0).unwrap());
+        let link: Arc<dyn RemoteHost> = Arc::new(AgentLink::open(place.parse().unwrap(), &key, 0).unwrap());
         Caller::over(link, role, levels)
     }
 
-    fn over(link: Arc<Link>, role: EndRole, levels: &Spec) -> Caller {
+    fn over(link: Arc<dyn RemoteHost>, role: EndRole, levels: &Spec) -> Caller {
         let ticket = Ticket::fresh().unwrap();
         let far = match role {
             EndRole::Relay => FarPath { end: None, relay: Some(link.agent()), ticket },

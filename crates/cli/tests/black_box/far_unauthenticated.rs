@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_traffic::far::{self, Link};
+use bytegauge_agent::{self as far, AgentLink};
+use bytegauge_traffic::RemoteHost;
 use bytegauge_wire::{self as wire, Key};
 use serde_json::{Value, json};
 
@@ -360,7 +361,7 @@ fn fifty_callers_at_once_are_all_answered() {
     let key = Key::read(&bench.path("key")).unwrap();
     let at: std::net::SocketAddr = place.parse().unwrap();
     let answers: Vec<String> = std::thread::scope(|scope| {
-        let caller = || match Link::open(at, &key, 0) {
+        let caller = || match AgentLink::open(at, &key, 0) {
             Ok(link) => link.used_ns().map_or("silent".into(), |_| "measures".into()),
             Err(error) => error.to_string(),
         };

@@ -11,7 +11,7 @@ use bytegauge_model::{Deaths, EndRole, LossShare, OrMax, Outcome};
 use bytegauge_traffic::{EndPool, Setup};
 
 use super::{Found, Probed, search};
-use crate::surroundings::Watch;
+use crate::environment::Watch;
 use crate::trial::{self, TrialResult};
 
 /// Searches once. `None` if `stop` was set meanwhile.

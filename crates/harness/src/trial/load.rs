@@ -9,7 +9,9 @@ use std::time::Duration;
 use bytegauge_model::{EndRole, Outcome};
 use bytegauge_traffic::{EndPool, Setup};
 
-use super::{Answers, Script, check_counts};
+use super::answers::Answers;
+use super::checks::check_counts;
+use super::script::Script;
 
 /// The ends of a load that are open.
 pub(super) struct PathLoad {

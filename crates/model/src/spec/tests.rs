@@ -40,7 +40,7 @@ const TEXTS: &[&str] = &[
 /// Any level that the factor accepts.
 fn level(index: usize) -> impl Strategy<Value = Level> {
     let factor = &FACTORS[index];
-    let names = crate::meaning::of(factor.name).into_iter().map(|(name, _)| name);
+    let names = crate::level_descriptions::of(factor.name).into_iter().map(|(name, _)| name);
     let levels = names.chain(TEXTS.iter().copied()).filter_map(|text| factor.kind.parse(text).ok());
     prop::sample::select(levels.collect::<Vec<_>>())
 }

@@ -3,8 +3,8 @@
 use bytegauge_model::{Arrivals, Work};
 
 use super::*;
+use crate::built_in;
 use crate::file::parse;
-use crate::ready;
 
 fn plan_of(text: &str) -> Result<Plan, PlanError> {
     resolve(&parse("t", text).unwrap(), &Catalog::default(), 1)
@@ -16,8 +16,8 @@ fn check_error(text: &str, expected: &str) {
 
 #[test]
 fn every_ready_plan_resolves_within_its_budget() {
-    for (name, _) in ready::PLANS {
-        let spec = ready::shown(name).unwrap();
+    for (name, _) in built_in::PLANS {
+        let spec = built_in::shown(name).unwrap();
         let plan = resolve(&spec, &Catalog::default(), 1).unwrap();
         let schedule = plan.schedule();
         assert!(schedule.blocks >= plan.design.blocks_min, "{name}: {schedule:?}");
@@ -222,7 +222,7 @@ fn missing_features_are_skipped_with_a_note() {
 fn a_missing_screen_moves() {
     let lacks = |name: &str| (name.to_owned(), "one CPU only".to_owned());
     let catalog = Catalog { missing_placements: [lacks("cross-core")].into(), ..Catalog::default() };
-    let plan = resolve(&ready::find("buffer-grid").unwrap(), &catalog, 1).unwrap();
+    let plan = resolve(&built_in::find("buffer-grid").unwrap(), &catalog, 1).unwrap();
     let family = &plan.families[0];
     assert!(!family.screened.is_empty());
     assert!(family.screened.iter().all(|group| plan.measurable(group).next().is_some()));

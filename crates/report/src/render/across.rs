@@ -1,7 +1,7 @@
 //! Several sessions: a line per group, and the result of each session.
 
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::outward::{at_most, excludes_nothing, percent, up_to_times};
+use crate::interval_rounding::{at_most, excludes_nothing, percent, up_to_times};
 use crate::view::across::{AcrossResult, AcrossTest, AcrossView};
 use crate::view::document::TestState;
 

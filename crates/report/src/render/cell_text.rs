@@ -5,7 +5,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{Level, factor};
 
 use crate::View;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 use crate::phrase::rate_unit;
 use crate::view::document::CellView;
 

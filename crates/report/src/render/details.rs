@@ -5,7 +5,7 @@ use bytegauge_model::unit::{Bytes, count_rate};
 use super::cell_text::{mean_size, number, rough_size};
 use super::rows::{Rows, rows};
 use crate::View;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 use crate::phrase;
 use crate::view::cost::ERROR_MAX;
 use crate::view::document::{CellView, GroupView, Slice};

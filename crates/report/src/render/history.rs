@@ -2,7 +2,7 @@
 
 use super::cell_text::rate;
 use super::paint::{Paint, TerminalStyle, wrap};
-use crate::outward::{ShareScale, percent};
+use crate::interval_rounding::{ShareScale, percent};
 use crate::view::document::SubjectDifference;
 use crate::view::history::{HistoryLine, HistoryView};
 

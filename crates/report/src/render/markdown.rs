@@ -7,7 +7,7 @@ use bytegauge_model::escape;
 use super::cell_text::call_noun;
 use super::screen::table::{columns, mark, rows};
 use crate::View;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 use crate::view::document::{OptionStatus, Test};
 use crate::view::results::summary::Heading;
 

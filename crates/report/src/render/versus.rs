@@ -5,7 +5,7 @@ use bytegauge_model::unit::significant;
 use super::cell_text::{fixed, rate};
 use super::paint::{Paint, wrap};
 use crate::View;
-use crate::outward::range;
+use crate::interval_rounding::range;
 use crate::phrase::rate_unit;
 use crate::view::document::{VersusSideView, VersusView};
 

@@ -9,9 +9,9 @@ use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
 use super::compare::GroupAnalysis;
+use super::counted_trials::Settled;
 use super::document::{AuditRival, AuditSummary, AuditView};
 use super::recommendation::Conditions;
-use super::settled::Settled;
 
 /// The results of the long trials of a session together.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@ use bytegauge_stats::avoid::{GridPlace, against};
 use serde_json::{Value, to_value};
 
 use super::compare::{GroupAnalysis, moves_nothing};
+use super::counted_trials::Settled;
 use super::document::AvoidView;
 use super::recommendation::Conditions;
-use super::settled::Settled;
 
 /// The levels that are slower than the level of the cell `reference` by significantly more than the margin, factor by factor,
 /// ascending. None if the group was not screened or varies nothing.

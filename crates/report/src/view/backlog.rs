@@ -5,8 +5,8 @@
 
 use bytegauge_model::{EndRole, ErrorClass, ErrorPhase, Place, Spec, Trial};
 
+use super::counted_trials::Settled;
 use super::document::ErrorView;
-use super::settled::Settled;
 use crate::errors;
 
 /// Times that a listener's queue was full during the trials of a cell: by the counts of the server's own listeners, or for

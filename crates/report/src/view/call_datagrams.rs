@@ -6,9 +6,9 @@ use bytegauge_model::unit::{byte_rate, call_rate};
 use bytegauge_model::{CallDatagrams, CellKind, EndRole, Spec, Trial, UdpUse};
 use bytegauge_stats::quantile::median;
 
+use super::counted_trials::Settled;
 use super::datagrams::namespace;
 use super::document::{CallDatagramView, CellView, GroupView};
-use super::settled::Settled;
 
 /// The datagrams of a cell; `None` if its calls had connections.
 pub fn view(settled: &Settled) -> Option<CallDatagramView> {

@@ -10,12 +10,12 @@ use bytegauge_stats::interval::sign_interval;
 
 use super::backlog::listen_overflows;
 use super::call_datagrams;
+use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
 use super::latency::{self, TimeDistribution};
 use super::lateness::lateness;
-use super::settled::Settled;
 use crate::errors::{self, Circumstances};
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.

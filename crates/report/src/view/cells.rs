@@ -11,8 +11,10 @@ use bytegauge_stats::trend::drift;
 use bytegauge_store::CellRow;
 use serde_json::Value;
 
+use super::bottleneck_inputs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use super::calls::{calls, mean_and_sd};
 use super::compare::{GroupAnalysis, moves_nothing};
+use super::counted_trials::{Blocks, Settled};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
 use super::document::{
@@ -26,9 +28,7 @@ use super::footprint::footprint;
 use super::harm::harm;
 use super::relays;
 use super::rings::{artefact, cheapest_siblings, ring};
-use super::settled::{Blocks, Settled};
-use super::signs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
-use crate::{SessionData, limit, phrase};
+use crate::{SessionData, bottleneck, phrase};
 
 /// The common input of all cells of a session.
 pub struct Context<'a> {
@@ -178,15 +178,15 @@ impl CellCounts {
             cheapest_nop_ns: siblings.cheapest_nop_ns,
         };
         match (rate, &self.call, &self.ring) {
-            (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => limit::of_floor(),
-            (Some(_), Some(call), _) => limit::call::find(&gather_of_calls(&known, call)),
-            (Some(_), None, Some(ring)) => limit::ring::find(&gather_of_rings(&known, ring)),
+            (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => bottleneck::of_floor(),
+            (Some(_), Some(call), _) => bottleneck::call::find(&gather_of_calls(&known, call)),
+            (Some(_), None, Some(ring)) => bottleneck::ring::find(&gather_of_rings(&known, ring)),
             (Some(_), None, None) if settled.workload() == Workload::Check => {
-                limit::task::find(&settled.trials, known.cpus)
+                bottleneck::task::find(&settled.trials, known.cpus)
             }
-            (Some(_), None, None) => limit::find(&gather(&known)),
-            (None, _, Some(ring)) if ring.submitted > 0 => limit::ring::of_artefact(),
-            (None, ..) => limit::not_measured(),
+            (Some(_), None, None) => bottleneck::find(&gather(&known)),
+            (None, _, Some(ring)) if ring.submitted > 0 => bottleneck::ring::of_artefact(),
+            (None, ..) => bottleneck::not_measured(),
         }
     }
 }
@@ -197,7 +197,7 @@ fn in_doubt(mut limit: LimitView, settled: &Settled, siblings: &Siblings, contex
         let alone = settled.trials.iter().map(|trial| (settled.by(trial), trial.rate()));
         let names: Vec<_> =
             alone.map(|(one, rate)| CellCounts::of(&one, context).limit(&one, rate, siblings, context).name).collect();
-        limit.doubt = limit::doubt(limit.name, &names);
+        limit.doubt = bottleneck::doubt(limit.name, &names);
         if let Some(doubt) = &limit.doubt {
             limit.sentence.push_str(&format!(" ({})", doubt.text));
             limit.title = phrase::limit_title(limit.name, Some(doubt));

@@ -8,10 +8,10 @@ use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
+use super::counted_trials::Settled;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::recommendation::Conditions;
-use super::settled::Settled;
-use crate::outward::{ShareScale, at_least, at_most, percent};
+use crate::interval_rounding::{ShareScale, at_least, at_most, percent};
 use crate::phrase;
 
 /// The factor whose levels are tried.

@@ -11,15 +11,15 @@ use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
 use super::analyses::{GroupProgress, SessionAnalyses};
+use super::bottleneck_inputs::offered_rate;
+use super::counted_trials::{Blocks, Settled};
 use super::document::HarmView;
 use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
 use super::harm::{beyond, harm, least};
-use super::settled::{Blocks, Settled};
-use super::signs::offered_rate;
 use crate::SessionData;
-use crate::limit::OFFERED_SHARE;
+use crate::bottleneck::OFFERED_SHARE;
 
 /// One group, judged.
 pub struct GroupAnalysis<'a> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytegauge_model::Trial;
 use bytegauge_stats::quantile::median;
 
+use super::counted_trials::{Blocks, Settled};
 use super::document::{CourseCell, CourseView};
-use super::settled::{Blocks, Settled};
 
 /// A picture does not show more points than this.
 const POINTS_MAX: usize = 120;

@@ -4,9 +4,9 @@
 
 use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Side, Spec, Trial, UdpUse};
 
+use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::DatagramView;
-use super::settled::Settled;
 
 /// The datagrams of a cell; `None` where no trial counted any at both ends.
 pub fn datagrams(settled: &Settled) -> Option<DatagramView> {

@@ -5,7 +5,7 @@
 //! assumed.
 
 use bytegauge_model::SessionStatus;
-use bytegauge_stats::grade::{DisturbanceReadings, Grade, grade};
+use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, grade};
 use serde_json::{Map, Value};
 
 use super::document::EnvironmentView;

@@ -8,11 +8,11 @@ use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayChoice, 
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
+use super::counted_trials::{Blocks, Settled};
 use super::counters::{ratio, windows_agree};
 use super::document::{Estimate, Outliers};
 use super::iperf3;
 use super::latency;
-use super::settled::{Blocks, Settled};
 
 /// A number that a trial yields.
 pub(super) struct TrialMetric {

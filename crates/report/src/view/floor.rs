@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use bytegauge_model::{CellKind, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
+use super::bottleneck_inputs::call_ns;
 use super::compare::moves_nothing;
+use super::counted_trials::Settled;
 use super::counters::{EndSums, ratio, sink_sums, source_sums};
 use super::document::FloorView;
 use super::estimate::{ns_of_threads, throughput};
-use super::settled::Settled;
-use super::signs::call_ns;
 use super::threads::lanes;
 
 /// The floor of each group, and of the session.

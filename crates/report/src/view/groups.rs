@@ -1,17 +1,17 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
 use bytegauge_model::{CellId, Stage, Trial};
+use bytegauge_stats::aa_control::Twin;
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::twin::Twin;
 use serde_json::Value;
 
 use super::cells::factors;
 use super::compare::GroupAnalysis;
 use super::cost::{self, Fit};
+use super::counted_trials::Settled;
 use super::document::{AvoidView, CourseView, GroupView, LinkView, OptionRatio, SerialView, TwinView};
 use super::group_blocks::GroupBlocks;
 use super::recommendation::{Conditions, recommendation};
-use super::settled::Settled;
 use super::{audit, avoid, course, link, stolen};
 use crate::phrase;
 

@@ -9,10 +9,10 @@ use bytegauge_model::{EndRole, EngineReport, LossShare, Spec, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::backlog::listen_overflows;
+use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::{HarmKind, HarmView};
 use super::latency::{ObservedCalls, observed};
-use super::settled::Settled;
 
 /// A kind of harm, how it is read, and by how much it must exceed the least of the test.
 struct HarmRule {

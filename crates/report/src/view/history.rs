@@ -13,14 +13,14 @@ use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::counted_trials::verifies;
 use super::document::SubjectDifference;
 use super::document::difference::name;
 use super::estimate::throughput;
 use super::progress::compared;
-use super::settled::verifies;
 use super::{Settings, View, level};
 use crate::SessionData;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 
 /// The comparison of sessions before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -7,9 +7,9 @@ use bytegauge_model::unit::significant_down;
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
+use super::counted_trials::Settled;
 use super::document::{CellView, KneeView, ProbeView};
-use super::settled::Settled;
-use crate::limit::call::Objective;
+use crate::bottleneck::call::Objective;
 use crate::phrase::rate_unit;
 
 /// One search: its closed loop, its knee, and the lowest failed rate above it, if any.

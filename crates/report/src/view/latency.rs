@@ -15,8 +15,8 @@ use bytegauge_stats::histogram;
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::lifetimes::{Durations, Lifetimes};
 
+use super::counted_trials::Settled;
 use super::document::Estimate;
-use super::settled::Settled;
 
 /// Calls that must be beyond a percentile.
 const BEYOND_MIN: f64 = 10.0;

@@ -9,13 +9,15 @@ mod audit;
 mod avoid;
 mod backlog;
 pub mod between;
+mod bottleneck_inputs;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;
 mod check;
-mod checks;
 mod compare;
+mod consistency;
 pub(crate) mod cost;
+mod counted_trials;
 mod counters;
 mod course;
 mod datagrams;
@@ -43,8 +45,6 @@ mod recommendation;
 pub mod relays;
 pub(crate) mod results;
 mod rings;
-mod settled;
-mod signs;
 mod stolen;
 mod threads;
 mod time;
@@ -52,24 +52,24 @@ mod versus;
 
 use bytegauge_model::{
     Cell, CellKind, GroupId, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::LevelKind,
-    meaning, renamed,
+    level_descriptions, old_names,
 };
 use bytegauge_stats::group::Method;
 
-use crate::{SessionData, limit};
+use crate::{SessionData, bottleneck};
 use analyses::SessionAnalyses;
 pub use audit::AuditedGroup;
 use audit::Together;
 use cells::Context;
 use compare::{CompareInput, GroupAnalysis};
 use cost::Fit;
+use counted_trials::{Blocks, Settled, settle};
 pub use document::View;
 use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use group_blocks::GroupBlocks;
 pub use progress::Progress;
 use recommendation::Conditions;
-use settled::{Blocks, Settled, settle};
 pub use time::paused_ns;
 pub(crate) use time::rfc3339;
 
@@ -158,7 +158,7 @@ impl View {
                 level,
                 budget_ns,
                 states_blocks: record.plan.get("blocks").is_some_and(|blocks| !blocks.is_null()),
-                answered_share: limit::OFFERED_SHARE,
+                answered_share: bottleneck::OFFERED_SHARE,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 is_imported: record.imported,
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
@@ -189,7 +189,7 @@ impl View {
 /// The words that a session was asked by, where its plan has them.
 fn asked(plan: &serde_json::Value) -> Option<Vec<String>> {
     let words = plan.get("asked")?.as_array()?.iter().map(|word| Some(word.as_str()?.to_owned()));
-    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty()).map(renamed::command)
+    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty()).map(old_names::command)
 }
 
 /// The groups of which the user named the options.
@@ -229,7 +229,8 @@ fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> 
     let cpus = environment::cpus(&session.record.machine);
     for settled in &mut settled {
         // The trials behind the estimate, and those that chose the finalists.
-        let found = |trials: &[&bytegauge_model::Trial]| checks::contradiction(&settled.cell.factors, trials, cpus);
+        let found =
+            |trials: &[&bytegauge_model::Trial]| consistency::contradiction(&settled.cell.factors, trials, cpus);
         if let Some(phrases) = found(&settled.trials).or_else(|| found(&settled.measured)) {
             settled.reject(phrases);
         }
@@ -271,7 +272,10 @@ fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
             summary: factor.summary,
             role: factor.role,
             unit: unit(factor.kind),
-            names: meaning::of(factor.name).into_iter().filter(|(name, _)| occurs(factor.name, name)).collect(),
+            names: level_descriptions::of(factor.name)
+                .into_iter()
+                .filter(|(name, _)| occurs(factor.name, name))
+                .collect(),
         })
         .collect()
 }

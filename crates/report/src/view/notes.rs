@@ -11,8 +11,8 @@ use super::iperf3;
 use super::options;
 use super::rings;
 use crate::SessionData;
-use crate::limit::call::DELAYED_ACKS;
-use crate::outward::percent;
+use crate::bottleneck::call::DELAYED_ACKS;
+use crate::interval_rounding::percent;
 
 /// From this share on slow calls affect the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;

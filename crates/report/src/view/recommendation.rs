@@ -4,9 +4,9 @@ use bytegauge_stats::group::Method;
 
 use super::audit::{Together, is_withdrawn};
 use super::compare::GroupAnalysis;
+use super::counted_trials::{Blocks, Settled};
 use super::document::{CellView, GroupRecommendation};
-use super::settled::{Blocks, Settled};
-use crate::outward::{excludes_nothing, likely_bound};
+use crate::interval_rounding::{excludes_nothing, likely_bound};
 use crate::phrase;
 
 /// The input of recommendations, in addition to the comparison.

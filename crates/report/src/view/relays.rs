@@ -7,7 +7,7 @@ use bytegauge_model::{CellKind, Level, RELAY_BUFFER, RelayHolds, RelayMethod, Sp
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 
 /// Default capacity of a pipe (pipe(7)).
 const PIPE: u64 = 64 << 10;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, EndRole, Level, RingReport, Spec, Stage, Trial};
 
+use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::{CellView, Factors, GroupView, RingView};
-use super::settled::Settled;
 
 /// The ring of a cell; `None` where none ran.
 pub fn ring(settled: &Settled) -> Option<RingView> {

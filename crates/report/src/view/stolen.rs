@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_stats::stolen::{Uneven, uneven};
+use bytegauge_stats::cpu_steal::{Uneven, uneven};
 
 use super::compare::GroupAnalysis;
+use super::counted_trials::{Blocks, Settled};
 use super::document::StolenView;
-use super::settled::{Blocks, Settled};
 
 /// Up to this p-value a dependence of steal on the cell is reported.
 pub const NOTICED_P: f64 = 0.01;

@@ -3,8 +3,8 @@
 use bytegauge_model::{BlockRecord, Nanos, Trial, TrialTime};
 use serde_json::Value;
 
+use super::counted_trials::Blocks;
 use super::environment::fact;
-use super::settled::Blocks;
 use crate::SessionData;
 
 /// Blocks follow one another within milliseconds; a longer gap is a pause until `--resume`.

@@ -8,16 +8,16 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
+use bytegauge_stats::block_dependence::merge;
 use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, paired};
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::serial::merge;
 
 use super::compare::GroupAnalysis;
+use super::counted_trials::Settled;
 use super::document::difference::longer;
 use super::document::{SubjectDifference, VersusSideView, VersusView};
 use super::recommendation::Conditions;
-use super::settled::Settled;
-use crate::outward::{ShareScale, carried, moved_nothing, percent};
+use crate::interval_rounding::{ShareScale, carried, moved_nothing, percent};
 use crate::phrase;
 
 /// The result of the paired differences.

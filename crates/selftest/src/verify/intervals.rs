@@ -2,10 +2,10 @@
 
 use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
+use bytegauge_stats::block_dependence::dependent;
 use bytegauge_stats::compare::{ComparisonTerms, paired};
 use bytegauge_stats::interval::{MedianEstimate, sign_interval};
 use bytegauge_stats::rng::seeded;
-use bytegauge_stats::serial::dependent;
 
 const TRIALS: usize = 20;
 /// Trials of every cell in the winner's-curse test.

@@ -5,10 +5,10 @@ use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
 use bytegauge_stats::avoid::{GridPlace, against};
+use bytegauge_stats::cpu_steal::uneven;
 use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::over_profiles;
 use bytegauge_stats::rng::{RandomStream, seeded};
-use bytegauge_stats::stolen::uneven;
 
 const TRUE: Demand = Demand::AtLeast(95.0);
 /// Cells of a group that are confirmed.

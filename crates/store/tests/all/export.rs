@@ -1,8 +1,9 @@
 //! Exports can be imported again: JSON lines without any loss, CSV without a mapping.
 
 use crate::support::*;
+use bytegauge_import::{ImportOptions, Imported};
 use bytegauge_model::*;
-use bytegauge_store::{ImportOptions, Imported, Store};
+use bytegauge_store::Store;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -20,7 +21,7 @@ fn csv(store: &Store, id: SessionId) -> String {
 }
 
 fn import(store: &mut Store, text: &str) -> Imported {
-    store.import(text.as_bytes(), &ImportOptions::default()).unwrap()
+    bytegauge_import::import(store, text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
 fn without_id(text: &str, id: SessionId) -> String {

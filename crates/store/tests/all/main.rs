@@ -6,7 +6,6 @@
 mod durability;
 mod export;
 mod faults;
-mod import;
 mod migration;
 mod round_trip;
 mod support;

@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bytegauge_import::{ImportOptions, import};
 use bytegauge_model::{EndReport, EndRole, SessionId, Workload};
-use bytegauge_store::{CellRow, ImportOptions, Store};
+use bytegauge_store::{CellRow, Store};
 use rusqlite::Connection;
 
 /// Every version with its fixtures: constructed sessions, and small real ones of each workload.
@@ -62,7 +63,7 @@ fn every_version_comes_up_to_date() {
         write(name, &path);
         let mut store = Store::open(&path).unwrap();
         let lines = fs::read(fixture(name, "jsonl")).unwrap();
-        let imported = store.import(lines.as_slice(), &ImportOptions::default()).unwrap();
+        let imported = import(&mut store, lines.as_slice(), &ImportOptions::default()).unwrap();
         let expected = export(&store, imported.session).replacen("\"id\":2", "\"id\":1", 1);
         assert_eq!(export(&store, SessionId(1)), expected, "{name}");
         drop(store);

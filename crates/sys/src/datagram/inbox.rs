@@ -7,7 +7,7 @@ use super::address::PeerAddress;
 use super::control::{self, Control};
 use super::slots::SharedSlots;
 use super::{Arrived, STAGGER, calls};
-use crate::outcome;
+use crate::syscall_result;
 
 /// Slots for messages, with everything that a receive fills in.
 ///
@@ -76,8 +76,9 @@ impl Inbox {
         // SAFETY: the header points to one iovec over the first slot, to room for an address or none, and to a
         // control buffer, each of the length it states; all are owned by `self`, which is borrowed exclusively.
         // MSG_TRUNC asks for the message's real length (recv(2)).
-        let len =
-            outcome::of_count(unsafe { calls::recvmsg(fd.as_raw_fd(), &raw mut (*header).msg_hdr, libc::MSG_TRUNC) })?;
+        let len = syscall_result::of_count(unsafe {
+            calls::recvmsg(fd.as_raw_fd(), &raw mut (*header).msg_hdr, libc::MSG_TRUNC)
+        })?;
         self.headers.all_mut()[0].msg_len = len as u32;
         self.filled = 1;
         Ok(())
@@ -94,7 +95,7 @@ impl Inbox {
         self.reset(self.headers.len());
         let flags = libc::MSG_WAITFORONE | libc::MSG_TRUNC;
         // SAFETY: as in `receive_one`, for each header; a null timeout means none.
-        let count = outcome::of(unsafe {
+        let count = syscall_result::of(unsafe {
             calls::recvmmsg(
                 fd.as_raw_fd(),
                 self.headers.at(0),
@@ -166,7 +167,9 @@ impl Inbox {
         let header = self.headers.at(slot);
         // SAFETY: the header points to one iovec, no longer than the slot, and to the address that the kernel filled
         // in; both are owned by `self`, and the kernel only reads them.
-        outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
+        syscall_result::of_count(unsafe {
+            calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL)
+        })
     }
 
     /// Sends the messages of the last receive from `first` up to `end` back to their senders, from their slots
@@ -186,7 +189,7 @@ impl Inbox {
         let headers = self.headers.at(first);
         // SAFETY: as in `send_back_one`, for each header. The kernel writes to their `msg_len`, with the value that it
         // had.
-        let count = outcome::of(unsafe {
+        let count = syscall_result::of(unsafe {
             calls::sendmmsg(fd.as_raw_fd(), headers, (end - first) as libc::c_uint, libc::MSG_NOSIGNAL as _)
         })?;
         Ok(count as usize)

@@ -7,7 +7,7 @@ use super::address::PeerAddress;
 use super::control::Control;
 use super::slots::SharedSlots;
 use super::{STAGGER, calls};
-use crate::outcome;
+use crate::syscall_result;
 
 /// How to send a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,7 +109,9 @@ impl Outbox {
         let header = self.headers.at(slot);
         // SAFETY: the header points to one iovec inside the slot, to an address or none, and to control
         // messages, each of the length it states; all are owned by `self`. The kernel only reads them.
-        outcome::of_count(unsafe { calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL) })
+        syscall_result::of_count(unsafe {
+            calls::sendmsg(fd.as_raw_fd(), &raw const (*header).msg_hdr, libc::MSG_NOSIGNAL)
+        })
     }
 
     /// Sends the slots from `first` up to `end` (sendmmsg(2)) and returns the number of messages taken.
@@ -126,7 +128,7 @@ impl Outbox {
         assert!(first < end && end <= self.slots(), "slots that exist");
         let headers = self.headers.at(first);
         // SAFETY: as in `send_one`, for each header. The kernel writes to their `msg_len`.
-        let count = outcome::of(unsafe {
+        let count = syscall_result::of(unsafe {
             calls::sendmmsg(fd.as_raw_fd(), headers, (end - first) as libc::c_uint, libc::MSG_NOSIGNAL as _)
         })?;
         Ok(count as usize)

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use serde::{Deserialize, Serialize};
 
 use crate::interface;
-use crate::outcome;
+use crate::syscall_result;
 
 /// Facts about the card. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,9 @@ fn ask(name: &str, value: &mut [u8]) -> Option<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     // SAFETY: the request has a name that ends with a NUL, and a pointer to the structure of its command, which the kernel reads
     // and writes: 196 bytes for `ETHTOOL_GDRVINFO`, 8 for the others. Both callers have as many.
-    outcome::of(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).ok().map(drop)
+    syscall_result::of(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })
+        .ok()
+        .map(drop)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::group::Entries;
+use super::buffer_ring::Entries;
 use super::memory::Buffers;
 use super::message::{self, MessageId, Parcel};
 use super::missing::Missing;

@@ -14,9 +14,9 @@
 //!
 //! Signals are handed back ([`Wait::Interrupted`]); nothing is retried here.
 
+mod buffer_ring;
 mod completion;
 mod feature;
-mod group;
 mod helpers;
 mod lending;
 mod memory;

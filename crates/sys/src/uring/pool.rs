@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::slice;
 
-use super::group::Entries;
+use super::buffer_ring::Entries;
 use super::memory::{PageMapping, STAGGER};
 
 /// Where a buffer is that the program has.

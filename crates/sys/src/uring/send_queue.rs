@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::slice;
 
-use super::group::Entries;
+use super::buffer_ring::Entries;
 use super::memory::{BufferId, PageMapping};
 use super::pool::PoolId;
 

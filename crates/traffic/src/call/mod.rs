@@ -2,11 +2,13 @@
 //!
 //! The client (the source of a path) measures; the server (the sink) serves until it is stopped.
 
+mod admission;
 mod arrival;
 mod classify;
 mod client;
 pub(crate) mod datagram;
-mod floor;
+mod message_bytes;
+mod null_client;
 mod overwritten;
 mod party;
 mod pending;
@@ -18,11 +20,10 @@ mod sample;
 mod server;
 mod server_worker;
 mod socket;
-mod terms;
-mod unadmitted;
 
 pub use arrival::{Arrival, Offered};
 pub use client::{Client, ClientFlow};
+pub use message_bytes::Terms;
 pub use party::{Clients, Servers, Waiting};
 pub use record::{Record, Times, Trouble};
 pub use recorded::Recorded;
@@ -31,8 +32,7 @@ pub use sample::Samples;
 pub use server::ServerFlow;
 pub use server_worker::ServerShared;
 pub use socket::{Connector, listen};
-pub use terms::Terms;
 
-pub(crate) use floor::carry as carry_alone;
+pub use admission::memory_at_most;
+pub(crate) use null_client::carry as carry_alone;
 pub(crate) use socket::{announced, open, sock_addr, unbound};
-pub(crate) use unadmitted::memory_at_most;

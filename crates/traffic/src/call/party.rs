@@ -8,6 +8,7 @@ use bytegauge_model::Engine;
 use bytegauge_model::option::Setter;
 use bytegauge_sys::option::SocketOption;
 
+use crate::agent_callers;
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
 use crate::call::datagram::{DatagramFlow, dropped_at};
@@ -24,7 +25,6 @@ use crate::party::{Opener, Party};
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{self, Moment};
-use crate::unclaimed;
 
 /// A thread's share of the clients before the start is known: connections and memory.
 #[derive(Debug)]
@@ -279,7 +279,7 @@ impl Party for Servers {
         }
         match (connection, flow.unclaimed()) {
             (Some(fd), None) => self.samples.look(fd.as_fd()),
-            (Some(fd), Some(received)) if self.shares_port => unclaimed::pass_on(&fd, received),
+            (Some(fd), Some(received)) if self.shares_port => agent_callers::pass_on(&fd, received),
             _ => {}
         }
     }

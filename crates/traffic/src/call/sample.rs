@@ -9,7 +9,7 @@ use bytegauge_model::FlowReport;
 use bytegauge_sys::socket_memory;
 
 use crate::setup::Setup;
-use crate::transport::kernel;
+use crate::transport::kernel_report;
 
 /// Connections to sample per thread.
 const SAMPLES: usize = 4;
@@ -37,7 +37,7 @@ impl Samples {
         }
         let report = FlowReport {
             queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64),
-            ..kernel::report(fd, &self.setup)
+            ..kernel_report::report(fd, &self.setup)
         };
         let has_syn_data = report.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true));
         if self.found.len() >= SAMPLES && has_syn_data {

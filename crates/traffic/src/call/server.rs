@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use crate::call::admission::PendingPlace;
+use crate::call::message_bytes::HEAD;
 use crate::call::overwritten::Overwritten;
 use crate::call::request_work::RequestWork;
 use crate::call::server_worker::{Planted, ServerWorker};
-use crate::call::terms::HEAD;
-use crate::call::unadmitted::PendingPlace;
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::planted_fault::PlantedFault;
 use crate::ticket::{SHOWN, Shown};

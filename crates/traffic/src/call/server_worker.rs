@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::call::admission::Unadmitted;
+use crate::call::message_bytes::Terms;
 use crate::call::request_work::{RequestWork, WorkDone};
-use crate::call::terms::Terms;
-use crate::call::unadmitted::Unadmitted;
 use crate::counter::{ThreadCounter, Total};
 use crate::end::Body;
 use crate::end_error::EndError;

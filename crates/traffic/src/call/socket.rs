@@ -16,13 +16,13 @@ use bytegauge_sys::option::{self, SocketOption};
 use socket2::{Domain, SockAddr, Socket};
 
 use crate::address::Address;
+use crate::agent_callers;
 use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::ticket::Shown;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
-use crate::transport::{bind_to, connect_in_time, kind_of, packets, protocol, unopened, vsock};
-use crate::unclaimed;
+use crate::transport::{bind_to, connect_in_time, kind_of, protocol, seqpacket, unopened, vsock};
 
 /// Most connections that share one source address: a port is used once towards one peer.
 const PER_ADDRESS: usize = 20_000;
@@ -42,14 +42,14 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
     let options = wanted(&setup.spec, (Setter::Server, Moment::Listening), setup.transport());
     can_open_fast(setup)?;
-    packets::fit_messages(setup)?;
+    seqpacket::fit_messages(setup)?;
     let mut address = unbound(setup)?;
     let mut listeners = Vec::with_capacity(count);
     for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
         set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
-        packets::fit_socket(&socket, setup, packets::longest_message(setup))?;
-        unclaimed::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
+        seqpacket::fit_socket(&socket, setup, seqpacket::longest_message(setup))?;
+        agent_callers::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
             .map_err(|error| no_family(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
         // The next listener of the group gets the port of this one.

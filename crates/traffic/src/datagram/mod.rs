@@ -5,8 +5,8 @@
 //! dispatched once, and the loops are monomorphic.
 
 mod handshake;
-pub mod ledger;
 pub mod number;
+pub mod received_numbers;
 mod ring;
 mod sink;
 mod source;
@@ -28,7 +28,8 @@ use sink::SinkReader;
 use source::{Packer, SentDatagrams};
 
 pub(crate) use handshake::KNOCKS_EVERY;
-pub(crate) use source::{SourceLoop, at_most, cut_size};
+pub use source::at_most;
+pub(crate) use source::{SourceLoop, cut_size};
 
 /// One flow's sender, its memory ready.
 pub(crate) struct DatagramSource {

@@ -8,8 +8,8 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::{Arrived, Inbox};
 use bytegauge_sys::socket;
 
-use crate::datagram::ledger::Ledger;
 use crate::datagram::number::{self, Layout, NUMBER_LEN};
+use crate::datagram::received_numbers::Ledger;
 use crate::datagram::source::{BatchResult, SourceLoop, batch};
 use crate::end_error::EndError;
 use crate::engine::Stop;

@@ -275,7 +275,7 @@ pub(super) fn batch(setup: &Setup) -> usize {
 }
 
 /// Most datagrams that an end has room for.
-pub(crate) fn at_most(setup: &Setup) -> usize {
+pub fn at_most(setup: &Setup) -> usize {
     batch(setup).max(setup.outstanding())
 }
 
@@ -380,7 +380,7 @@ pub(super) fn goes_on(kind: UringKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datagram::ledger::Ledger;
+    use crate::datagram::received_numbers::Ledger;
 
     fn packer(plant: Option<PlantedFault>) -> Packer {
         let (fill, writes_numbers_alone) = (Fill::None, plant.is_none());

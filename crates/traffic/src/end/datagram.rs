@@ -6,14 +6,14 @@ use bytegauge_model::{FlowReport, Side};
 
 use crate::datagram::{DatagramSource, KNOCKS_EVERY, Sink, SourceLoop};
 use crate::end::runner::{ThreadReport, meter};
-use crate::end::stream::{StreamThread, refused};
+use crate::end::stream::thread::{StreamThread, refused};
 use crate::end::thread_group::{Flags, ThreadStart};
 use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::flow::ConnectionEnd;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
-use crate::transport::kernel;
+use crate::transport::kernel_report;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
 pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, EndError> {
@@ -118,6 +118,6 @@ fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
 
 /// The kernel's facts about the socket.
 fn socket(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = kernel::report(fd, setup);
+    let FlowReport { options, socket_memory, .. } = kernel_report::report(fd, setup);
     FlowReport { options, socket_memory, ..FlowReport::default() }
 }

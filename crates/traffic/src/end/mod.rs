@@ -2,12 +2,13 @@
 
 mod channel;
 mod client;
-mod command;
 mod datagram;
 mod external;
 mod gate;
 mod peer;
-pub(crate) mod plan;
+pub mod plan;
+mod pool;
+mod program;
 mod relay;
 mod relay_charge;
 mod relay_program;
@@ -17,8 +18,9 @@ mod runner;
 mod serve;
 mod server;
 mod stream;
-pub(crate) mod thread_group;
+pub mod thread_group;
 
-pub use channel::{Channel, ChannelError, EndPool};
+pub use channel::{Channel, ChannelError};
 pub use peer::Body;
+pub use pool::EndPool;
 pub use serve::serve_stdio;

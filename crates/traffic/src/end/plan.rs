@@ -12,7 +12,7 @@ pub(crate) const LARGE_STACK: usize = 2 << 20;
 
 /// The threads of an end, and when it is over.
 #[derive(Clone, Debug)]
-pub(crate) struct EndPlan {
+pub struct EndPlan {
     /// The task, for the watchdog's message.
     pub(crate) what: String,
     /// The threads' name, followed by a number.
@@ -41,7 +41,7 @@ pub(crate) struct EndPlan {
 
 impl EndPlan {
     /// Threads on these CPUs that wait for `Go` and have nothing of their own, without a time limit.
-    pub(crate) fn of(what: String, name: &'static str, cpus: Vec<Option<usize>>, fewer: &'static str) -> EndPlan {
+    pub fn of(what: String, name: &'static str, cpus: Vec<Option<usize>>, fewer: &'static str) -> EndPlan {
         EndPlan {
             what,
             name,

@@ -9,7 +9,7 @@ use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 use crate::address::Address;
 use crate::end::peer::{Body, Peer};
 use crate::end::runner::EndResult;
-use crate::end::{client, command, relay, relay_program, relay_running, ring, server, stream};
+use crate::end::{client, program, relay, relay_program, relay_running, ring, server, stream};
 use crate::end_error::EndError;
 use crate::engine;
 use crate::message::{Command, Hello, Reply};
@@ -84,7 +84,6 @@ fn open(
     address: Option<&Address>,
     body: Body,
 ) -> Result<Option<EndResult>, EndError> {
-    setup.check()?;
     let setup = Arc::new(setup);
     // The plan was made for this machine's features or another's. If a server listened first, its clients would connect
     // without being served.
@@ -113,7 +112,7 @@ fn open(
             None => Err(EndError::Impossible("a relay was opened without a method".into())),
         },
         (Workload::Ring, EndRole::Ring, _) => ring::run(peer, &setup),
-        (Workload::Check, EndRole::Command, _) => command::run(peer, &setup, body),
+        (Workload::Check, EndRole::Command, _) => program::run(peer, &setup, body),
         (workload, role, _) => {
             Err(EndError::Impossible(format!("a {role} of a {workload} was opened, or one without an address")))
         }

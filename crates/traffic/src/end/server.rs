@@ -8,6 +8,7 @@ use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engi
 use bytegauge_sys::socket_memory::socket_memory;
 use bytegauge_sys::{descriptor_table, limit};
 
+use crate::agent_callers;
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
 use crate::end::peer::{Body, Peer};
@@ -22,7 +23,6 @@ use crate::setup::Setup;
 use crate::ticket::SHOWN;
 use crate::tls::{self, TlsRole};
 use crate::transport::options;
-use crate::unclaimed;
 
 /// Descriptors that an end needs in addition to its connections.
 const OTHER_FILES: u64 = 64;
@@ -209,7 +209,7 @@ impl ServerThread {
                 listen_drops = socket_memory(listener.as_fd()).ok().map(|memory| memory.drops.into());
             }
             if setup.shares_port() {
-                unclaimed::pass_on_rest(listener.as_fd());
+                agent_callers::pass_on_rest(listener.as_fd());
             }
             let (samples, refused) = party.into_parts();
             (driven, refused, samples, None)

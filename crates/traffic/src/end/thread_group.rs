@@ -33,17 +33,17 @@ const NUDGE: Duration = Duration::from_millis(5);
 
 /// Flags that the threads of a group check.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flags {
+pub struct Flags {
     /// Set by the watchdog: leave at once.
-    pub(crate) abort: Arc<AtomicBool>,
+    pub abort: Arc<AtomicBool>,
     /// Set to stop threads without a schedule of their own.
-    pub(crate) stop_requested: Arc<AtomicBool>,
+    pub stop_requested: Arc<AtomicBool>,
     /// Their common limits, if any.
     pub(crate) limit: Option<Arc<TransferLimit>>,
 }
 
 /// One thread's share of an end.
-pub(crate) struct EndThread<T> {
+pub struct EndThread<T> {
     /// The descriptors that it owns, and those that it shares with other threads. It uses no others that were opened before.
     pub(crate) descriptors: Vec<RawFd>,
     /// Prepares memory, waits at the gate unless it works before, runs, and drains.
@@ -52,17 +52,14 @@ pub(crate) struct EndThread<T> {
 
 impl<T> EndThread<T> {
     /// A thread with this work.
-    pub(crate) fn new(
-        descriptors: Vec<RawFd>,
-        work: impl FnOnce(ThreadStart<T>) -> T + Send + 'static,
-    ) -> EndThread<T> {
+    pub fn new(descriptors: Vec<RawFd>, work: impl FnOnce(ThreadStart<T>) -> T + Send + 'static) -> EndThread<T> {
         EndThread { descriptors, work: Box::new(work) }
     }
 }
 
 /// Running threads, each with a result of type `T`.
 #[derive(Debug)]
-pub(crate) struct ThreadGroup<T> {
+pub struct ThreadGroup<T> {
     flags: Flags,
     gate: Arc<Gate>,
     what: String,
@@ -118,8 +115,9 @@ impl<T> Drop for DeathReport<T> {
 }
 
 /// A thread's connection to the group: the flags that it checks and the channels of its messages.
-pub(crate) struct ThreadStart<T> {
-    pub(crate) flags: Flags,
+pub struct ThreadStart<T> {
+    /// The flags of its group.
+    pub flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
     ready: Option<ReadyReport>,
@@ -129,17 +127,17 @@ pub(crate) struct ThreadStart<T> {
 }
 
 /// The results of a group.
-pub(crate) struct ThreadResults<T> {
+pub struct ThreadResults<T> {
     /// Results of the threads that reported, in the order of their reports.
-    pub(crate) parts: Vec<T>,
+    pub parts: Vec<T>,
     /// The number of those that reported before the watchdog's time-out.
-    pub(crate) in_time: usize,
+    pub in_time: usize,
     /// The fault of a thread that did not report in time, or died.
-    pub(crate) fault: Option<EndError>,
+    pub fault: Option<EndError>,
     /// Descriptors that threads with tables of their own handed over.
-    pub(crate) given: Vec<OwnedFd>,
+    pub given: Vec<OwnedFd>,
     /// Whether the limits of the end were used up: other faults follow from it.
-    pub(crate) is_used_up: bool,
+    pub is_used_up: bool,
 }
 
 impl<T> ThreadResults<T> {
@@ -153,7 +151,7 @@ impl<T> ThreadResults<T> {
 
 impl<T> ThreadStart<T> {
     /// Reports that everything is prepared, for a thread that works before the gate is open.
-    pub(crate) fn ready(&mut self) {
+    pub fn ready(&mut self) {
         if let Some((tell, handle)) = self.ready.take() {
             // The channel is closed if another thread could not begin.
             let _ = tell.send(Preparing::Ready(handle));
@@ -210,7 +208,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
     /// its thread closes it. Threads leave the shared table once all of them have been started, and begin their work once all
     /// have left. The work of a thread that cannot begin is dropped here, so that its descriptors are closed in the shared table;
     /// copies in another table are closed when its thread ends.
-    pub(crate) fn start(
+    pub fn start(
         plan: &EndPlan,
         flags: Flags,
         mut thread_of: impl FnMut(usize) -> EndThread<T>,
@@ -347,14 +345,14 @@ impl<T: Send + 'static> ThreadGroup<T> {
     }
 
     /// Stops threads without a schedule of their own.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.flags.stop_requested.store(true, Ordering::Relaxed);
         self.nudge();
     }
 
     /// Waits for every thread, for at most `patience`; then ends the others. `closed` is called once, when the windows of all
     /// threads have closed, or of those that have one: a thread that ends wants no more data either.
-    pub(crate) fn finish(
+    pub fn finish(
         mut self,
         patience: Duration,
         windowed: Option<Range<usize>>,
@@ -380,7 +378,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
     }
 
     /// Whether a thread has ended.
-    pub(crate) fn any_left(&self) -> bool {
+    pub fn any_left(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 

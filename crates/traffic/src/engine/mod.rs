@@ -3,13 +3,13 @@
 //! An engine drives any [`Flow`] over any descriptor; it depends neither on the workload nor on the transport.
 
 mod blocking;
-mod driver;
 mod epoll;
+mod event_loop;
 mod gso;
 mod memory;
 mod null;
-mod plain;
 mod poller;
+mod system_calls;
 pub(crate) mod timers;
 mod tokio;
 mod uring;

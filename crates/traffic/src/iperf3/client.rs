@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use super::words::{
+use super::message::{
     ControlInput, ControlState, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER, framed,
 };
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytegauge_model::Side;
 
 use super::client::is_udp_answer;
-use super::words::{Cookie, UDP_GREETING};
+use super::message::{Cookie, UDP_GREETING};
 use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::datagram::turn;

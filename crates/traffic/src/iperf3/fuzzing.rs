@@ -1,8 +1,8 @@
 //! Entry point of the fuzzer (`fuzz/`): a peer that sends any bytes on the control connection.
 
 use super::client::{self, ControlClient};
+use super::message::{Cookie, RESULTS_MAX, TestParameters, TestResults};
 use super::server::{self, ControlServer};
-use super::words::{Cookie, RESULTS_MAX, TestParameters, TestResults};
 
 /// Bytes of the answers to a peer that sends any bytes.
 const ANSWERS_MAX: usize = 4096;

@@ -1,6 +1,6 @@
 //! iperf3's control protocol: a client that uses any iperf3 server as its peer, and a server for any iperf3 client.
 //!
-//! [`words`] has the messages, [`client`] and [`server`] the two sides as state machines. These three open no socket and
+//! [`message`] has the messages, [`client`] and [`server`] the two sides as state machines. These three open no socket and
 //! read no clock; tests and the fuzzer step them. All facts come from traces of iperf 3.12 and from its public manual.
 //!
 //! A test has one control connection over TCP. It begins with a cookie of the client. The server then sends states of
@@ -11,9 +11,9 @@ pub mod client;
 mod data;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+pub mod message;
 pub mod server;
 mod session;
-pub mod words;
 
 pub(crate) use session::Iperf3Session;
 pub use session::reach;

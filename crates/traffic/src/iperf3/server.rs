@@ -6,7 +6,7 @@
 use std::mem;
 
 use super::STREAMS_MAX;
-use super::words::{
+use super::message::{
     BLOCK_SIZE, ControlInput, ControlState, PARAMETERS_MAX, ProtocolError, RESULTS_MAX, TOO_MANY_STREAMS,
     TestParameters, TestResults, UNSUPPORTED, framed,
 };
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
     use crate::iperf3::client::{ClientEvent, ControlClient};
-    use crate::iperf3::words::{COOKIE_LEN, Cookie};
+    use crate::iperf3::message::{COOKIE_LEN, Cookie};
 
     fn parameters() -> TestParameters {
         TestParameters { tcp: true, parallel: 1, len: 4096, ..TestParameters::default() }
@@ -261,7 +261,7 @@ mod tests {
                 match client.next_event().unwrap() {
                     Some(ClientEvent::Running) => client.end(),
                     Some(ClientEvent::ResultsWanted) => {
-                        let streams = vec![super::super::words::StreamResult { id: 1, bytes, ..Default::default() }];
+                        let streams = vec![super::super::message::StreamResult { id: 1, bytes, ..Default::default() }];
                         client.results(&TestResults { streams, ..TestResults::default() }).unwrap();
                     }
                     Some(ClientEvent::Results(results)) => got = Some(results),

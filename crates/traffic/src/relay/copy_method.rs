@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::end_error::EndError;
 use crate::meter::Meter;
-use crate::relay::shared::RelayShared;
+use crate::relay::state::RelayShared;
 use crate::setup::Setup;
 
 /// The flags that a relay's thread checks.

@@ -19,8 +19,8 @@ use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::meter::Meter;
 use crate::party::{CallResult, Party};
 use crate::relay::copy_method::{Carrying, CopyMethod};
-use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
+use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 
 /// The mechanism that wakes a thread with a method of its own.

@@ -11,14 +11,14 @@
 //! A relay never holds more than its buffers: it does not read from a side while the other does not accept bytes. The
 //! exception is `sockmap`.
 
+mod admission;
 mod copy_method;
-mod door;
 mod flow;
 mod follow;
 mod installed;
 mod running;
-mod shared;
 mod socket;
+mod state;
 mod threads;
 
 /// The methods that are not an engine's, a file each.
@@ -46,8 +46,8 @@ pub use installed::lacks_program;
 pub(crate) use installed::{version, words};
 pub(crate) use running::charged;
 pub use running::{lacks_running, processes_of, used_by_running};
-pub use shared::RelayShared;
 pub use socket::{Upstream, listen};
+pub use state::RelayShared;
 
 use crate::end_error::EndError;
 use crate::engine;
@@ -62,7 +62,7 @@ use crate::setup::Setup;
 
 /// Memory that a connection of the relay may take in addition to its sockets, bytes: the buffers and pipes of both directions,
 /// and the stacks of its threads.
-pub(crate) fn memory(setup: &Setup) -> u64 {
+pub fn memory(setup: &Setup) -> u64 {
     let pipe = setup.relay_pipe().unwrap_or(RELAY_BUFFER) as u64;
     let direction = (setup.relay_buffer().max(RELAY_BUFFER) as u64).saturating_add(pipe);
     let stacks = setup.relay_method().map_or(0, |method| method.holds(setup.relay_threads()).threads);

@@ -7,7 +7,7 @@ use std::io;
 
 use bytegauge_model::RunningRelay;
 use bytegauge_sys::descendants::{self, TreeUse};
-use bytegauge_sys::{holders, listening};
+use bytegauge_sys::{listening, socket_holders};
 
 use crate::end_error::EndError;
 
@@ -46,11 +46,11 @@ pub(crate) fn charged(relay: &RunningRelay) -> Result<Charged, EndError> {
 fn found(relay: &RunningRelay) -> io::Result<Charged> {
     let found: BTreeSet<u32> = match relay.pid {
         Some(pid) => BTreeSet::from([pid]),
-        None => holders::of(&listening::sockets_at(relay.listen)).into_values().flatten().collect(),
+        None => socket_holders::of(&listening::sockets_at(relay.listen)).into_values().flatten().collect(),
     };
     let above = descendants::ancestry()?;
     let roots = descendants::heads(&found.difference(&above).copied().collect())?;
-    let named: Vec<String> = roots.iter().map(|pid| format!("{} (pid {pid})", holders::name(*pid))).collect();
+    let named: Vec<String> = roots.iter().map(|pid| format!("{} (pid {pid})", socket_holders::name(*pid))).collect();
     let text = match (named.is_empty(), found.is_empty()) {
         (false, _) => format!("the process tree of {}, which ran already", named.join(", ")),
         (true, true) => format!(

@@ -14,13 +14,13 @@ use bytegauge_sys::{errno, socket};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
+use crate::agent_callers;
 use crate::call::{announced, open, sock_addr, unbound};
 use crate::end_error::EndError;
-use crate::relay::door::SILENT_S;
+use crate::relay::admission::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
-use crate::transport::{bind_to, connect_in_time, kernel, protocol};
-use crate::unclaimed;
+use crate::transport::{bind_to, connect_in_time, kernel_report, protocol};
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -36,7 +36,7 @@ pub fn listen(setup: &Setup) -> Result<(OwnedFd, Address), EndError> {
     let mut options = wanted(&setup.spec, (theirs, Moment::Listening), setup.transport());
     options.extend(setup.far.map(|_| option::DEFER_ACCEPT.to(SILENT_S)));
     set_all(&socket, &options)?;
-    unclaimed::listen(&socket, &address, BACKLOG, setup.shares_port())
+    agent_callers::listen(&socket, &address, BACKLOG, setup.shares_port())
         .map_err(EndError::io("listening for a relay"))?;
     socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
     let bound = socket.local_addr().map_err(EndError::io("reading the relay's address"))?;
@@ -82,7 +82,7 @@ impl Upstream {
 
     /// Bytes that the kernel received on a connection to this side, or from the other one.
     pub(super) fn bytes_received(&self, leg: BorrowedFd<'_>) -> Option<u64> {
-        kernel::bytes_received(leg, &self.transport)
+        kernel_report::bytes_received(leg, &self.transport)
     }
 
     /// Prepares an accepted connection.

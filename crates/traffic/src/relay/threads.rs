@@ -24,7 +24,7 @@ use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS, is_passing};
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::follow::Follower;
-use crate::relay::shared::{Passage, RelayShared};
+use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 use crate::tally::{Share, Tally};
 

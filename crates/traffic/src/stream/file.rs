@@ -102,7 +102,7 @@ pub(crate) fn pattern(setup: &Setup, flow: usize) -> Option<Pattern> {
 }
 
 /// Memory of an end for the file, bytes.
-pub(crate) fn memory(setup: &Setup) -> u64 {
+pub fn memory(setup: &Setup) -> u64 {
     if setup.send_from() == SendFrom::Memory { 0 } else { FILE_LEN }
 }
 

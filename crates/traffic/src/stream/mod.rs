@@ -7,9 +7,11 @@ mod source;
 mod work;
 
 pub use file::SourceFile;
-pub(crate) use file::{memory as file_memory, pattern};
+pub use file::memory as file_memory;
+pub(crate) use file::pattern;
 pub use party::{Carried, Streams};
 
 pub use sink::SinkFlow;
+pub(crate) use sink::receive_buffer;
 pub use source::SourceFlow;
 pub use work::{CopyOut, Discard, ReaderWork, SpinPerByte, SpinPerRead, Sum, Walk};

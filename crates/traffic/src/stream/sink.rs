@@ -1,5 +1,6 @@
 //! The reading end of a stream: does its work on every read, and in verify mode checks every byte.
 
+use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::end_error::EndError;
@@ -13,6 +14,12 @@ use crate::stream::work::{ReaderWork, Walk};
 
 /// Additional time of a read during the planted cold start, nanoseconds.
 const COLD_NS: f64 = 50_000.0;
+
+/// The receive buffer of a thread that has one flow: as long as one read. Engines that carry many flows in a thread have
+/// memory of their own (`engine::memory`, and the buffers of a ring).
+pub(crate) fn receive_buffer(setup: &Setup) -> AlignedBuffer {
+    AlignedBuffer::new(setup.read_size())
+}
 
 /// One flow's reader.
 #[derive(Debug)]

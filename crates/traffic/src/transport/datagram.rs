@@ -1,6 +1,6 @@
 //! Datagram sockets, a pair per flow, connected to each other. The source greets each of the sink's sockets with an empty
 //! datagram, and the sink connects to its sender: datagrams of other senders are not counted afterwards. Between two hosts the source
-//! shows a ticket instead, at one port for all flows ([`super::handoff`]).
+//! shows a ticket instead, at one port for all flows ([`super::datagram_admission`]).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use socket2::Socket;
 use crate::address::Address;
 use crate::end_error::EndError;
 use crate::setup::Setup;
-use crate::transport::handoff::UdpDoor;
+use crate::transport::datagram_admission::UdpDoor;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 

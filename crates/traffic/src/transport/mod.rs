@@ -2,14 +2,14 @@
 //!
 //! A transport makes descriptors and sets options on them; it never moves a byte of the workload.
 
+mod admission;
 pub(crate) mod datagram;
-mod door;
-mod handoff;
-pub(crate) mod kernel;
+mod datagram_admission;
+pub mod device;
+pub(crate) mod kernel_report;
 pub(crate) mod options;
-pub(crate) mod packets;
 mod pipe;
-pub mod source;
+pub(crate) mod seqpacket;
 mod tcp;
 mod unix;
 pub(crate) mod vsock;
@@ -69,7 +69,7 @@ pub fn joint(transport: &Transport) -> &'static dyn Joint {
         Transport::Pipe => &pipe::Pipe,
         Transport::Udp | Transport::Udp6 => &datagram::Udp,
         Transport::UnixDatagram => &datagram::UnixDatagramJoint,
-        Transport::Source(_) => &source::Alone,
+        Transport::Source(_) => &device::Alone,
     }
 }
 
@@ -199,7 +199,7 @@ fn set_options(fd: impl AsFd, moment: Moment, side: Side, setup: &Setup) -> Resu
 
 /// Memory that the kernel may fill with queued data of one end of a flow, if it was requested or exceeds the
 /// default of sockets, bytes: as reported by a socket that is made here.
-pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
+pub fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
     let is_asked = setup.spec.sndbuf().or(setup.spec.rcvbuf()).is_some();
     if !is_asked && !setup.transport().is_udp() {
         return 0;
@@ -214,7 +214,7 @@ pub(crate) fn socket_buffers(setup: &Setup, role: EndRole) -> u64 {
 }
 
 /// A network socket with the options of one end of a flow, not connected.
-pub(crate) fn prepared(setup: &Setup, side: Side) -> Result<Socket, EndError> {
+pub fn prepared(setup: &Setup, side: Side) -> Result<Socket, EndError> {
     let address = Host::default().any_port(setup.transport());
     let kind = if setup.transport().is_udp() { Type::DGRAM } else { Type::STREAM };
     let socket = Socket::new(Domain::for_address(address), kind, protocol(setup.transport()))

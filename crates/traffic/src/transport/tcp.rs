@@ -11,14 +11,14 @@ use bytegauge_sys::{errno, option};
 use socket2::{Domain, Socket, Type};
 
 use crate::address::Address;
+use crate::agent_callers;
 use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
-use crate::transport::door::admit_all;
+use crate::transport::admission::admit_all;
 use crate::transport::options::Moment;
 use crate::transport::unix::accept_all;
 use crate::transport::{Joint, Listening, connect_in_time, protocol, set_options, unopened};
-use crate::unclaimed;
 use bytegauge_model::{Side, Transport};
 
 /// The joint of `tcp`, `tcp6` and `mptcp`.
@@ -34,7 +34,7 @@ impl Joint for TcpJoint {
         let ours = setup.host.any_port(setup.transport());
         let socket = stream(setup.transport(), &ours)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        unclaimed::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
+        agent_callers::listen(&socket, &ours.into(), setup.joined().min(4096) as i32, setup.shares_port())
             .map_err(|error| no_family(&ours, error))?;
         let bound = socket.local_addr().map_err(EndError::io("reading the port"))?;
         let address = bound.as_socket().ok_or_else(|| EndError::Impossible("a TCP socket without an IP".into()))?;

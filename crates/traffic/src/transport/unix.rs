@@ -10,7 +10,9 @@ use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::Moment;
-use crate::transport::{JOIN_TIMEOUT, Joint, Listening, connect_in_time, kind_of, packets, set_options, uninterrupted};
+use crate::transport::{
+    JOIN_TIMEOUT, Joint, Listening, connect_in_time, kind_of, seqpacket, set_options, uninterrupted,
+};
 use bytegauge_model::Side;
 
 /// The joint of `unix` and `unix-seqpacket`.
@@ -27,7 +29,7 @@ impl Joint for UnixJoint {
         let name = format!("bytegauge-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let socket = opened(setup)?;
         set_options(&socket, Moment::Listening, Side::Sink, setup)?;
-        packets::fit_reads(setup)?;
+        seqpacket::fit_reads(setup)?;
         socket.bind(&abstract_address(&name)?).map_err(EndError::io("binding a Unix socket"))?;
         socket.listen(setup.joined().min(4096) as i32).map_err(EndError::io("listening on a Unix socket"))?;
         Ok(Box::new(UnixListening { socket, name }))
@@ -43,7 +45,7 @@ impl Joint for UnixJoint {
             .map(|_| {
                 let socket = opened(setup)?;
                 set_options(&socket, Moment::Own, Side::Source, setup)?;
-                packets::fit_socket(&socket, setup, setup.write_size().unwrap_or_default())?;
+                seqpacket::fit_socket(&socket, setup, setup.write_size().unwrap_or_default())?;
                 connect_in_time(&socket, &address, setup.is_external())
                     .map_err(EndError::io("connecting a Unix socket"))?;
                 Ok(socket.into())

@@ -5,7 +5,6 @@
 // Tests print why they were skipped, and what they saw.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod abuse;
 mod call;
 mod call_datagram;
 mod call_trouble;

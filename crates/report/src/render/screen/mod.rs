@@ -12,7 +12,7 @@ use bytegauge_model::escape;
 use super::fit::chars;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 use crate::view::document::{NextStep, Test, TestState};
 use crate::view::results::summary::Heading;
 

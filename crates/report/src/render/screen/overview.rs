@@ -5,7 +5,7 @@ use bytegauge_model::unit::significant;
 use super::ScreenLayout;
 use super::table::time;
 use crate::View;
-use crate::outward::{SlowerScale, share_range};
+use crate::interval_rounding::{SlowerScale, share_range};
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;

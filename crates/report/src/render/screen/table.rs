@@ -3,7 +3,7 @@
 use bytegauge_model::unit::significant;
 
 use super::{ScreenLayout, heading};
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 use crate::phrase::rate_unit;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
@@ -177,7 +177,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     }
     if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
         columns.push(ScreenColumn::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
-            Some((lower, upper)) => crate::outward::ends(lower / divisor, upper / divisor).0.join("–"),
+            Some((lower, upper)) => crate::interval_rounding::ends(lower / divisor, upper / divisor).0.join("–"),
             None => UNKNOWN.into(),
         }));
     }
@@ -286,9 +286,9 @@ fn details(test: &Test, layout: &ScreenLayout) -> Vec<String> {
         phrases.push(format!("In the program: {}.", test.code.join(", ")));
     }
     phrases.extend(test.bottleneck.as_ref().map(|found| format!("Bottleneck: {}.", found.text.trim_end_matches('.'))));
-    let control = test
-        .control_upper
-        .map(|upper| format!("the same option measured twice differs by at most {}", crate::outward::at_most(upper)));
+    let control = test.control_upper.map(|upper| {
+        format!("the same option measured twice differs by at most {}", crate::interval_rounding::at_most(upper))
+    });
     let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
     let basis: Vec<String> = blocks.into_iter().chain(control).collect();
     if !basis.is_empty() {

@@ -5,7 +5,7 @@ use bytegauge_model::{SessionStatus, Spec};
 
 use super::super::document::{GroupView, View};
 use super::valid_for;
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 
 /// Steal below this share is left out of the heading.
 const STEAL_NOTICED: f64 = 0.0005;

@@ -26,7 +26,7 @@ use super::document::{
 };
 use super::harm::Least;
 use super::relays;
-use crate::outward::excludes_nothing;
+use crate::interval_rounding::excludes_nothing;
 use crate::phrase;
 
 /// Fills in the tests, then the findings, which name them.

@@ -2,12 +2,12 @@
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::{CellKind, SessionStatus, session};
-use bytegauge_stats::serial::MIN_BLOCKS;
+use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, InterimView, NextStep, TestState, VersusView, View};
 use super::heading::crowd;
 use super::long_trials;
-use crate::outward::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound, percent};
+use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;

@@ -8,7 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use super::super::document::{
     Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
-use crate::outward::{SlowerScale, at_most, percent, up_to};
+use crate::interval_rounding::{SlowerScale, at_most, percent, up_to};
 use crate::phrase::rate_unit;
 
 /// More options than this are counted instead of named.

@@ -6,7 +6,7 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Finding, FindingKind, Test, View};
-use crate::outward::{SlowerScale, at_least, at_most, percent, share_range, up_to};
+use crate::interval_rounding::{SlowerScale, at_least, at_most, percent, share_range, up_to};
 use crate::phrase::{self, rate_unit};
 
 /// Levels that only the kernel of this machine gives a meaning.

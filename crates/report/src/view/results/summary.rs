@@ -6,7 +6,7 @@ use bytegauge_model::unit::counted;
 
 use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
 use super::outcome::{condition, in_short, recommended};
-use crate::outward::percent;
+use crate::interval_rounding::percent;
 use crate::phrase;
 
 /// More tests than this have their results in the table alone.

@@ -10,7 +10,7 @@ use super::super::document::{GroupView, InterimView, View};
 use super::super::groups::are_apart;
 use super::heading::seconds;
 use super::title::{varying, worker, workers_differ};
-use crate::outward::{aged, shown_age};
+use crate::interval_rounding::{aged, shown_age};
 use crate::phrase;
 
 /// Each line is a finding of its own.

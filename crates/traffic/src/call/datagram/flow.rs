@@ -14,9 +14,9 @@ use bytegauge_model::{ErrorClass, ErrorPhase};
 use crate::call::arrival::Arrival;
 use crate::call::classify::class_of;
 use crate::call::client::{Client, RETRIES, RETRY_MAX_NS, RETRY_NS};
+use crate::call::message_bytes::Terms;
 use crate::call::record::{FlowCounts, Times, Trouble};
 use crate::call::recorder::Recorder;
-use crate::call::terms::Terms;
 use crate::flow::{ConnectionEnd, Flow, Want};
 
 /// Number of calls given up whose replies are still recognised; replies to older ones count as duplicates.

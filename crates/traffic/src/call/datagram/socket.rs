@@ -9,7 +9,7 @@ use bytegauge_sys::socket_memory::socket_memory;
 use crate::address::Address;
 use crate::call::socket::{announced, cpu_of_thread, open, unbound};
 use crate::end_error::EndError;
-use crate::place::unbindable;
+use crate::server_lookup::unbindable;
 use crate::setup::Setup;
 use crate::transport::datagram::enlarge;
 use crate::transport::options::{Moment, for_cpu, set_all, wanted};

@@ -4,13 +4,13 @@
 //! This file has the loop of a stream, whose flows already have threads; a [`FlowIo`] makes its calls. [`party`] starts threads
 //! for a party's flows.
 
+mod flow_thread;
 mod mapped;
-mod party;
 mod send_file;
-mod worker;
+mod thread_per_flow;
 mod zero_copy;
 
-pub(super) use party::drive;
+pub(super) use thread_per_flow::drive;
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -12,11 +12,11 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::Ready;
 
 use crate::end_error::EndError;
-use crate::engine::driver::{EngineLink, LISTENER, Then, WaitingFor, errno};
 use crate::engine::epoll::EpollLoop;
+use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor, errno};
 use crate::engine::memory::{KeptBytes, Room};
-use crate::engine::plain::Calls;
 use crate::engine::poller::{PollEvent, Poller};
+use crate::engine::system_calls::Calls;
 use crate::engine::zero_copy::ZeroCopySends;
 use crate::engine::{nothing_to_send, unconnected};
 use crate::flow::{ConnectionEnd, Doing, Flow};

@@ -19,10 +19,10 @@ use bytegauge_sys::epoll::Ready;
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::end_error::EndError;
-use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::epoll::connection::Registration;
-use crate::engine::plain::Calls;
+use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller};
+use crate::engine::system_calls::Calls;
 use crate::engine::{ACCEPTS_MAX, Station, Stop, is_passing};
 use crate::meter::Meter;
 use crate::party::Party;

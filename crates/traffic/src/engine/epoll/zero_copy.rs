@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use crate::end_error::EndError;
-use crate::engine::driver::{Then, WaitingFor};
 use crate::engine::epoll::EpollLoop;
+use crate::engine::event_loop::{Then, WaitingFor};
 use crate::engine::poller::Poller;
 use crate::engine::unconnected;
 use crate::engine::zero_copy::ZeroCopySend;

@@ -22,7 +22,7 @@ use crate::end_error::EndError;
 use crate::engine::memory::{Footprint, KeptBytes, Room};
 use crate::engine::tokio::instant;
 use crate::engine::tokio::stream::Stream;
-use crate::engine::{nothing_to_send, plain, unconnected};
+use crate::engine::{nothing_to_send, system_calls, unconnected};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::party::Opener;
 use crate::tally::CallCounter;
@@ -189,7 +189,7 @@ impl<F: Flow> Held<F> {
                 Want::Reset => {
                     if let Some(stream) = &self.stream {
                         self.shared.called();
-                        plain::reset_when_closed(stream.as_fd());
+                        system_calls::reset_when_closed(stream.as_fd());
                     }
                     self.close();
                     true
@@ -209,7 +209,7 @@ impl<F: Flow> Held<F> {
     fn finish(&mut self, now_ns: u64) -> bool {
         if let Some(stream) = &self.stream {
             self.shared.called();
-            if let Err(error) = plain::finish(stream.as_fd()) {
+            if let Err(error) = system_calls::finish(stream.as_fd()) {
                 self.fail(Doing::Sending, error.raw_os_error().unwrap_or(0), now_ns);
             }
         }

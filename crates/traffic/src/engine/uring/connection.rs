@@ -4,7 +4,7 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::uring::OpId;
 
 use crate::end_error::EndError;
-use crate::engine::driver::{EngineLink, Then, WaitingFor};
+use crate::engine::event_loop::{EngineLink, Then, WaitingFor};
 use crate::engine::uring::receiving::Input;
 use crate::engine::uring::ring_port::Loop;
 use crate::engine::uring::sending::SendBuffers;

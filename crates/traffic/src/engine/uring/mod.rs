@@ -25,7 +25,7 @@ use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup
 use bytegauge_sys::{io as sys_io, socket};
 
 use crate::end_error::EndError;
-use crate::engine::driver::{ALARM, Accepting, Driver, LISTENER, Port, Then};
+use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::uring::connection::Operations;
 use crate::engine::uring::ring_port::{Loop, RingPort};
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};

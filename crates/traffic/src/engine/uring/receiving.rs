@@ -19,7 +19,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
 use crate::end_error::EndError;
-use crate::engine::driver::{Then, WaitingFor};
+use crate::engine::event_loop::{Then, WaitingFor};
 use crate::engine::unconnected;
 use crate::engine::uring::ring_port::Loop;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};

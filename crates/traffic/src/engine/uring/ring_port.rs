@@ -4,7 +4,7 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, OpId, PoolId, QueueId, Ring};
 
 use crate::end_error::EndError;
-use crate::engine::driver::Driver;
+use crate::engine::event_loop::Driver;
 
 /// Size of the pool for receives, bytes. Each buffer has the length of the longest receive. This is only address space:
 /// buffers that are never offered are never touched.

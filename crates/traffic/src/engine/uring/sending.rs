@@ -15,7 +15,7 @@ use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, Errno, QueueId};
 
 use crate::end_error::EndError;
-use crate::engine::driver::{Then, WaitingFor};
+use crate::engine::event_loop::{Then, WaitingFor};
 use crate::engine::memory::first_chunk;
 use crate::engine::uring::receiving::Back;
 use crate::engine::uring::ring_port::Loop;

@@ -19,8 +19,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 use crate::end_error::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, Door, Stream, is_passing};
 use crate::relay::copy_method::Carrying;
-use crate::relay::shared::{Passage, RelayShared};
 use crate::relay::socket::unconnected;
+use crate::relay::state::{Passage, RelayShared};
 use crate::tally::CallCounter;
 
 /// Longest sleep of the loop: a flag does not wake it.

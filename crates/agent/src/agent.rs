@@ -1,0 +1,217 @@
+//! The agent: listens, verifies that callers hold the key, and gives each caller a session.
+//!
+//! One thread listens and serves all unproven connections ([`PendingConns`]). A proven caller gets a thread; there are at
+//! most [`CALLERS_MAX`] of them.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytegauge_sys::epoll::Events;
+use bytegauge_sys::limit;
+use bytegauge_wire::Key;
+use serde_json::Value;
+
+use crate::limits::Limits;
+use crate::log::{Class, Log};
+use crate::protocol::VERSION;
+use crate::registry::SessionRegistry;
+use crate::session;
+use crate::session_slots::Slots;
+use crate::unproven::{Caller, PendingConns, PendingOutcome, TURN, Wake};
+use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_model::{Place, RelayMethod};
+use bytegauge_traffic::agent_callers;
+use bytegauge_traffic::end_error::EndError;
+use bytegauge_traffic::relay;
+
+/// Most proven callers at a time, measuring ones included.
+const CALLERS_MAX: usize = 64;
+
+/// Interval at which the agent checks whether to stop.
+const LOOK_AFTER_NS: u64 = 250_000_000;
+
+/// Least interval between log lines about exhausted descriptors.
+const EXHAUSTED_EVERY: Duration = Duration::from_secs(60);
+
+/// The settings and functions that the agent's program provides.
+#[derive(Clone, Debug)]
+pub struct AgentSetup {
+    /// The key that callers must have.
+    pub key: Key,
+    /// Its limits.
+    pub limits: Limits,
+    /// This program's own file, run as `PROGRAM end ROLE`.
+    pub program: PathBuf,
+    /// This machine, as sessions record one. Callers receive it.
+    pub machine: fn() -> Value,
+    /// Writes a line of the log.
+    pub log: fn(&str),
+}
+
+/// State shared by all sessions of an agent.
+pub(super) struct AgentState {
+    pub(super) setup: AgentSetup,
+    pub(super) slots: Arc<Slots>,
+    pub(super) registry: SessionRegistry,
+    /// The port at which ends listen: the agent's own, or 0 for any.
+    pub(super) data_port: u16,
+    /// Relay methods that this machine lacks, with the reason.
+    pub(super) missing_relays: BTreeMap<String, String>,
+    pub(super) log: Log,
+    pending: PendingConns,
+    /// Proven callers that are connected.
+    callers: AtomicUsize,
+    /// Callers so far.
+    called: AtomicU64,
+}
+
+/// An agent that listens.
+pub struct Agent {
+    listener: TcpListener,
+    state: Arc<AgentState>,
+}
+
+impl Agent {
+    /// Listens at a place.
+    ///
+    /// # Errors
+    /// [`EndError::Missing`] with the next step if it cannot listen there.
+    pub fn listen(place: &Place, setup: AgentSetup) -> Result<Agent, EndError> {
+        if !matches!(place, Place::Ip(_)) {
+            return Err(EndError::Missing(format!("an agent listens on TCP, not at {place}: give ADDRESS:PORT")));
+        }
+        // With several sessions, a new connection could not be assigned to one of them.
+        let mut shares_port = setup.limits.sessions == 1;
+        let (listener, _) = bytegauge_traffic::server_lookup::listen_when(place, |socket| {
+            if shares_port && let Err(fault) = agent_callers::give_way(socket) {
+                (setup.log)(&format!("data connections go to ports of their own: this one cannot be shared ({fault})"));
+                shares_port = false;
+            }
+        })?;
+        let listener: TcpListener = listener.into();
+        let port = listener.local_addr().map_err(EndError::io("reading the agent's port"))?.port();
+        // If the number of descriptors is unknown, a small one is assumed.
+        let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
+        let pending = PendingConns::new(&listener, (setup.key.clone(), VERSION), open_files);
+        let state = AgentState {
+            slots: Slots::new(setup.limits.sessions),
+            registry: SessionRegistry::default(),
+            data_port: if shares_port { port } else { 0 },
+            missing_relays: missing_relays(),
+            log: Log::new(setup.log),
+            pending: pending.map_err(EndError::io("watching the agent's port"))?,
+            callers: AtomicUsize::new(0),
+            called: AtomicU64::new(0),
+            setup,
+        };
+        Ok(Agent { listener, state: Arc::new(state) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the kernel does not report it.
+    pub fn place(&self) -> Result<SocketAddr, EndError> {
+        self.listener.local_addr().map_err(EndError::io("reading the agent's port"))
+    }
+
+    /// Serves until `stop` is set. Running sessions end with the process.
+    pub fn serve(&self, stop: &AtomicBool) {
+        let AgentState { pending, log, .. } = &*self.state;
+        let mut events = Events::with_room(TURN);
+        let (mut looked, mut exhausted) = (Instant::now(), None);
+        while !stop.load(Ordering::Relaxed) {
+            for wake in pending.wait(&mut events, LOOK_AFTER_NS) {
+                match wake {
+                    Wake::Listener => self.accept(&mut exhausted),
+                    Wake::Pending(number) => self.state.settle(pending.serve(number)),
+                }
+            }
+            let now = Instant::now();
+            if now.saturating_duration_since(looked) >= Duration::from_nanos(LOOK_AFTER_NS) {
+                looked = now;
+                self.state.settle(pending.expire(now));
+                log.look(now);
+            }
+        }
+        log.finish(Instant::now());
+    }
+
+    /// Accepts waiting connections, a few at a time. `exhausted`: when a lack of descriptors was last logged.
+    fn accept(&self, exhausted: &mut Option<Instant>) {
+        let (outcomes, error) = self.state.pending.accept(&self.listener);
+        if let Some(error) = error {
+            if exhausted.is_none_or(|logged| logged.elapsed() >= EXHAUSTED_EVERY) {
+                *exhausted = Some(Instant::now());
+                self.state.log.own(&format!("no connection can be accepted ({error}): raise ulimit -n"));
+            }
+            if outcomes.is_empty() {
+                std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS));
+            }
+        }
+        self.state.settle(outcomes);
+    }
+}
+
+fn missing_relays() -> BTreeMap<String, String> {
+    let missing_requirement = |method: RelayMethod| match method.needs_privileges() {
+        true => Some(format!("an agent does not run {method}, which needs privileges")),
+        false => relay::missing_requirement(method),
+    };
+    RELAY_METHODS.iter().filter_map(|row| Some((row.name.to_owned(), missing_requirement(row.value)?))).collect()
+}
+
+impl AgentState {
+    /// Adds a connection whose first bytes, `received`, an end has already read.
+    pub(super) fn hear(self: &Arc<AgentState>, stream: TcpStream, peer: SocketAddr, received: &[u8]) {
+        self.settle(self.pending.add(stream, peer, received));
+    }
+
+    fn settle(self: &Arc<AgentState>, outcomes: impl IntoIterator<Item = PendingOutcome>) {
+        for outcome in outcomes {
+            match outcome {
+                PendingOutcome::Proven(caller) => self.admit(caller),
+                PendingOutcome::Refused(peer, why) => self.log.enter(Class::Unproven, peer, &why),
+            }
+        }
+    }
+
+    /// Gives a caller a thread.
+    fn admit(self: &Arc<AgentState>, caller: Caller) {
+        let peer = caller.peer;
+        let Some(place) = CallerPlace::take(self) else {
+            self.log.enter(Class::Refused, peer, &format!("was refused: {CALLERS_MAX} callers are connected"));
+            return;
+        };
+        let thread = std::thread::Builder::new().name(format!("caller-{}", place.number));
+        if let Err(error) = thread.spawn(move || session::serve(&place, caller)) {
+            self.log.enter(Class::Refused, peer, &format!("was refused: no thread can be created ({error})"));
+        }
+    }
+}
+
+/// The place of a proven caller; dropping it frees the place, however the thread ends.
+pub(super) struct CallerPlace {
+    pub(super) state: Arc<AgentState>,
+    pub(super) number: u64,
+}
+
+impl CallerPlace {
+    /// `None` if all places are taken.
+    fn take(state: &Arc<AgentState>) -> Option<CallerPlace> {
+        let number = state.called.fetch_add(1, Ordering::Relaxed);
+        let place = CallerPlace { state: Arc::clone(state), number };
+        // Counted first; dropping the place takes it back if it was one too many.
+        (state.callers.fetch_add(1, Ordering::Relaxed) < CALLERS_MAX).then_some(place)
+    }
+}
+
+impl Drop for CallerPlace {
+    fn drop(&mut self) {
+        self.state.callers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

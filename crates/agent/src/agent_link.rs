@@ -1,0 +1,423 @@
+//! The link to an agent: one session there, and the ends started in it.
+//!
+//! A line that breaks is re-established within a moment and loses nothing: the session continues. If the session is over, the
+//! next request for an end begins a new one; results so far are in the store.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::mpsc::{self, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
+use thiserror::Error;
+
+use crate::outbox::OutgoingPost;
+use crate::protocol::{Ask, NumberedMessage, REPLIES_MAX, REPLY_MAX, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
+use crate::silent_peer::watch;
+use bytegauge_traffic::message::{Command, Reply};
+use bytegauge_traffic::{RemoteError, RemoteFacts, RemoteHost};
+
+/// Longest time of an agent to answer each step.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Pause between two attempts to re-establish a broken line.
+const REST: Duration = Duration::from_millis(50);
+
+/// Attempts for a line that breaks before the agent's welcome, each after twice the pause.
+const RESETS: u32 = 6;
+
+/// How long a closed session may still occupy the agent's place.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Why an agent cannot be used.
+#[derive(Debug, Error)]
+pub enum FarError {
+    /// There is no answer.
+    #[error(
+        "no agent answers at {0} ({1}): start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`"
+    )]
+    Silent(SocketAddr, std::io::Error),
+    /// The line failed.
+    #[error("the agent at {0}: {1}")]
+    Line(SocketAddr, LineError),
+    /// The agent refuses.
+    #[error("the agent at {0} refuses: {1}")]
+    Refused(SocketAddr, String),
+}
+
+/// One session at an agent.
+#[derive(Debug)]
+pub struct AgentLink {
+    agent: SocketAddr,
+    key: Key,
+    ask: Ask,
+    state: Mutex<LinkState>,
+}
+
+#[derive(Debug)]
+struct LinkState {
+    live: Option<Live>,
+    ends: u64,
+    /// The agent's last description of itself.
+    facts: Option<Arc<RemoteFacts>>,
+}
+
+/// A running session.
+#[derive(Debug)]
+struct Live {
+    shared: Arc<LinkShared>,
+    near: IpAddr,
+    listener: Option<JoinHandle<()>>,
+}
+
+/// State shared by the sending and the receiving side of a session.
+#[derive(Debug)]
+struct LinkShared {
+    agent: SocketAddr,
+    key: Key,
+    /// The request that continues the session over another line.
+    ask: Ask,
+    post: Mutex<OutgoingPost<ToAgent>>,
+    heard: Mutex<LinkReplies>,
+}
+
+/// The channel for an end's replies, and why the session ended.
+#[derive(Debug, Default)]
+struct LinkReplies {
+    by: Option<(u64, mpsc::SyncSender<Reply>)>,
+    used: Option<mpsc::Sender<u64>>,
+    lost: Option<String>,
+    /// How long this side waits for the agent, once it leaves.
+    leaving: Option<Instant>,
+    /// Whether the session itself is over.
+    over: bool,
+}
+
+impl LinkReplies {
+    /// Passes a reply of an end on, unless the end was given up.
+    ///
+    /// # Errors
+    /// If more replies are unread than a trial can have.
+    fn takes(&self, end: u64, reply: Reply) -> Result<(), String> {
+        let Some((_, outbox)) = self.by.as_ref().filter(|(number, _)| *number == end) else { return Ok(()) };
+        match outbox.try_send(reply) {
+            // Its receiver was dropped.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(format!("its end sent {REPLIES_MAX} unexpected replies")),
+        }
+    }
+}
+
+/// A line just established.
+struct Met {
+    sender: Sender,
+    receiver: Receiver,
+    near: IpAddr,
+    /// The last message that the agent has received.
+    heard: u64,
+    welcome: Welcome,
+}
+
+impl AgentLink {
+    /// Begins a session of an expected length, nanoseconds; 0 if unknown.
+    ///
+    /// # Errors
+    /// [`FarError`] with the next step: no answer, another key or version, or the agent is busy.
+    pub fn open(agent: SocketAddr, key: &Key, duration_ns: u64) -> Result<AgentLink, FarError> {
+        let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
+        let state = Mutex::new(LinkState { live: None, ends: 0, facts: None });
+        let link = AgentLink { agent, key: key.clone(), ask, state };
+        link.connect(&mut link.state(), PATIENCE)?;
+        Ok(link)
+    }
+
+    fn send(&self, word: ToAgent) -> bool {
+        self.state().live.as_ref().is_some_and(|live| !live.heard().over && live.send(word).is_ok())
+    }
+
+    fn state(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self, state: &mut LinkState, patience: Duration) -> Result<(), FarError> {
+        let (live, facts) = self.meet(patience)?;
+        (state.live, state.facts) = (Some(live), Some(Arc::new(facts)));
+        Ok(())
+    }
+
+    fn meet(&self, patience: Duration) -> Result<(Live, RemoteFacts), FarError> {
+        let deadline = Instant::now() + patience;
+        let mut met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
+        for reset in 0..RESETS {
+            // The agent's port may briefly be occupied by an end, or its queue be full.
+            if !matches!(met, Err(FarError::Line(_, LineError::Broken(_)))) {
+                break;
+            }
+            std::thread::sleep(REST * (1 << reset));
+            met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
+        }
+        let Met { sender, receiver, near, welcome, .. } = met?;
+        let Welcome { program, machine, missing_relays, session } = welcome;
+        let shared = Arc::new(LinkShared {
+            agent: self.agent,
+            key: self.key.clone(),
+            ask: Ask { session: Some(session), ..self.ask.clone() },
+            post: Mutex::new(OutgoingPost::new(sender)),
+            heard: Mutex::default(),
+        });
+        let hears = Arc::clone(&shared);
+        let listener = std::thread::Builder::new().name("far-replies".into());
+        let listener =
+            listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.agent, error))?;
+        Ok((Live { shared, near, listener: Some(listener) }, RemoteFacts { program, machine, missing_relays }))
+    }
+}
+
+impl RemoteHost for AgentLink {
+    fn agent(&self) -> SocketAddr {
+        self.agent
+    }
+
+    fn near(&self) -> IpAddr {
+        let loopback = if self.agent.is_ipv6() { [0u16, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
+        self.state().live.as_ref().map_or(loopback, |live| live.near)
+    }
+
+    fn facts(&self) -> Option<Arc<RemoteFacts>> {
+        self.state().facts.clone()
+    }
+
+    fn reopen(&self, patience: Duration) -> Result<(), RemoteError> {
+        let mut state = self.state();
+        // Close the old session first, to free its place.
+        state.live = None;
+        Ok(self.connect(&mut state, patience)?)
+    }
+
+    fn start(&self) -> Result<(u64, mpsc::Receiver<Reply>), RemoteError> {
+        let mut state = self.state();
+        if state.live.as_ref().is_none_or(|live| live.heard().over) {
+            // Close the old session first, to free its place.
+            state.live = None;
+            self.connect(&mut state, PATIENCE)?;
+        }
+        state.ends += 1;
+        let end = state.ends;
+        let (outbox, replies) = mpsc::sync_channel(REPLIES_MAX);
+        if let Some(live) = &state.live {
+            {
+                let mut heard = live.heard();
+                (heard.by, heard.lost) = (Some((end, outbox)), None);
+            }
+            let sent = live.send(ToAgent::Start(end));
+            sent.map_err(|error| FarError::Line(self.agent, error))?;
+        }
+        Ok((end, replies))
+    }
+
+    fn used_ns(&self) -> Option<u64> {
+        let (outbox, used) = mpsc::channel();
+        {
+            let state = self.state();
+            let live = state.live.as_ref()?;
+            if live.heard().over {
+                return None;
+            }
+            live.heard().used = Some(outbox);
+            live.send(ToAgent::Used).ok()?;
+        }
+        used.recv_timeout(PATIENCE).ok()
+    }
+
+    fn tell(&self, end: u64, command: Command) -> bool {
+        self.send(ToAgent::Tell(end, Box::new(command)))
+    }
+
+    fn finish(&self, end: u64) {
+        if let Some(live) = &self.state().live {
+            let mut heard = live.heard();
+            heard.by = heard.by.take().filter(|(number, _)| *number != end);
+        }
+        // Not needed by an end that is gone.
+        let _ = self.send(ToAgent::End(end));
+    }
+
+    fn lost(&self) -> String {
+        let state = self.state();
+        let lost = state.live.as_ref().and_then(|live| live.heard().lost.clone());
+        lost.unwrap_or_else(|| "the connection to its agent broke".into())
+    }
+}
+
+/// Establishes a line before a deadline, asks to begin or continue a session, and takes the agent's welcome.
+fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Instant) -> Result<Met, FarError> {
+    let silent = |error| FarError::Silent(agent, error);
+    let line = |error| FarError::Line(agent, error);
+    // A timeout of 0 would mean none.
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
+    let near = stream.local_addr().map_err(silent)?.ip();
+    watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
+    let (mut sender, mut receiver) = connect(stream, key, VERSION, deadline).map_err(line)?;
+    sender.send(&NumberedMessage(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
+    let NumberedMessage(_, heard, word) =
+        receiver.receive::<NumberedMessage<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
+    match word.within_caps().map_err(line)? {
+        ToHome::Welcome(welcome) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
+        ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
+        _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
+    }
+}
+
+impl Live {
+    fn heard(&self) -> MutexGuard<'_, LinkReplies> {
+        lock(&self.shared.heard)
+    }
+
+    fn send(&self, word: ToAgent) -> Result<(), LineError> {
+        // A command that is too long is dropped: the agent receives nothing, and the end is given up.
+        lock(&self.shared.post).send(word, |_| ToAgent::End(0))
+    }
+}
+
+/// Lets the agent end the session first, so that its place is free for the next one.
+impl Drop for Live {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + LEAVING;
+        {
+            let mut heard = self.heard();
+            (heard.by, heard.leaving) = (None, Some(deadline));
+        }
+        lock(&self.shared.post).end();
+        let Some(listener) = self.listener.take() else { return };
+        while !listener.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        lock(&self.shared.post).break_off();
+        let _ = listener.join();
+    }
+}
+
+impl LinkShared {
+    /// Receives from the agent until the session is over.
+    fn listen(&self, mut receiver: Receiver) {
+        let why = loop {
+            let word = match receiver.receive::<NumberedMessage<ToHome>>(REPLY_MAX, None) {
+                Ok(NumberedMessage(number, heard, word)) => {
+                    let is_new = lock(&self.post).hear(number, heard);
+                    match is_new.and_then(|is_new| Ok(is_new.then_some(word.within_caps()?))) {
+                        Ok(Some(word)) => word,
+                        Ok(None) => continue,
+                        Err(error) => break error.to_string(),
+                    }
+                }
+                // The agent ended the session, as requested.
+                Err(LineError::Broken(error))
+                    if error.kind() == ErrorKind::UnexpectedEof && self.leaving().is_some() =>
+                {
+                    break error.to_string();
+                }
+                Err(error @ LineError::Broken(_)) => match self.taken_up() {
+                    Some(other) => {
+                        receiver = other;
+                        continue;
+                    }
+                    None => break error.to_string(),
+                },
+                Err(error) => break error.to_string(),
+            };
+            match word {
+                ToHome::Heard(end, reply) => {
+                    if let Err(why) = lock(&self.heard).takes(end, *reply) {
+                        break why;
+                    }
+                }
+                ToHome::Gone(end, how) => {
+                    let mut heard = lock(&self.heard);
+                    if heard.by.as_ref().is_some_and(|(number, _)| *number == end) {
+                        heard.lost = Some(how);
+                        heard.by = None;
+                    }
+                }
+                ToHome::Used(ns) => {
+                    if let Some(outbox) = lock(&self.heard).used.take() {
+                        let _ = outbox.send(ns);
+                    }
+                }
+                ToHome::Refused(reason) => break reason,
+                ToHome::Welcome(_) => break "it welcomes twice".into(),
+            }
+        };
+        lock(&self.post).break_off();
+        let mut heard = lock(&self.heard);
+        heard.lost = Some(why);
+        (heard.by, heard.used, heard.over) = (None, None, true);
+    }
+
+    /// How long to wait for the agent, if this side is leaving.
+    fn leaving(&self) -> Option<Instant> {
+        lock(&self.heard).leaving
+    }
+
+    /// Continues the session over another line, trying for as long as the agent keeps the session. A side that is leaving
+    /// reports it there: otherwise the agent would wait for it and refuse the next caller.
+    fn taken_up(&self) -> Option<Receiver> {
+        let kept_until = {
+            let mut post = lock(&self.post);
+            post.break_off();
+            post.kept_until()
+        };
+        loop {
+            let until = self.leaving().map_or(kept_until, |leaving| leaving.min(kept_until));
+            let heard = lock(&self.post).heard();
+            if Instant::now() >= until {
+                return None;
+            }
+            match meet(self.agent, &self.key, (&self.ask, heard), until) {
+                Ok(Met { sender, receiver, heard, .. }) => {
+                    let mut post = lock(&self.post);
+                    // Leaving closes this line only, never a later one.
+                    if Instant::now() >= until {
+                        return None;
+                    }
+                    post.take_up(sender, heard);
+                    drop(post);
+                    if self.leaving().is_some() {
+                        lock(&self.post).end();
+                    }
+                    return Some(receiver);
+                }
+                // The agent ended the session or stopped.
+                Err(FarError::Refused(..)) => return None,
+                Err(FarError::Silent(_, error)) if error.kind() == ErrorKind::ConnectionRefused => return None,
+                Err(_) => std::thread::sleep(REST),
+            }
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unread_replies_are_bounded() {
+        let (outbox, replies) = mpsc::sync_channel(REPLIES_MAX);
+        let heard = LinkReplies { by: Some((1, outbox)), ..LinkReplies::default() };
+        for _ in 0..REPLIES_MAX {
+            heard.takes(1, Reply::Ready).unwrap();
+            heard.takes(2, Reply::Ready).unwrap();
+        }
+        assert!(heard.takes(1, Reply::Ready).is_err());
+        assert_eq!(replies.try_iter().count(), REPLIES_MAX);
+        heard.takes(1, Reply::Ready).unwrap();
+        drop(replies);
+        heard.takes(1, Reply::Ready).unwrap();
+    }
+}

@@ -1,0 +1,34 @@
+//! Ends on another host: the agent that runs them there, and the link to it from here.
+//!
+//! An end at an agent is a process like other ends and takes the same messages ([`bytegauge_traffic::message`]), which the agent passes on
+//! over an encrypted line ([`bytegauge_wire`]). The agent refuses unsupported commands: user programs, files, and other
+//! addresses than the caller's own.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod agent_link;
+mod allowed_ranges;
+mod commands;
+mod demand;
+mod forward;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+mod limits;
+mod log;
+mod outbox;
+mod protocol;
+mod proven_listener;
+mod registry;
+mod session;
+mod session_counts;
+mod session_slots;
+mod silent_peer;
+mod unproven;
+mod visit_limits;
+
+pub use agent::{Agent, AgentSetup};
+pub use agent_link::{AgentLink, FarError};
+pub use forward::Forward;
+pub use limits::Limits;
+pub use protocol::VERSION;
+pub use proven_listener::{ProvenCaller, ProvenListener};

@@ -1,0 +1,245 @@
+//! Limits of an agent: refuses unsupported tasks and tasks that exceed its caps.
+//!
+//! In admitted commands it sets what the caller does not decide: where the end binds, which addresses it connects to
+//! (`forward`), which CPUs it uses.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Transport, Workload};
+
+use crate::allowed_ranges::in_range;
+use crate::demand::{EndDemand, not_made_for};
+use crate::forward::{self, Forward};
+use crate::session_counts::Spent;
+use bytegauge_traffic::address::{Address, Host};
+use bytegauge_traffic::message::Command;
+use bytegauge_traffic::meter::Schedule;
+use bytegauge_traffic::path::FarPath;
+use bytegauge_traffic::relay;
+use bytegauge_traffic::setup::Setup;
+use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::transfer_limit::Bound;
+use bytegauge_traffic::transport::socket_buffers;
+
+/// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
+const GRACE_MAX_NS: u64 = 60_000_000_000;
+
+/// Most threads of one end.
+const THREADS_MAX: usize = 256;
+
+/// Kernel and stack memory assumed per flow, in addition to its socket buffers, bytes.
+const FLOW_BYTES: u64 = 512 << 10;
+
+/// Size of a bin of a series, bytes.
+const BIN_BYTES: u64 = 16;
+
+/// Limits of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Connections of a trial, idle ones included.
+    pub flows: usize,
+    /// Longest session.
+    pub duration: Duration,
+    /// Bytes of a session at the ends that run here.
+    pub bytes: u64,
+    /// Memory of an end, bytes.
+    pub memory: u64,
+    /// Offered load, bytes per second; `None`: unlimited.
+    pub rate: Option<u64>,
+    /// Addresses that ends may connect to in addition to ports from 1024 on of the callers' own addresses.
+    pub relay_to: Vec<Forward>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 1,
+            flows: 2048,
+            duration: Duration::from_secs(3600),
+            bytes: 16 << 40,
+            memory: 2 << 30,
+            rate: None,
+            relay_to: Vec::new(),
+        }
+    }
+}
+
+/// The two addresses of a line at an agent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Between {
+    /// The agent's.
+    pub(super) here: IpAddr,
+    /// The caller's.
+    pub(super) peer: IpAddr,
+    /// The port at which ends listen; 0: any.
+    pub(super) port: u16,
+}
+
+impl Limits {
+    /// Admits a command for an end here, in a session that has already moved `spent`.
+    ///
+    /// # Errors
+    /// The reason for a refusal and the next step, as a text for the caller's user.
+    pub(super) fn admitted(&self, command: Command, between: Between, spent: Spent) -> Result<Command, String> {
+        let Command::Open(role, mut setup, address) = command else { return Ok(command) };
+        if spent.bytes >= self.bytes {
+            return Err(self.used_up(spent));
+        }
+        if setup.spec.connect().is_some() {
+            return Err(not_made_for("a third party to a path"));
+        }
+        self.allows(role, &setup)?;
+        let far = setup.far.filter(|far| far.ticket != Ticket::default() && far.agent(role).is_some());
+        let Some(far) = far else { return Err(not_made_for("a path without a ticket")) };
+        // Listeners among which the kernel chooses (SO_REUSEPORT) have a port of their own. The agent's socket carries no MPTCP.
+        let has_own_port = setup.reuseport() || *setup.transport() == Transport::Mptcp;
+        let port = if has_own_port { 0 } else { between.port };
+        if Host::default().any_port(setup.transport()).is_ipv6() != between.here.is_ipv6() {
+            return Err(format!(
+                "the agent was called at {}, where an end cannot have {}: call it at its other address, or use the \
+                 transport of this one",
+                between.here,
+                setup.transport()
+            ));
+        }
+        setup.host = Host { port, ..Host::at(between.here) };
+        if role != EndRole::Relay {
+            // An end does not use the relay's settings.
+            setup.spec.relay = None;
+        }
+        let caller = SocketAddr::new(between.peer, 0);
+        setup.far =
+            Some(FarPath { end: far.end.map(|(_, side)| (caller, side)), relay: far.relay.and(Some(caller)), ..far });
+        setup.cpus.clear();
+        setup.grace_ns = setup.grace_ns.min(GRACE_MAX_NS);
+        // The caller gives up an end after one grace and reports it; if it does not, the end stops by itself.
+        let lasts_ns = length_ns(&setup).saturating_add(2 * setup.grace_ns);
+        setup.bound = Some(Bound { bytes: self.bytes - spent.bytes, lasts_ns });
+        let address = match (role, address) {
+            (EndRole::Sink | EndRole::Server, None) => None,
+            (EndRole::Source | EndRole::Client | EndRole::Relay, Some(Address::Ip(named))) => {
+                // A relay may connect to a third host; other ends connect to the caller, whatever address it gives.
+                let host = if role == EndRole::Relay { named.ip() } else { between.peer };
+                let place = SocketAddr::new(host, named.port());
+                Some(Address::Ip(forward::admitted(place, between.peer, &self.relay_to)?))
+            }
+            _ => return Err(not_made_for("such an end")),
+        };
+        Ok(Command::Open(role, setup, address))
+    }
+
+    /// The reason why a session may move no more bytes.
+    pub(super) fn used_up(&self, spent: Spent) -> String {
+        let charged = match spent.charged {
+            0 => String::new(),
+            bytes => {
+                format!(", {} of them charged for ends that died or were given up there without a report", Bytes(bytes))
+            }
+        };
+        format!(
+            "the agent allows {} a session and they are used up{charged}: use a smaller --time, or start it with a larger \
+             --max-bytes",
+            Bytes(self.bytes)
+        )
+    }
+
+    pub(super) fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
+        let EndDemand { flows, rate, largest, threads, besides } = EndDemand::of(role, setup)?;
+        let transport = setup.transport();
+        if !(transport.is_udp() || transport.is_tcp()) {
+            return Err(not_made_for(&format!("the transport {transport}")));
+        }
+        if setup.until_stopped {
+            return Err(not_made_for("clients that run until they are stopped"));
+        }
+        if setup.plant.is_some() || setup.slowdown_ns.is_some() {
+            return Err(not_made_for("a third party to a path"));
+        }
+        let is_relay = has_relay(role, setup)?;
+        if flows > self.flows {
+            return Err(format!(
+                "the agent allows {} connections and this needs {flows}: use fewer --flows (of calls also fewer \
+                 --idle-flows), or start it with a larger --max-flows",
+                self.flows
+            ));
+        }
+        if threads > THREADS_MAX {
+            return Err(format!("the agent allows {THREADS_MAX} threads and this needs {threads}: use fewer"));
+        }
+        let trial_ns = length_ns(setup);
+        if u128::from(trial_ns) > self.duration.as_nanos() {
+            return Err(format!(
+                "the agent allows sessions of {} and this trial takes {}: use a shorter --trial-time, or start it with a \
+                 longer --max-duration",
+                nanos(self.duration),
+                Nanos(trial_ns)
+            ));
+        }
+        let schedule = Schedule { warmup_ns: setup.warmup_ns, window_ns: setup.window_ns, until_stopped: false };
+        let bins = schedule.bins_max(setup.series) as u64 * BIN_BYTES;
+        let own = largest.saturating_add(bins);
+        let sockets_of_each = FLOW_BYTES.saturating_add(socket_buffers(setup, role));
+        let each = match is_relay {
+            false => own.saturating_add(sockets_of_each),
+            true => relay::memory(setup).saturating_add(sockets_of_each.saturating_mul(2)),
+        };
+        // The threads of a datagram server share one socket or have one each, whatever the number of clients.
+        let sockets = match role == EndRole::Server && transport.is_datagram() {
+            true => threads,
+            false => flows,
+        };
+        let memory = (sockets as u64).saturating_mul(each).saturating_add(besides);
+        if memory > self.memory {
+            return Err(format!(
+                "the agent allows {} of memory and this may need {}: use fewer --flows or smaller buffers, or start it with \
+                 a larger --max-memory",
+                Bytes(self.memory),
+                Bytes(memory)
+            ));
+        }
+        in_range(&setup.spec)?;
+        match (self.rate, rate) {
+            (None, _) => Ok(()),
+            (Some(max), Some(rate)) if rate <= max => Ok(()),
+            (Some(max), _) => Err(format!(
+                "the agent allows {}/s and this may take more: offer a load with --rate, or start it with a larger --max-rate",
+                Bytes(max)
+            )),
+        }
+    }
+}
+
+/// Whether an end is to be a relay: one of our methods without privileges, on a TCP path whose relay is here.
+fn has_relay(role: EndRole, setup: &Setup) -> Result<bool, String> {
+    match setup.relay() {
+        None if role == EndRole::Relay => Err(not_made_for("a relay without a method")),
+        None => Ok(false),
+        Some(RelayChoice::Program(_) | RelayChoice::Running(_)) => Err(not_made_for("a program that is a relay")),
+        Some(RelayChoice::Method(_))
+            if !setup.transport().is_tcp() || setup.far.is_none_or(|far| far.relay.is_none()) =>
+        {
+            Err(not_made_for("such a relay"))
+        }
+        Some(RelayChoice::Method(method)) if method.needs_privileges() => {
+            Err(not_made_for(&format!("the relay {method}, which needs privileges")))
+        }
+        Some(RelayChoice::Method(_)) => Ok(role == EndRole::Relay),
+    }
+}
+
+/// The longest time of a trial, nanoseconds.
+pub(super) fn length_ns(setup: &Setup) -> u64 {
+    let longer_ns = if setup.workload() == Workload::Call { setup.timeout_ns() } else { 0 };
+    setup.warmup_ns.saturating_add(setup.window_ns).saturating_add(longer_ns)
+}
+
+/// A time as printed.
+pub(super) fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
+}
+
+#[cfg(test)]
+mod tests;

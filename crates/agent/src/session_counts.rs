@@ -1,0 +1,140 @@
+//! Counts trials, bytes and CPU time of a session's ends, at its agent.
+//!
+//! Bytes are those in the ends' reports. An end without a report (it died or was given up) is charged the most that it can
+//! have moved. A caller whose ends die therefore moves no more than others, and is charged no more than such an end can move.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytegauge_traffic::transfer_limit::Bound;
+
+/// Bytes per second charged for an end without a report: more than a machine can move.
+const MOST_PER_SECOND: u64 = 32 << 30;
+
+/// The counts of a session.
+#[derive(Default)]
+pub(super) struct AgentCounts {
+    pub(super) trials: AtomicU64,
+    /// CPU time of ends that have left, nanoseconds.
+    pub(super) cpu_ns: AtomicU64,
+    moved: Mutex<(Spent, Option<Moves>)>,
+}
+
+/// Bytes that count against a session's limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) bytes: u64,
+    /// Those of them charged for ends without a report.
+    pub(super) charged: u64,
+}
+
+/// An open end that has not reported.
+#[derive(Clone, Copy, Debug)]
+struct Moves {
+    /// When it began to move bytes.
+    since: Option<Instant>,
+    bound: Bound,
+    /// When the end ends by itself at the latest, once known.
+    until: Option<Instant>,
+}
+
+impl Moves {
+    /// The most that it can have moved by now, bytes.
+    fn most(&self, now: Instant) -> u64 {
+        let until = self.until.map_or(now, |until| until.min(now));
+        let micros = self.since.map_or(0, |since| until.saturating_duration_since(since).as_micros());
+        let bytes = u128::from(MOST_PER_SECOND) * micros / 1_000_000;
+        bytes.min(u128::from(self.bound.bytes)) as u64
+    }
+}
+
+impl AgentCounts {
+    /// The bytes of the session so far.
+    pub(super) fn spent(&self) -> Spent {
+        self.moved().0
+    }
+
+    /// An end is opened. A server (`serves`) moves bytes from now on, other ends from `Go`.
+    pub(super) fn opens(&self, bound: Bound, serves: bool) {
+        let moves = &mut self.moved().1;
+        // Opening an end again does not reduce its bytes.
+        let since = moves.and_then(|moves| moves.since).or_else(|| serves.then(Instant::now));
+        *moves = Some(Moves { since, bound, until: None });
+    }
+
+    /// Whether an end was opened and has not reported.
+    pub(super) fn is_open(&self) -> bool {
+        self.moved().1.is_some()
+    }
+
+    /// The end received `Go`: its time runs from now on.
+    pub(super) fn goes(&self) {
+        if let Some(moves) = &mut self.moved().1 {
+            let now = Instant::now();
+            moves.since = moves.since.or(Some(now));
+            moves.until = moves.until.or_else(|| now.checked_add(Duration::from_nanos(moves.bound.lasts_ns)));
+        }
+    }
+
+    /// An end reported its bytes, or will not report any.
+    pub(super) fn settles(&self, bytes: Option<u64>) {
+        let (spent, moves) = &mut *self.moved();
+        let unsaid = || moves.map_or(0, |moves| moves.most(Instant::now()));
+        let add = bytes.unwrap_or_else(unsaid);
+        spent.bytes = spent.bytes.saturating_add(add);
+        spent.charged = spent.charged.saturating_add(if bytes.is_none() { add } else { 0 });
+        *moves = None;
+    }
+
+    fn moved(&self) -> MutexGuard<'_, (Spent, Option<Moves>)> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn silent_end_is_charged_what_it_could_move() {
+        let since = Instant::now();
+        let check = |bytes: u64, goes_on: Option<Duration>, after: Duration, expected: u64| {
+            let bound = Bound { bytes, lasts_ns: 0 };
+            let moves = Moves { since: Some(since), bound, until: goes_on.map(|lasts| since + lasts) };
+            assert_eq!(moves.most(since + after), expected);
+        };
+        check(u64::MAX, None, 3 * SECOND, 3 * MOST_PER_SECOND);
+        check(u64::MAX, Some(5 * SECOND), 3 * SECOND, 3 * MOST_PER_SECOND);
+        // However late this is noticed: the end stops by itself.
+        check(u64::MAX, Some(5 * SECOND), 3600 * SECOND, 5 * MOST_PER_SECOND);
+        check(1000, Some(5 * SECOND), 3 * SECOND, 1000);
+        check(u64::MAX, None, Duration::ZERO, 0);
+    }
+
+    #[test]
+    fn unreported_bytes_are_charged() {
+        let (counted, bound) = (AgentCounts::default(), Bound { bytes: 1000, lasts_ns: u64::MAX });
+        counted.opens(bound, false);
+        counted.settles(None);
+        assert_eq!(counted.spent(), Spent::default(), "it did not receive Go");
+        counted.opens(bound, false);
+        counted.goes();
+        counted.settles(Some(70));
+        counted.settles(None);
+        assert_eq!(counted.spent(), Spent { bytes: 70, charged: 0 });
+        for serves in [true, false] {
+            counted.opens(bound, serves);
+            if !serves {
+                counted.goes();
+            }
+            // Longer than its limit.
+            std::thread::sleep(Duration::from_millis(1));
+            counted.opens(bound, false);
+            counted.settles(None);
+        }
+        assert_eq!(counted.spent(), Spent { bytes: 2070, charged: 2000 });
+    }
+}

@@ -1,0 +1,277 @@
+//! The process of the link: it makes two networks, each with a device of its own, and carries packets from one device to the
+//! other.
+//!
+//! One thread serves both directions, so the link carries as many packets as one thread can. A second thread would take a CPU
+//! from the ends. The thread sleeps until a packet arrives or is due, and never spins.
+
+use std::fs::File;
+use std::io::{self, BufRead, StdinLock, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use bytegauge_model::{EmulatedLink, LINK_MTU, LinkUse, WayUse};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::cpu_time::process_usage;
+use bytegauge_sys::interface::PointToPoint;
+use bytegauge_sys::namespace;
+use bytegauge_sys::process;
+use bytegauge_sys::timer::wake_precisely;
+use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable};
+use serde::{Deserialize, Serialize};
+
+use crate::direction::LinkWay;
+use crate::packet_train::TakenMessage;
+use crate::{FAR, NEAR};
+
+/// Packets or trains that are taken from one device before the other one is served.
+const TURN: usize = 64;
+
+/// Packets that a device holds until they are taken: those of a window of 32 MiB, the largest that kernels choose by
+/// themselves. So only the queue of the link drops packets, even if this process gets no CPU for a moment.
+const DEVICE_PACKETS: u32 = 32_768;
+
+/// Settings of both networks. Otherwise the kernel begins a connection with the slow start threshold and round trip of the last
+/// one to the same address, which belongs to another trial over another link.
+const SETTINGS: [(&str, &str); 1] = [("ipv4/tcp_no_metrics_save", "1")];
+
+/// A command to the process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum LinkCommand {
+    /// Become this link and discard packets on their way. The seed determines the lost packets.
+    Be(EmulatedLink, u64),
+    /// Report the counts since then.
+    Tell,
+}
+
+/// An answer of the process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum LinkReply {
+    /// The first answer: the descriptors of the near and the far network.
+    Made(i32, i32),
+    /// The only answer: the reason why there is no link.
+    Missing(String),
+    /// The link was changed.
+    Is,
+    /// The counts.
+    Did(LinkUse),
+}
+
+/// Serves a link until standard input ends. Commands arrive there and answers go to standard output, as lines of JSON.
+///
+/// # Errors
+/// If a device or its own input fails.
+pub fn serve_stdio() -> io::Result<()> {
+    let (near, far) = match networks() {
+        Ok(made) => made,
+        Err(missing) => return send(&LinkReply::Missing(missing)),
+    };
+    send(&LinkReply::Made(near.network.as_raw_fd(), far.network.as_raw_fd()))?;
+    let _ = wake_precisely();
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
+    let mut carried: Option<CarriedTraffic> = None;
+    let mut devices = Devices { near: near.device, far: far.device };
+    loop {
+        let asked = match &mut carried {
+            Some(carried) => carried.carry_until_asked(&devices, &input)?,
+            None => true,
+        };
+        if !asked {
+            continue;
+        }
+        line.clear();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match serde_json::from_str(&line)? {
+            LinkCommand::Be(link, seed) => {
+                devices.empty();
+                carried = Some(CarriedTraffic::new(link, seed, devices.missed()?));
+                send(&LinkReply::Is)?;
+            }
+            LinkCommand::Tell => {
+                let used = carried.as_ref().map(|carried| carried.used(&mut devices)).transpose()?;
+                send(&LinkReply::Did(used.unwrap_or_default()))?;
+            }
+        }
+    }
+}
+
+/// A device and its network.
+struct Network {
+    device: Tun,
+    network: File,
+}
+
+/// Makes both networks, or returns the reason why the system forbids it.
+fn networks() -> Result<(Network, Network), String> {
+    let refused = |error: io::Error| {
+        // The user has as many as allowed; the text of this error number is about a disk.
+        let why = match error.kind() {
+            io::ErrorKind::StorageFull => "the user's limit is 0".to_owned(),
+            _ => error.to_string(),
+        };
+        format!(
+            "an emulated link needs a user namespace ({why}): run as root, allow them (sysctl \
+             user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; for a \
+             container --security-opt seccomp=unconfined), or measure a real link (--host)"
+        )
+    };
+    // Now, while the process may have privileges.
+    let _ = process::run_with_priority();
+    namespace::leave_for_own_network().map_err(refused)?;
+    let near = network("near0", NEAR, FAR)?;
+    namespace::leave_for_another_network().map_err(refused)?;
+    Ok((near, network("far0", FAR, NEAR)?))
+}
+
+fn network(name: &'static str, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Network, String> {
+    let failed = |what: &str, error: io::Error| {
+        format!(
+            "an emulated link needs {what} ({error}): allow it (for a container --device /dev/net/tun), or measure a real link (--host)"
+        )
+    };
+    let setup = PointToPoint { name, address, peer, mtu: LINK_MTU, queue_packets: DEVICE_PACKETS };
+    let device = Tun::make(&setup).map_err(|error| failed("a TUN device (/dev/net/tun)", error))?;
+    for (setting, value) in SETTINGS {
+        namespace::set_network_option(setting, value)
+            .map_err(|error| failed(&format!("/proc/sys/net/{setting} to be writable"), error))?;
+    }
+    let network = namespace::own_network().map_err(|error| failed("/proc", error))?;
+    Ok(Network { device, network })
+}
+
+fn send(word: &LinkReply) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "{}", serde_json::to_string(word)?)?;
+    output.flush()
+}
+
+/// The devices at both sides.
+struct Devices {
+    near: Tun,
+    far: Tun,
+}
+
+impl Devices {
+    /// Discards waiting packets: they belong to earlier connections.
+    fn empty(&self) {
+        let mut packet = vec![0; TAKEN_MAX];
+        for device in [&self.near, &self.far] {
+            while device.take(&mut packet).is_ok() {}
+        }
+    }
+
+    /// Packets that the kernel dropped at the near and at the far device since these were made.
+    fn missed(&mut self) -> io::Result<[u64; 2]> {
+        Ok([self.near.dropped()?, self.far.dropped()?])
+    }
+}
+
+/// The traffic of one setting.
+struct CarriedTraffic {
+    there: Lane,
+    back: Lane,
+    /// Packets that the kernel had dropped before.
+    missed: [u64; 2],
+    /// CPU time that this process had used before, nanoseconds.
+    cpu_ns: u64,
+}
+
+impl CarriedTraffic {
+    fn new(link: EmulatedLink, seed: u64, missed: [u64; 2]) -> CarriedTraffic {
+        let cpu_ns = process_usage().total_ns;
+        CarriedTraffic { there: Lane::new(link, seed), back: Lane::new(link, !seed), missed, cpu_ns }
+    }
+
+    /// Carries packets until a command arrives. `false` after a signal.
+    fn carry_until_asked(&mut self, devices: &Devices, input: &StdinLock<'_>) -> io::Result<bool> {
+        let fds = [devices.near.as_fd(), devices.far.as_fd(), input.as_fd()];
+        loop {
+            let next_ns = [self.there.way.next_ns(), self.back.way.next_ns()].into_iter().flatten().min();
+            let wait_ns = next_ns.map(|ns| ns.saturating_sub(monotonic_ns()));
+            // First, to know that nothing waits before it sleeps.
+            let looked = readable(fds, Some(0)).and_then(|now| match now {
+                [false, false, false] if wait_ns != Some(0) => Ok((readable(fds, wait_ns)?, true)),
+                some => Ok((some, false)),
+            });
+            let ([near, far, asked], has_slept) = match looked {
+                Ok(looked) => looked,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let now_ns = monotonic_ns();
+            for (lane, is_filled) in [(&mut self.there, near), (&mut self.back, far)] {
+                // Packets that arrived during the sleep ended it.
+                if has_slept || !is_filled {
+                    lane.empty_ns = now_ns;
+                }
+            }
+            // Due packets first: taking new packets must not delay them.
+            self.there.deliver(&devices.far);
+            self.back.deliver(&devices.near);
+            if near {
+                self.there.accept(&devices.near)?;
+            }
+            if far {
+                self.back.accept(&devices.far)?;
+            }
+            if asked {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn used(&self, devices: &mut Devices) -> io::Result<LinkUse> {
+        let [near, far] = devices.missed()?;
+        let with = |used: WayUse, missed| WayUse { missed, ..used };
+        Ok(LinkUse {
+            there: with(self.there.way.used(), near.saturating_sub(self.missed[0])),
+            back: with(self.back.way.used(), far.saturating_sub(self.missed[1])),
+            cpu_ns: process_usage().total_ns.saturating_sub(self.cpu_ns),
+        })
+    }
+}
+
+/// One direction and the device of its packets.
+struct Lane {
+    way: LinkWay<Vec<u8>>,
+    /// The last moment when nothing waited in that device. A packet taken now arrived after it.
+    empty_ns: u64,
+    taken: Vec<u8>,
+}
+
+impl Lane {
+    fn new(link: EmulatedLink, seed: u64) -> Lane {
+        Lane { way: LinkWay::new(link, seed), empty_ns: monotonic_ns(), taken: vec![0; TAKEN_MAX] }
+    }
+
+    /// Takes packets from a device.
+    fn accept(&mut self, device: &Tun) -> io::Result<()> {
+        for _ in 0..TURN {
+            match device.take(&mut self.taken) {
+                Ok(length) => {
+                    let now_ns = monotonic_ns();
+                    self.way.offer(now_ns, now_ns - self.empty_ns, &TakenMessage::of(&self.taken[..length])?);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.empty_ns = monotonic_ns();
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives arrived packets to a device. A packet counts as arrived even if its network refuses it, for example one of a closed
+    /// connection.
+    fn deliver(&mut self, device: &Tun) {
+        for _ in 0..TURN {
+            let Some(piece) = self.way.arrived(monotonic_ns()) else { break };
+            let _ = device.give(&piece);
+        }
+    }
+}

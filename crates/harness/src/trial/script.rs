@@ -1,0 +1,279 @@
+//! The script of a trial: which ends take part, in which order they are opened and started, and how their counts are
+//! collected. It is the same for every workload; only the ends and the end that measures differ.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytegauge_model::{EndRole, Engine, Outcome, RelayChoice, Workload};
+use bytegauge_traffic::address::Host;
+use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::{Address, Channel, Command, EndPool, Reply, Setup};
+
+use crate::trial::answers::{Answers, LastReply, crossed, stopped};
+use crate::trial::checks::relay;
+
+/// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
+const PREPARE: Duration = Duration::from_secs(30);
+
+/// A trial longer than this can be interrupted in the middle, nanoseconds.
+pub(super) const LONG_NS: u64 = 1_000_000_000;
+
+/// How often a long trial is checked.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// The ends of a trial.
+pub(super) struct Script {
+    /// The end that is opened first: the one that others connect to, or one that is alone.
+    first: Option<EndRole>,
+    /// Where the others connect to, if no end of bytegauge listens.
+    elsewhere: Option<Address>,
+    /// Whether there is a relay: it connects to the first end, and the others to it.
+    relayed: bool,
+    /// Whether the relay is an external program, started for the trial or not.
+    relay_is_program: bool,
+    /// Those that connect, in the order in which they are opened and started.
+    others: Vec<(EndRole, Setup)>,
+    pub(super) measures: EndRole,
+    /// Whether bytes go both ways at once, so that both ends measure.
+    both: bool,
+    /// How long a task may take beyond its schedule, nanoseconds.
+    pub(super) longer_ns: u64,
+}
+
+impl Script {
+    pub(super) fn of(setup: &Setup) -> Script {
+        let script = match setup.workload() {
+            Workload::Stream => stream_ends(setup),
+            Workload::Call => call_ends(setup),
+            Workload::Ring => Script::alone(EndRole::Ring),
+            Workload::Check => Script { longer_ns: setup.programs_ns(), ..Script::alone(EndRole::Command) },
+        };
+        let relay = setup.relay();
+        let relay_is_program = relay.is_some_and(|relay| relay.method().is_none());
+        // A single end without a peer has nothing to relay.
+        let joins = !script.others.is_empty() && script.elsewhere != Some(Address::Alone);
+        Script { relayed: relay.is_some() && joins, relay_is_program, ..script }
+    }
+
+    /// An end without a peer.
+    fn alone(role: EndRole) -> Script {
+        let others = Vec::new();
+        let (relayed, relay_is_program) = (false, false);
+        let (elsewhere, both) = (None, false);
+        Script { first: Some(role), elsewhere, relayed, relay_is_program, others, measures: role, both, longer_ns: 0 }
+    }
+
+    /// All ends, in the order in which they are started: in calls the server's schedule begins first, and the measured
+    /// client's last.
+    pub(super) fn roles(&self) -> impl Iterator<Item = EndRole> {
+        let others = self.others.iter().map(|(role, _)| *role);
+        self.first.into_iter().chain(self.relay()).chain(others)
+    }
+
+    /// The relay, if there is one.
+    fn relay(&self) -> Option<EndRole> {
+        self.relayed.then_some(EndRole::Relay)
+    }
+
+    /// Prepares all ends up to the moment before the first byte.
+    pub(super) fn open(&self, setup: &Setup, pool: &mut EndPool, patience: Duration) -> Result<(), Outcome> {
+        let mut address = self.elsewhere.clone();
+        let mut prepares = None;
+        if let Some(role) = self.first {
+            let end = pool.end(role)?;
+            prepare(end, role, setup, None)?;
+            match end.reply(PREPARE)? {
+                // It accepts no connection.
+                Reply::Ready => {}
+                Reply::Listening(listens) => {
+                    address = Some(listens);
+                    // A server serves from now on; a sink takes its connections first.
+                    if role == EndRole::Server {
+                        ready(end)?;
+                    } else {
+                        prepares = Some(role);
+                    }
+                }
+                other => return Err(stopped(other)),
+            }
+        }
+        if let Some(role) = self.relay() {
+            let end = pool.end(role)?;
+            prepare(end, role, setup, address.take())?;
+            address = Some(listening(end)?);
+            // It serves from now on, too.
+            ready(end)?;
+        }
+        for (role, setup) in &self.others {
+            let opened = connect(pool.end(*role)?, *role, setup, address.clone());
+            opened.map_err(|outcome| self.explained(pool, patience, outcome))?;
+        }
+        let prepared = prepares.map_or(Ok(()), |role| ready(pool.end(role)?));
+        prepared.map_err(|outcome| relay::forwards_elsewhere(setup, self.explained(pool, patience, outcome)))
+    }
+
+    /// Adds the reason why no connection can be made, or none arrives, if the relay or the server has it.
+    fn explained(&self, pool: &mut EndPool, patience: Duration, outcome: Outcome) -> Outcome {
+        let server = self.first.filter(|role| *role == EndRole::Server);
+        let mut answers =
+            self.relay().into_iter().chain(server).map(|role| LastReply::of(stop_end(pool, role, patience)));
+        answers.find_map(|answer| answer.trouble).unwrap_or(outcome)
+    }
+
+    /// Waits for the counts of the ends: those that do not measure get the command to stop. `None` if `stop` was set.
+    pub(super) fn collect(
+        &self,
+        pool: &mut EndPool,
+        window_ns: u64,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Option<Answers> {
+        let first = match pool.end(self.measures) {
+            Ok(end) => reply_or_stop(end, patience, window_ns, stop)?,
+            Err(error) => Err(error),
+        };
+        if self.both {
+            return Some(self.collect_both(pool, patience, first));
+        }
+        let closed = matches!(first, Ok(Reply::Closed));
+        let mut answers = BTreeMap::new();
+        // Whatever it replies, it needs no more data. Connecting ends stop first, so that a relay forwards everything and a
+        // server misses nothing.
+        let relay = self.relay().filter(|_| !self.relay_is_program);
+        let others = self.others.iter().map(|(role, _)| *role).chain(relay).chain(self.first);
+        for role in others.filter(|role| *role != self.measures) {
+            answers.insert(role, LastReply::of(stop_end(pool, role, patience)));
+        }
+        let last = if closed { pool.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
+        answers.insert(self.measures, LastReply::of(last));
+        Some(Answers { by_role: answers })
+    }
+
+    /// The same for a relay that is a program: it ends at once, whatever it still holds. By now no end waits for it.
+    pub(super) fn collect_late(&self, pool: &mut EndPool, patience: Duration, answers: &mut Answers) {
+        let relay = self.relay().filter(|_| self.relay_is_program);
+        answers.by_role.extend(relay.map(|role| (role, LastReply::of(stop_end(pool, role, patience)))));
+    }
+
+    /// The same if both ends measure: none gets the command to stop before all have measured, since each reads what the other writes.
+    fn collect_both(&self, pool: &mut EndPool, patience: Duration, first: Result<Reply, ChannelError>) -> Answers {
+        let others = self.others.iter().map(|(role, _)| *role);
+        let mut replies = vec![(self.measures, first)];
+        for role in others {
+            replies.push((role, pool.end(role).and_then(|end| end.reply(patience))));
+        }
+        for (role, _) in &replies {
+            // An end that has died needs no command.
+            let _ = pool.end(*role).and_then(|end| end.send(Command::Stop));
+        }
+        let last = replies.into_iter().map(|(role, reply)| {
+            let reply = match reply {
+                Ok(Reply::Closed) => pool.end(role).and_then(|end| end.reply(patience)),
+                other => other,
+            };
+            (role, LastReply::of(reply))
+        });
+        let mut answers = Answers { by_role: last.collect() };
+        crossed(&mut answers);
+        answers
+    }
+}
+
+/// A writer and a reader, or a single one of them.
+fn stream_ends(setup: &Setup) -> Script {
+    let source = || vec![(EndRole::Source, setup.clone())];
+    match setup.external() {
+        None if setup.has_two_ends() => {
+            Script { others: source(), both: setup.goes_both_ways(), ..Script::alone(EndRole::Sink) }
+        }
+        None => Script::alone(EndRole::Sink),
+        there => {
+            let role = if setup.iperf3_writes() { EndRole::Sink } else { EndRole::Source };
+            let others = vec![(role, setup.clone())];
+            Script { first: None, elsewhere: there, others, ..Script::alone(role) }
+        }
+    }
+}
+
+/// Clients and their server, and competing clients, if there are any.
+fn call_ends(setup: &Setup) -> Script {
+    let both = setup.has_two_ends();
+    let competitors = competitors(setup).map(|competitors| (EndRole::Competitor, competitors));
+    Script {
+        first: both.then_some(EndRole::Server),
+        // Clients without a server of bytegauge are alone.
+        elsewhere: setup.external().or((!both).then_some(Address::Alone)),
+        others: competitors.into_iter().chain([(EndRole::Client, setup.clone())]).collect(),
+        longer_ns: setup.timeout_ns(),
+        ..Script::alone(EndRole::Client)
+    }
+}
+
+/// The setup of the competing clients: the same as of the measured ones, except their number, and without an end.
+fn competitors(setup: &Setup) -> Option<Setup> {
+    if setup.competing_flows() == 0 || setup.client_engine() == Engine::Null {
+        return None;
+    }
+    // Another seed: their random arcompetitorss are not to come at the same moments.
+    let mut competitors = Setup { seed: !setup.seed, series: false, until_stopped: true, ..setup.clone() };
+    (competitors.spec.flows, competitors.spec.idle_flows) = (competitors.spec.competing_flows.take(), None);
+    Some(competitors)
+}
+
+/// Commands an end to prepare, on its host. The configuration of a running relay determines where the end behind it listens.
+fn prepare(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), ChannelError> {
+    let mut setup = setup.clone();
+    setup.host = match setup.relay().and_then(RelayChoice::running) {
+        Some(relay) if role.is_connected_to() => Host::listening_at(relay.upstream),
+        _ => end.host(),
+    };
+    end.send(Command::Open(role, Box::new(setup), address))
+}
+
+fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), Outcome> {
+    prepare(end, role, setup, address)?;
+    ready(end)
+}
+
+fn stop_end(pool: &mut EndPool, role: EndRole, patience: Duration) -> Result<Reply, ChannelError> {
+    let end = pool.end(role)?;
+    end.send(Command::Stop)?;
+    end.reply(patience)
+}
+
+fn ready(end: &mut Channel) -> Result<(), Outcome> {
+    match end.reply(PREPARE)? {
+        Reply::Ready => Ok(()),
+        other => Err(stopped(other)),
+    }
+}
+
+fn listening(end: &mut Channel) -> Result<Address, Outcome> {
+    match end.reply(PREPARE)? {
+        Reply::Listening(address) => Ok(address),
+        other => Err(stopped(other)),
+    }
+}
+
+/// Waits for the end that measures. A short trial is always waited for; a long one is checked periodically, so that
+/// an interrupt does not take minutes. `None` if the user wants to stop.
+fn reply_or_stop(
+    end: &mut Channel,
+    patience: Duration,
+    window_ns: u64,
+    stop: &AtomicBool,
+) -> Option<Result<Reply, ChannelError>> {
+    if window_ns < LONG_NS {
+        return Some(end.reply(patience));
+    }
+    let deadline = Instant::now() + patience;
+    loop {
+        let reply = end.reply(LOOK_AFTER.min(deadline.saturating_duration_since(Instant::now())));
+        match reply {
+            Err(ChannelError::Silent(_)) if stop.load(Ordering::Relaxed) => return None,
+            Err(ChannelError::Silent(_)) if Instant::now() < deadline => {}
+            reply => return Some(reply),
+        }
+    }
+}

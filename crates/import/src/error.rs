@@ -1,0 +1,142 @@
+//! Why data were not imported.
+
+use std::io;
+use std::path::PathBuf;
+
+use bytegauge_model::Bytes;
+use bytegauge_store::StoreError;
+use thiserror::Error;
+
+use super::format::Format;
+
+/// Why data were not imported. The store is unchanged then.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}: check the path and its permissions")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The path is not a regular file.
+    #[error("{path} is {kind}, not a file: pipe its data in with `bytegauge import - <{path}`")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// The kind of file.
+        kind: &'static str,
+    },
+    /// The data exceed the memory limit.
+    #[error("the data are larger than {max}: split them, or leave out columns that are not imported")]
+    TooLarge {
+        /// The limit.
+        max: Bytes,
+    },
+    /// Reading failed, or the data are not UTF-8.
+    #[error("cannot read the data: {0}: they must be UTF-8 text (bytegauge import --help lists the formats)")]
+    Read(#[from] io::Error),
+    /// No format fits.
+    #[error(
+        "the data are in no format that is recognised (bytegauge import --help lists them): convert them to CSV, or name \
+         the format with --from"
+    )]
+    Unrecognised,
+    /// Not one of [`FORMATS`](super::FORMATS).
+    #[error("no import format is called `{name}`{hint}")]
+    UnknownFormat {
+        /// The given text.
+        name: String,
+        /// The likely intention, or the valid names.
+        hint: String,
+    },
+    /// The data hold no trial.
+    #[error("there is no trial in the data: nothing was imported; check that the file is whole")]
+    Empty,
+    /// An export of a later version.
+    #[error(
+        "the data were exported by a newer bytegauge (line version {found}; this version supports {known}): upgrade bytegauge"
+    )]
+    Newer {
+        /// The version found.
+        found: u64,
+        /// The newest version known.
+        known: u64,
+    },
+    /// A line that cannot be parsed.
+    // Lines may be long; the message is cut.
+    #[error("line {line}: {reason:.500}: fix the line or remove it; nothing was imported")]
+    Line {
+        /// The line number, from 1.
+        line: u64,
+        /// The reason.
+        reason: String,
+    },
+    /// A required column is missing.
+    #[error(
+        "no column for {what}; the columns are {found:.500}: name it with --map {name}=COLUMN, \
+         or give every row one value with --map {name}==VALUE"
+    )]
+    MissingColumn {
+        /// The missing value.
+        what: &'static str,
+        /// A column name that would provide it.
+        name: &'static str,
+        /// The existing columns.
+        found: String,
+    },
+    /// The name in a mapping is unknown.
+    #[error("--map {ours}={theirs}: nothing is called `{ours}`{hint}")]
+    MapUnknown {
+        /// The name in bytegauge.
+        ours: String,
+        /// The column in the data.
+        theirs: String,
+        /// The likely intention, or the valid names.
+        hint: String,
+    },
+    /// The column in a mapping does not exist.
+    #[error(
+        "--map {ours}={theirs}: there is no such column; the columns are {found:.500} (for one level in every row write --map {ours}=={theirs})"
+    )]
+    MapNoColumn {
+        /// The name in bytegauge.
+        ours: String,
+        /// The column in the data.
+        theirs: String,
+        /// The existing columns.
+        found: String,
+    },
+    /// Two columns are mapped to one name.
+    #[error("--map {ours}={theirs}: {ours} is mapped twice: leave one of the two out")]
+    MapTwice {
+        /// The name in bytegauge.
+        ours: String,
+        /// The column in the data.
+        theirs: String,
+    },
+    /// A mapping for a format without columns.
+    #[error("--map {ours}={theirs}: data in the format {format} have no columns to map: leave --map out")]
+    MapUseless {
+        /// The name in bytegauge.
+        ours: String,
+        /// The column in the data.
+        theirs: String,
+        /// The format.
+        format: Format,
+    },
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A level of a mapping is not valid.
+    #[error("--map {ours}={theirs}: {reason}")]
+    MapLevel {
+        /// The name in bytegauge.
+        ours: String,
+        /// The level.
+        theirs: String,
+        /// The reason.
+        reason: String,
+    },
+}

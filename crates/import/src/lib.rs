@@ -1,0 +1,165 @@
+//! Imports trials that other programs measured, so that published data can be analysed with our statistics.
+//!
+//! Our own JSON lines rebuild a session as it was. Tables (CSV, Markdown, the text tables of the
+//! published buffer-size benchmark) and results of other tools (iperf3, hyperfine, go test, benchstat, wrk, oha) become a session of status `imported`: a row is a trial, rows that agree in
+//! every condition are a group, the nth row of each of its cells is its nth block. Values that
+//! are not in a table stay absent. A file is parsed whole, then written in one transaction.
+#![forbid(unsafe_code)]
+
+mod arrange;
+mod benchmark_tools;
+mod csv;
+mod error;
+mod format;
+mod iperf3;
+mod jsonl;
+mod mapping;
+mod markdown;
+mod number;
+mod observation;
+mod published_tables;
+mod serial;
+mod target;
+
+use std::io::Read;
+use std::path::Path;
+
+use bytegauge_model::{BlockRecord, Bytes, SessionId, SessionRecord, Trial};
+
+use bytegauge_store::default_path::special;
+use bytegauge_store::{CellRow, GroupRow};
+use bytegauge_store::{Store, WholeSession};
+
+pub use error::ImportError;
+pub use format::{FORMATS, Format};
+pub use number::units as rate_units;
+
+/// How to import data.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The format; detected if not given.
+    pub format: Option<Format>,
+    /// Pairs of our name and the data's column: `("read_size", "read_buffer_bytes")`. A second part that
+    /// begins with `=` is one level for every row: `("transport", "=unix")`, on the command line
+    /// `--map transport==unix`.
+    pub map: Vec<(String, String)>,
+    /// The plan name under which the session is listed; without it, the export's own, or the file's name.
+    pub name: Option<String>,
+}
+
+/// A finished import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The new session.
+    pub session: SessionId,
+    /// Its trials.
+    pub trials: usize,
+    /// Its cells.
+    pub cells: usize,
+    /// Values that were not imported, and how to import them.
+    pub warnings: Vec<String>,
+}
+
+/// A format of data that can be imported. A new format is a file with an implementation, a variant of [`Format`] with its
+/// row in [`FORMATS`], and a line in [`PARSERS`].
+trait Parser: Sync {
+    /// The format that it parses.
+    fn format(&self) -> Format;
+
+    /// Whether the data have this format. `first` is the first line that is not blank.
+    fn recognises(&self, text: &str, first: &str) -> bool;
+
+    /// Parses all of the data. `map` is [`ImportOptions::map`]; `name` is that of the file, if there is one.
+    ///
+    /// # Errors
+    /// If the data are not of this format, with the line.
+    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError>;
+}
+
+/// Every parser, in the order in which they are asked whether they recognise the data.
+static PARSERS: [&dyn Parser; 9] = [
+    &iperf3::Iperf3Json,
+    &benchmark_tools::Hyperfine,
+    &jsonl::Export,
+    &published_tables::BenchmarkTables,
+    &benchmark_tools::GoBench,
+    &benchmark_tools::Benchstat,
+    &benchmark_tools::HttpLoad,
+    &markdown::Markdown,
+    &csv::CsvTable,
+];
+
+/// A session parsed whole, ready to be written.
+struct ImportDraft {
+    session: SessionRecord,
+    groups: Vec<GroupRow>,
+    cells: Vec<CellRow>,
+    blocks: Vec<BlockRecord>,
+    trials: Vec<Trial>,
+    warnings: Vec<String>,
+}
+
+/// Imports a file; a table is listed under the file's name unless the options name it.
+///
+/// # Errors
+/// As [`import`], or when the file cannot be opened.
+pub fn import_file(store: &mut Store, path: &Path, options: &ImportOptions) -> Result<Imported, ImportError> {
+    let open = |source| ImportError::Open { path: path.to_owned(), source };
+    // Opening a named pipe would block until it has a writer.
+    if let Some(kind) = special(path.metadata().map_err(open)?.file_type()) {
+        return Err(ImportError::NotAFile { path: path.to_owned(), kind });
+    }
+    let text = read(std::fs::File::open(path).map_err(open)?)?;
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    import_text(store, &text, options, stem)
+}
+
+/// Imports data from a reader.
+///
+/// # Errors
+/// When the data cannot be read or parsed, or the store cannot be written. Nothing is imported then.
+pub fn import(store: &mut Store, reader: impl Read, options: &ImportOptions) -> Result<Imported, ImportError> {
+    import_text(store, &read(reader)?, options, None)
+}
+
+fn import_text(
+    store: &mut Store,
+    text: &str,
+    options: &ImportOptions,
+    file_name: Option<String>,
+) -> Result<Imported, ImportError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let ImportDraft { mut session, groups, cells, blocks, trials, warnings } =
+        parser_for(text, options.format)?.parse(text, &options.map, file_name)?;
+    if let Some(name) = &options.name {
+        session.plan_name.clone_from(name);
+    }
+    session.imported = true;
+    let whole = WholeSession { session, groups, cells, blocks, trials };
+    let session = store.add_whole(&whole)?;
+    Ok(Imported { session, trials: whole.trials.len(), cells: whole.cells.len(), warnings })
+}
+
+/// Most bytes to import; no table of trials is larger.
+pub const IMPORT_MAX: u64 = 512 << 20;
+
+fn read(reader: impl Read) -> Result<String, ImportError> {
+    let mut text = String::new();
+    let len = reader.take(IMPORT_MAX + 1).read_to_string(&mut text).map_err(ImportError::Read)?;
+    if len as u64 > IMPORT_MAX { Err(ImportError::TooLarge { max: Bytes(IMPORT_MAX) }) } else { Ok(text) }
+}
+
+/// Whether data that begin with this line are JSON of another program: an export of bytegauge begins with its schema's version.
+fn is_external_json(first: &str) -> bool {
+    first.starts_with('{') && !first.contains("\"schema_version\"")
+}
+
+/// The parser of the given format, or of the format that the data have.
+fn parser_for(text: &str, format: Option<Format>) -> Result<&'static dyn Parser, ImportError> {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).ok_or(ImportError::Empty)?;
+    let fits = |parser: &&&dyn Parser| match format {
+        Some(format) => parser.format() == format,
+        None => parser.recognises(text, first),
+    };
+    PARSERS.iter().find(fits).copied().ok_or(ImportError::Unrecognised)
+}

@@ -1,0 +1,246 @@
+//! Possible meanings of a column, and the names by which a column is recognised.
+//!
+//! Only a name with an unambiguous unit is recognised: `MB/s` may be a million bytes or a million bits, so the user
+//! must map such a column.
+
+use bytegauge_model::{FACTORS, Factor, Side, factor, old_names, suggest};
+
+use bytegauge_store::counters;
+
+/// The meaning of a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ColumnTarget {
+    /// A factor's level.
+    Factor(&'static Factor),
+    /// The place of measurement: a condition that is not in the table of factors.
+    Machine,
+    /// Whether both ends touched every byte: work, fill and profile in one.
+    Touches,
+    /// The number of the exported session, or a value that follows from other columns; ignored.
+    Session,
+    /// Calls per second at the client.
+    CallRate,
+    /// A value of a client's report, which no table contains.
+    Reported(&'static str),
+    /// The group's name.
+    Group,
+    /// The cell's name.
+    Cell,
+    /// Candidate, A/A control or floor.
+    Kind,
+    /// The cell that an A/A control repeats.
+    TwinOf,
+    /// The purpose of the trial.
+    Stage,
+    /// The block, or the repetition.
+    Block,
+    /// The position in the block.
+    Position,
+    /// Whether the block is complete.
+    BlockComplete,
+    /// Measured, skipped or failed.
+    Outcome,
+    /// The reason if it was not measured.
+    Reason,
+    /// When the trial began, nanoseconds of Unix time.
+    Started,
+    /// Bytes at the sink.
+    Bytes,
+    /// Calls completed at the client.
+    Completed,
+    /// Length of the trial, in a unit of this number of nanoseconds.
+    Wall(f64),
+    /// Throughput, in a unit of this number of bytes per second.
+    Rate(f64),
+    /// Throughput, with its unit in each cell.
+    RateWithUnit,
+    /// Warm-up, nanoseconds.
+    Warmup,
+    /// The CPU that an end was pinned to.
+    Cpu(Side),
+    /// One of an end's counters, by its index.
+    Counter(Side, usize),
+    /// One of the machine's times, by its index: wall, busy, softirq, steal.
+    Machines(usize),
+}
+
+impl ColumnTarget {
+    /// The value that it sets: two columns with the same key would contradict each other.
+    pub(super) fn key(&self) -> String {
+        match self {
+            ColumnTarget::Factor(factor) => factor.name.into(),
+            ColumnTarget::Wall(_) => "wall_ns".into(),
+            ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit => "throughput_bytes_per_second".into(),
+            ColumnTarget::CallRate => "calls_per_second".into(),
+            ColumnTarget::Reported(name) => (*name).into(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+const KIB: f64 = 1024.0;
+
+/// Column names, in addition to those of factors and counters.
+const NAMES: &[(&str, ColumnTarget)] = &[
+    ("machine", ColumnTarget::Machine),
+    ("touches_data", ColumnTarget::Touches),
+    ("session", ColumnTarget::Session),
+    ("group", ColumnTarget::Group),
+    ("cell", ColumnTarget::Cell),
+    ("kind", ColumnTarget::Kind),
+    ("twin_of", ColumnTarget::TwinOf),
+    ("stage", ColumnTarget::Stage),
+    ("block", ColumnTarget::Block),
+    ("position", ColumnTarget::Position),
+    ("block_complete", ColumnTarget::BlockComplete),
+    ("outcome", ColumnTarget::Outcome),
+    ("reason", ColumnTarget::Reason),
+    ("started_unix_ns", ColumnTarget::Started),
+    ("bytes", ColumnTarget::Bytes),
+    ("completed_calls", ColumnTarget::Completed),
+    ("calls_per_second", ColumnTarget::CallRate),
+    ("failed_calls", ColumnTarget::Reported("failed_calls")),
+    ("competing_calls", ColumnTarget::Reported("competing_calls")),
+    ("wall_ns", ColumnTarget::Wall(1.0)),
+    ("duration_ns", ColumnTarget::Wall(1.0)),
+    ("duration_us", ColumnTarget::Wall(1e3)),
+    ("duration_ms", ColumnTarget::Wall(1e6)),
+    ("duration_sec", ColumnTarget::Wall(1e9)),
+    ("throughput_bytes_per_second", ColumnTarget::Rate(1.0)),
+    ("throughput_kib_s", ColumnTarget::Rate(KIB)),
+    ("throughput_mib_s", ColumnTarget::Rate(KIB * KIB)),
+    ("throughput_gib_s", ColumnTarget::Rate(KIB * KIB * KIB)),
+    ("throughput_megabytes_s", ColumnTarget::Rate(1e6)),
+    ("throughput_gigabytes_s", ColumnTarget::Rate(1e9)),
+    ("throughput_mbit_s", ColumnTarget::Rate(1e6 / 8.0)),
+    ("throughput_gbit_s", ColumnTarget::Rate(1e9 / 8.0)),
+    ("throughput", ColumnTarget::RateWithUnit),
+    ("warmup_ns", ColumnTarget::Warmup),
+    ("source_cpu", ColumnTarget::Cpu(Side::Source)),
+    ("sink_cpu", ColumnTarget::Cpu(Side::Sink)),
+    ("machine_wall_ns", ColumnTarget::Machines(0)),
+    ("machine_busy_ns", ColumnTarget::Machines(1)),
+    ("machine_softirq_ns", ColumnTarget::Machines(2)),
+    ("machine_steal_ns", ColumnTarget::Machines(3)),
+];
+
+/// Names that other programs use, with the name in bytegauge.
+const ALIASES: &[(&str, &str)] = &[
+    ("connection_type", "transport"),
+    ("read_buffer_bytes", "read_size"),
+    ("read_buf_size", "read_size"),
+    ("buffer_size", "read_size"),
+    ("buf_size", "read_size"),
+    ("write_buffer_bytes", "write_size"),
+    ("write_buf_size", "write_size"),
+    ("so_rcvbuf", "rcvbuf"),
+    ("so_sndbuf", "sndbuf"),
+    ("connections", "flows"),
+    ("request_size", "request"),
+    ("request_bytes", "request"),
+    ("response_size", "response"),
+    ("response_bytes", "response"),
+    ("calls_s", "calls_per_second"),
+    ("calls_sec", "calls_per_second"),
+    ("cps", "calls_per_second"),
+    ("cps_mean", "calls_per_second"),
+    ("requests_per_second", "calls_per_second"),
+    ("requests_s", "calls_per_second"),
+    ("requests_sec", "calls_per_second"),
+    ("machine_configuration", "machine"),
+    ("use_buffer", "touches_data"),
+    ("duration_s", "duration_sec"),
+    ("duration_seconds", "duration_sec"),
+    ("seconds", "duration_sec"),
+    ("num_syscalls", "sink_calls"),
+    ("calls", "sink_calls"),
+    ("short_reads", "sink_short_calls"),
+    ("bandwidth", "throughput"),
+    ("rate_gbit_s", "throughput_gbit_s"),
+    ("throughput_b_s", "throughput_bytes_per_second"),
+    ("mib_s", "throughput_mib_s"),
+    ("gib_s", "throughput_gib_s"),
+    ("throughput_gbits_s", "throughput_gbit_s"),
+    ("throughput_mbits_s", "throughput_mbit_s"),
+];
+
+/// The target of a name of bytegauge; the error is a hint at the likely name.
+pub(super) fn ours(name: &str) -> Result<ColumnTarget, String> {
+    let plain = plain(name);
+    named(&plain).ok_or_else(|| suggest::hint(name, names().iter().map(String::as_str)))
+}
+
+/// The target that a heading implies.
+pub(super) fn recognise(heading: &str) -> Option<ColumnTarget> {
+    let plain = plain(heading);
+    let name = ALIASES.iter().find(|(theirs, _)| *theirs == plain).map_or(plain.as_str(), |(_, ours)| ours);
+    named(name)
+}
+
+/// One of an end's counters by name.
+fn counter(name: &str) -> Option<ColumnTarget> {
+    let (end, name) = match name.split_once('_')? {
+        ("source", name) => (Side::Source, name),
+        ("sink", name) => (Side::Sink, name),
+        _ => return None,
+    };
+    counters::NAMES.iter().position(|counter| *counter == name).map(|index| ColumnTarget::Counter(end, index))
+}
+
+fn named(name: &str) -> Option<ColumnTarget> {
+    let fixed = NAMES.iter().find(|(ours, _)| *ours == name).map(|(_, target)| *target);
+    let of_factor = || factor::find(old_names::factor(name)).map(ColumnTarget::Factor);
+    fixed.or_else(of_factor).or_else(|| counter(name))
+}
+
+fn names() -> Vec<String> {
+    let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
+    let fixed = NAMES.iter().map(|(name, _)| *name);
+    FACTORS.iter().map(|factor| factor.name).chain(fixed).map(str::to_owned).chain(ends).collect()
+}
+
+/// `throughput (MiB/s)` as `throughput_mib_s`.
+fn plain(heading: &str) -> String {
+    let words = heading.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_and_alias_leads_somewhere() {
+        for name in names() {
+            assert!(ours(&name).is_ok(), "{name}");
+        }
+        for (theirs, name) in ALIASES {
+            assert!(ours(name).is_ok() && recognise(theirs).is_some(), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn headings() {
+        let check = |heading: &str, expected: &str| {
+            assert_eq!(
+                recognise(heading).map_or("none".into(), |target| match target {
+                    ColumnTarget::Rate(unit) => format!("{unit} B/s"),
+                    other => other.key(),
+                }),
+                expected,
+                "{heading}"
+            );
+        };
+        check("connection_type", "transport");
+        check("Read-Size", "read_size");
+        check("throughput (MiB/s)", "1048576 B/s");
+        check("throughput (MB/s)", "none");
+        check("short_reads", "Counter(Sink, 2)");
+        check("weather", "none");
+    }
+
+    #[test]
+    fn slips_are_hinted_at() {
+        assert_eq!(ours("read_sise").err().as_deref(), Some(": did you mean `read_size`?"));
+    }
+}

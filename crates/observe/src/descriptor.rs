@@ -1,0 +1,194 @@
+//! One descriptor of a program: its target, its peer and its options.
+//!
+//! Never reads from it and never keeps it: a socket held here would not end when its owner closes it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use serde::Serialize;
+
+use bytegauge_sys::option::{self, KernelOption, Value};
+use bytegauge_sys::{listening, process_descriptor, socket_holders};
+
+use crate::start_up::is_start_up;
+
+/// Options that are reported, by the kernel's name.
+const OPTIONS: [KernelOption; 4] = [option::RECEIVE_BUFFER, option::SEND_BUFFER, option::NO_DELAY, option::CONGESTION];
+
+/// The target of a descriptor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Leads {
+    /// A connected socket that was accepted, or a bound one, by its own port or path's owner.
+    Accepted {
+        /// The transport: `tcp`, `udp6`, …
+        transport: String,
+        /// The own port.
+        port: u16,
+    },
+    /// A socket that was connected to an address.
+    Connected {
+        /// The transport.
+        transport: String,
+        /// The peer's address.
+        peer: String,
+    },
+    /// A Unix socket, with the name of the program at the other end.
+    Unix {
+        /// `unix` or `unix-dgram`.
+        transport: String,
+        /// The program's name, or `?`.
+        peer: String,
+    },
+    /// A pipe.
+    Pipe {
+        /// The descriptor's number.
+        fd: i32,
+    },
+    /// A file or a device.
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// Anything else: an eventfd, a timer.
+    Other,
+}
+
+impl Leads {
+    /// The transport's name on the command line of bytegauge, if it has one.
+    pub fn transport(&self) -> Option<&str> {
+        match self {
+            Leads::Accepted { transport, .. } | Leads::Connected { transport, .. } | Leads::Unix { transport, .. } => {
+                Some(transport)
+            }
+            Leads::Pipe { .. } => Some("pipe"),
+            Leads::File { .. } | Leads::Other => None,
+        }
+    }
+
+    /// The name for output.
+    pub fn label(&self) -> String {
+        match self {
+            Leads::Accepted { transport, port } => format!("{transport} port {port}, accepted"),
+            Leads::Connected { transport, peer } => format!("{transport} to {peer}"),
+            Leads::Unix { transport, peer } => format!("{transport} with {peer}"),
+            Leads::Pipe { fd } => format!("pipe {fd}"),
+            Leads::File { path } => path.clone(),
+            Leads::Other => "something else".into(),
+        }
+    }
+}
+
+/// A process at the other end.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PeerProcess {
+    /// It had ended when the observation was over.
+    pub ended: bool,
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A descriptor, inspected once.
+#[derive(Clone, Debug)]
+pub(super) struct InspectedFd {
+    /// Its name in `/proc/PID/fd`.
+    pub(super) link: String,
+    pub(super) leads: Leads,
+    /// Options in force, by the kernel's name.
+    pub(super) options: BTreeMap<&'static str, String>,
+    /// The name of the other end in `/proc/PID/fd`, if it is on this machine.
+    pub(super) other: Option<String>,
+    /// The processes there, by number; names as they were when they were found.
+    pub(super) peers: BTreeMap<u32, String>,
+    /// Why the socket could not be inspected.
+    pub(super) unasked: Option<String>,
+    /// A file that the program only reads at its start.
+    pub(super) start_up: bool,
+}
+
+impl InspectedFd {
+    /// Inspects a descriptor of a program with this name and command line; `None` if it is closed by now.
+    pub(super) fn look(pid: u32, fd: i32, program: &str, command: &[String]) -> Option<InspectedFd> {
+        let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?.to_string_lossy().into_owned();
+        let mut end = InspectedFd {
+            leads: Leads::Other,
+            options: BTreeMap::new(),
+            other: None,
+            peers: BTreeMap::new(),
+            unasked: None,
+            start_up: false,
+            link,
+        };
+        if end.link.starts_with("socket:") {
+            match process_descriptor::descriptor(pid, fd) {
+                Ok(socket) => end.ask(socket.as_fd()),
+                Err(error) => end.unasked = Some(error.to_string()),
+            }
+        } else if end.link.starts_with("pipe:") {
+            end.leads = Leads::Pipe { fd };
+            end.other = Some(end.link.clone());
+            if let Ok(pipe) = process_descriptor::descriptor(pid, fd)
+                && let Ok(value) = option::read(pipe.as_fd(), option::PIPE_SIZE)
+            {
+                end.options.insert(option::PIPE_SIZE.name, as_text(value));
+            }
+        } else if end.link.starts_with('/') {
+            end.leads = Leads::File { path: end.link.clone() };
+            end.start_up = is_start_up(program, command, &end.link);
+        }
+        Some(end)
+    }
+
+    fn ask(&mut self, socket: std::os::fd::BorrowedFd<'_>) {
+        let Some(transport) =
+            process_descriptor::socket_kind(socket).ok().and_then(process_descriptor::SocketKind::transport)
+        else {
+            return;
+        };
+        let transport = transport.to_owned();
+        for known in OPTIONS {
+            // A Unix socket has buffers in the kernel, and none of TCP's options.
+            if let Ok(value) = option::read(socket, known) {
+                self.options.insert(known.name, as_text(value));
+            }
+        }
+        self.leads = match process_descriptor::addresses(socket) {
+            _ if transport.starts_with("unix") => {
+                self.peers = process_descriptor::unix_peer(socket).map(|pid| (pid, name_of(pid))).into_iter().collect();
+                let peer = self.peers.values().next().map_or_else(|| "?".to_owned(), String::clone);
+                Leads::Unix { transport, peer }
+            }
+            (Some(own), Some(peer)) => {
+                self.other = socket_holders::other_end(own, peer);
+                match transport.starts_with("tcp") && listening::at_port(own.port()) {
+                    true => Leads::Accepted { transport, port: own.port() },
+                    false => Leads::Connected { transport, peer: shown(peer) },
+                }
+            }
+            (Some(own), None) => Leads::Accepted { transport, port: own.port() },
+            _ => Leads::Other,
+        };
+    }
+}
+
+fn as_text(value: Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::Switch(on) => if on { "on" } else { "off" }.into(),
+        Value::Text(text) => text,
+    }
+}
+
+/// An IPv4 address in its own notation, even if the socket maps it to IPv6.
+fn shown(address: SocketAddr) -> String {
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
+}
+
+/// A process's name, or `?`.
+pub(super) fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".into(), |name| name.trim().to_owned())
+}

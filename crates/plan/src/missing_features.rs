@@ -1,0 +1,212 @@
+//! Features that this machine lacks for a cell: placements, engines, files, memory. Uses the catalog only.
+
+use std::collections::HashSet;
+
+use bytegauge_model::catalog::Batches;
+use bytegauge_model::option;
+use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Tls, Work, Workload};
+
+use crate::capabilities::Catalog;
+use crate::datagram;
+use crate::error::PlanError;
+use crate::index::Index;
+use crate::plan::Plan;
+use crate::relay;
+
+/// Descriptors that a process needs in addition to its flows.
+const FILES_RESERVED: u64 = 64;
+
+/// Default number of datagrams per call of an engine that moves many.
+const DATAGRAMS_AT_ONCE: u64 = 64;
+
+/// Marks the cells that this machine cannot measure.
+pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
+    let mut reasons: Vec<String> = Vec::new();
+    let ends = plan.ends;
+    // Only the reason remains of cells that are shown but never compared.
+    plan.artefacts.retain(|cell| {
+        let reason = missing(cell, ends, catalog);
+        reasons.extend(reason.iter().filter(|reason| !reasons.contains(reason)).cloned().collect::<Vec<_>>());
+        reason.is_none()
+    });
+    for cell in &plan.cells {
+        if let Some(reason) = missing(cell, plan.ends, catalog) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason.clone());
+            }
+            plan.skipped.push((cell.id.clone(), Outcome::Skipped(reason)));
+        }
+    }
+    plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
+    let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
+    let sent = plan.cells.iter().filter(|cell| !skipped.contains(&cell.id));
+    let note = |cell: &Cell| datagram::note(&cell.factors, cell.factors.transport()?, catalog);
+    let useless = plan.cells.iter().flat_map(|cell| option::without_effect(&cell.factors));
+    // Most cells of a large plan have the same notes.
+    let mut notes: Vec<String> = Vec::new();
+    for note in sent.filter_map(note).chain(useless) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes.into_iter().for_each(|note| plan.note(note));
+}
+
+impl Plan {
+    /// Skips cells, for reasons that other hosts reported after the plan was made.
+    ///
+    /// # Errors
+    /// [`PlanError::NothingLeft`] with the first reason if no cell can be measured any more.
+    pub fn skip(&mut self, reason: impl Fn(&Spec) -> Option<String>) -> Result<(), PlanError> {
+        let skipped: HashSet<&CellId> = self.skipped.iter().map(|(id, _)| id).collect();
+        let is_left = |cell: &&Cell| !skipped.contains(&cell.id);
+        let found =
+            self.cells.iter().filter(is_left).filter_map(|cell| Some((cell.id.clone(), reason(&cell.factors)?)));
+        let found: Vec<_> = found.map(|(id, reason)| (id, Outcome::Skipped(reason))).collect();
+        self.skipped.extend(found);
+        self.screen_what_is_left(&Index::of(self));
+        match self.skipped.first().filter(|_| self.skipped.len() == self.cells.len()) {
+            Some((_, outcome)) => Err(PlanError::NothingLeft(outcome.reason().unwrap_or_default().to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
+    if cell.factors.workload() == Workload::Ring {
+        return catalog.lacks_ring(cell.factors.implementation()?, cell.factors.setup()?).map(str::to_owned);
+    }
+    let placement = cell.factors.placement();
+    if cell.factors.workload() == Workload::Check {
+        return placement.and_then(|placement| catalog.lacks_placement(placement)).map(str::to_owned);
+    }
+    let transport = cell.factors.transport()?;
+    if let Some(reason) = catalog.lacks_transport(transport) {
+        return Some(reason.to_owned());
+    }
+    if let Some(reason) = catalog.missing_link.as_ref().filter(|_| cell.factors.emulated_link().is_some()) {
+        return Some(reason.clone());
+    }
+    if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
+        return Some(reason.to_owned());
+    }
+    if let Some(reason) = relay::missing(&cell.factors, catalog) {
+        return Some(reason);
+    }
+    if let Some(reason) = lacks_congestion(&cell.factors, catalog) {
+        return Some(reason);
+    }
+    if let Some(reason) = catalog.missing_kernel_tls.as_ref().filter(|_| cell.factors.tls() == Some(Tls::Kernel)) {
+        return Some(reason.clone());
+    }
+    let engines = [cell.factors.engine(), cell.factors.server_engine(), cell.factors.client_engine()];
+    if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
+        return Some(reason.to_owned());
+    }
+    let unfit = datagram::unsendable(&cell.factors, transport, catalog);
+    if let Some(reason) = unfit.or_else(|| datagram::unbatchable(&cell.factors)) {
+        return Some(reason);
+    }
+    if cell.factors.load_flows().is_some_and(|flows| flows > 0) && cell.factors.relay().is_some() {
+        return Some("--load-flows loads the path without a relay: leave out --relay or --load-flows".into());
+    }
+    let competing = cell.factors.competing_flows().unwrap_or(0);
+    let flows = connections(&cell.factors);
+    let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
+    // Competing clients are a process of their own: only the server's ends are in this one.
+    let needed = (flows - competing) * each + competing + FILES_RESERVED;
+    if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
+        return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
+    }
+    if let Some(reason) = lacks_files_of_relay(&cell.factors, catalog) {
+        return Some(reason);
+    }
+    let memory = memory(&cell.factors);
+    if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
+        return Some(format!(
+            "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
+            Bytes(memory),
+            Bytes(available >> 20 << 20)
+        ));
+    }
+    None
+}
+
+/// Why a congestion control is unavailable, if so. The ends of an emulated link may use any: the networks are their own.
+fn lacks_congestion(levels: &Spec, catalog: &Catalog) -> Option<String> {
+    let name = levels.congestion()?;
+    let known = &catalog.congestion;
+    if !known.is_empty() && !known.iter().any(|other| other == name) {
+        let known = known.join(", ");
+        return Some(format!("congestion control {name} is not available here (available: {known}); load its module"));
+    }
+    let is_reserved = catalog.reserved_congestion.iter().any(|other| other == name) && levels.emulated_link().is_none();
+    is_reserved.then(|| {
+        let free: Vec<_> = known.iter().filter(|other| !catalog.reserved_congestion.contains(other)).cloned().collect();
+        let choose =
+            if free.is_empty() { String::new() } else { format!("choose one that is not ({}), ", free.join(", ")) };
+        format!(
+            "congestion control {name} is reserved for privileged users: {choose}allow it (sysctl \
+             net.ipv4.tcp_allowed_congestion_control), or run as root"
+        )
+    })
+}
+
+/// Why a relay cannot hold all connections, if so: it is a process of its own, with the same limit.
+fn lacks_files_of_relay(levels: &Spec, catalog: &Catalog) -> Option<String> {
+    let (method, limit) = (relay::method(levels)?, catalog.open_files_max?);
+    if levels.relay_host().is_some() {
+        return None;
+    }
+    let threads = levels.relay_threads().unwrap_or_default();
+    let (all, each) = (connections(levels), method.holds(threads).descriptors);
+    let needed = all * each + FILES_RESERVED;
+    (needed > limit).then(|| {
+        format!(
+            "--relay {method}: {all} connections of {each} descriptors each need {needed} open files, the hard limit is \
+             {limit}: use a relay that needs 2 of each (epoll, uring, hybrid, …), fewer flows, or raise ulimit -Hn"
+        )
+    })
+}
+
+/// Connections of a cell at its server, idle and competing ones included, and those that load its path.
+pub(crate) fn connections(levels: &Spec) -> u64 {
+    let besides = [levels.idle_flows(), levels.competing_flows(), levels.load_flows()];
+    levels.flows().unwrap_or(0).max(1) + besides.into_iter().flatten().sum::<u64>()
+}
+
+/// Memory that a cell's ends may touch, bytes: buffers, state, and what a thread takes.
+fn memory(levels: &Spec) -> u64 {
+    let [read_size, write_size, walk] =
+        [levels.read_size(), levels.write_size(), levels.working_set()].map(|bytes| bytes.unwrap_or(0));
+    let flows = connections(levels);
+    match levels.workload() {
+        Workload::Stream => {
+            // Engines of datagrams have a buffer for each datagram that they hand to the kernel at once. Only the part
+            // that a datagram fills is touched.
+            let at_once = match levels.engine().map(|engine| engine.can().batches) {
+                Some(Batches::Calls) => levels.batch().unwrap_or(DATAGRAMS_AT_ONCE),
+                _ => levels.outstanding().unwrap_or(0).max(1),
+            };
+            let read = if at_once > 1 { read_size.min(write_size + 4096) } else { read_size };
+            flows * (at_once * (read + write_size) + walk + (512 << 10))
+        }
+        Workload::Call => {
+            // A thread that only carries a connection touches little more than its stacks and its entry in
+            // the kernel; an engine's thread holds a few hundred bytes per connection, and the messages in flight.
+            let end = |engine: Option<Engine>| match engine {
+                Some(engine) if engine.has_thread_a_flow() => read_size + (64 << 10),
+                _ => 4 << 10,
+            };
+            let request = levels.request().unwrap_or(0);
+            let messages = request + levels.response().unwrap_or(request);
+            let depth = levels.depth().unwrap_or(0).max(1);
+            // Each connection has a state of its own to work with.
+            let work = walk + if levels.work() == Some(Work::Copy) { read_size } else { 0 };
+            flows * (end(levels.server_engine()) + end(levels.client_engine()) + 2 * messages * depth + work)
+        }
+        // A submission takes 64 bytes, two completions 32: nothing compared with the memory of a process. The memory of
+        // the user's program is unknown.
+        _ => 0,
+    }
+}

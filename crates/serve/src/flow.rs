@@ -1,0 +1,234 @@
+//! Serves one connection of an external client.
+//!
+//! It has no framing of its own: bytes are returned as they arrive, discarded, answered by length, or sent unrequested. An
+//! error ends only its own connection.
+
+use std::ops::Range;
+
+use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
+
+/// The task of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServeRole {
+    /// Returns every byte as soon as it arrives.
+    Echo,
+    /// Returns `reply` bytes for every `request` bytes received.
+    Answer {
+        /// Bytes of a request; not 0.
+        request: usize,
+        /// Bytes of a reply; not 0.
+        response: usize,
+    },
+    /// Reads and discards.
+    Sink,
+    /// Writes as fast as it can.
+    Source,
+}
+
+/// Bytes that a source, or an answer, sends at once.
+const FILL_BYTES: usize = 64 << 10;
+
+/// One connection.
+#[derive(Debug)]
+pub struct ServeFlow {
+    role: ServeRole,
+    /// Bytes received and not returned yet.
+    to_return: usize,
+    /// Bytes of replies still to be sent, and received bytes of a request.
+    owed: u64,
+    come: usize,
+    state: ServeState,
+    /// Bytes received.
+    pub(super) received: u64,
+    /// Bytes sent.
+    pub(super) sent: u64,
+    /// Whether the connection failed rather than ended.
+    pub(super) broke: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServeState {
+    /// In both directions.
+    Open,
+    /// The peer sends no more, but may still be sent to.
+    Heard,
+    /// Nothing more can be done.
+    Gone,
+    /// It is to be closed.
+    Closed,
+}
+
+impl ServeFlow {
+    pub(super) fn new(role: ServeRole) -> ServeFlow {
+        ServeFlow { role, to_return: 0, owed: 0, come: 0, state: ServeState::Open, received: 0, sent: 0, broke: false }
+    }
+
+    fn has_more(&self) -> bool {
+        match self.role {
+            ServeRole::Echo => self.to_return > 0,
+            ServeRole::Answer { .. } => self.owed > 0,
+            ServeRole::Sink => false,
+            ServeRole::Source => true,
+        }
+    }
+}
+
+impl Flow for ServeFlow {
+    fn want(&mut self, _now_ns: u64) -> Want {
+        match self.state {
+            ServeState::Open | ServeState::Heard if self.has_more() => Want::Send,
+            ServeState::Open => Want::Receive,
+            ServeState::Heard | ServeState::Gone => {
+                self.state = ServeState::Closed;
+                Want::Close
+            }
+            ServeState::Closed => Want::Done,
+        }
+    }
+
+    fn room(&self) -> usize {
+        match self.role {
+            ServeRole::Echo | ServeRole::Sink => 0,
+            ServeRole::Answer { .. } | ServeRole::Source => FILL_BYTES,
+        }
+    }
+
+    fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
+        match self.role {
+            ServeRole::Echo | ServeRole::Sink => 0,
+            ServeRole::Answer { .. } | ServeRole::Source => {
+                if is_new {
+                    room.fill(0x5a);
+                }
+                let most = if self.role == ServeRole::Source { u64::MAX } else { self.owed };
+                FILL_BYTES.min(usize::try_from(most).unwrap_or(usize::MAX))
+            }
+        }
+    }
+
+    fn echoes(&self) -> bool {
+        self.role == ServeRole::Echo
+    }
+
+    fn returns(&self) -> Range<usize> {
+        0..self.to_return
+    }
+
+    fn sent(&mut self, n: usize, _now_ns: u64) {
+        self.sent += n as u64;
+        match self.role {
+            ServeRole::Echo => self.to_return -= n,
+            ServeRole::Answer { .. } => self.owed -= n as u64,
+            ServeRole::Sink | ServeRole::Source => {}
+        }
+    }
+
+    fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
+        self.received += bytes.len() as u64;
+        match self.role {
+            ServeRole::Echo => self.to_return += bytes.len(),
+            ServeRole::Answer { request, response } => {
+                self.come += bytes.len();
+                self.owed += (self.come / request) as u64 * response as u64;
+                self.come %= request;
+            }
+            ServeRole::Sink | ServeRole::Source => {}
+        }
+        true
+    }
+
+    fn ended(&mut self, end: ConnectionEnd, _now_ns: u64) {
+        match (self.state, end) {
+            (ServeState::Open, ConnectionEnd::Eof) => self.state = ServeState::Heard,
+            (ServeState::Open | ServeState::Heard, end) => {
+                // A source learns only from a failed send that its client has left.
+                self.broke = end != ConnectionEnd::Eof && self.role != ServeRole::Source;
+                self.state = ServeState::Gone;
+            }
+            (ServeState::Gone | ServeState::Closed, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives a flow these pieces, takes sends of at most `most` bytes, and ends the stream. Returns the bytes sent, and the
+    /// wants after that.
+    fn carried(role: ServeRole, pieces: &[Vec<u8>], most: usize) -> (Vec<u8>, Vec<Want>) {
+        let (mut flow, mut sent) = (ServeFlow::new(role), Vec::new());
+        let mut room = vec![0; flow.room()];
+        let (mut is_new, mut message, mut kept) = (true, 0..0, Vec::new());
+        let mut pieces = pieces.iter();
+        let mut last = Vec::new();
+        loop {
+            match flow.want(0) {
+                Want::Send if !flow.returns().is_empty() => {
+                    let n = flow.returns().len().min(most);
+                    sent.extend(kept.drain(..n));
+                    flow.sent(n, 0);
+                }
+                Want::Send => {
+                    if message.is_empty() {
+                        message = 0..flow.compose(&mut room, std::mem::take(&mut is_new));
+                    }
+                    assert!(!message.is_empty());
+                    let n = message.len().min(most);
+                    sent.extend_from_slice(&room[message.clone()][..n]);
+                    message.start += n;
+                    flow.sent(n, 0);
+                }
+                Want::Receive => match pieces.next() {
+                    Some(piece) => {
+                        assert!(flow.received(&mut piece.clone(), 0));
+                        if flow.echoes() {
+                            kept.extend_from_slice(piece);
+                        }
+                    }
+                    None => flow.ended(ConnectionEnd::Eof, 0),
+                },
+                want => {
+                    last.push(want);
+                    if want == Want::Done {
+                        return (sent, last);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_echo_returns_what_came_and_leaves(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9), most in 1usize..60,
+        ) {
+            let (sent, last) = carried(ServeRole::Echo, &pieces, most);
+            prop_assert_eq!(sent, pieces.concat());
+            prop_assert_eq!(last, [Want::Close, Want::Done]);
+        }
+
+        #[test]
+        fn an_answer_goes_by_lengths(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..9),
+            request in 1usize..70, response in 1usize..200_000,
+        ) {
+            let (sent, _) = carried(ServeRole::Answer { request, response }, &pieces, usize::MAX);
+            prop_assert_eq!(sent.len(), pieces.concat().len() / request * response);
+        }
+    }
+
+    #[test]
+    fn sinks_send_nothing() {
+        assert_eq!(carried(ServeRole::Sink, &[vec![1; 9]], 1), (Vec::new(), vec![Want::Close, Want::Done]));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_is_left_at_once() {
+        let mut flow = ServeFlow::new(ServeRole::Echo);
+        flow.received(&mut [1, 2], 0);
+        flow.ended(ConnectionEnd::Closed, 0);
+        assert_eq!((flow.want(0), flow.want(0), flow.broke), (Want::Close, Want::Done, true));
+    }
+}

@@ -1,0 +1,143 @@
+//! Duplicates descriptors of other processes, to read a socket's kind, addresses and options without its owner
+//! (pidfd_getfd(2), Linux 5.6).
+//!
+//! Needs permission to trace the process. Never reads from a socket, writes to it, or sets an option.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::sockopt::{self, Name};
+use crate::{children, syscall_result};
+
+/// A duplicate of a process's descriptor.
+///
+/// # Errors
+///
+/// `EPERM` if the process may not be traced, `EBADF` if it has no such descriptor, `ESRCH` if it has ended, `ENOSYS` on
+/// a kernel before 5.6.
+pub fn descriptor(pid: u32, fd: i32) -> io::Result<OwnedFd> {
+    let process = children::watch(pid)?;
+    // SAFETY: passes three integers and no memory.
+    let returned = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0 as libc::c_uint) };
+    let fd = syscall_result::of(returned as libc::c_int)?;
+    // SAFETY: the kernel just made the descriptor for the caller alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Family and type of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketKind {
+    /// `AF_UNIX`, `AF_INET`, …
+    pub family: i32,
+    /// `SOCK_STREAM`, `SOCK_DGRAM`, …
+    pub kind: i32,
+}
+
+impl SocketKind {
+    /// The name of the transport, if bytegauge has one: `tcp`, `tcp6`, `udp`, `udp6`, `unix`, `unix-dgram`.
+    #[must_use]
+    pub fn transport(self) -> Option<&'static str> {
+        Some(match (self.family, self.kind) {
+            (libc::AF_INET, libc::SOCK_STREAM) => "tcp",
+            (libc::AF_INET6, libc::SOCK_STREAM) => "tcp6",
+            (libc::AF_INET, libc::SOCK_DGRAM) => "udp",
+            (libc::AF_INET6, libc::SOCK_DGRAM) => "udp6",
+            (libc::AF_UNIX, libc::SOCK_STREAM) => "unix",
+            (libc::AF_UNIX, libc::SOCK_DGRAM) => "unix-dgram",
+            (libc::AF_UNIX, libc::SOCK_SEQPACKET) => "unix-seqpacket",
+            _ => return None,
+        })
+    }
+}
+
+/// Reads family and type of a socket (socket(7), `SO_DOMAIN`, `SO_TYPE`).
+///
+/// # Errors
+///
+/// `ENOTSOCK` if it is not a socket.
+pub fn socket_kind(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
+    let read = |number| sockopt::read_int(fd, Name(libc::SOL_SOCKET, number));
+    Ok(SocketKind { family: read(libc::SO_DOMAIN)?, kind: read(libc::SO_TYPE)? })
+}
+
+/// The process at the other end of a Unix socket, at the time of connecting (unix(7), `SO_PEERCRED`); `None` if it is
+/// unknown.
+#[must_use]
+pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
+    let mut bytes = [0; size_of::<libc::ucred>()];
+    let read = sockopt::read_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED), &mut bytes).ok()?;
+    // struct ucred: the process comes first.
+    let pid = i32::from_ne_bytes(*bytes.get(..read)?.first_chunk()?);
+    u32::try_from(pid).ok().filter(|pid| *pid > 0)
+}
+
+/// The local and the peer address of an internet socket; `None` for each that does not exist.
+#[must_use]
+pub fn addresses(fd: BorrowedFd<'_>) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    (address(fd, libc::getsockname), address(fd, libc::getpeername))
+}
+
+type Asks = unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
+
+fn address(fd: BorrowedFd<'_>, asks: Asks) -> Option<SocketAddr> {
+    let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes at `storage`, which has that size, and the number to `len`.
+    syscall_result::of(unsafe { asks(fd.as_raw_fd(), storage.as_mut_ptr().cast(), &mut len) }).ok()?;
+    // SAFETY: every field is a number, for which zeros are valid, and the kernel has written over some.
+    let storage = unsafe { storage.assume_init() };
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: of this family it is a sockaddr_in, for which the storage is large enough and aligned.
+            let found = unsafe { *(&raw const storage).cast::<libc::sockaddr_in>() };
+            let address = Ipv4Addr::from(u32::from_be(found.sin_addr.s_addr));
+            Some(SocketAddr::V4(SocketAddrV4::new(address, u16::from_be(found.sin_port))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family it is a sockaddr_in6, for which the storage is large enough and aligned.
+            let found = unsafe { *(&raw const storage).cast::<libc::sockaddr_in6>() };
+            let address = Ipv6Addr::from(found.sin6_addr.s6_addr);
+            let port = u16::from_be(found.sin6_port);
+            Some(SocketAddr::V6(SocketAddrV6::new(address, port, found.sin6_flowinfo, found.sin6_scope_id)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_borrowed_socket_is_the_same_socket() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let borrowed = descriptor(std::process::id(), client.as_raw_fd()).unwrap();
+        assert_eq!(socket_kind(borrowed.as_fd()).unwrap().transport(), Some("tcp"));
+        let expected = (client.local_addr().ok(), client.peer_addr().ok());
+        assert_eq!(addresses(borrowed.as_fd()), expected);
+        assert_eq!(addresses(listener.as_fd()), (listener.local_addr().ok(), None));
+    }
+
+    #[test]
+    fn a_unix_socket_has_its_peer() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(socket_kind(one.as_fd()).unwrap().transport(), Some("unix"));
+        assert_eq!(unix_peer(one.as_fd()), Some(std::process::id()));
+        assert_eq!(addresses(one.as_fd()), (None, None));
+    }
+
+    #[test]
+    fn missing_sockets_are_errors() {
+        let error = descriptor(std::process::id(), 1 << 20).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        let (reader, _writer) = io::pipe().unwrap();
+        assert_eq!(socket_kind(reader.as_fd()).unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
+    }
+}

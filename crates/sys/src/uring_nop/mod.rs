@@ -1,0 +1,263 @@
+//! io_uring's NOPs: rings that submit and complete operations without work, as fast as possible.
+//!
+//! Four implementations of one loop: the raw ring ([`Implementation::Raw`]), the `io-uring` crate, liburing in C, and
+//! liburing as a published benchmark used it, which never takes a completion. Each round submits a batch and takes all
+//! its completions. A lap has any number of rounds, so that reading the clock between laps takes no time inside them. A
+//! completion counts when it is taken. Overflow of the queue is read from the kernel's flag (`IORING_SQ_CQ_OVERFLOW`):
+//! the kernel's counter contains only dropped completions, and none is dropped.
+//!
+//! A ring stays in the thread that created it, as `IORING_SETUP_SINGLE_ISSUER` requires.
+
+mod abi;
+mod io_uring_crate;
+mod ledger;
+#[cfg(liburing)]
+mod liburing;
+mod mapping;
+mod missing;
+mod raw;
+
+#[cfg(test)]
+mod tests;
+
+pub use missing::MissingRing;
+
+use std::io;
+
+use thiserror::Error;
+
+use io_uring_crate::Library;
+use ledger::{Bare, Boxed, NopLedger, Unique, Wrong, Zero};
+use raw::Raw;
+
+/// The implementation of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Implementation {
+    /// Mapped queues and system calls, without a library.
+    Raw,
+    /// The `io-uring` crate.
+    Library,
+    /// liburing, in C.
+    Liburing,
+    /// liburing, in C, as a published benchmark used it: completions are never taken.
+    LiburingUndrained,
+}
+
+/// The user data of each NOP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserData {
+    /// Nothing.
+    None,
+    /// A unique number.
+    Unique,
+    /// The address of a heap object, allocated at submission and freed at completion.
+    Boxed,
+}
+
+/// Settings of the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NopSetup {
+    /// The number of submission entries, a power of two; completion entries are twice as many.
+    pub entries: u32,
+    /// One thread submits, and completion work runs in its calls (`IORING_SETUP_SINGLE_ISSUER`, `_DEFER_TASKRUN`).
+    pub single_issuer: bool,
+    /// No interrupt for completion work (`IORING_SETUP_COOP_TASKRUN`).
+    pub coop: bool,
+    /// A kernel thread submits (`IORING_SETUP_SQPOLL`).
+    pub sqpoll: bool,
+    /// No array of indices (`IORING_SETUP_NO_SQARRAY`).
+    pub no_sqarray: bool,
+    /// The ring's descriptor is registered (`IORING_REGISTER_RING_FDS`).
+    pub registered: bool,
+}
+
+impl NopSetup {
+    fn kernel_flags(&self) -> u32 {
+        [
+            (self.single_issuer, abi::SETUP_SINGLE_ISSUER | abi::SETUP_DEFER_TASKRUN),
+            (self.coop, abi::SETUP_COOP_TASKRUN),
+            (self.sqpoll, abi::SETUP_SQPOLL),
+            (self.no_sqarray, abi::SETUP_NO_SQARRAY),
+        ]
+        .into_iter()
+        .filter_map(|(wanted, flags)| wanted.then_some(flags))
+        .sum()
+    }
+}
+
+/// Settings of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NopTerms {
+    /// NOPs per submission, at most the number of entries.
+    pub batch: u32,
+    /// The user data of each.
+    pub user_data: UserData,
+    /// The whole entry is written, and every result and user data is compared.
+    pub checked: bool,
+}
+
+/// The result of some rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lap {
+    /// NOPs handed to the kernel.
+    pub submitted: u64,
+    /// Completions taken.
+    pub completed: u64,
+    /// Completions whose result and user data were compared.
+    pub checked: u64,
+    /// Calls of io_uring_enter(2), or of functions that may call it.
+    pub enters: u64,
+}
+
+/// The sizes of the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of submission entries.
+    pub submissions: u32,
+    /// Number of completion entries.
+    pub completions: u32,
+}
+
+/// Why rounds failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Trouble {
+    /// A completion that does not match a submission.
+    #[error("a completion has user data {user_data:#x} and result {result}, which does not match a submission")]
+    Wrong {
+        /// Its user data.
+        user_data: u64,
+        /// Its result.
+        result: i32,
+    },
+    /// More completions than submissions.
+    #[error("{came} completions arrived where {asked} were due")]
+    Invented {
+        /// The number that was due.
+        asked: u32,
+        /// The number that arrived.
+        came: u32,
+    },
+    /// The kernel refused a call.
+    #[error("io_uring_enter: {}", io::Error::from_raw_os_error(*errno))]
+    Refused {
+        /// Its error number.
+        errno: i32,
+    },
+}
+
+impl From<Wrong> for Trouble {
+    fn from(Wrong { user_data, result }: Wrong) -> Trouble {
+        Trouble::Wrong { user_data, result }
+    }
+}
+
+/// A ring that runs rounds of NOPs.
+pub trait NopRing {
+    /// Runs `rounds` rounds: each submits a batch and takes all its completions. The published loop takes none.
+    ///
+    /// # Errors
+    ///
+    /// A completion that does not match its submission, or the kernel's error.
+    fn run(&mut self, rounds: u64) -> Result<Lap, Trouble>;
+
+    /// Runs `rounds` rounds that take no completion: the queue overflows after a few.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error.
+    fn only_submit(&mut self, rounds: u64) -> Result<Lap, Trouble>;
+
+    /// Whether completions wait in the kernel because the queue has no room for them.
+    fn overflowed(&self) -> bool;
+
+    /// Takes remaining completions, at most `most`, and returns their number. Pass the number that is due: it waits for
+    /// all of them.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error.
+    fn take_rest(&mut self, most: u64) -> Result<u64, Trouble>;
+
+    /// Plants a fault: from now on the expected user data differs from the submitted one.
+    fn plant_fault(&mut self);
+
+    /// The sizes of the queues.
+    fn shape(&self) -> Shape;
+}
+
+/// Creates a ring in the calling thread, which alone may use it.
+///
+/// # Errors
+///
+/// The missing requirement of this machine or this build.
+///
+/// # Panics
+///
+/// If the batch is empty or exceeds the entries.
+pub fn open(
+    implementation: Implementation,
+    setup: &NopSetup,
+    terms: &NopTerms,
+) -> Result<Box<dyn NopRing>, MissingRing> {
+    assert!(terms.batch >= 1 && terms.batch <= setup.entries, "the batch must fit the ring");
+    let batch = terms.batch;
+    match (implementation, terms.user_data, terms.checked) {
+        (Implementation::Liburing, ..) => liburing(setup, terms, false),
+        (Implementation::LiburingUndrained, ..) => liburing(setup, terms, true),
+        (_, UserData::None, false) => ring(implementation, setup, batch, Bare),
+        (_, UserData::None, true) => ring(implementation, setup, batch, Zero::default()),
+        (_, UserData::Unique, false) => ring(implementation, setup, batch, Unique::<false>::new(batch)),
+        (_, UserData::Unique, true) => ring(implementation, setup, batch, Unique::<true>::new(batch)),
+        (_, UserData::Boxed, false) => ring(implementation, setup, batch, Boxed::<false>::new(batch)),
+        (_, UserData::Boxed, true) => ring(implementation, setup, batch, Boxed::<true>::new(batch)),
+    }
+    .map_err(|lacking| lacking.of(setup))
+}
+
+fn ring<L: NopLedger + 'static>(
+    implementation: Implementation,
+    setup: &NopSetup,
+    batch: u32,
+    ledger: L,
+) -> Result<Box<dyn NopRing>, MissingRing> {
+    match implementation {
+        Implementation::Library => Ok(Box::new(Library::open(setup, batch, ledger)?)),
+        _ => Ok(Box::new(Raw::open(setup, batch, ledger)?)),
+    }
+}
+
+#[cfg(liburing)]
+fn liburing(setup: &NopSetup, terms: &NopTerms, undrained: bool) -> Result<Box<dyn NopRing>, MissingRing> {
+    Ok(Box::new(liburing::Liburing::open(setup, terms.batch, terms.user_data, terms.checked, undrained)?))
+}
+
+#[cfg(not(liburing))]
+fn liburing(_: &NopSetup, _: &NopTerms, _: bool) -> Result<Box<dyn NopRing>, MissingRing> {
+    Err(MissingRing::Liburing)
+}
+
+/// CPU time of the kernel threads that submit for rings of the calling thread (SQPOLL), nanoseconds. `None` without
+/// procfs. Read it before the ring is dropped, which ends the threads.
+#[must_use]
+pub fn helper_cpu_ns() -> Option<u64> {
+    crate::uring::helper_cpu_ns()
+}
+
+/// The version of liburing with which this was built.
+#[must_use]
+pub fn liburing_version() -> Option<&'static str> {
+    option_env!("BYTEGAUGE_LIBURING_VERSION")
+}
+
+/// An SQPOLL thread that finds no submission sleeps after this number of milliseconds.
+const POLL_IDLE_MS: u32 = 2;
+
+/// How often the completion queue is polled before waiting in the kernel, with SQPOLL: about 50 µs. This is shorter
+/// than a wait if the thread has a CPU, and longer than the thread needs for a round.
+const SPINS_MAX: u32 = 2_000;
+
+/// Interrupted waits after which a round gives up: a watchdog uses signals to request the end.
+const INTERRUPTIONS_MAX: u32 = 16;
+
+/// The operation in error messages about registering a descriptor.
+const REGISTERING: &str = "registering a ring's descriptor";
