@@ -22,7 +22,7 @@ fn few_lines(plan: &Plan) -> String {
     let schedule = plan.schedule();
     let live = plan.cells.len() - plan.skipped.len();
     let mut text = format!(
-        "plan {}: {} in {}, about {}, seed {}\n  analysis 1 of {}: {}\n",
+        "plan {}: {} in {}, about {}, seed {}\n  analysis 1 of {}: {}{}\n",
         plan.name,
         counted(live, "option"),
         counted(plan.groups.len(), "test"),
@@ -30,6 +30,7 @@ fn few_lines(plan: &Plan) -> String {
         plan.seed,
         plan.looks,
         counted(schedule.blocks as usize, "confirmation block"),
+        if plan.groups.len() > 1 { " in each test" } else { "" },
     );
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
         let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
@@ -146,7 +147,7 @@ fn all(plan: &Plan, until_proven: bool) -> String {
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{} of a test ({} of a side test): finalists, an A/A control of the leader{}",
+                "{} of a test ({} of a side test): finalists, an A/A control (the leader of the screening again){}",
                 counted(schedule.blocks as usize, "block"),
                 schedule.aside_blocks,
                 if plan.task.is_some() { "" } else { ", the harness's floor" }

@@ -9,8 +9,8 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 /// Above this share, a bound only shows that it is large.
 pub const BOUND_MAX: f64 = 9.0;
 
-/// From this share on a difference is shown as a multiple, `3×`: 459 % is hard to read as 5.6 times.
-const MULTIPLE: f64 = 1.0;
+/// A difference above this share is shown as a multiple: `31×` instead of 3000 %.
+const SHARE_MAX: f64 = 3.0;
 
 /// Most digits.
 const DIGITS_MAX: usize = 6;
@@ -59,40 +59,6 @@ pub fn share_range(lower: f64, upper: f64) -> String {
     }
 }
 
-/// Extra time above this share is easier to read as a multiple: `31×` instead of 3000 %.
-const SHARE_MAX: f64 = 3.0;
-
-/// Intervals of extra time in one table: all in per cent, `45–125 %`, or all as multiples if the largest of them is above 300 %,
-/// `1.45–4.3×`.
-#[derive(Clone, Copy)]
-pub struct SlowerScale {
-    /// As multiples of the best option's time.
-    pub multiples: bool,
-}
-
-impl SlowerScale {
-    /// The scale for upper ends that are shown together.
-    pub fn of(mut uppers: impl Iterator<Item = f64>) -> SlowerScale {
-        SlowerScale { multiples: uppers.any(|upper| upper > SHARE_MAX) }
-    }
-
-    /// An interval, rounded outward.
-    pub fn interval(self, lower: f64, upper: f64) -> String {
-        if !self.multiples {
-            return share_range(lower, upper);
-        }
-        // A lower end above 0 is shown as such.
-        let is_one = |digits: &usize| lower > 0.0 && significant_down(1.0 + lower, *digits) == "1";
-        let from = significant_down(1.0 + lower, (3..=6).find(|digits| !is_one(digits)).unwrap_or(3));
-        match upper {
-            upper if upper >= BOUND_MAX && lower <= 0.0 => "any multiple".into(),
-            upper if upper >= BOUND_MAX => format!("at least {from}×"),
-            upper if upper <= 0.0 => "1×".into(),
-            upper => format!("{from}–{}×", significant_up(1.0 + upper, 3)),
-        }
-    }
-}
-
 /// An upper end of extra time: `up to 130 %`, and as a multiple `up to 5.1×`, `over 10×`.
 pub fn up_to(upper: f64) -> String {
     if upper > SHARE_MAX { up_to_times(upper) } else { format!("up to {}", at_most(upper)) }
@@ -109,8 +75,8 @@ pub fn range(lower: f64, upper: f64) -> String {
     ends(lower, upper).0.join(" to ")
 }
 
-/// Differences in one text: all in per cent, `12 %`, or all as multiples if one of them is large, `3.2×`, so that they can be
-/// compared.
+/// Differences in one text or table: all in per cent, `45–125 %`, or all as multiples where the largest is above 300 %,
+/// `1.45–4.3×`, so that they can be compared.
 #[derive(Clone, Copy)]
 pub struct ShareScale {
     /// As multiples, `3× as long`; else as percentages, `5 % longer`.
@@ -119,8 +85,24 @@ pub struct ShareScale {
 
 impl ShareScale {
     /// The scale for shares that are shown together.
-    pub fn of(shares: &[f64]) -> ShareScale {
-        ShareScale { multiples: shares.iter().any(|share| *share >= MULTIPLE) }
+    pub fn of(shares: impl IntoIterator<Item = f64>) -> ShareScale {
+        ShareScale { multiples: shares.into_iter().any(|share| share > SHARE_MAX) }
+    }
+
+    /// An interval of extra time, rounded outward.
+    pub fn interval(self, lower: f64, upper: f64) -> String {
+        if !self.multiples {
+            return share_range(lower, upper);
+        }
+        // A lower end above 0 is shown as such.
+        let is_one = |digits: &usize| lower > 0.0 && significant_down(1.0 + lower, *digits) == "1";
+        let from = significant_down(1.0 + lower, (3..=6).find(|digits| !is_one(digits)).unwrap_or(3));
+        match upper {
+            upper if upper >= BOUND_MAX && lower <= 0.0 => "1× or more".into(),
+            upper if upper >= BOUND_MAX => format!("at least {from}×"),
+            upper if upper <= 0.0 => "1×".into(),
+            upper => format!("{from}–{}×", significant_up(1.0 + upper, 3)),
+        }
     }
 
     /// The estimate, to the nearest.
@@ -305,9 +287,12 @@ mod tests {
 
     #[test]
     fn intervals_have_one_scale() {
-        let both = ShareScale::of(&[0.456, 0.352, 1.104]);
-        assert_eq!((both.signed(0.456), both.signed_interval(0.352, 1.104)), ("1.46×".into(), "1.35× to 2.11×".into()));
-        assert_eq!(ShareScale::of(&[0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
+        let both = ShareScale::of([1.456, 0.352, 3.104]);
+        assert_eq!((both.signed(1.456), both.signed_interval(0.352, 3.104)), ("2.46×".into(), "1.35× to 4.11×".into()));
+        let table = ShareScale::of([0.0, 3.104]);
+        assert_eq!([table.interval(0.0, 0.0), table.interval(0.352, 3.104)], ["1×", "1.35–4.11×"]);
+        assert_eq!(ShareScale::of([2.9]).interval(0.45, 2.9), "45–290 %");
+        assert_eq!(ShareScale::of([0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }
 
     #[test]
@@ -338,7 +323,7 @@ mod tests {
             if (0.0..BOUND_MAX).contains(&upper) {
                 prop_assert!(share(&at_most(upper)) >= upper - slack(upper), "{upper}: {}", at_most(upper));
             }
-            for text in [range(lower, upper), ShareScale::of(&[lower, upper]).signed_interval(lower, upper)] {
+            for text in [range(lower, upper), ShareScale::of([lower, upper]).signed_interval(lower, upper)] {
                 let (from, to) = text.split_once(" to ").expect("two ends");
                 let shares = if text.contains(['%', '×']) { [share(from), share(to)] } else { [number(from), number(to)] };
                 prop_assert!(shares[0] <= lower + slack(lower) && shares[1] >= upper - slack(upper), "{lower} {upper}: {text}");

@@ -25,7 +25,7 @@ const COLUMNS: usize = 80;
 /// # Errors
 /// When the session cannot be read, or the README has no place for it.
 pub fn readme() -> Result<String> {
-    with_screen(README)
+    with_screen(README, &screen()?)
 }
 
 /// The tutorial with the screen in its place.
@@ -33,15 +33,24 @@ pub fn readme() -> Result<String> {
 /// # Errors
 /// When the session cannot be read, or the tutorial has no place for it.
 pub fn tutorial() -> Result<String> {
-    with_screen(TUTORIAL)
+    with_screen(TUTORIAL, &excerpt(&screen()?))
 }
 
-fn with_screen(path: &str) -> Result<String> {
+/// The first test of a screen and its summary: the tutorial explains one table, and the README has the others.
+fn excerpt(screen: &str) -> String {
+    let (tests, summary) = screen.split_once("\nSummary\n").unwrap_or((screen, ""));
+    let mut parts = tests.split("\n\n");
+    let first: Vec<&str> = parts.by_ref().take(2).collect();
+    let more = parts.count();
+    format!("{}\n\n[… {more} more tests]\n\nSummary\n{summary}", first.join("\n\n"))
+}
+
+fn with_screen(path: &str, screen: &str) -> Result<String> {
     let document = fs::read_to_string(cargo::root().join(path)).with_context(|| format!("reading {path}"))?;
     let missing = || format!("{path} has no lines `{}` and a block of code below it", BEGINS.trim_end());
     let (before, rest) = document.split_once(BEGINS).with_context(missing)?;
     let (_, behind) = rest.split_once(ENDS).with_context(missing)?;
-    Ok(format!("{before}{BEGINS}{}{ENDS}{behind}", screen()?))
+    Ok(format!("{before}{BEGINS}{screen}{ENDS}{behind}"))
 }
 
 fn screen() -> Result<String> {
@@ -71,6 +80,13 @@ pub fn view() -> Result<View> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_has_one_test_and_the_summary() {
+        let screen = "head\n\nA\n 4K\n\nB\n 4K\n\nC\n 4K\n\nSummary\n  Next: x\n\nUse\n  A: 4K\n";
+        let expected = "head\n\nA\n 4K\n\n[… 2 more tests]\n\nSummary\n  Next: x\n\nUse\n  A: 4K\n";
+        assert_eq!(excerpt(screen), expected);
+    }
 
     #[test]
     fn readme_has_one_screen() {

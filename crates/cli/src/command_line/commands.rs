@@ -109,7 +109,7 @@ pub fn observe() -> Command {
     let pid = valued("pid", "PID", "Process to observe, with all that it started");
     let command = Arg::new("command").value_name("COMMAND").num_args(0..).last(true).conflicts_with("pid");
     Command::new("observe")
-        .about("Show what a program does with its sockets, and write a plan for it")
+        .about("Show what a program does with its sockets, and write a plan")
         .after_help(OBSERVE_HELP)
         .arg(pid.value_parser(value_parser!(u32).range(1..)))
         .arg(command.help("Command to start and observe, instead of --pid"))
@@ -190,7 +190,7 @@ pub fn report() -> Command {
 
 pub fn compare() -> Command {
     Command::new("compare")
-        .about("Compare stored sessions before and after a change; exit 1 if worse")
+        .about("Compare sessions before and after a change; exit 1 if worse")
         .after_help(COMPARE_HELP)
         .arg(Arg::new("before").value_name("BEFORE").required(true).help("Session number, or a name of --save"))
         .arg(Arg::new("after").value_name("AFTER").required(true).help("Session number, or a name of --save"))

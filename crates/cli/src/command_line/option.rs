@@ -30,7 +30,7 @@ pub fn with_details(arg: Arg, details: &str) -> Arg {
 }
 
 pub fn store() -> Arg {
-    let store = valued("store", "PATH", "Result store [default: $XDG_DATA_HOME/bytegauge/results.db]");
+    let store = valued("store", "PATH", "Store of results [default: in ~/.local/share/bytegauge]");
     store.value_parser(value_parser!(OsString)).global(true).hide_short_help(true)
 }
 

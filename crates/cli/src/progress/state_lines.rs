@@ -137,7 +137,7 @@ impl SessionProgress {
         self.blocks_done >= self.blocks
     }
 
-    /// `confirmation: 12 of 40 blocks, 35 s left, steal 2 %`, as far as the columns suffice.
+    /// `confirmation: 12 of 40 blocks of 4 tests, 35 s left, steal 2 %`, as far as the columns suffice.
     pub fn progress(&self, columns: usize) -> String {
         let (short, full) = (self.progress_of(false), self.progress_of(true));
         if full.chars().count() <= columns { full } else { short }
@@ -146,7 +146,10 @@ impl SessionProgress {
     fn progress_of(&self, full: bool) -> String {
         let stage = self.stage.map_or("start", stage_name);
         // A block that failed was repeated beyond the plan.
-        let mut parts = vec![format!("{stage}: {} of {} blocks", self.blocks_done, self.blocks.max(self.blocks_done))];
+        let tests = self.names.tests.len();
+        let of_tests = if tests > 1 { format!(" of {tests} tests") } else { String::new() };
+        let blocks = self.blocks.max(self.blocks_done);
+        let mut parts = vec![format!("{stage}: {} of {blocks} blocks{of_tests}", self.blocks_done)];
         if let Some(left_ns) = self.left_ns {
             let further = match self.further_ns {
                 0 => String::new(),
@@ -320,7 +323,10 @@ mod tests {
             rate: rate.into(),
             interval: interval.into(),
         };
-        assert_eq!(standing.leaders(9), []);
+        assert_eq!(
+            (standing.leaders(9), standing.progress(80).as_str()),
+            (vec![], "confirmation: 0 of 9 blocks of 2 tests")
+        );
         standing.add(&cells[2], &trial(&cells[2], 1.5));
         for at in 0..8 {
             standing.add(&cells[0], &trial(&cells[0], 1.0));

@@ -76,12 +76,12 @@ fn sizes_are_passed_as_bytes() {
 #[test]
 fn printed_number_is_a_rate_or_time() {
     let bench = Bench::new();
-    let rate = ["--values", "100,200", "--default", "100", "--metric", r"regex:([0-9.]+) MB/s"];
+    let rate = ["--values", "100,500", "--default", "100", "--metric", r"regex:([0-9.]+) MB/s"];
     check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2")
         .exits(0)
-        .prints(&["printed", "200 is 2× as fast as 100"]);
-    let time = ["--values", "1,4", "--default", "4", "--metric", r"time:took ([0-9.]+)"];
-    check(&bench, &time, "echo took {value}").exits(0).prints(&["1 is 4× as fast as 4"]);
+        .prints(&["printed", "500 is 5× as fast as 100"]);
+    let time = ["--values", "1,5", "--default", "5", "--metric", r"time:took ([0-9.]+)"];
+    check(&bench, &time, "echo took {value}").exits(0).prints(&["1 is 5× as fast as 5"]);
     let silent =
         check(&bench, &["--values", "1,2", "--metric", "regex:([0-9]+) ops", "--format", "json"], "echo {value}");
     let document = silent.exits(5).json();

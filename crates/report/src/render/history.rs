@@ -20,7 +20,7 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     lines.sort_by(|a, b| b.difference.longer.unwrap_or(0.0).total_cmp(&a.difference.longer.unwrap_or(0.0)));
     let scale = scale(&view.lines);
     for line in lines.iter().take(LINES_MAX) {
-        out.extend(wrap(&line.label, width - 2).iter().take(1).map(|label| format!("  {}", paint.bold(label))));
+        out.extend(wrap(&line.label, width - 2).iter().map(|label| format!("  {}", paint.bold(label))));
         out.push(format!("    {}", of_line(line, scale)));
     }
     if lines.len() > LINES_MAX {
@@ -41,7 +41,7 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
 /// The differences of all lines have one unit, so that they can be compared.
 fn scale(lines: &[HistoryLine]) -> ShareScale {
     let each = lines.iter().flat_map(|line| [line.difference.longer, line.difference.lower, line.difference.upper]);
-    ShareScale::of(&each.flatten().map(of_time).collect::<Vec<_>>())
+    ShareScale::of(each.flatten().map(of_time))
 }
 
 fn of_line(line: &HistoryLine, scale: ShareScale) -> String {

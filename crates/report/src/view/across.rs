@@ -17,9 +17,9 @@ use super::compare::{GroupAnalysis, is_default};
 use super::counted_trials::Settled;
 use super::document::{Factors, TestState};
 use super::progress::compared;
+use super::results::option_label;
 use super::{Settings, View, level, rfc3339};
-use crate::phrase::{brief, cell_label, profile_brief};
-use crate::{SessionData, phrase};
+use crate::SessionData;
 
 /// The results of several sessions together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,7 +53,7 @@ pub struct AcrossSession {
 /// One test in all sessions that have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AcrossTest {
-    /// The conditions, for people.
+    /// The title of the test in the first session that has it.
     pub title: String,
     /// The conditions.
     pub environment: Factors,
@@ -95,6 +95,7 @@ pub struct AcrossResult {
 
 /// One group of one session.
 struct GroupAnswer {
+    title: String,
     result: AcrossResult,
     /// The recommended option of the session.
     named: Option<Spec>,
@@ -128,7 +129,6 @@ impl AcrossView {
             of.push(one);
         }
         let several: Vec<&Spec> = order.into_iter().filter(|question| by_question[question].len() > 1).collect();
-        let varying = varying(&several);
         let mut boots: Vec<_> = sessions.iter().map(|session| session.record.machine.get("boot_id")).collect();
         boots.sort_by_key(|boot| boot.map(ToString::to_string));
         boots.dedup();
@@ -147,7 +147,7 @@ impl AcrossView {
                 .collect(),
             tests: several
                 .iter()
-                .map(|conditions| test(conditions, &by_question[conditions], &varying, (level(settings), margin)))
+                .map(|conditions| test(conditions, &by_question[conditions], (level(settings), margin)))
                 .collect(),
         }
     }
@@ -174,13 +174,19 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
                     recommended: option.map(|option| option.label.clone()),
                     slower_upper: option.and_then(|option| option.slower_upper),
                 };
-                Some(asked_of(result, row.map(|row| choices(&row.cell.factors)), group, settled))
+                let named = row.map(|row| choices(&row.cell.factors));
+                Some(asked_of(test.title.clone(), (result, named), group, settled))
             })
             .collect()
     })
 }
 
-fn asked_of(result: AcrossResult, named: Option<Spec>, group: &GroupAnalysis, settled: &[Settled]) -> GroupAnswer {
+fn asked_of(
+    title: String,
+    (result, named): (AcrossResult, Option<Spec>),
+    group: &GroupAnalysis,
+    settled: &[Settled],
+) -> GroupAnswer {
     let present = &group.verdict.present;
     let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
     let choice = |&choice: &usize| {
@@ -194,6 +200,7 @@ fn asked_of(result: AcrossResult, named: Option<Spec>, group: &GroupAnalysis, se
     let mut conditions = factors.clone().with_workload(factors.workload());
     conditions.drop_absent();
     GroupAnswer {
+        title,
         result,
         conditions,
         named,
@@ -210,7 +217,7 @@ fn choices(levels: &Spec) -> Spec {
     levels
 }
 
-fn test(conditions: &Spec, asked: &[&GroupAnswer], varying: &[String], (level, margin): (f64, f64)) -> AcrossTest {
+fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) -> AcrossTest {
     let place = |one: &GroupAnswer, levels: &Spec| one.choices.iter().position(|choice| choice.levels == *levels);
     let in_all = |choice: &Choice| {
         let each: Option<Vec<&Choice>> =
@@ -231,13 +238,11 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], varying: &[String], (level, m
     let varied = super::compare::varied(&names, |_, _| true);
     let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
     let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
-    let label = |cell: usize| cell_label(&common[cell].levels, &varied);
+    let label = |cell: usize| option_label(&varied, &common[cell].levels);
     let same = |one: &&&GroupAnswer| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
-    let who = profile_brief(conditions);
-    let question = brief(conditions, varying);
     let within = bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit);
     AcrossTest {
-        title: if who.is_empty() { question } else { format!("{question}, {who}") },
+        title: asked.first().map_or_else(String::new, |one| one.title.clone()),
         environment: factors(conditions),
         sessions: asked.iter().map(|one| one.result.clone()).collect(),
         compared: common.len(),
@@ -275,14 +280,6 @@ fn chosen(judged: &Across, common: &[Choice], varied: &[String], margin: f64) ->
     };
     let closest = (0..ranked.len()).min_by(|a, b| far(a).0.cmp(&far(b).0).then_with(|| far(a).1.total_cmp(&far(b).1)));
     named(&candidates, closest).map(|place| ranked[place])
-}
-
-/// The transport, and every condition that distinguishes groups.
-fn varying(questions: &[&Spec]) -> Vec<String> {
-    let mut names = super::compare::varied(questions, |_, _| true);
-    names.retain(|name| !phrase::PROFILE_FACTORS.contains(&name.as_str()) && name != "transport");
-    names.insert(0, "transport".into());
-    names
 }
 
 #[cfg(test)]

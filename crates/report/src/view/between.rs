@@ -22,9 +22,10 @@ use super::document::{
     BetweenView, SubjectDifference,
 };
 use super::progress::compared;
+use super::results::option_label;
 use super::{Settings, groups, level};
 use crate::SessionData;
-use crate::phrase::{brief, cell_label, profile_brief};
+use crate::phrase::{brief, profile_brief};
 
 /// A group of a session with its confirmed cells.
 struct MeasuredGroup {
@@ -287,7 +288,7 @@ impl BetweenInput<'_> {
                     cell: cell.id.clone(),
                 };
                 cells.push(BetweenCell {
-                    label: cell_label(&cell.choices, &names),
+                    label: option_label(&names, &cell.choices),
                     cells: found.iter().map(place).collect(),
                     differences,
                 });
@@ -357,7 +358,7 @@ impl BetweenInput<'_> {
                     question: question.to_owned(),
                     session: self.id(from),
                     group: from.group.clone(),
-                    choice: cell_label(&chosen.choices, &names),
+                    choice: option_label(&names, &chosen.choices),
                     tried_in: self.id(tried),
                     lower: lower.map(f64::exp_m1),
                     upper: upper.map(f64::exp_m1).filter(|upper| upper.is_finite()),

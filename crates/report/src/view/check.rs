@@ -110,7 +110,7 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
         let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
         return Some(phrases(format!("{value} instead of {}: {why}", shown(default)), id));
     };
-    let scale = ShareScale::of(&[gain, lower, upper]);
+    let scale = ShareScale::of([gain, lower, upper]);
     let interval = scale.signed_interval(lower, upper);
     let default = shown(default);
     let how = match (lower > 0.0, upper < 0.0) {
@@ -136,7 +136,7 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
 
 /// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
 pub(crate) fn signed(share: f64) -> String {
-    ShareScale::of(&[share]).signed(share)
+    ShareScale::of([share]).signed(share)
 }
 
 /// The result of an earlier recommendation, compared with the best option that was confirmed here.

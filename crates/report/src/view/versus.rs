@@ -233,7 +233,7 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
 fn phrases(comparison: &Comparison, verdict: ComparisonResult, margin: f64, cost: &Cost) -> String {
     let within = percent(margin);
     let (d, lower, upper) = (comparison.difference, comparison.lower, comparison.upper);
-    let scale = ShareScale::of(&[d, lower, upper].map(|ln| longer(ln).abs()));
+    let scale = ShareScale::of([d, lower, upper].map(|ln| longer(ln).abs()));
     let [is, be, than] = if scale.multiples { cost.multiple } else { cost.more };
     let differs = |[slower, faster]: [&str; 2], from: f64, to: f64| {
         let from = scale.least_beyond(margin, from.max(0.0).exp_m1());
@@ -291,14 +291,14 @@ mod tests {
             assert_eq!(phrases(&comparison, verdict, 0.05, &time), expected);
         };
         check(
-            [1.0 / 3.36, 0.91, 2.8],
+            [1.0 / 4.36, 0.91, 2.8],
             ComparisonResult::Inconclusive,
-            "inconclusive: B may take up to 2.8× as long as A, and A up to 3.36× as long as B (margin 5 %)",
+            "inconclusive: B may take up to 2.8× as long as A, and A up to 4.36× as long as B (margin 5 %)",
         );
         check(
             [0.9, 1.0, 2.1],
             ComparisonResult::Inconclusive,
-            "inconclusive: B may take up to 2.1× as long as A, and A up to 1.12× as long as B (margin 5 %)",
+            "inconclusive: B may be up to 110 % slower than A, and A up to 11.2 % slower than B (margin 5 %)",
         );
         check(
             [0.8, 1.0, 1.5],
@@ -311,9 +311,9 @@ mod tests {
             "inconclusive: B is 6 % slower than A (2 % to 10 %), which may be less than the margin of 5 %",
         );
         check(
-            [1.9, 1.95, 2.0],
+            [4.9, 4.95, 5.0],
             ComparisonResult::Worse,
-            "B takes 1.95× as long as A (1.9× to 2×): a regression of more than the margin of 5 %",
+            "B takes 4.95× as long as A (4.9× to 5×): a regression of more than the margin of 5 %",
         );
         check(
             [1.4, 1.5, 1.6],

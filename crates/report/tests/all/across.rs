@@ -33,14 +33,11 @@ fn an_answer_that_every_session_gives_holds() {
     let view = across(&sessions(5));
     let test = only(&view);
     assert!(test.state == TestState::Decided && test.slower_upper.is_some_and(|bound| bound < 0.05), "{test:?}");
-    assert_eq!(
-        (test.sessions.len(), test.compared, test.recommended.as_deref()),
-        (5, 4, Some("read 1 MiB, write 64 KiB"))
-    );
+    assert_eq!((test.sessions.len(), test.compared, test.recommended.as_deref()), (5, 4, Some("read 1M + write 64K")));
     assert!(test.between.is_some_and(|between| between < 0.02), "{test:?}");
     assert_eq!((view.sessions.len(), view.boots), (5, 3));
     let text = render::across::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
-    for part in ["5 sessions in 3 boots", "conclusive: use read 1 MiB, write 64 KiB, at most", "in the mean of 5"] {
+    for part in ["5 sessions in 3 boots", "conclusive: use read 1M + write 64K, at most", "in the mean of 5"] {
         assert!(flat(&text).contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -89,7 +89,7 @@ fn recommendations_are_tested_in_other_sessions() {
         let view = between(&[on(OLD, 1, 1.0), other]);
         let of_first = |choice: &&BetweenChoice| choice.session == SessionId(1);
         let choice = view.choices.iter().find(of_first).expect("the first session chose").clone();
-        assert_eq!((choice.choice.as_str(), choice.tried_in), ("read 1 MiB, write 64 KiB", SessionId(2)));
+        assert_eq!((choice.choice.as_str(), choice.tried_in), ("read 1M + write 64K", SessionId(2)));
         choice
     };
     assert_eq!(finding(on(NEW, 2, 2.0)).finding, "holds", "a slower machine with the same order");

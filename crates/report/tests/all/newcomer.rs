@@ -158,6 +158,41 @@ fn two_controls(confirmed: usize, slow_with: usize) -> SessionData {
     data
 }
 
+/// The sentences of the comparisons that the user named.
+fn named(mut data: SessionData) -> Vec<String> {
+    data.record.plan["families"] = serde_json::json!([{ "named": true, "groups": ["g1"] }]);
+    let view = view(&data);
+    let of_kind = view.findings.iter().filter(|finding| finding.kind == FindingKind::Comparison);
+    of_kind.map(|finding| finding.text.clone()).collect()
+}
+
+#[test]
+fn named_levels_are_compared_at_their_best() {
+    // Sizes differ, too: the answer is about what is no size.
+    let [text] = named(two_controls(2, 2)).try_into().expect("one comparison");
+    assert!(text.starts_with("TCP_CONGESTION cubic is ") && text.contains("× as fast as bbr ("), "{text}");
+    assert!(text.contains(", both with read ") || text.contains(", each at its best: read "), "{text}");
+}
+
+#[test]
+fn a_compared_condition_is_answered_first() {
+    let mut data = two_controls(2, 2);
+    // The same with placements in place of congestion controls.
+    for row in &mut data.cells {
+        let is_slow = row.cell.id.0.starts_with("slow");
+        let place = if is_slow { "cross-core" } else { "same-cpu" };
+        row.cell.factors.set("placement", Level::Name(place.into()));
+        row.cell.factors.set("congestion", Level::auto());
+        row.cell.factors.set("compare", Level::Name("placement".into()));
+    }
+    data.groups.iter_mut().for_each(|row| {
+        row.group.factors.set("compare", Level::Name("placement".into()));
+        row.group.factors.set("placement", Level::Absent);
+    });
+    let [text] = named(data).try_into().expect("one comparison");
+    assert!(text.starts_with("placement same-cpu is ") && text.contains("× as fast as cross-core ("), "{text}");
+}
+
 #[test]
 fn a_slow_congestion_control_is_in_the_table() {
     let view = view(&two_controls(2, 2));

@@ -1,9 +1,10 @@
 //! The screen: a table for each test, the summary last, 80 columns, whatever was measured.
+//! Long because each part of the screen is tried on the same planted sessions.
 
 use crate::flat;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellId, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
-use bytegauge_report::view::document::{FindingKind, NextStep, OptionResult, OptionStatus, TestState};
+use bytegauge_report::view::document::{FindingKind, NextStep, OptionResult, OptionStatus, Severity, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
 use proptest::prelude::*;
 
@@ -108,9 +109,13 @@ fn finding(view: &View, kind: FindingKind) -> Option<String> {
     view.findings.iter().find(|finding| finding.kind == kind).map(|finding| finding.text.clone())
 }
 
+/// The commands of the next steps, without the one that tries sizes in a program.
 fn commands(view: &View) -> Vec<String> {
-    view.next.iter().filter_map(|step| step.command.clone()).collect()
+    let commands = view.next.iter().filter_map(|step| step.command.clone());
+    commands.filter(|command| !command.contains(IN_PROGRAM)).collect()
 }
+
+const IN_PROGRAM: &str = "check --values recommended:12 --default 4K -- dd ";
 
 #[test]
 fn tests_are_tables_and_the_summary_is_last() {
@@ -128,7 +133,7 @@ fn tests_are_tables_and_the_summary_is_last() {
     assert!(named.len() == 1 && named[0].contains("read 64K + write 64K"), "{text}");
     assert!(text.contains("  In the program: read(fd, buf, 65536), write(fd, buf, 65536).\n"), "{text}");
     assert!(text.contains("  All details: bytegauge report 12 --full\n\nResult\n  "), "{text}");
-    assert!(flat(&text).contains("Result Conclusive: use read 64K + write 64K, "), "{text}");
+    assert!(flat(&text).contains("Result Conclusive: use read 64K + write 64K ("), "{text}");
 }
 
 #[test]
@@ -273,7 +278,7 @@ fn a_differing_control_invalidates_the_test() {
     let text = screen(&view);
     assert!(
         text.matches("Caveat: ").count() >= 1
-            && flat(&text).contains("the A/A control (it was measured twice) differs by"),
+            && flat(&text).contains("the A/A control (read 64K + write 64K, measured twice) differs by"),
         "{text}"
     );
     assert!(!text.contains("<- use"), "{text}");
@@ -306,6 +311,88 @@ fn the_next_command_continues_the_session() {
     assert_eq!(commands(&view), ["bytegauge doctor", phrases[0].as_str()]);
     fits(&view);
     assert!(view.heading.contains(" · others used 1.4 of 2 CPUs"), "{}", view.heading);
+}
+
+#[test]
+fn more_analyses_are_offered_where_they_decide() {
+    let mut seen = [0; 2];
+    for noise in 1..40 {
+        let view = of(&with_looks(f64::from(noise) * 0.01));
+        let own = &view.groups[0].recommendation;
+        let Some(likely) = own.likely_bound.filter(|_| own.more_blocks.is_some()) else { continue };
+        let offered = commands(&view).iter().any(|command| command.contains("--until conclusive"));
+        assert_eq!(offered, likely <= view.plan.margin, "{likely}: {:?}", view.next);
+        seen[usize::from(offered)] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+#[test]
+fn sizes_of_sockets_are_tried_in_a_program() {
+    let tried = |plan: &Plan, change: &dyn Fn(&mut SessionData)| {
+        let mut data = session(plan);
+        change(&mut data);
+        of(&data).next.iter().any(|step| step.command.as_ref().is_some_and(|command| command.contains(IN_PROGRAM)))
+    };
+    assert!(tried(&small(), &|_| ()));
+    assert!(!tried(&Plan { transports: vec!["/dev/zero"], ..small() }, &|_| ()), "a device is read by no peer");
+    assert!(!tried(&Plan { confirm_blocks: 0, ..small() }, &|_| ()), "nothing is recommended");
+    assert!(!tried(&small(), &|data| data.record.imported = true), "another store has the session");
+    let text = screen(&view(&small()));
+    assert!(text.contains("--values recommended:12 --default 4K \\\n      -- dd if=/dev/zero of=/dev/null "), "{text}");
+}
+
+#[test]
+fn the_last_lines_have_rates_and_ties() {
+    let view = view(&noisy(0.3));
+    let text = flat(&screen(&view));
+    let tests = view.tests.iter().filter(|test| test.recommended.is_some());
+    let mut ties = 0;
+    for test in tests {
+        let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id)).expect("an option");
+        let line = text.rsplit_once(&format!("{}: {} for now, ", test.name, own.label)).expect(&text).1;
+        let rate = line.split_once(", at most ").expect(line).0;
+        assert!(rate.ends_with("iB/s"), "{line}");
+        let tied = test.options.iter().filter(|option| option.status == OptionStatus::Tied && option.id != own.id);
+        for option in tied {
+            assert!(line.split_once("; tied: ").expect(line).1.contains(&option.label), "{line}");
+            ties += 1;
+        }
+    }
+    assert!(ties > 0, "{text}");
+}
+
+#[test]
+fn a_busy_machine_is_in_the_last_line() {
+    let last = |cpus: f64| {
+        let mut data = session(&small());
+        data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(cpus));
+        let text = screen(&of(&data));
+        flat(text.rsplit_once("\nResult\n").expect(&text).1)
+    };
+    assert!(last(1.4).contains("Busy machine: other programs used 1.4 of 2 CPUs"), "{}", last(1.4));
+    assert!(!last(0.2).contains("Busy machine"), "{}", last(0.2));
+}
+
+#[test]
+fn a_wide_terminal_has_wider_bars() {
+    let view = view(&small());
+    let of_width = |columns| render::screen::render(&view, &render::TerminalStyle { columns, ..Default::default() });
+    let longest = |text: &str| text.lines().map(|line| line.matches('█').count()).max().unwrap_or(0);
+    let [usual, wide] = [80, 200].map(of_width);
+    assert!(longest(&wide) > 2 * longest(&usual), "{wide}");
+    assert!(wide.lines().all(|line| line.chars().count() <= 200), "{wide}");
+}
+
+#[test]
+fn the_full_text_has_each_warning_once() {
+    let view = view(&noisy(0.3));
+    let text = flat(&render::terminal::full(&view, &render::TerminalStyle { columns: 80, ..Default::default() }));
+    let warnings: Vec<_> = view.findings.iter().filter(|finding| finding.severity == Severity::Warning).collect();
+    assert!(warnings.len() > 2, "{warnings:?}");
+    for finding in warnings {
+        assert_eq!(text.matches(&flat(&finding.text)).count(), 1, "{}: {text}", finding.text);
+    }
 }
 
 #[test]
@@ -523,7 +610,10 @@ fn the_forecast_includes_the_long_trials() {
 fn an_unbeaten_option_is_the_fastest() {
     let view = view(&noisy(0.001));
     assert!(
-        view.tests.iter().all(|test| test.result.starts_with("conclusive: use 256K, the fastest")),
+        view.tests
+            .iter()
+            .all(|test| test.result.starts_with("conclusive: use 256K (")
+                && test.result.contains(" GiB/s), the fastest")),
         "{:?}",
         view.tests
     );

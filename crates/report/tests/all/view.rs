@@ -183,7 +183,7 @@ fn an_unconfirmed_control_is_a_caveat() {
     );
     assert_eq!(states(&view), [TestState::Inconclusive]);
     let text = phrases(&view, FindingKind::ControlContradicts);
-    assert!(text.contains("its second measurement (the A/A control) is"), "{text}");
+    assert!(text.contains("the second measurement of ") && text.contains(" (the A/A control) is"), "{text}");
 }
 
 #[test]
@@ -245,6 +245,9 @@ fn what_to_avoid_comes_from_the_screening() {
     for one in avoid {
         assert!(one.slower_lower > 0.05 && one.slower_upper.is_some_and(|upper| upper >= one.slower_lower), "{one:?}");
     }
+    // Levels that only the screening measured are in the list of what to avoid.
+    let result = &view.tests[0].result;
+    assert!(result.split_once("Avoid: ").is_some_and(|(_, avoid)| avoid.contains(" (by the screening)")), "{result}");
 }
 
 fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {

@@ -7,19 +7,21 @@
 mod overview;
 pub(super) mod table;
 
+use std::collections::BTreeSet;
+
 use bytegauge_model::escape;
 
 use super::fit::chars;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::interval_rounding::percent;
-use crate::view::document::{NextStep, Test, TestState};
-use crate::view::results::summary::Heading;
+use crate::view::document::{NextStep, SummaryLine, Test, TestState};
+use crate::view::results::summary::{self, Heading};
 
-/// Longer lines are hard to read; shorter ones hold no table.
-const COLUMNS: std::ops::RangeInclusive<usize> = 40..=80;
-/// The same of the full text, whose tables have more columns.
-const COLUMNS_FULL: std::ops::RangeInclusive<usize> = 40..=110;
+/// Shorter lines hold no table; wider tables are hard to follow.
+const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
+/// Longer lines of text are hard to read.
+const TEXT_MAX: usize = 110;
 /// Sessions with more tests are shown as one row for each test.
 const TESTS_MAX: usize = 6;
 /// The same where their tables have more rows together.
@@ -30,32 +32,36 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
     let page = Page::of(view, style);
     let mut out = page.heading();
     out.extend(page.tests());
-    out.extend(page.summary());
+    out.extend(page.summary(false));
     out.join("\n") + "\n"
 }
 
 /// The same with the table of every test, every finding, and the details of the measurement, given as lines.
 pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> String {
-    let mut page = Page::of(view, style);
-    page.layout.width = wide(style);
+    let page = Page::of(view, style);
     let mut out = page.heading();
     for test in &view.tests {
         out.extend(of_test(view, test, style));
         out.push(String::new());
     }
+    let units: BTreeSet<&str> = view.tests.iter().filter_map(table::cpu_explained).collect();
+    if !units.is_empty() {
+        let lines = units.into_iter().flat_map(|text| wrap(text, page.layout.text()));
+        out.extend(lines.chain([String::new()]));
+    }
     out.extend(page.findings());
     out.extend(details);
     out.push(String::new());
-    out.extend(page.summary());
+    out.extend(page.summary(true));
     out.join("\n") + "\n"
 }
 
 /// The table of one test, with all columns.
 pub(super) fn of_test(view: &View, test: &Test, style: &TerminalStyle) -> Vec<String> {
-    let layout = ScreenLayout { width: wide(style), ..ScreenLayout::of(view, style) };
+    let layout = ScreenLayout::of(view, style);
     let group = view.groups.iter().find(|group| group.id == test.id);
     let further = group.map_or_else(Vec::new, |group| super::details::lines(view, group));
-    let further = further.iter().flat_map(|text| wrap(text, layout.width - 4)).map(|line| format!("    {line}"));
+    let further = further.iter().flat_map(|text| wrap(text, layout.text() - 4)).map(|line| format!("    {line}"));
     table::lines(test, &layout, true).into_iter().chain(further).collect()
 }
 
@@ -69,7 +75,13 @@ pub(super) struct ScreenLayout<'a> {
 
 impl<'a> ScreenLayout<'a> {
     fn of(view: &'a View, style: &TerminalStyle) -> ScreenLayout<'a> {
-        ScreenLayout { width: width(style), paint: Paint(style.colour), tests: &view.tests }
+        let width = style.columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+        ScreenLayout { width, paint: Paint(style.colour), tests: &view.tests }
+    }
+
+    /// How wide text is; tables use the whole width.
+    fn text(&self) -> usize {
+        self.width.min(TEXT_MAX)
     }
 }
 
@@ -91,33 +103,29 @@ fn heading(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A command, broken before its flags where it does not fit, so that a shell takes all lines together.
+/// A command, broken before its flags and before the words of a program where it does not fit, so that a shell takes all lines
+/// together.
 fn command_lines(command: &str, width: usize) -> Vec<String> {
-    // Words in quotes have spaces of their own, and the words of a program are its own.
-    if chars(command) <= width || command.contains(['\'', '"']) || command.contains(" -- ") {
+    // Words in quotes have spaces of their own.
+    if chars(command) <= width || command.contains(['\'', '"']) {
         return vec![command.to_owned()];
     }
+    // The words of a program are its own.
+    let (own, program) = command.split_once(" -- ").map_or((command, None), |(own, program)| (own, Some(program)));
+    let flags = own.split(" --").enumerate();
+    let flags = flags.map(|(at, flag)| if at == 0 { flag.to_owned() } else { format!("--{flag}") });
     let mut lines: Vec<String> = Vec::new();
-    for (at, flag) in command.split(" --").enumerate() {
-        let flag = if at == 0 { flag.to_owned() } else { format!("--{flag}") };
+    for part in flags.chain(program.map(|words| format!("-- {words}"))) {
         match lines.last_mut() {
-            Some(line) if chars(line) + 3 + chars(&flag) <= width => *line += &format!(" {flag}"),
+            Some(line) if chars(line) + 3 + chars(&part) <= width => *line += &format!(" {part}"),
             Some(line) => {
                 line.push_str(" \\");
-                lines.push(format!("  {flag}"));
+                lines.push(format!("  {part}"));
             }
-            None => lines.push(flag),
+            None => lines.push(part),
         }
     }
     lines
-}
-
-fn wide(style: &TerminalStyle) -> usize {
-    style.columns.clamp(*COLUMNS_FULL.start(), *COLUMNS_FULL.end())
-}
-
-fn width(style: &TerminalStyle) -> usize {
-    style.columns.clamp(*COLUMNS.start(), *COLUMNS.end())
 }
 
 struct Page<'a> {
@@ -140,7 +148,7 @@ impl<'a> Page<'a> {
 
     fn tests(&self) -> Vec<String> {
         if let Some(versus) = &self.view.versus {
-            return super::versus::lines(self.view, versus, self.layout.width, &self.layout.paint);
+            return super::versus::lines(self.view, versus, self.layout.text(), &self.layout.paint);
         }
         let tests = &self.view.tests;
         let rows: usize = tests.iter().map(|test| table::rows(test, false).0.len()).sum();
@@ -156,27 +164,28 @@ impl<'a> Page<'a> {
         lines
     }
 
-    /// Every finding under its heading.
+    /// Every finding under its heading, without those that are results.
     fn findings(&self) -> Vec<String> {
-        if self.view.findings.is_empty() {
+        let facts = self.view.findings.iter().filter(|finding| !Heading::of(finding).is_result());
+        let items: Vec<String> =
+            facts.flat_map(|finding| self.item(Heading::of(finding).name(), &finding.text)).collect();
+        if items.is_empty() {
             return Vec::new();
         }
-        let mut lines = vec![self.layout.paint.bold("Findings")];
-        for finding in &self.view.findings {
-            lines.extend(self.item(Heading::of(finding).name(), &finding.text));
-        }
-        lines.push(String::new());
-        lines
+        [self.layout.paint.bold("Findings")].into_iter().chain(items).chain([String::new()]).collect()
     }
 
-    /// Facts and next steps, then what to use: a terminal shows its last lines.
-    fn summary(&self) -> Vec<String> {
-        let (results, facts): (Vec<_>, Vec<_>) = self.view.summary.iter().partition(|line| line.is_result);
+    /// Facts and next steps, then what to use: a terminal shows its last lines. The full text has the facts that are findings
+    /// already.
+    fn summary(&self, full: bool) -> Vec<String> {
+        let is_shown = |line: &&SummaryLine| !(line.is_result || full && Heading::is_of_finding(&line.heading));
+        let facts = self.view.summary.iter().filter(is_shown);
+        let results = summary::results(self.view, if full { usize::MAX } else { summary::LINES_MAX });
         let mut lines = vec![self.layout.paint.bold("Summary")];
-        lines.extend(facts.iter().flat_map(|line| self.item(&line.heading, &line.text)));
+        lines.extend(facts.flat_map(|line| self.item(&line.heading, &line.text)));
         lines.extend(self.view.next.iter().flat_map(|step| self.step(step)));
-        let report = format!("{} report {}", self.program, self.view.session);
-        lines.extend(self.item("All details", &format!("{report} --full")));
+        let report = format!("{} report {} --full", self.program, self.view.session);
+        lines.extend(if full { Vec::new() } else { self.item("All details", &report) });
         lines.extend([String::new(), self.result_heading()]);
         lines.extend(results.iter().flat_map(|line| match line.heading.as_str() {
             "Result" | "Results" => self.indented(&line.text),
@@ -193,12 +202,12 @@ impl<'a> Page<'a> {
         if tests.len() < 2 || tests.len() > TESTS_MAX || !(is_open || has(TestState::Decided)) {
             return self.layout.paint.bold("Result");
         }
-        let open = if is_open { "; “for now”: inconclusive, more time may change it" } else { "" };
+        let open = if is_open { "; “for now”: inconclusive; “tied”: may be as good" } else { "" };
         format!("{} ({} confidence{open})", self.layout.paint.bold("Use"), percent(self.view.plan.level))
     }
 
     fn indented(&self, text: &str) -> Vec<String> {
-        let lines = wrap(text, self.layout.width - 4);
+        let lines = wrap(text, self.layout.text() - 4);
         lines.iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
     }
 
@@ -207,13 +216,13 @@ impl<'a> Page<'a> {
         let Some(command) = &step.command else { return self.item("Next", &format!("{}.", step.text)) };
         let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
         let mut lines = self.item("Next", &format!("{}:", step.text));
-        lines.extend(command_lines(&command, self.layout.width - 4).iter().map(|line| format!("    {line}")));
+        lines.extend(command_lines(&command, self.layout.text() - 4).iter().map(|line| format!("    {line}")));
         lines
     }
 
     /// `  Heading: text`, its further lines indented.
     fn item(&self, heading: &str, text: &str) -> Vec<String> {
-        let phrases = wrap(&format!("{heading}: {text}"), self.layout.width - 4);
+        let phrases = wrap(&format!("{heading}: {text}"), self.layout.text() - 4);
         let prefix = format!("{heading}:");
         let named = phrases.iter().enumerate().map(|(at, line)| match (at, line.strip_prefix(&prefix)) {
             (0, Some(rest)) => format!("  {}{rest}", self.layout.paint.bold(&prefix)),

@@ -5,7 +5,7 @@ use bytegauge_model::unit::significant;
 use super::ScreenLayout;
 use super::table::time;
 use crate::View;
-use crate::interval_rounding::{SlowerScale, share_range};
+use crate::interval_rounding::{ShareScale, share_range};
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
@@ -33,7 +33,7 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let head = ["", "use", rate, if has_p99 { "p99" } else { "" }, slower];
     let is_slower = |option: &&OptionResult| option.status == OptionStatus::Slower;
     let slower = tests.iter().flat_map(|test| &test.options).filter(is_slower);
-    let of_avoid = SlowerScale::of(slower.filter_map(|option| option.slower_upper));
+    let of_avoid = ShareScale::of(slower.filter_map(|option| option.slower_upper));
     let width = |at: usize| rows.iter().map(|row| chars(&row[at])).chain([chars(head[at])]).max().unwrap_or(0);
     let mut widths: [usize; CELLS] = std::array::from_fn(width);
     let used = |widths: &[usize]| widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>();
@@ -119,7 +119,7 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
 }
 
 /// The significantly slower options, the slowest first; those that do not fit are counted.
-fn avoid(test: &Test, scale: SlowerScale, width: usize) -> String {
+fn avoid(test: &Test, scale: ShareScale, width: usize) -> String {
     let mut slower: Vec<&OptionResult> =
         test.options.iter().filter(|option| option.status == OptionStatus::Slower).collect();
     slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
@@ -127,7 +127,8 @@ fn avoid(test: &Test, scale: SlowerScale, width: usize) -> String {
         let (lower, upper) = option.slower_lower.zip(option.slower_upper)?;
         Some(format!("{} {}", option.label, scale.interval(lower, upper)))
     });
-    let each: Vec<String> = each.collect();
+    let screened = test.screened_slower.iter().map(|label| format!("{label} (screening)"));
+    let each: Vec<String> = each.chain(screened).collect();
     for count in (1..=each.len()).rev() {
         let more = if count < each.len() { format!(", +{}", each.len() - count) } else { String::new() };
         let text = each[..count].join(", ") + &more;

@@ -4,21 +4,24 @@ use bytegauge_model::unit::significant;
 
 use super::{ScreenLayout, heading};
 use crate::interval_rounding::percent;
-use crate::phrase::rate_unit;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
 use crate::view::document::{Because, Compares, FindingKind, OptionResult, OptionStatus, Test, TestState};
-use crate::view::results::outcome::reason;
+use crate::view::results::outcome::{rate_scale as scale, reason};
 
 /// Tests with more options show those with an interval.
 const OPTIONS_MAX: usize = 6;
 /// Options without an interval that are shown where none has one.
 const UNCONFIRMED_MAX: usize = 6;
-/// Characters of the longest bar.
+/// Characters of the longest bar on 80 columns.
 const BAR: usize = 16;
+/// The usual width of a terminal; a wider one has room for longer labels and bars.
+const USUAL_WIDTH: usize = 80;
+/// Characters of the longest bar on any terminal.
+const BAR_MAX: usize = 60;
 /// Shorter bars show nothing.
 const BAR_MIN: usize = 6;
-/// Longer labels are on a line of their own.
+/// On 80 columns longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
 const EXPENDABLE: [&str; 5] = ["95 %", "p50", "CPU", "p99.9", "average"];
@@ -59,10 +62,7 @@ pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     if !rows.is_empty() {
         out.extend(table(test, &rows, layout, full));
     }
-    if hidden > 0 {
-        let others = if rows.is_empty() { "options" } else { "more options" };
-        out.push(layout.paint.dim(&format!("  {hidden} {others} measured in the screening only: --full")));
-    }
+    out.extend(self::hidden(test, &rows, hidden, layout).map(|line| layout.paint.dim(&line)));
     out.extend(without_result(test, layout));
     if full {
         out.extend(details(test, layout));
@@ -88,10 +88,25 @@ pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
     (kept, hidden)
 }
 
+/// Options that were measured in the screening only and are not shown, with the range of their rates there.
+fn hidden(test: &Test, rows: &[&OptionResult], count: usize, layout: &ScreenLayout) -> Option<String> {
+    let is_hidden = |option: &&OptionResult| rows.iter().all(|row| row.id != option.id);
+    let rates: Vec<f64> = test.options.iter().filter(is_hidden).filter_map(|option| option.rate).collect();
+    let (divisor, unit) = scale(test, layout.tests);
+    let ends = [rates.iter().copied().reduce(f64::min)?, rates.iter().copied().reduce(f64::max)?];
+    let ends = ends.map(|rate| significant(rate / divisor, 2));
+    let range = if ends[0] == ends[1] { ends[0].clone() } else { ends.join("–") };
+    let others = if rows.is_empty() { "options" } else { "more options" };
+    let reached = if test.unit == "runs/s" { String::new() } else { format!(" ({range} {unit})") };
+    (count > 0).then(|| format!("  {count} {others} measured in the screening only{reached}: --full"))
+}
+
 fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
+    let more_room = layout.width.saturating_sub(USUAL_WIDTH);
+    let (label_max, bar_max) = (LABEL_MAX + more_room, (BAR + more_room / 2).min(BAR_MAX));
     let mut numbers = columns(test, rows, full, layout.tests);
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
-    let label = if widest_label > LABEL_MAX { 2 } else { widest_label };
+    let label = if widest_label > label_max { 2 } else { widest_label };
     for name in EXPENDABLE {
         let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
         if 2 + label + used + MARK > layout.width {
@@ -100,7 +115,7 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     }
     let of_numbers: usize = numbers.iter().map(|column| column.width() + 2).sum();
     // Labels that do not fit next to the numbers are above them.
-    let own_line = widest_label > LABEL_MAX || 2 + widest_label + of_numbers + MARK > layout.width;
+    let own_line = widest_label > label_max || 2 + widest_label + of_numbers + MARK > layout.width;
     let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
     let label = ScreenColumn::of("", rows.iter().all(starts_with_digit), rows, |row| {
         if own_line { "  ".into() } else { row.label.clone() }
@@ -113,9 +128,9 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     let room = layout.width.saturating_sub(used);
     // The reason gives way to the bar, the bar to the mark.
     let (marks, bar) = match room.checked_sub(widest(&marks) + 2) {
-        Some(bar) if bar >= BAR_MIN => (marks, bar.min(BAR)),
+        Some(bar) if bar >= BAR_MIN => (marks, bar.min(bar_max)),
         _ => match room.checked_sub(widest(&short) + 2) {
-            Some(bar) if bar >= BAR_MIN => (short, bar.min(BAR)),
+            Some(bar) if bar >= BAR_MIN => (short, bar.min(bar_max)),
             _ => (short, 0),
         },
     };
@@ -144,18 +159,6 @@ pub fn columns(test: &Test, rows: &[&OptionResult], full: bool, tests: &[Test]) 
     let mut columns = numbers(test, rows, full, scale(test, tests));
     columns.push(ScreenColumn::of(test.slower_heading, false, rows, |row| row.slower.clone()));
     columns
-}
-
-/// A smaller rate in the unit of the fastest one has too many zeros to be read.
-const SHARE_READ: f64 = 0.1;
-
-/// The divisor and the unit of rates: one for all tests of a session, so that their tables compare by eye.
-fn scale(test: &Test, tests: &[Test]) -> (f64, &'static str) {
-    let alike = || tests.iter().filter(|other| other.unit == test.unit).flat_map(|other| &other.options);
-    let rates = || alike().filter_map(|option| option.rate.filter(|rate| *rate > 0.0));
-    let (most, least) = (rates().fold(0.0, f64::max), rates().fold(f64::INFINITY, f64::min));
-    let scale = rate_unit(test.unit, most);
-    if least < SHARE_READ * scale.0 { rate_unit(test.unit, least) } else { scale }
 }
 
 /// The rate, and what belongs to it: latency, CPU time, losses.
@@ -190,8 +193,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     if full && any(|row| row.p99_9_ns.is_some()) {
         columns.push(ScreenColumn::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
     }
-    let is_relay = test.varied.iter().any(|name| name == "relay")
-        || test.environment.get("relay").is_some_and(|relay| relay.as_str().is_some_and(|name| name != "none"));
+    let is_relay = has_relay(test);
     let is_shown = |unit: &&str| full || is_relay || *unit != "s/GiB" || test.compares == Compares::Cpu;
     let unit = rows.iter().find_map(|row| row.cpu_unit).filter(is_shown);
     if let Some(unit) = unit {
@@ -217,10 +219,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
 
 /// A time to three digits.
 pub fn time(ns: Option<f64>) -> String {
-    let Some(ns) = ns.filter(|ns| ns.is_finite()) else { return UNKNOWN.into() };
-    let (unit, name) =
-        [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
-    format!("{} {name}", significant(ns / unit, 3))
+    ns.filter(|ns| ns.is_finite()).map_or_else(|| UNKNOWN.into(), crate::view::results::outcome::time)
 }
 
 /// The mark of the recommended option.
@@ -274,9 +273,28 @@ fn without_result(test: &Test, layout: &ScreenLayout) -> Vec<String> {
             _ => labels.join(", "),
         };
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        wrap(&format!("{labels}  {what}{reason}"), layout.width - 4)
+        wrap(&format!("{labels}  {what}{reason}"), layout.text() - 4)
     });
     phrases.map(|line| format!("  {line}")).collect()
+}
+
+/// Whether a relay is between the ends; its CPU time is shown then.
+fn has_relay(test: &Test) -> bool {
+    let is_one = |relay: &serde_json::Value| relay.as_str().is_some_and(|name| name != "none");
+    test.varied.iter().any(|name| name == "relay") || test.environment.get("relay").is_some_and(is_one)
+}
+
+/// The meaning of the column of CPU time.
+pub fn cpu_explained(test: &Test) -> Option<&'static str> {
+    let unit = test.options.iter().find_map(|option| option.cpu_unit)?;
+    Some(match (unit, has_relay(test)) {
+        ("s/GiB", false) => "CPU s/GiB: seconds of CPU time that both ends take for each GiB.",
+        ("s/GiB", true) => "CPU s/GiB: seconds of CPU time that the relay takes for each GiB.",
+        ("s/M calls", _) => "CPU s/M calls: seconds of CPU time that the relay takes for a million calls.",
+        ("µs/call", _) => "CPU µs/call: CPU time that the server takes for each call.",
+        ("ms/run", _) => "CPU ms/run: CPU time that the program takes for each run.",
+        _ => return None,
+    })
 }
 
 /// Under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
@@ -294,5 +312,5 @@ fn details(test: &Test, layout: &ScreenLayout) -> Vec<String> {
     if !basis.is_empty() {
         phrases.push(format!("Basis: {}.", basis.join("; ")));
     }
-    phrases.iter().flat_map(|text| wrap(text, layout.width - 4)).map(|line| format!("    {line}")).collect()
+    phrases.iter().flat_map(|text| wrap(text, layout.text() - 4)).map(|line| format!("    {line}")).collect()
 }

@@ -50,6 +50,12 @@ pub struct Test {
     pub varied: Vec<String>,
     /// The options in the order of the plan.
     pub options: Vec<OptionResult>,
+    /// Levels that the screening showed to be slower, as labels; the group has their numbers.
+    #[serde(skip)]
+    pub screened_slower: Vec<String>,
+    /// Options that were screened only and were far slower there, as labels; no interval shows it.
+    #[serde(skip)]
+    pub screened_out: Vec<String>,
     /// The fastest option against each other one, where the user named the options.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<OptionRatio>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bytegauge_model::{FACTORS, Level};
+use bytegauge_model::{CellId, ComparedCondition, FACTORS, Level};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
@@ -18,22 +18,63 @@ const SLOWER_MAX: f64 = 0.5;
 /// Options of a test up to which each is compared with the fastest; of more only the slowest is.
 const COMPARED_EACH: usize = 4;
 
-/// The comparisons that the user asked for: the fastest option against the others.
+/// The comparisons that the user asked for: the fastest option against the others, or the levels of what was compared.
 pub fn comparisons(view: &View) -> Vec<Finding> {
-    let of_test = |test: &Test| -> Vec<Finding> {
-        let most = if test.options.len() > COMPARED_EACH { 1 } else { COMPARED_EACH };
-        let one = |ratio: &OptionRatio| {
-            found(FindingKind::Comparison, Severity::Result)
-                .test(&test.id)
-                .option(&ratio.option)
-                .other(Some(&ratio.other))
-                .number("times", Some(ratio.times))
-                .number("times_lower", Some(ratio.times_lower))
-                .number("times_upper", ratio.times_upper)
-        };
-        test.comparisons.iter().take(most).map(one).collect()
+    view.tests.iter().flat_map(of_named).collect()
+}
+
+fn of_named(test: &Test) -> Vec<Finding> {
+    let factors = compared_factors(test);
+    if !factors.is_empty() {
+        return factors.iter().flat_map(|factor| levels_compared(test, factor)).collect();
+    }
+    let most = if test.options.len() > COMPARED_EACH { 1 } else { COMPARED_EACH };
+    test.comparisons.iter().take(most).map(|ratio| compared(test, ratio)).collect()
+}
+
+fn compared(test: &Test, ratio: &OptionRatio) -> Finding {
+    found(FindingKind::Comparison, Severity::Result)
+        .test(&test.id)
+        .option(&ratio.option)
+        .other(Some(&ratio.other))
+        .number("times", Some(ratio.times))
+        .number("times_lower", Some(ratio.times_lower))
+        .number("times_upper", ratio.times_upper)
+}
+
+/// The compared factors where options differ in several: the condition of `--compare`, else the factors that are no sizes.
+fn compared_factors(test: &Test) -> Vec<&str> {
+    if test.varied.len() < 2 || test.comparisons.is_empty() {
+        return Vec::new();
+    }
+    let condition = condition(test);
+    let is_it = |name: &&str| condition.map_or(!name.ends_with("_size"), |condition| condition.is(name));
+    test.varied.iter().map(String::as_str).filter(is_it).collect()
+}
+
+/// The condition that the user compares with `--compare`.
+fn condition(test: &Test) -> Option<ComparedCondition> {
+    let named = test.environment.get("compare")?.as_str()?;
+    named.parse().ok().filter(|condition| *condition != ComparedCondition::None)
+}
+
+/// The fastest option against the best one with each other level of a factor, the slowest level first.
+fn levels_compared(test: &Test, factor: &str) -> Vec<Finding> {
+    let level_of = |id: &CellId| test.options.iter().find(|option| option.id == *id)?.settings.get(factor);
+    let Some(own) = test.comparisons.first().and_then(|ratio| level_of(&ratio.option)) else { return Vec::new() };
+    let mut best: Vec<(&Value, &OptionRatio)> = Vec::new();
+    // The slowest option is the first one.
+    for ratio in test.comparisons.iter().rev() {
+        let Some(level) = level_of(&ratio.other).filter(|level| *level != own) else { continue };
+        if best.iter().all(|(known, _)| *known != level) {
+            best.push((level, ratio));
+        }
+    }
+    let one = |(level, ratio): (&Value, &OptionRatio)| {
+        let finding = compared(test, ratio).name("factor", factor);
+        finding.name("level", own.clone()).name("other_level", level.clone())
     };
-    view.tests.iter().flat_map(of_test).collect()
+    best.into_iter().rev().map(one).collect()
 }
 
 /// The largest effect: of another setting where one is larger than that of the options, else of the options themselves.

@@ -52,7 +52,8 @@ pub fn findings(view: &View) -> Vec<Finding> {
 
 /// Limitations of the results of one test.
 fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
-    let mut all: Vec<Finding> = control(view, group).into_iter().collect();
+    let is_analysed = super::is_analysed(view, group);
+    let mut all: Vec<Finding> = control(view, group).filter(|_| is_analysed).into_iter().collect();
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     let (least, lost_least) = (harm::least_of(&cells), harm::least_lost(&cells));
     for cell in &cells {
@@ -83,7 +84,7 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
                 .number("planned", Some(look.planned as f64)),
         );
     }
-    if group.serial.as_ref().is_some_and(|serial| !serial.independent) {
+    if is_analysed && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
         all.push(found(FindingKind::DependentBlocks, Severity::Warning).test(&group.id));
     }
     all.extend(screened(view, group, &cells));

@@ -17,7 +17,12 @@ const CROWDED: f64 = 0.25;
 pub fn crowd(view: &View) -> Option<(f64, usize)> {
     let cpus = view.environment.allowed_cpus()?;
     let busy = view.environment.foreign_cpus?;
-    (busy >= CROWDED * cpus as f64).then_some((busy, cpus))
+    is_crowded(busy, cpus as f64).then_some((busy, cpus))
+}
+
+/// Whether other programs kept a quarter of the CPUs busy or more: a quiet machine may have another result.
+pub fn is_crowded(busy: f64, cpus: f64) -> bool {
+    busy >= CROWDED * cpus
 }
 
 /// A duration in seconds, as the heading and the findings print it.

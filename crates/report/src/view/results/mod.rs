@@ -13,6 +13,7 @@ mod long_trials;
 mod memory;
 mod next;
 pub mod outcome;
+mod screened;
 mod sentences;
 pub mod summary;
 mod title;
@@ -94,6 +95,8 @@ fn test(view: &View, group: &GroupView) -> Test {
         bottleneck: shown.map(bottleneck),
         control_upper: group.twin_reach,
         blocks: group.blocks.used,
+        screened_slower: screened::slower(view, group, recommended),
+        screened_out: screened::far_behind(view, group, &options, recommended),
         options,
         comparisons: if group.asked { group.ratios.clone() } else { Vec::new() },
     }
@@ -125,9 +128,13 @@ fn control_differs(group: &GroupView) -> bool {
 /// Whether the intervals of a test hold: an A/A control that differs contradicts them, and a session that stopped before
 /// its first analysis may have been stopped because of what it showed.
 fn has_intervals(view: &View, group: &GroupView) -> bool {
+    is_analysed(view, group) && !control_differs(group)
+}
+
+/// Whether the first analysis of a test is reached; before it, blocks are counted and not judged.
+fn is_analysed(view: &View, group: &GroupView) -> bool {
     let unfinished = matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running);
-    let is_analysed = group.look.as_ref().map_or(!unfinished, |look| look.done > 0);
-    is_analysed && !control_differs(group)
+    group.look.as_ref().map_or(!unfinished, |look| look.done > 0)
 }
 
 /// The recommended option as it is written in the program of the user.
@@ -254,20 +261,30 @@ const NAME_THEMSELVES: &[&str] = &[
 ];
 
 fn label(group: &GroupView, cell: &CellView, spec: &Spec) -> String {
-    let shown = |name: &String| {
-        let level = spec.get(name);
-        let text = phrase::compact(name, &level);
-        match level {
-            Level::Absent => None,
-            _ if group.varied.len() == 1 || NAME_THEMSELVES.contains(&name.as_str()) => Some(text),
-            _ => Some(format!("{} {text}", phrase::in_code(name))),
-        }
-    };
-    let parts: Vec<String> = group.varied.iter().filter_map(shown).collect();
-    match (parts.is_empty(), cell.label.is_empty()) {
-        (false, _) => parts.join(" + "),
+    let own = option_label(&group.varied, spec);
+    match (own.is_empty(), cell.label.is_empty()) {
+        (false, _) => own,
         (true, false) => cell.label.clone(),
         (true, true) => "the only option".into(),
+    }
+}
+
+/// The levels of the factors that options differ in, as every table names an option: `64K`, or `read 4K + epoll`. Empty
+/// where they differ in none.
+pub fn option_label(varied: &[String], spec: &Spec) -> String {
+    let shown = |name: &String| {
+        let level = spec.get(name);
+        (level != Level::Absent).then(|| level_label(varied, name, &level))
+    };
+    varied.iter().filter_map(shown).collect::<Vec<_>>().join(" + ")
+}
+
+/// One level, with the name of its factor where options differ in several: `64K`, `epoll`, `read 4K`.
+fn level_label(varied: &[String], factor: &str, level: &Level) -> String {
+    let text = phrase::compact(factor, level);
+    match varied.len() == 1 || NAME_THEMSELVES.contains(&factor) {
+        true => text,
+        false => format!("{} {text}", phrase::in_code(factor)),
     }
 }
 

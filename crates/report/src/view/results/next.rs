@@ -1,16 +1,20 @@
 //! The next steps: the command that helps most, and its likely effect.
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
-use bytegauge_model::{CellKind, SessionStatus, session};
+use bytegauge_model::unit::counted;
+use bytegauge_model::{CellKind, SessionStatus, Transport, Workload, session};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::super::document::{CellView, GroupView, InterimView, NextStep, TestState, VersusView, View};
+use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
 use super::heading::crowd;
 use super::long_trials;
-use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound, percent};
+use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
+
+/// From this time on, seconds, one test alone is measured instead of all.
+const LONG_S: f64 = 900.0;
 
 /// The next steps, the most useful first. An imported session cannot be continued here.
 pub fn next(view: &View) -> Vec<NextStep> {
@@ -43,7 +47,8 @@ pub fn next(view: &View) -> Vec<NextStep> {
         };
         return vec![step(command, "measure on this machine")];
     }
-    of_complete(view, imported)
+    let program = if imported { None } else { in_program(view) };
+    of_complete(view, imported).into_iter().chain(program).collect()
 }
 
 fn step(command: &str, text: &str) -> NextStep {
@@ -56,7 +61,7 @@ fn words(text: &str) -> NextStep {
 
 /// The same measurement once more, with a command where it is known.
 fn again(view: &View, budget: Option<&str>, text: &str) -> NextStep {
-    NextStep { command: again_with(view, budget), text: text.to_owned() }
+    NextStep { command: again_with(view, budget, &[]), text: text.to_owned() }
 }
 
 fn doctor(text: &str) -> NextStep {
@@ -113,42 +118,111 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     match steps.is_empty() {
         false => steps,
         true if view.check.is_some() => vec![words("give each run more work, or compare fewer values")],
-        true => vec![words("more time hardly helps: compare fewer options at once (one --transport, fewer values)")],
+        true => {
+            vec![words("an hour would not decide it either: take any of the tied options, or compare fewer at once")]
+        }
     }
 }
 
-/// The analyses that are left; else a longer, new session.
+/// A check of the recommended sizes in the program of the user: bytegauge's own loop is a model of it.
+fn in_program(view: &View) -> Option<NextStep> {
+    let is_size = |name: &String| matches!(name.as_str(), "read_size" | "write_size");
+    let advises = |test: &Test| test.recommended.is_some() && test.varied.iter().any(is_size);
+    let is_sockets = |transport: &Transport| transport.two_ended() && !transport.is_datagram();
+    let is_of_sockets = |group: &GroupView| group.spec().transport().is_some_and(is_sockets);
+    let is_stream = view.plan.workload == Workload::Stream.to_string() && view.groups.iter().all(is_of_sockets);
+    (is_stream && view.tests.iter().any(advises)).then(|| {
+        let command = format!(
+            "bytegauge check --values recommended:{} --default 4K -- dd if=/dev/zero of=/dev/null bs={{value}} count={{count:512M}}",
+            view.session
+        );
+        step(&command, "try these sizes in your program, in place of dd")
+    })
+}
+
+/// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
 fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
         return vec![rest];
     }
     let Some(own_ns) = view.plan.budget_ns.or(view.elapsed_ns) else { return Vec::new() };
     let own_s = own_ns as f64 / 1e9;
-    let bounds = open.iter().filter_map(|group| group.recommendation.bound).filter(|bound| !excludes_nothing(*bound));
-    let bounds: Vec<[f64; 2]> = bounds.map(|bound| [bound, likely_bound(bound, 1.0, LONGER)]).collect();
+    let bounded: Vec<(&GroupView, f64)> = open.iter().filter_map(|group| Some((*group, bound(group)?))).collect();
+    let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
-    if own_s * LONGER > FORECAST_MAX_S || (bounds.is_empty() && !is_short) {
+    let longer = match closest {
+        // Intervals narrow with the root of the time.
+        Some((_, bound)) => LONGER.max((bound / view.plan.margin).powi(2)),
+        None if is_short => LONGER,
+        None => return Vec::new(),
+    };
+    let all_s = own_s * longer;
+    if let Some((group, words)) = closest.filter(|_| all_s > LONG_S).and_then(|(group, _)| alone(view, group)) {
+        let alone_s = all_s / view.tests.len() as f64;
+        if alone_s <= FORECAST_MAX_S {
+            let text = format!("measure “{}” alone, {}: likely decides it", name(view, group), budget(alone_s));
+            return again_with(view, Some(&budget(alone_s)), &words)
+                .map(|command| step(&command, &text))
+                .into_iter()
+                .collect();
+        }
+    }
+    if all_s > FORECAST_MAX_S {
         return Vec::new();
     }
-    let time = budget(own_s * LONGER);
+    let bounds: Vec<[f64; 2]> = bounded.iter().map(|(_, bound)| [*bound, likely_bound(*bound, 1.0, longer)]).collect();
+    let time = budget(all_s);
     let text = format!("measure for {time} in a new session{}", brings(&bounds, view.plan.margin));
-    match again_with(view, Some(&time)) {
+    match again_with(view, Some(&time), &[]) {
         Some(command) => vec![step(&command, &text)],
         None => vec![words(&format!("{text}: add --time {time} to the command"))],
     }
 }
 
-/// The analyses that are left; `None` where none is left, or where they would not narrow what is open.
+/// The upper end of the recommended option, where it excludes something.
+fn bound(group: &GroupView) -> Option<f64> {
+    group.recommendation.bound.filter(|bound| !excludes_nothing(*bound))
+}
+
+fn name<'a>(view: &'a View, group: &GroupView) -> &'a str {
+    view.tests.iter().find(|test| test.id == group.id).map_or("", |test| &test.name)
+}
+
+/// The flags that leave one test of a session, by its transport and its role; `None` where they do not, or were given.
+fn alone<'a>(view: &View, group: &'a GroupView) -> Option<(&'a GroupView, Vec<String>)> {
+    let asked = view.plan.asked.as_ref()?;
+    let words_of = |group: &GroupView| -> Vec<String> {
+        let spec = group.spec();
+        let flag = |name: &str| Some([format!("--{name}"), spec.get(name).name()?.to_owned()]);
+        ["transport", "role"].into_iter().filter_map(flag).flatten().collect()
+    };
+    let words = words_of(group);
+    let is_given = words.iter().any(|word| word.starts_with("--") && asked.contains(word));
+    let alike = view.groups.iter().filter(|other| words_of(other) == words).count();
+    (view.tests.len() > 1 && alike == 1 && !is_given && !words.is_empty()).then_some((group, words))
+}
+
+/// The analyses that are left; `None` where none is left, and where they likely decide no test.
 fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
     let gains = || open.iter().map(|group| &group.recommendation).filter(|own| own.more_blocks.is_some());
     gains().next()?;
     let bounds: Vec<[f64; 2]> = gains().filter_map(|own| Some([own.bound?, own.likely_bound?])).collect();
+    if !bounds.is_empty() && decided(&bounds, view.plan.margin) == 0 {
+        return None;
+    }
     let time = forecast(rest_ns(view)?);
     let text = format!("narrow the intervals, up to {time} more{}", brings(&bounds, view.plan.margin));
     Some(step(&format!("{} --until conclusive", resume(view)), &text))
 }
 
-/// ` (likely from 9.3–46 % to 4.6–23 %)`, of interval ends as they are and as they are forecast; nothing without any.
+/// How many of these interval ends, each as it is and as it is forecast, are likely within the margin.
+fn decided(bounds: &[[f64; 2]], margin: f64) -> usize {
+    // A forecast of exactly the margin is not above it.
+    bounds.iter().filter(|both| both[1] <= margin * (1.0 + 1e-9)).count()
+}
+
+/// ` (likely from 9.3–46 % to 4.6–23 %)`, of interval ends as they are and as they are forecast, and of several tests how many that
+/// decides; nothing without any.
 fn brings(bounds: &[[f64; 2]], margin: f64) -> String {
     let known: Vec<&[f64; 2]> = bounds.iter().filter(|[now, _]| *now > 0.0005 && !excludes_nothing(*now)).collect();
     let span = |at: usize| {
@@ -157,9 +231,11 @@ fn brings(bounds: &[[f64; 2]], margin: f64) -> String {
         let [low, high] = [low, high].map(at_most);
         if low == high { high } else { format!("{}–{high}", low.trim_end_matches(" %")) }
     };
-    let is_above = !known.iter().any(|both| both[1] <= margin);
-    let above = if is_above { format!(", still above the margin of {}", percent(margin)) } else { String::new() };
-    if known.is_empty() { String::new() } else { format!(" (likely from {} to {}{above})", span(0), span(1)) }
+    let count = match decided(bounds, margin) {
+        part if part < bounds.len() => format!("; decides {part} of {}", counted(bounds.len(), "test")),
+        _ => String::new(),
+    };
+    if known.is_empty() { String::new() } else { format!(" (likely from {} to {}{count})", span(0), span(1)) }
 }
 
 /// The next steps after two were compared.
@@ -262,8 +338,9 @@ pub fn resume(view: &View) -> String {
     }
 }
 
-/// The command that asks the same in a new session, with another budget where one is given; `None` where it is not known.
-pub fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
+/// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;
+/// and with further flags.
+pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Option<String> {
     let asked = view.plan.asked.as_deref()?;
     // The words behind -- are the command of a program.
     let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
@@ -277,6 +354,7 @@ pub fn again_with(view: &View, budget: Option<&str>) -> Option<String> {
         }
         skip |= is_replaced && word == "--time";
     }
+    words.extend(further.iter().map(String::as_str));
     words.extend(budget.iter().flat_map(|budget| ["--time", *budget]));
     words.extend(program.iter().map(String::as_str));
     Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))

@@ -8,7 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use super::super::document::{
     Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
-use crate::interval_rounding::{SlowerScale, at_most, percent, up_to};
+use crate::interval_rounding::{ShareScale, at_most, percent, up_to};
 use crate::phrase::rate_unit;
 
 /// More options than this are counted instead of named.
@@ -19,12 +19,14 @@ const NOTHING: f64 = 0.0005;
 /// The result of a test as a sentence without a full stop.
 pub fn of_test(view: &View, test: &Test) -> String {
     match test.state {
-        TestState::Decided | TestState::Inconclusive => compared(test),
+        TestState::Decided | TestState::Inconclusive => compared(test, &view.tests),
         TestState::Invalid => "no result: the A/A control differs significantly".into(),
         TestState::Unconfirmed => unconfirmed(view, test),
         TestState::Single => {
             let only = test.options.iter().find(|option| option.trials > 0);
-            only.map_or_else(String::new, |only| format!("{} only: nothing to compare it with", rated(test, only)))
+            only.map_or_else(String::new, |only| {
+                format!("{} only: nothing to compare it with", rated(test, &view.tests, only))
+            })
         }
         TestState::Failed => {
             let reason = test.options.iter().find_map(|option| option.reason.clone());
@@ -37,16 +39,65 @@ pub fn of_test(view: &View, test: &Test) -> String {
 }
 
 /// `4K at 1.2 GiB/s`.
-fn rated(test: &Test, option: &OptionResult) -> String {
-    let Some(rate) = option.rate else { return option.label.clone() };
-    let (divisor, unit) = rate_unit(test.unit, rate);
-    format!("{} at {} {unit}", option.label, significant(rate / divisor, 3))
+fn rated(test: &Test, tests: &[Test], option: &OptionResult) -> String {
+    match rate(test, tests, option) {
+        Some(rate) => format!("{} at {rate}", option.label),
+        None => option.label.clone(),
+    }
+}
+
+/// The rate of an option; the CPU time of its work where that is compared, and the time of a run of a program.
+fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
+    if let Some((cpu, unit)) = option.cpu.zip(option.cpu_unit).filter(|_| test.compares == Compares::Cpu) {
+        return Some(format!("CPU {} {unit}", significant(cpu, 3)));
+    }
+    let rate = option.rate.filter(|rate| *rate > 0.0)?;
+    let (divisor, unit) = rate_scale(test, tests);
+    match test.unit {
+        "runs/s" => Some(format!("{} a run", time(1e9 / rate))),
+        _ => Some(format!("{} {unit}", significant(rate / divisor, 3))),
+    }
+}
+
+/// A smaller rate in the unit of the fastest one has too many zeros to be read.
+const SHARE_READ: f64 = 0.1;
+/// A larger rate in the unit of the slowest one has too many digits.
+const UNITS_READ: f64 = 1e4;
+
+/// The divisor and the unit of rates: one for all tests of a session, so that they compare by eye; one for a test where no unit
+/// suits all.
+pub fn rate_scale(test: &Test, tests: &[Test]) -> (f64, &'static str) {
+    let alike = tests.iter().filter(|other| other.unit == test.unit).flat_map(|other| &other.options);
+    let of_all = common_scale(test.unit, alike.filter_map(|option| option.rate));
+    let of_test = || common_scale(test.unit, test.options.iter().filter_map(|option| option.rate));
+    let fastest = test.options.iter().filter_map(|option| option.rate).fold(0.0, f64::max);
+    of_all.or_else(of_test).unwrap_or_else(|| rate_unit(test.unit, fastest))
+}
+
+/// The unit in which the fastest and the slowest of these rates can be read; `None` where there is none.
+fn common_scale(unit: &'static str, rates: impl Iterator<Item = f64>) -> Option<(f64, &'static str)> {
+    let (least, most) = rates
+        .filter(|rate| *rate > 0.0)
+        .fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), rate| (least.min(rate), most.max(rate)));
+    let large = rate_unit(unit, most);
+    let small = rate_unit(unit, least.min(most));
+    match least < SHARE_READ * large.0 {
+        false => Some(large),
+        true => (most < UNITS_READ * small.0).then_some(small),
+    }
+}
+
+/// A time to three digits.
+pub fn time(ns: f64) -> String {
+    let (unit, name) =
+        [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
+    format!("{} {name}", significant(ns / unit, 3))
 }
 
 fn unconfirmed(view: &View, test: &Test) -> String {
     let so_far = match test.compares {
         Compares::Time => {
-            super::fastest(&test.options).map(|option| format!("fastest so far: {}", rated(test, option)))
+            super::fastest(&test.options).map(|option| format!("fastest so far: {}", rated(test, &view.tests, option)))
         }
         Compares::Cpu => {
             let known = test.options.iter().filter_map(|option| Some((option.cpu?, option.cpu_unit?, option)));
@@ -114,7 +165,7 @@ fn how_good(test: &Test, own: &OptionResult, than: &str) -> String {
 }
 
 /// The verdict, the recommendation with its interval, then the options that are tied and those that are slower.
-fn compared(test: &Test) -> String {
+fn compared(test: &Test, tests: &[Test]) -> String {
     let is_decided = test.state == TestState::Decided;
     let Some(own) = recommended(test) else {
         return format!("{}: {}", if is_decided { "conclusive" } else { "inconclusive" }, too_wide(test));
@@ -123,9 +174,11 @@ fn compared(test: &Test) -> String {
     let slower: Vec<&OptionResult> = others(test, &[OptionStatus::Slower]).collect();
     let how = how_good(test, own, " than the best");
     let why = match test.because {
-        Some(Because::Fastest) | None => String::new(),
-        because => format!(" ({})", reason(because)),
+        Some(Because::Fastest) | None => None,
+        because => Some(reason(because).to_owned()),
     };
+    let known: Vec<String> = rate(test, tests, own).into_iter().chain(why).collect();
+    let why = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
     let all_tied = slower.is_empty() && !tied.is_empty() && own.status == OptionStatus::Tied;
     let all = if tied.len() == 1 { "both".into() } else { format!("all {}", tied.len() + 1) };
     let mut phrases = vec![match (is_decided, all_tied) {
@@ -140,34 +193,48 @@ fn compared(test: &Test) -> String {
     if !slower.is_empty() {
         avoid.push(avoided(test, slower));
     }
+    avoid.extend(screened(test));
     if !avoid.is_empty() {
         phrases.push(format!("Avoid: {}", avoid.join(", ")));
     }
     phrases.join(". ")
 }
 
+/// The levels that are significantly slower by the screening, then the options that were far slower there: `write 4K (by the
+/// screening)`.
+fn screened(test: &Test) -> Vec<String> {
+    let of = |labels: &[String], why: &str| (!labels.is_empty()).then(|| format!("{} ({why})", listed(labels)));
+    let known = [of(&test.screened_slower, "by the screening"), of(&test.screened_out, "screened only")];
+    known.into_iter().flatten().collect()
+}
+
 /// The result of one test of several in a line: its table has the intervals.
-pub fn in_short(test: &Test) -> String {
+pub fn in_short(test: &Test, tests: &[Test]) -> String {
     let Some(own) = recommended(test).filter(|_| matches!(test.state, TestState::Decided | TestState::Inconclusive))
     else {
         return test.result.clone();
     };
     let for_now = if test.state == TestState::Decided { "" } else { " for now" };
+    let rate = rate(test, tests, own).map_or_else(String::new, |rate| format!(", {rate}"));
+    let tied: Vec<&OptionResult> = others(test, &[OptionStatus::Best, OptionStatus::Tied]).collect();
+    let tied = if tied.is_empty() { String::new() } else { format!("; tied: {}", listed(&labels(&tied))) };
     let avoided: Vec<&OptionResult> = others(test, &[OptionStatus::Harmful, OptionStatus::Slower]).collect();
-    let avoid = match avoided.as_slice() {
-        [] => String::new(),
-        few if few.len() <= NAMED_MAX => format!("; avoid {}", labels(few).join(", ")),
-        many => format!("; avoid {} and {}", slowest(many).label, counted(many.len() - 1, "other option")),
+    let avoided = match avoided.as_slice() {
+        [] => None,
+        few if few.len() <= NAMED_MAX => Some(labels(few).join(", ")),
+        many => Some(format!("{} and {}", slowest(many).label, counted(many.len() - 1, "other option"))),
     };
-    format!("{}{for_now}, {}{avoid}", own.label, how_good(test, own, ""))
+    let avoided: Vec<String> = avoided.into_iter().chain(screened(test)).collect();
+    let avoid = if avoided.is_empty() { String::new() } else { format!("; avoid {}", avoided.join(", ")) };
+    format!("{}{for_now}{rate}, {}{tied}{avoid}", own.label, how_good(test, own, ""))
 }
 
-/// ` (measured with bbr)`, where another test recommends another congestion control.
+/// `; measured with bbr`, where another test recommends another congestion control.
 pub fn condition(view: &View, test: &Test) -> String {
     let Some(own) = &test.congestion else { return String::new() };
     let advised = view.tests.iter().filter_map(recommended).filter_map(|option| option.settings.get("congestion"));
     let mut differing = advised.filter_map(|name| name.as_str()).filter(|name| *name != own);
-    differing.next().map_or_else(String::new, |_| format!(" (measured with {own})"))
+    differing.next().map_or_else(String::new, |_| format!("; measured with {own}"))
 }
 
 fn labels(options: &[&OptionResult]) -> Vec<String> {
@@ -232,8 +299,8 @@ fn too_wide(test: &Test) -> String {
 }
 
 /// The scale of all intervals of a test: its largest value decides.
-pub fn scale(test: &Test) -> SlowerScale {
-    SlowerScale::of(test.options.iter().filter_map(|option| option.slower_upper))
+pub fn scale(test: &Test) -> ShareScale {
+    ShareScale::of(test.options.iter().filter_map(|option| option.slower_upper))
 }
 
 /// The heading of the intervals of a test.
@@ -280,5 +347,20 @@ pub fn reason(because: Option<Because>) -> &'static str {
         Some(Because::Smallest) => "smallest",
         Some(Because::SmallestMaximum) => "smallest maximum",
         Some(Because::Only) | None => "only option",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_suits_all_rates() {
+        let unit = |rates: &[f64]| common_scale("bytes/s", rates.iter().copied()).map(|(_, unit)| unit);
+        let (mib, gib) = (f64::from(1 << 20), f64::from(1 << 30));
+        assert_eq!(unit(&[0.3 * gib, 2.0 * gib]), Some("GiB/s"));
+        assert_eq!(unit(&[50.0 * mib, 2.0 * gib]), Some("MiB/s"));
+        assert_eq!(unit(&[2.0 * mib, 12.0 * gib]), None);
+        assert_eq!(unit(&[]), Some("B/s"));
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Numbers are rounded outward, so that a printed interval contains the computed one.
 
-use bytegauge_model::unit::{counted, significant, significant_down, significant_up};
+mod effect;
+
+use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Finding, FindingKind, Test, View};
-use crate::interval_rounding::{SlowerScale, at_least, at_most, percent, share_range, up_to};
+use crate::interval_rounding::{ShareScale, at_least, at_most, percent, share_range, up_to};
 use crate::phrase::{self, rate_unit};
 
 /// Levels that only the kernel of this machine gives a meaning.
@@ -23,6 +25,10 @@ pub fn sentence(view: &View, finding: &Finding) -> String {
     }
 }
 
+fn is_control(kind: FindingKind) -> bool {
+    matches!(kind, FindingKind::ControlDiffers | FindingKind::ControlContradicts | FindingKind::ControlWide)
+}
+
 struct Sentence<'a> {
     view: &'a View,
     finding: &'a Finding,
@@ -32,7 +38,8 @@ impl Sentence<'_> {
     /// `Read from TCP, 64K: `; nothing where the session has one test and the finding concerns all of it.
     fn place(&self) -> String {
         let test = self.finding.test.as_ref().and_then(|id| self.test(id)).filter(|_| self.view.tests.len() > 1);
-        let names = [test.map(|test| test.name.clone()), self.finding.option.as_ref().map(|id| self.option(id))];
+        let option = self.finding.option.as_ref().filter(|_| !is_control(self.finding.kind));
+        let names = [test.map(|test| test.name.clone()), option.map(|id| self.option(id))];
         let names: Vec<String> = names.into_iter().flatten().filter(|name| !name.is_empty()).collect();
         if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) }
     }
@@ -149,109 +156,9 @@ impl Sentence<'_> {
         }
     }
 
-    /// `epoll is 1.31× as fast as blocking (1.25–1.4×).`
-    fn comparison(&self) -> String {
-        let fast = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
-        let slow = self.other();
-        let of_cpu = self.finding.test.as_ref().and_then(|id| self.test(id));
-        let of_cpu = of_cpu.is_some_and(|test| test.compares == super::Compares::Cpu);
-        let (times, lower) = (self.number("times"), self.number("times_lower"));
-        let upper = self.known("times_upper").map(|upper| format!("–{}", significant_up(upper, 3)));
-        let range = match upper {
-            Some(upper) => format!("{}{upper}×", significant_down(lower, 3)),
-            None => format!("at least {}×", significant_down(lower, 3)),
-        };
-        match (lower > 1.0, of_cpu) {
-            (true, false) => format!("{fast} is {}× as fast as {slow} ({range}).", significant(times, 3)),
-            (true, true) => format!("{slow} uses {}× the CPU time of {fast} ({range}).", significant(times, 3)),
-            (false, false) => format!("{fast} and {slow} are tied: {fast} is {range} as fast."),
-            (false, true) => format!("{fast} and {slow} are tied: {slow} uses {range} the CPU time."),
-        }
-    }
-
-    fn effect(&self) -> String {
-        if self.finding.names.is_empty() {
-            return self.effect_of_options();
-        }
-        let what = match self.name("factor") {
-            "placement" => "the placement of the ends",
-            "transport" => "the transport",
-            CONGESTION => "TCP congestion control",
-            "write_size" => "the write size",
-            "read_size" => "the read size",
-            other => phrase::in_code(other),
-        };
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
-        let place =
-            test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!(" ({})", test.name));
-        let (fast, slow) = (self.level("level"), self.level("other_level"));
-        let of_cpu = test.is_some_and(|test| test.compares == super::Compares::Cpu);
-        let times = self.known("times_lower").map(|lower| {
-            let upper =
-                self.known("times_upper").map_or_else(String::new, |upper| format!("–{}", significant_up(upper, 2)));
-            format!("{}{upper}×", significant_down(lower, 2))
-        });
-        let how = match (of_cpu, times, self.known("rate").zip(self.known("other_rate"))) {
-            (true, Some(times), _) => format!("{slow} uses {times} the CPU time of {fast}"),
-            (true, None, _) => format!("{slow} uses more CPU time than {fast}"),
-            (false, Some(times), Some((rate, _))) => {
-                format!("{fast} reaches {}, {times} the rate of {slow}", self.rates([rate, rate])[0])
-            }
-            (false, None, Some((rate, other))) => {
-                let [rate, other] = self.rates([rate, other]);
-                // The best option with each level: other settings may differ, too.
-                let labels = self.finding.option.as_ref().zip(self.finding.other.as_ref());
-                match labels.map(|(own, slow)| (self.option(own), self.option(slow))) {
-                    Some((own, best)) => {
-                        format!("{fast} reaches {rate} ({own}), {slow} {other} at best ({best})")
-                    }
-                    None => format!("{fast} reaches {rate}, {slow} {other}"),
-                }
-            }
-            (false, times, None) => format!("{fast} is {} faster than {slow}", times.unwrap_or_default()),
-        };
-        let loopback =
-            self.name("factor") == CONGESTION && self.view.groups.iter().any(super::valid_for::is_group_over_loopback);
-        let loopback = if loopback { " Measured over loopback; a network may differ." } else { "" };
-        format!("{what}{place}: {how}.{loopback}")
-    }
-
-    /// No setting has a larger effect than the options of the tests.
-    fn effect_of_options(&self) -> String {
-        let Some(option) = &self.finding.option else {
-            return "none found: no option and no other setting is significantly slower.".into();
-        };
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
-        let place =
-            test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!("{}: ", test.name));
-        let (lower, upper) = (self.number("slower_lower"), self.known("slower_upper").unwrap_or(f64::INFINITY));
-        let by = test.map_or_else(String::new, |test| {
-            super::outcome::more(test, &super::outcome::scale(test).interval(lower, upper))
-        });
-        format!("{place}{} is {}.", self.option(option), super::outcome::than_the_best(&by))
-    }
-
-    fn one_setting(&self) -> String {
-        let factor = self.name("factor");
-        let is_true = |name: &str| self.finding.names.get(name).and_then(serde_json::Value::as_bool) == Some(true);
-        let tests = match (is_true("all_tests"), self.number("tests") as usize) {
-            (true, 2) => "both tests".to_owned(),
-            (true, many) => format!("all {many} tests"),
-            (false, many) => format!("{many} tests"),
-        };
-        let upper = self.number("slower_upper");
-        let mut varying = self.view.tests.iter().filter(|test| test.varied.iter().any(|name| name == factor));
-        let of_cpu = varying.any(|test| test.compares == super::Compares::Cpu);
-        let more = if of_cpu { "more CPU time" } else { "slower" };
-        let how = match upper <= 0.0005 {
-            true => format!("not {more}"),
-            false => format!("at most {} {more}", at_most(upper)),
-        };
-        let with = if is_true("alone") { "" } else { " with the best other settings" };
-        format!("{} {} in {tests}, {how}{with}.", phrase::in_code(factor), self.level("level"))
-    }
-
+    /// The A/A control repeats the option that led the screening, which is not always the recommended one.
     fn control(&self) -> String {
+        let twice = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
         let up_to = |name| at_most(self.number(name).abs());
         match self.finding.kind {
             FindingKind::ControlDiffers => {
@@ -259,21 +166,21 @@ impl Sentence<'_> {
                 let range = share_range(a.min(b), a.max(b));
                 match self.known("widened") {
                     Some(more) => format!(
-                        "the A/A control (it was measured twice) differs by {range}: the interval is wider by {} on each \
+                        "the A/A control ({twice}, measured twice) differs by {range}: the interval is wider by {} on each \
                          side.",
                         at_most(more)
                     ),
                     None => format!(
-                        "the A/A control (it was measured twice) differs by {range}, so the test has no valid result."
+                        "the A/A control ({twice}, measured twice) differs by {range}, so the test has no valid result."
                     ),
                 }
             }
             FindingKind::ControlContradicts => format!(
-                "its second measurement (the A/A control) is {} than the best, so the result is inconclusive.",
+                "the second measurement of {twice} (the A/A control) is {} than the best, so the result is inconclusive.",
                 self.up_to_slower()
             ),
             _ => format!(
-                "the A/A control (it was measured twice) differs by {}: too much to decide within {}.",
+                "the A/A control ({twice}, measured twice) differs by {}: too much to decide within {}.",
                 match up_to("reach").strip_prefix('>') {
                     Some(least) => format!("more than {least}"),
                     None => format!("up to {}", up_to("reach")),
@@ -299,7 +206,7 @@ impl Sentence<'_> {
             FindingKind::LongTrialsInconclusive => match self.known("slower_lower") {
                 Some(lower) => {
                     let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
-                    let range = SlowerScale::of([upper].into_iter()).interval(lower, upper);
+                    let range = ShareScale::of([upper]).interval(lower, upper);
                     format!("in trials of {window} it is {range} slower than {}, which does not decide.", self.other())
                 }
                 None => format!("too few trials of {window} to check the recommendation."),

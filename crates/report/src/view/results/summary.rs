@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use bytegauge_model::unit::counted;
+use bytegauge_model::unit::{counted, significant};
 
 use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
+use super::heading::{crowd, is_crowded};
 use super::outcome::{condition, in_short, recommended};
 use crate::interval_rounding::percent;
 use crate::phrase;
@@ -14,27 +15,33 @@ const TESTS_MAX: usize = 6;
 /// More tests with one bottleneck than this are counted instead of named.
 const LIMITED_MAX: usize = 2;
 /// Lines of one heading, the rest are counted.
-const LINES_MAX: usize = 4;
+pub const LINES_MAX: usize = 4;
 /// Caveats of a session with several tests: the results and they fit on a terminal of 24 lines.
 const CAVEATS_MAX: usize = 2;
 
 /// The summary: recommended options, then effects, the bottleneck and caveats.
 pub fn lines(view: &View) -> Vec<SummaryLine> {
-    let mut all = of_heading(view, Heading::Compared);
-    all.extend(results(view));
-    all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading)));
-    all.extend(one_setting(view));
-    all.extend(code(view));
-    all.iter_mut().for_each(|line| line.is_result = true);
-    all.extend([Heading::Effect, Heading::Memory].into_iter().flat_map(|heading| of_heading(view, heading)));
+    let mut all = results(view, LINES_MAX);
+    let of_heading = |heading| of_heading(view, heading, LINES_MAX);
+    all.extend([Heading::Effect, Heading::Memory].into_iter().flat_map(of_heading));
     all.extend(bottleneck(view));
-    for heading in [Heading::Relay, Heading::Link, Heading::Caveat] {
-        all.extend(of_heading(view, heading));
-    }
+    all.extend([Heading::Relay, Heading::Link, Heading::Caveat].into_iter().flat_map(of_heading));
     all
 }
 
-fn results(view: &View) -> Vec<SummaryLine> {
+/// The lines that name the options to use; at most `max` of one heading.
+pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
+    let mut all = of_heading(view, Heading::Compared, max);
+    all.extend(of_tests(view));
+    all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
+    all.extend(one_setting(view));
+    all.extend(code(view));
+    all.extend(busy(view));
+    all.iter_mut().for_each(|line| line.is_result = true);
+    all
+}
+
+fn of_tests(view: &View) -> Vec<SummaryLine> {
     if let Some(versus) = &view.versus {
         let result = line("Result", format!("{}.", phrase::capital(&versus.text)));
         return [result].into_iter().chain(pairs(view, versus)).collect();
@@ -42,7 +49,8 @@ fn results(view: &View) -> Vec<SummaryLine> {
     match view.tests.as_slice() {
         [test] => vec![line("Result", format!("{}.", phrase::capital(&test.result)))],
         tests if tests.len() <= TESTS_MAX => {
-            tests.iter().map(|test| line(&test.name, format!("{}{}.", in_short(test), condition(view, test)))).collect()
+            let text = |test| format!("{}{}.", in_short(test, tests), condition(view, test));
+            tests.iter().map(|test| line(&test.name, text(test))).collect()
         }
         tests => [Some(line("Results", counts(tests))), used(tests)].into_iter().flatten().collect(),
     }
@@ -121,6 +129,7 @@ pub enum Heading {
     LongTrials,
     Valid,
     Caveat,
+    Busy,
     Note,
 }
 
@@ -136,12 +145,24 @@ impl Heading {
             (FindingKind::Memory, Severity::Result) => Heading::Memory,
             (FindingKind::Relay, _) => Heading::Relay,
             (FindingKind::Link, _) => Heading::Link,
+            (FindingKind::OtherPrograms, _) if is_of_crowd(finding) => Heading::Busy,
             (_, Severity::Error | Severity::Warning) => Heading::Caveat,
             (FindingKind::LongTrialsConfirm | FindingKind::LongTrialsInconclusive, _)
             | (FindingKind::LongTrialsMissing, _) => Heading::LongTrials,
             (FindingKind::ValidFor, _) => Heading::Valid,
             _ => Heading::Note,
         }
+    }
+
+    /// Whether its findings are among the last lines, which name the options to use.
+    pub fn is_result(self) -> bool {
+        matches!(self, Heading::Compared | Heading::Gain | Heading::Advice | Heading::OneSetting | Heading::Busy)
+    }
+
+    /// Whether a line of the summary with this heading repeats findings.
+    pub fn is_of_finding(name: &str) -> bool {
+        let of_facts = [Heading::Effect, Heading::Memory, Heading::Relay, Heading::Link, Heading::Caveat];
+        of_facts.iter().any(|heading| heading.name() == name)
     }
 
     /// As it is printed.
@@ -158,13 +179,14 @@ impl Heading {
             Heading::LongTrials => "Long-trial check",
             Heading::Valid => "Valid for",
             Heading::Caveat => "Caveat",
+            Heading::Busy => "Busy machine",
             Heading::Note => "Note",
         }
     }
 }
 
 /// The worst findings of a heading, one of each kind, with the number of those that are left out.
-fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
+fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
     let found = all.len();
     let is_caveat = heading == Heading::Caveat;
@@ -179,7 +201,7 @@ fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
     let max = match heading {
         Heading::Effect => 1,
         Heading::Caveat if view.tests.len() > 1 => CAVEATS_MAX,
-        _ => LINES_MAX,
+        _ => lines_max,
     };
     all.truncate(max);
     let mut lines: Vec<SummaryLine> = all.iter().map(|finding| line(heading.name(), finding.text.clone())).collect();
@@ -188,6 +210,12 @@ fn of_heading(view: &View, heading: Heading) -> Vec<SummaryLine> {
         last.text.push_str(&format!(" ({hidden} more: --full)"));
     }
     lines
+}
+
+/// Whether other programs used a quarter of the CPUs or more, which the last line reports.
+fn is_of_crowd(finding: &Finding) -> bool {
+    let number = |name: &str| finding.numbers.get(name).copied();
+    number("cpus").zip(number("of_cpus")).is_some_and(|(cpus, of)| is_crowded(cpus, of))
 }
 
 /// How large a finding is, as a share: the worst one of a kind is shown.
@@ -230,6 +258,16 @@ fn code(view: &View) -> Option<SummaryLine> {
         view.tests.iter().filter(|test| test.recommended.is_some()).map(|test| &test.code).collect();
     let [code] = codes.into_iter().collect::<Vec<_>>()[..] else { return None };
     (!code.is_empty() && view.versus.is_none()).then(|| line("In the program", format!("{}.", code.join(", "))))
+}
+
+/// Other programs that used much of the machine meanwhile: on a quiet one the result may be another.
+fn busy(view: &View) -> Option<SummaryLine> {
+    let (used, of) = crowd(view)?;
+    let used = significant(used, 2);
+    Some(line(
+        Heading::Busy.name(),
+        format!("other programs used {used} of {of} CPUs; a quiet machine may have another result."),
+    ))
 }
 
 /// The limits of the recommended options, by the limit.
@@ -284,6 +322,7 @@ mod tests {
             Heading::LongTrials,
             Heading::Valid,
             Heading::Caveat,
+            Heading::Busy,
             Heading::Note,
         ];
         let others = [
