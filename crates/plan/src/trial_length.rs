@@ -13,7 +13,7 @@ pub const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
 
-/// A trial measures at least this many bursts.
+/// A trial measures at least this many bursts, or pauses of a writer.
 const BURSTS: u64 = 10;
 
 /// Assumed calls per second on lasting connections: about half of the rate of busy ones on loopback.
@@ -48,9 +48,14 @@ pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_sec
     let calls = calls_enough(conditions).filter(|_| !explicit).unwrap_or(0);
     // A float beyond 64 bits becomes the largest of them.
     let needed_ns = (calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
-    let bursts_ns =
-        conditions.every().filter(|_| !explicit && conditions.burst().is_some()).map_or(0, |ns| ns * BURSTS);
+    let bursts_ns = pause_ns(conditions).filter(|_| !explicit).map_or(0, |ns| ns.saturating_mul(BURSTS));
     lengthened_ns((warmup_ns, window_ns), needed_ns.max(bursts_ns).min(LENGTHENED_MAX_NS))
+}
+
+/// Time from one burst, or one write of a writer that pauses, to the next, nanoseconds.
+fn pause_ns(conditions: &Spec) -> Option<u64> {
+    let of_writer = || conditions.think_time().filter(|_| conditions.workload() == Workload::Stream);
+    conditions.burst().and(conditions.every()).or_else(of_writer)
 }
 
 /// Time of one trial with its warm-up, its window and its overhead, long enough for enough calls, nanoseconds.
@@ -94,8 +99,11 @@ mod tests {
         check(&[flows(1000), ("duration", Level::Number(20_000_000))], 1.0, (5, 20_000_000));
         check(&[flows(1000), ("call_rate", Level::Number(1000))], 1000.0, (5, 20_000_000));
         check(&[flows(1000), ("slo", Level::Name("p99=2ms".into()))], 1.0, (5, 20_000_000));
-        let stream = Spec::of(Workload::Stream);
+        let mut stream = Spec::of(Workload::Stream);
         assert_eq!(lengths_ns(&stream, (5, 20_000_000), 1.0), (5, 20_000_000));
+        // A writer that pauses does so several times in a trial.
+        stream.set("think_time", Level::Number(10_000_000));
+        assert_eq!(lengths_ns(&stream, (5, 6_000_000), 1.0), (20_000_000, 100_000_000));
     }
 
     #[test]

@@ -245,7 +245,8 @@ pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
 
 fn think_share(end: &EndSums, levels: &Spec) -> Option<f64> {
     let think_ns = levels.think_time().filter(|ns| *ns > 0)? as f64;
-    (end.window_ns > 0).then(|| think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64))
+    // The last pause may end after the window.
+    (end.window_ns > 0).then(|| (think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64)).min(1.0))
 }
 
 /// A cell among those that differ in one buffer alone: the buffer's size, the rate, and its place.
