@@ -27,7 +27,7 @@ pub(crate) struct ConfirmedGroup {
     /// Finalists, A/A control and floor.
     pub cells: Vec<Cell>,
     /// Length of a trial, nanoseconds.
-    window_ns: u64,
+    pub(crate) window_ns: u64,
     /// Whether it gets fewer blocks.
     aside: bool,
 }
