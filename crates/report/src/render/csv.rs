@@ -42,6 +42,7 @@ const OF_STREAMS: &[CsvColumn] = &[
     ("source_cpu_s_per_gib", |cell| text(cell.cpu.source.as_ref().and_then(|end| end.total_s_per_gib))),
     ("sink_cpu_s_per_gib", |cell| text(cell.cpu.sink.as_ref().and_then(|end| end.total_s_per_gib))),
     ("ends_cpu_s_per_gib", |cell| text(cell.cpu.ends_s_per_gib)),
+    ("relay_cpu_s_per_gib", |cell| more(cell, "relay_cpu_s_per_gib")),
     ("machine_busy_s_per_gib", |cell| text(cell.cpu.machine_busy_s_per_gib)),
     ("retransmits", |cell| text(cell.counters.retransmits)),
 ];
@@ -70,6 +71,7 @@ const OF_CALLS: &[CsvColumn] = &[
     ("late_p99_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p99_ns))),
     ("server_cpu_ns_per_call", |cell| more(cell, "server_cpu_ns_per_call")),
     ("client_cpu_ns_per_call", |cell| more(cell, "client_cpu_ns_per_call")),
+    ("relay_cpu_s_per_million_calls", |cell| more(cell, "relay_cpu_s_per_million_calls")),
     ("server_system_calls_per_call", |cell| more(cell, "server_system_calls_per_call")),
     ("calls", |cell| of_calls(cell, |call| Some(call.calls))),
     ("begun", |cell| of_calls(cell, |call| Some(call.begun))),
