@@ -31,7 +31,7 @@ const RULES: &[HarmRule] = &[
 ];
 
 /// A call is starved when it takes this many times the median, and at least the measured time of a trial.
-const STARVED_TIMES: u64 = 10;
+const STARVED_TIMES: u64 = 3;
 
 /// The least harm of each kind in a test.
 pub type Least = [f64; RULES_LEN];

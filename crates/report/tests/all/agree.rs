@@ -179,6 +179,34 @@ fn congestion_control_over_loopback_is_a_caveat() {
     }
 }
 
+/// A size that is best under bbr may be slow under cubic, and bbr itself slow over loopback.
+#[test]
+fn unnamed_congestion_control_is_a_caveat() {
+    let text = |transport: &'static str, default: &str| {
+        let mut data = session(&Plan { transports: vec![transport], ..reads(0.01) });
+        data.record.machine["network"]["congestion_control"] = default.into();
+        phrases(&view(&data), FindingKind::CongestionNotCompared)
+    };
+    assert!(text("tcp", "bbr").starts_with("TCP used bbr, the default here."), "{}", text("tcp", "bbr"));
+    assert!(text("tcp", "bbr").contains("--congestion cubic,bbr"), "{}", text("tcp", "bbr"));
+    assert_eq!((text("tcp", "cubic"), text("unix", "bbr")), (String::new(), String::new()));
+}
+
+#[test]
+fn compared_options_without_effect_are_a_caveat() {
+    let text = |polled: Option<u64>| {
+        let mut data = session(&reads(0.01));
+        for row in &mut data.cells {
+            let level =
+                polled.filter(|_| row.cell.factors.read_size() == Some(1024)).map_or(Level::auto(), Level::Number);
+            row.cell.factors.set("busy_poll", level);
+        }
+        phrases(&view(&data), FindingKind::NoEffect)
+    };
+    assert_eq!(text(Some(50_000)), "SO_BUSY_POLL has no effect here: loopback has no device queue to poll.");
+    assert_eq!(text(None), "");
+}
+
 /// Where all options copy, none is worse for it: the session's caveat reports it.
 #[test]
 fn copies_that_all_options_make_are_one_caveat() {

@@ -2,7 +2,7 @@
 
 use crate::support::{Plan, session};
 use bytegauge_model::{EndRole, Stage};
-use bytegauge_report::view::document::FindingKind;
+use bytegauge_report::view::document::{FindingKind, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
 use proptest::prelude::*;
 
@@ -211,4 +211,19 @@ proptest! {
             }
         }
     }
+}
+
+/// An option cannot be a little better than another one where it differs that much from itself, but it can be much better.
+#[test]
+fn a_wide_control_leaves_a_clear_result() {
+    let state = |read_sizes: Vec<u64>| {
+        let plan = Plan { seed: 11, read_sizes, write_sizes: vec![65_536], noise: 0.1, confirm_blocks: 12, ..small() };
+        let view = view(&session(&plan));
+        let test = &view.tests[0];
+        assert!(test.control_upper.is_some_and(|upper| upper > test.margin), "{:?}", test.control_upper);
+        let is_caveat = view.findings.iter().any(|one| one.kind == FindingKind::ControlWide);
+        (test.state, is_caveat)
+    };
+    assert_eq!(state(vec![512, 1 << 20]), (TestState::Decided, false));
+    assert_eq!(state(vec![768 << 10, 1 << 20]), (TestState::Inconclusive, true));
 }

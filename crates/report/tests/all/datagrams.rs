@@ -4,7 +4,7 @@ use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
 use bytegauge_report::view::document::FindingKind;
-use bytegauge_report::{Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View, render};
 
 /// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
 pub fn planted(change: impl FnMut(&mut DatagramReport)) -> View {
@@ -13,6 +13,11 @@ pub fn planted(change: impl FnMut(&mut DatagramReport)) -> View {
 
 /// The same, with further conditions.
 fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramReport)) -> View {
+    View::of(&planted_session(conditions, |_, came| change(came)), &Settings::default())
+}
+
+/// The same before it is viewed; `change` sees the cell of a trial.
+fn planted_session(conditions: &[(&str, &str)], mut change: impl FnMut(&str, &mut DatagramReport)) -> SessionData {
     let plan = Plan {
         transports: vec!["udp"],
         profiles: vec!["drain"],
@@ -29,7 +34,7 @@ fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramR
     // The harness's own trials move nothing.
     for trial in data.trials.iter_mut().filter(|trial| trial.bytes > 0) {
         let (sent, mut came) = counted(trial);
-        change(&mut came);
+        change(&trial.cell.0, &mut came);
         for (role, report) in [(EndRole::Source, sent), (EndRole::Sink, came)] {
             if let Some(end) = trial.ends.get_mut(role) {
                 end.datagrams = Some(Box::new(report));
@@ -40,7 +45,7 @@ fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramR
                 Some(Box::new(UdpUse { receive_buffer_errors: 20, backlog_drops: Some(7), ..UdpUse::default() }));
         }
     }
-    View::of(&data, &Settings::default())
+    data
 }
 
 fn counted(trial: &Trial) -> (DatagramReport, DatagramReport) {
@@ -101,6 +106,22 @@ fn lost_and_truncated_datagrams_are_findings() {
     let lost = |view: &View| view.tests[0].options[0].lost_share;
     assert!(lost(&planted(|_| ())).is_some_and(|share| (0.019..0.021).contains(&share)));
     assert_eq!(lost(&planted(|came| (came.total, came.missing) = (came.total + came.missing, 0))), Some(0.0));
+}
+
+/// A ratio of rates does not show them.
+#[test]
+fn the_comparison_names_lost_datagrams() {
+    let mut losing = None;
+    let mut data = planted_session(&[], |cell, came| {
+        if *losing.get_or_insert_with(|| cell.to_owned()) == cell {
+            (came.total, came.missing) = (came.total - came.total / 4, came.missing + came.total / 4);
+        }
+    });
+    let view = View::of(&data, &Settings::default());
+    assert_eq!(phrases(&view, FindingKind::Comparison), "", "no option was named");
+    data.record.plan["families"] = serde_json::json!([{ "named": true, "groups": [view.groups[0].id] }]);
+    let text = phrases(&View::of(&data, &Settings::default()), FindingKind::Comparison);
+    assert!(text.contains("as fast") && text.contains("; avoid ") && text.contains("of the datagrams lost)"), "{text}");
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
         let why = match test.state {
             TestState::Invalid => "not valid",
             TestState::Failed => "failed",
+            TestState::Inconclusive => "intervals too wide",
             _ => "no result yet",
         };
         return [conditions, "–".into(), String::new(), String::new(), why.into()];

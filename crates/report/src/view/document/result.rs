@@ -269,6 +269,8 @@ pub enum FindingKind {
     ControlContradicts,
     /// The A/A control may differ by more than the margin.
     ControlWide,
+    /// A compared option of sockets cannot have an effect on this path.
+    NoEffect,
     /// Trials in which nothing moved.
     Stalled,
     /// An option did not carry the offered load.
@@ -345,6 +347,8 @@ pub enum FindingKind {
     ScreenedOnly,
     /// The congestion control was compared over loopback.
     CongestionOverLoopback,
+    /// Another congestion control than the default was not compared.
+    CongestionNotCompared,
     /// How relays compare with the direct path, and what they cost.
     Relay,
     /// Counts of the emulated link.

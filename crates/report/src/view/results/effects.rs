@@ -20,7 +20,9 @@ const COMPARED_EACH: usize = 4;
 
 /// The comparisons that the user asked for: the fastest option against the others, or the levels of what was compared.
 pub fn comparisons(view: &View) -> Vec<Finding> {
-    view.tests.iter().flat_map(of_named).collect()
+    // A comparison of two has its own line.
+    let tests = if view.versus.is_some() { &[][..] } else { &view.tests[..] };
+    tests.iter().flat_map(of_named).collect()
 }
 
 fn of_named(test: &Test) -> Vec<Finding> {

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use bytegauge_model::{CellId, CellKind, SessionStatus, Stage, session};
+use bytegauge_model::option::{self, OptionRow};
+use bytegauge_model::{CellId, CellKind, SessionStatus, Spec, Stage, session};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
@@ -55,6 +56,7 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     let is_analysed = super::is_analysed(view, group);
     let mut all: Vec<Finding> = control(view, group).filter(|_| is_analysed).into_iter().collect();
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    all.extend(without_effect(view, group, &cells));
     let (least, lost_least) = (harm::least_of(&cells), harm::least_lost(&cells));
     for cell in &cells {
         all.extend(of_option(group, cell, &least, lost_least));
@@ -91,6 +93,20 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     all
 }
 
+/// Compared options of sockets that cannot have an effect on this path.
+fn without_effect(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding> {
+    let specs: Vec<Spec> = cells.iter().filter(|cell| cell.trials > 0).map(|cell| cell.spec()).collect();
+    let of_row = |row: &OptionRow| {
+        let compared = || specs.iter().filter(|spec| option::asked(spec, row).is_some());
+        let why = compared().next().and_then(row.no_effect)?;
+        compared().all(|spec| (row.no_effect)(spec).is_some()).then(|| {
+            found(FindingKind::NoEffect, Severity::Warning).test(&group.id).name("factor", row.factor).name("why", why)
+        })
+    };
+    let varied = option::OPTIONS.iter().filter(|row| group.varied.iter().any(|name| name == row.factor));
+    if view.status == SessionStatus::Imported { Vec::new() } else { varied.filter_map(of_row).collect() }
+}
+
 /// The result of the A/A control: one option measured twice in every block.
 fn control(view: &View, group: &GroupView) -> Option<Finding> {
     let twin = group.twin.as_ref()?;
@@ -116,7 +132,9 @@ fn control(view: &View, group: &GroupView) -> Option<Finding> {
         return Some(about(FindingKind::ControlContradicts, Severity::Warning).number("slower_upper", bound));
     }
     let is_wide = group.twin_reach.is_some_and(|reach| reach > view.plan.margin);
-    is_wide.then(|| about(FindingKind::ControlWide, Severity::Warning).number("margin", Some(view.plan.margin)))
+    let is_clear = group.recommendation.cell.as_ref().is_some_and(|cell| super::is_clear(view, group, cell));
+    (is_wide && !is_clear)
+        .then(|| about(FindingKind::ControlWide, Severity::Warning).number("margin", Some(view.plan.margin)))
 }
 
 /// Harm of one option.
@@ -146,7 +164,8 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
         _ => about(kind).number("truncated_share", Some(harm::truncated_share(cell))),
     };
     let mut all: Vec<Finding> = harm::of(cell, least).into_iter().map(of_kind).collect();
-    if group.spoken_against.contains(&cell.id) {
+    // An option that is slower by its median as well is no candidate.
+    if group.spoken_against.contains(&cell.id) && cell.above_best_lower.is_none_or(|lower| lower <= 0.0) {
         all.push(about(FindingKind::MeansDisagree));
     }
     all.extend(super::relays::caveat(cell).filter(|_| cell.trials > 0).map(|_| about(FindingKind::NoBackPressure)));
@@ -272,6 +291,7 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C') {
         all.push(warning(FindingKind::NoisyMachine).name("grade", grade.to_string()));
     }
+    all.extend(valid_for::unasked_congestion(view));
     all.extend(overrun(view));
     let reduced = view.notes.iter().filter_map(|note| note.strip_prefix(session::SLOWER));
     all.extend(reduced.map(|what| warning(FindingKind::PlanReduced).name("kept", what)));

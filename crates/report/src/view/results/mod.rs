@@ -19,7 +19,7 @@ pub mod summary;
 mod title;
 mod valid_for;
 
-use bytegauge_model::{CellKind, Level, ProgramRole, SessionStatus, Spec, Stage};
+use bytegauge_model::{CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMethod, SessionStatus, Spec, Stage};
 use serde_json::Value;
 
 use super::document::{
@@ -173,7 +173,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
     let (cpu, cpu_unit) = cpu(cell).unzip();
     OptionResult {
         id: cell.id.clone(),
-        label: label(group, cell, &spec),
+        label: side_of(view, cell).map_or_else(|| label(group, cell, &spec), str::to_owned),
         settings: group
             .varied
             .iter()
@@ -216,8 +216,8 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
     };
     let margin = view.plan.margin;
     let is_best = upper <= margin
-        // A result cannot be more precise than the same option measured twice.
-        && group.twin_reach.is_none_or(|reach| reach <= margin)
+        // A result cannot be more precise than the same option measured twice, unless no other option is near.
+        && (group.twin_reach.is_none_or(|reach| reach <= margin) || is_clear(view, group, &cell.id))
         && !(group.recommendation.cell.as_ref() == Some(&cell.id)
             && group.recommendation.survives_exchange == Some(false))
         && !group.spoken_against.contains(&cell.id)
@@ -229,6 +229,14 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         _ if harm::is_avoided(&harm) => OptionStatus::Harmful,
         _ => OptionStatus::Tied,
     }
+}
+
+/// Whether all other options are significantly slower than the best, by more than the same option measured twice differs.
+fn is_clear(view: &View, group: &GroupView, own: &CellId) -> bool {
+    let is_other = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.id != *own;
+    let others = view.cells_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
+    let reach = group.twin_reach.unwrap_or(0.0);
+    others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).all(|lower| lower > reach)
 }
 
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
@@ -260,10 +268,19 @@ const NAME_THEMSELVES: &[&str] = &[
     "connect",
 ];
 
+/// The name of a side, where two are compared.
+fn side_of(view: &View, cell: &CellView) -> Option<&'static str> {
+    let versus = view.versus.as_ref()?;
+    [("A", &versus.a), ("B", &versus.b)].into_iter().find(|(_, side)| side.cell == cell.id).map(|(name, _)| name)
+}
+
 fn label(group: &GroupView, cell: &CellView, spec: &Spec) -> String {
     let own = option_label(&group.varied, spec);
     match (own.is_empty(), cell.label.is_empty()) {
         (false, _) => own,
+        _ if spec.relay().and_then(RelayChoice::method).is_some_and(|method| method != RelayMethod::Direct) => {
+            format!("relay {}", phrase::compact("relay", &spec.get("relay")))
+        }
         (true, false) => cell.label.clone(),
         (true, true) => "the only option".into(),
     }

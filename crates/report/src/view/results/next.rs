@@ -15,6 +15,8 @@ const LONGER: f64 = 4.0;
 
 /// From this time on, seconds, one test alone is measured instead of all.
 const LONG_S: f64 = 900.0;
+/// Conditions of which users ask which level is faster.
+const COMPARABLE: &[&str] = &["transport", "flows", "placement"];
 
 /// The next steps, the most useful first. An imported session cannot be continued here.
 pub fn next(view: &View) -> Vec<NextStep> {
@@ -85,6 +87,10 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         return vec![again(view, None, "fix the reason above, then run it again")];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
+    let across = compare_levels(view);
+    if let Some(step) = across.clone().filter(|_| varied.is_empty()) {
+        return vec![step];
+    }
     if varied.is_empty() {
         let help = format!("bytegauge {} --help", view.plan.workload);
         return vec![step(&help, "see what can be compared, and give two values or more")];
@@ -103,7 +109,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     if open.is_empty() {
         return vec![again(view, None, "repeat it at another time of day to check the result")];
     }
-    let steps = match crowd(view).filter(|_| view.check.is_none()) {
+    let mut steps = match crowd(view).filter(|_| view.check.is_none()) {
         None => narrow(view, &open, imported),
         Some(_) => {
             let quiet = doctor("see which other programs use CPU time, and stop them");
@@ -115,6 +121,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
             [quiet].into_iter().chain(more).collect()
         }
     };
+    steps.extend(across);
     match steps.is_empty() {
         false => steps,
         true if view.check.is_some() => vec![words("give each run more work, or compare fewer values")],
@@ -138,6 +145,21 @@ fn in_program(view: &View) -> Option<NextStep> {
         );
         step(&command, "try these sizes in your program, in place of dd")
     })
+}
+
+/// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.
+fn compare_levels(view: &View) -> Option<NextStep> {
+    let asked = view.plan.asked.as_deref()?;
+    let names = |name: &str| {
+        let flag = format!("--{name}");
+        asked.iter().any(|word| word.strip_prefix(&flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+    };
+    let level = |group: &GroupView, name: &str| group.factors.get(name).cloned();
+    let differs = |name: &&&str| view.groups.windows(2).any(|pair| level(&pair[0], name) != level(&pair[1], name));
+    let is_asked = view.groups.iter().any(|group| group.asked) || names("compare") || names("host") || names("connect");
+    let name = COMPARABLE.iter().filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
+    let command = again_with(view, None, &["--compare".to_owned(), (*name).to_owned()])?;
+    Some(step(&command, &format!("compare the levels of --{name} in one test")))
 }
 
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.

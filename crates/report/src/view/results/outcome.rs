@@ -20,7 +20,7 @@ const NOTHING: f64 = 0.0005;
 pub fn of_test(view: &View, test: &Test) -> String {
     match test.state {
         TestState::Decided | TestState::Inconclusive => compared(test, &view.tests),
-        TestState::Invalid => "no result: the A/A control differs significantly".into(),
+        TestState::Invalid => format!("no result: the A/A control differs significantly{}", avoid_harm(test)),
         TestState::Unconfirmed => unconfirmed(view, test),
         TestState::Single => {
             let only = test.options.iter().find(|option| option.trials > 0);
@@ -116,10 +116,14 @@ fn unconfirmed(view: &View, test: &Test) -> String {
         _ if depends(view, test) => "no result: neighbouring blocks depend on each other, so there are no intervals",
         _ => "no result: too few trials for an interval",
     };
+    format!("{why}{so_far}{}", avoid_harm(test))
+}
+
+/// The options with harm, of a test without intervals: `. Avoid: 208K (71.6 % of the datagrams lost)`.
+fn avoid_harm(test: &Test) -> String {
     let harmful: Vec<String> =
         test.options.iter().filter(|own| super::harm::is_avoided(&own.harm)).map(harmed).collect();
-    let avoid = if harmful.is_empty() { String::new() } else { format!(". Avoid: {}", harmful.join(", ")) };
-    format!("{why}{so_far}{avoid}")
+    if harmful.is_empty() { String::new() } else { format!(". Avoid: {}", harmful.join(", ")) }
 }
 
 /// Whether its blocks are enough for an interval, but depend on each other.
@@ -157,6 +161,10 @@ fn how_good(test: &Test, own: &OptionResult, than: &str) -> String {
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
         OptionStatus::Best => format!("within {} of the best", percent(test.margin)),
         // Its interval alone would make it the best.
+        _ if upper <= test.margin && test.control_upper.is_some_and(|reach| reach > test.margin) => {
+            let reach = test.control_upper.unwrap_or(0.0);
+            format!("within {} of the best, but the A/A control differs by {}", percent(test.margin), at_most_by(reach))
+        }
         _ if upper <= test.margin => {
             format!("within {} of the best, with a limitation: see Caveat", percent(test.margin))
         }
@@ -247,7 +255,7 @@ fn slowest<'a>(options: &[&'a OptionResult]) -> &'a OptionResult {
 }
 
 /// An option with its first harm: `208 KiB (71.6 % of the datagrams lost)`.
-fn harmed(option: &OptionResult) -> String {
+pub fn harmed(option: &OptionResult) -> String {
     let of = |share: Option<f64>, text: &str| {
         share.map_or_else(|| text.into(), |share| format!("{} of the {text}", percent(share)))
     };
@@ -263,6 +271,15 @@ fn harmed(option: &OptionResult) -> String {
         _ => "see Caveat".into(),
     };
     format!("{} ({harm})", option.label)
+}
+
+/// `up to 12 %`, or `more than 1000 %`.
+pub fn at_most_by(share: f64) -> String {
+    let text = at_most(share);
+    match text.strip_prefix('>') {
+        Some(least) => format!("more than {least}"),
+        None => format!("up to {text}"),
+    }
 }
 
 /// Labels, or their number.

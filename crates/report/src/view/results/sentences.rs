@@ -8,6 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Finding, FindingKind, Test, View};
+use super::outcome::at_most_by;
 use crate::interval_rounding::{ShareScale, at_least, at_most, percent, share_range, up_to};
 use crate::phrase::{self, rate_unit};
 
@@ -145,6 +146,9 @@ impl Sentence<'_> {
             | LevelKind::SeveralSpeeds
             | LevelKind::NoLongerBest
             | LevelKind::NoLongerSlower => self.unsteady(),
+            LevelKind::NoEffect => {
+                format!("{} has no effect here: {}.", phrase::in_code(self.name("factor")), self.name("why"))
+            }
             LevelKind::ScreenedSlower | LevelKind::ScreenedOnly | LevelKind::CongestionOverLoopback => self.screening(),
             LevelKind::UnevenSteal
             | LevelKind::Steal
@@ -159,7 +163,6 @@ impl Sentence<'_> {
     /// The A/A control repeats the option that led the screening, which is not always the recommended one.
     fn control(&self) -> String {
         let twice = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
-        let up_to = |name| at_most(self.number(name).abs());
         match self.finding.kind {
             FindingKind::ControlDiffers => {
                 let (a, b) = (self.number("lower").abs(), self.number("upper").abs());
@@ -181,10 +184,7 @@ impl Sentence<'_> {
             ),
             _ => format!(
                 "the A/A control ({twice}, measured twice) differs by {}: too much to decide within {}.",
-                match up_to("reach").strip_prefix('>') {
-                    Some(least) => format!("more than {least}"),
-                    None => format!("up to {}", up_to("reach")),
-                },
+                at_most_by(self.number("reach").abs()),
                 self.share("margin")
             ),
         }
@@ -378,7 +378,9 @@ impl Sentence<'_> {
                     self.count("runs", "run")
                 )
             }
-            FindingKind::PlanReduced => format!("The machine was slower than planned, so only {}.", self.name("kept")),
+            FindingKind::PlanReduced => {
+                format!("The machine was slower than planned. Reduced to {}.", self.name("kept"))
+            }
             FindingKind::Overrun => format!(
                 "The session took {} of the {} given: every block that began was finished.",
                 self.seconds("took_s"),

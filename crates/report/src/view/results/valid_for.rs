@@ -6,12 +6,16 @@ use bytegauge_model::{
     CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, catalog, factor,
 };
 
-use super::super::document::{GroupView, InterimView, View};
+use super::super::document::{Finding, FindingKind, GroupView, InterimView, Severity, View};
 use super::super::groups::are_apart;
+use super::build::found;
 use super::heading::seconds;
 use super::title::{varying, worker, workers_differ};
 use crate::interval_rounding::{aged, shown_age};
 use crate::phrase;
+
+/// The congestion control of most systems.
+const USUAL_CONGESTION: &str = "cubic";
 
 /// Each line is a finding of its own.
 pub fn lines(view: &View) -> Vec<String> {
@@ -178,6 +182,29 @@ fn when(view: &View) -> String {
     let day = view.started.get(..10).unwrap_or(&view.started).to_owned();
     let age = age.map(|(from, to)| aged(from, to));
     [measured, Some(day), age].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The congestion control of streams over loopback, where the plan neither names nor compares it and the system has another
+/// one than most: sizes that are best with it may be slow with cubic, and the difference between the two is often larger.
+pub fn unasked_congestion(view: &View) -> Option<Finding> {
+    let own = view.environment.congestion().filter(|name| *name != USUAL_CONGESTION)?;
+    let is_varied = || view.plan.varied.iter().any(|name| name == "congestion");
+    if view.status == SessionStatus::Imported || view.versus.is_some() || is_varied() {
+        return None;
+    }
+    let is_concerned = |group: &&GroupView| {
+        let spec = group.spec();
+        let over_tcp = spec.transport().is_some_and(Transport::is_tcp) && is_loopback(&spec);
+        let is_default = |level: Level| level == Level::Absent || level.is_auto();
+        let is_auto = || view.cells_of(&group.id).all(|cell| is_default(cell.level("congestion")));
+        spec.workload() == Workload::Stream && over_tcp && !group.varied.is_empty() && is_auto()
+    };
+    view.groups.iter().any(|group| is_concerned(&group)).then(|| {
+        found(FindingKind::CongestionNotCompared, Severity::Warning).name("level", own).with_text(format!(
+            "TCP used {own}, the default here. With another congestion control other options may be best, and it may matter \
+             more: --congestion {USUAL_CONGESTION},{own} compares both."
+        ))
+    })
 }
 
 /// Usual conditions of programs that the plan did not measure.

@@ -3,7 +3,8 @@
 use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellId, Level};
 
-use super::super::super::document::Compares;
+use super::super::super::document::{Compares, OptionResult};
+use super::super::harm::is_avoided;
 use super::super::{outcome, valid_for};
 use super::{CONGESTION, Sentence};
 use crate::interval_rounding::at_most;
@@ -13,6 +14,7 @@ impl Sentence<'_> {
     /// `epoll is 1.31× as fast as blocking (1.25–1.4×).`
     pub(super) fn comparison(&self) -> String {
         let (fast, slow, with) = self.compared();
+        let with = with + &self.harm_of_compared();
         let of_cpu = self.finding.test.as_ref().and_then(|id| self.test(id));
         let of_cpu = of_cpu.is_some_and(|test| test.compares == Compares::Cpu);
         let (times, lower) = (self.number("times"), self.number("times_lower"));
@@ -27,6 +29,16 @@ impl Sentence<'_> {
             (false, false) => format!("{fast} and {slow} are tied: {fast} is {range} as fast{with}."),
             (false, true) => format!("{fast} and {slow} are tied: {slow} uses {range} the CPU time{with}."),
         }
+    }
+
+    /// The harm of two compared options, which a ratio of rates does not show: `; avoid 208K (51.6 % of the datagrams lost)`.
+    fn harm_of_compared(&self) -> String {
+        let options = self.finding.test.as_ref().and_then(|id| self.test(id)).map(|test| &test.options);
+        let ids = [&self.finding.option, &self.finding.other];
+        let is_compared = |option: &&OptionResult| ids.into_iter().flatten().any(|id| *id == option.id);
+        let compared = options.into_iter().flatten().filter(is_compared);
+        let harmed: Vec<String> = compared.filter(|own| is_avoided(&own.harm)).map(outcome::harmed).collect();
+        if harmed.is_empty() { String::new() } else { format!("; avoid {}", harmed.join(", ")) }
     }
 
     /// The two that are compared, and their other settings: two options, or two levels at the best option with each.
