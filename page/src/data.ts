@@ -3,7 +3,35 @@
 import type { BetweenQuestion, BytegaugeBetween } from "./between";
 import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
 
-export type View = BytegaugeReport;
+/** A document with the texts of the screen. */
+export type View = BytegaugeReport & { screen: Screen };
+
+/** The tables and lines of the terminal, printed as they are. */
+export interface Screen {
+  /** The heading of what to use, and how sure it is. */
+  result: [heading: string, sure: string];
+  /** How many lines of the summary are results: the first ones. */
+  results: number;
+  overview_head: string[];
+  overview: string[][];
+  /** The quantity in each column of CPU time. */
+  units: string[];
+  tests: TestTexts[];
+  /** The heading of each finding. */
+  findings: string[];
+}
+
+export interface TestTexts {
+  rows: string[];
+  /** Options with a rate but without a row. */
+  hidden: number;
+  columns: { heading: string; texts: string[]; right: boolean }[];
+  marks: string[];
+  without_result: string[];
+  facts: [heading: string, text: string][];
+  details: string[];
+}
+
 export type Between = BytegaugeBetween;
 import type { OptionResult, Test } from "./document";
 export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
@@ -30,15 +58,21 @@ export interface Interval {
   upper: number | null;
 }
 
-/** Reads the documents in the page. They omit keys without a value. */
-export const read = (text: string): View[] => JSON.parse(text) as View[];
+/** Reads the documents in the page, with the names of options as on the screen. They omit keys without a value. */
+export function read(text: string): View[] {
+  const views = JSON.parse(text) as View[];
+  for (const view of views)
+    for (const cell of view.cells)
+      if (cell.kind === "candidate") cell.label = optionOf(view, cell)?.label ?? cell.label;
+  return views;
+}
 
 /** Reads the comparison of the sessions; null if the page has one session. */
 export function readBetween(text: string): Between | null {
   return JSON.parse(text) as Between | null;
 }
 
-/** The question of a group, if other sessions have it too. */
+/** The test of a group, if other sessions have it too. */
 export function questionOf(between: Between | null, view: View, group: GroupView): BetweenQuestion | undefined {
   return between?.questions.find(({ groups }) =>
     groups.some((each) => each.session === view.session && each.group === group.id),

@@ -1,22 +1,9 @@
-// Sections of text: lines under a heading, and commands.
+// The next steps, with their commands.
 
 import type { View } from "./data";
 import { h } from "./dom";
 import { sentence } from "./format";
-import { type Explained, flagged, hinted } from "./words";
-
-/** A heading with lines; false without lines. */
-export function section(heading: string, lines: string[], explained: Explained, id?: string): HTMLElement | false {
-  return (
-    lines.length > 0 &&
-    h(
-      "section",
-      { class: "texts", ...(id ? { id } : {}) },
-      h("h3", {}, ...hinted(heading, explained)),
-      ...lines.map((line) => h("p", {}, ...hinted(sentence(line), explained))),
-    )
-  );
-}
+import { flagged } from "./words";
 
 /** A command on a line of its own: one click selects all of it. */
 function command(words: string): HTMLElement {

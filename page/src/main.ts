@@ -8,11 +8,9 @@ import { evidence } from "./evidence";
 import { environment, missing, notes } from "./figures/facts";
 import { select } from "./frame";
 import { type Live, live } from "./live";
-import { nothing } from "./nothing";
 import { results } from "./results";
 import { sideBySide } from "./side-by-side";
 import { State } from "./state";
-import { verdict } from "./versus";
 
 /** The pause after a change of the width before figures are drawn again. */
 const RESIZED_MS = 120;
@@ -35,8 +33,8 @@ function start(): void {
     const { view } = state;
     document.title = `bytegauge ${view.plan.name} · session ${view.session}`;
     const isEmpty = nothingMeasured(view);
-    const result = isEmpty ? nothing(view) : results(view, (group) => state.openGroup(group));
-    replace(top, [verdict(view), result, sideBySide(state)]);
+    const result = results(view, (group) => state.openGroup(group));
+    replace(top, [result, sideBySide(state)]);
     replace(machine, [notes(view), environment(view), isEmpty ? null : missing(view)]);
     shown.show();
   }

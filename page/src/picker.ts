@@ -1,17 +1,16 @@
 // The selected test: its result, its trials, and the list of its figures.
 
-import { candidates } from "./data";
+import { candidates, testOf } from "./data";
 import { h } from "./dom";
 import { capital, counted, duration } from "./format";
 import { select } from "./frame";
 import { PHONE } from "./look";
-import { doubt, signOf } from "./standing";
 import type { Looking, State } from "./state";
 import { hinted } from "./words";
 
 /** The result of the test. */
 const recommended = ({ view, group }: Pick<Looking, "view" | "group">): string =>
-  capital(`${view.tests.find(({ id }) => id === group.id)?.result ?? "no result"}.`);
+  capital(`${testOf(view, group)?.result ?? "no result"}.`);
 
 /** The selection of a test. */
 export function picker(state: State, { view, group }: Looking): HTMLElement {
@@ -20,7 +19,6 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
     const next = view.groups[(at + by + view.groups.length) % view.groups.length];
     if (next) state.openGroup(next.id);
   };
-  const known = doubt(view, group.id);
   const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
   const [young, old] = (group.age_ns ?? []) as number[];
   const facts = [
@@ -41,7 +39,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       { class: "controls" },
       select(
         "test",
-        view.groups.map((each) => ({ value: each.id, text: each.label || each.id })),
+        view.groups.map((each) => ({ value: each.id, text: testOf(view, each)?.title ?? each.id })),
         group.id,
         (id) => state.openGroup(id),
       ),
@@ -49,15 +47,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
         h("button", { type: "button", onclick: step(-1), "aria-label": "The test before" }, "‹"),
       view.groups.length > 1 && h("button", { type: "button", onclick: step(1), "aria-label": "The next test" }, "›"),
     ),
-    h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
-    known &&
-      h(
-        "p",
-        { class: "known" },
-        h("span", { class: `mark ${known.mark}` }, signOf(known.mark)),
-        " ",
-        ...hinted(known.text),
-      ),
+    !view.versus && h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
     h("p", { class: "reading" }, ...hinted(`${facts.filter((part) => part).join(", ")}.`)),
   );
 }

@@ -1,154 +1,135 @@
-// The results, as on the terminal: the summary, the next steps, and a table for each test with pictures of its intervals.
-// Draws the document and judges nothing.
+// The results with the texts of the terminal: recommendations, the summary, the next steps, and a table for each test with pictures of
+// its intervals. Draws the document and judges nothing.
 
 import { interval, scale } from "./bound";
-import { cellOf, type OptionResult, type Test, type View } from "./data";
+import { cellOf, type Test, type TestTexts, type View } from "./data";
 import { h, table } from "./dom";
 import { folded } from "./folded";
-import { axisUnit, digits, duration, percent, sentence } from "./format";
-import { following, section } from "./lines";
+import { following } from "./lines";
+import { verdict } from "./versus";
 import { hinted, type Explained, words } from "./words";
 
 /** The tables of more tests are folded, below a table of all tests. */
 const TESTS_MAX = 6;
 
-/** Of more options only those with an interval are drawn. */
-const OPTIONS_MAX = 12;
-
-const REASONS: Record<NonNullable<Test["because"]>, string> = {
-  fastest: "",
-  default: "the default",
-  smallest: "smallest",
-  "smallest-maximum": "smallest maximum",
-  only: "only option",
-};
+/** More findings are folded on a narrow page. */
+const FINDINGS_MAX = 3;
 
 /** The results of a session. `open` shows the evidence of a test. */
 export function results(view: View, open: (test: string) => void): HTMLElement {
   const explained: Explained = new Set();
-  const many = view.tests.length > TESTS_MAX;
-  const tables = h("div", {}, ...view.tests.map((test) => one(view, test, open, explained)));
+  const { screen, summary, tests } = view;
+  const many = tests.length > TESTS_MAX;
+  const [heading, sure] = screen.result;
+  const tables = tests.map((test, at) => one(view, test, screen.tests[at], open, explained));
+  const facts = summary.slice(screen.results);
   return h(
     "section",
     { id: "results", "aria-labelledby": "results-title" },
-    h("h2", { id: "results-title" }, "Summary"),
-    h(
-      "ul",
-      { class: "summary" },
-      ...view.summary.map(({ heading, text }) => h("li", {}, h("b", {}, `${heading}: `), ...hinted(text, explained))),
-    ),
+    h("h2", { id: "results-title" }, heading, h("small", {}, sure)),
+    list(summary.slice(0, screen.results), explained, heading),
+    facts.length > 0 && h("h3", {}, "Summary"),
+    list(facts, explained),
     following(view.next),
     words(view),
+    verdict(view),
     many && overview(view, open),
-    folded(many, `All ${view.tests.length} tests, with every option`, tables),
+    !view.versus && folded(many, `All ${tests.length} tests, with every option`, h("div", {}, ...tables)),
+    ...screen.units.map((unit) => h("p", { class: "reading" }, unit)),
     findings(view, explained),
   );
 }
 
+/** Lines with their headings, except for the heading above them. */
+function list(lines: View["summary"], explained: Explained, above?: string): HTMLElement | false {
+  const item = ({ heading, text, more }: (typeof lines)[number]) =>
+    h(
+      "li",
+      {},
+      heading !== above && h("b", {}, `${heading}: `),
+      ...hinted(text, explained),
+      more != null && h("a", { href: "#findings" }, ` (${more} more)`),
+    );
+  return lines.length > 0 && h("ul", { class: "summary" }, ...lines.map(item));
+}
+
 /** One row for each test, with its recommendation. */
-function overview(view: View, open: (test: string) => void): HTMLElement {
-  const rows = view.tests.map((test) => {
-    const used = test.options.find(({ id }) => id === test.recommended);
-    return h(
+function overview({ tests, screen }: View, open: (test: string) => void): HTMLElement {
+  const shown = screen.overview_head.map((_, at) => at > 0 && screen.overview.some((row) => row[at]));
+  const rows = tests.map((test, row) =>
+    h(
       "tr",
       {},
       h("th", { scope: "row" }, h("a", { href: "#evidence", onclick: () => open(test.id) }, test.name)),
-      h("td", {}, h("b", {}, used?.label ?? "–")),
-      h("td", {}, used ? used.slower : test.result),
-    );
-  });
-  return table("Recommendation of each test", ["test", "use", view.tests[0]?.slower_heading ?? ""], rows, {
-    kind: "overview",
-  });
+      ...(screen.overview[row] ?? []).map((text, at) => shown[at] && h("td", {}, at === 1 ? h("b", {}, text) : text)),
+    ),
+  );
+  const heads = ["test", ...screen.overview_head.filter((_, at) => shown[at])];
+  return table("Recommendation of each test", heads, rows, { kind: "overview" });
 }
 
 /** The options of one test. */
-function one(view: View, test: Test, open: (test: string) => void, explained: Explained): HTMLElement {
-  const all = test.options.filter(({ rate }) => rate != null);
-  const rated = drawn(all);
-  const others = test.options.filter(({ rate, status }) => rate == null || status === "failed");
-  const { name, divisor } = axisUnit(test.unit, Math.max(...rated.map(({ rate }) => rate ?? 0)));
-  const columns = shown(rated, name, divisor);
-  const compared = rated.some(({ slower_upper: upper }) => upper != null);
-  const rows = rated.map((option) =>
-    h(
-      "tr",
-      { class: option.id === test.recommended ? "used" : null },
-      h("th", { scope: "row", title: cellOf(view, option.id)?.label ?? "" }, option.label),
-      ...columns.map(({ of }) => h("td", { class: "number" }, of(option))),
-      compared && h("td", { class: "picture" }, interval(option, test.margin)),
-      h("td", {}, option.slower),
-      h("td", {}, mark(test, option)),
-    ),
-  );
-  const heads = [
-    "",
-    ...columns.map(({ head }) => head),
-    ...(compared ? [scale(test.margin)] : []),
-    test.slower_heading,
-    "",
-  ];
+function one(
+  view: View,
+  test: Test,
+  texts: TestTexts | undefined,
+  open: (test: string) => void,
+  explained: Explained,
+): HTMLElement | null {
+  if (!texts) return null;
+  const { hidden, without_result: others, details } = texts;
   const link = h("a", { href: "#evidence", onclick: () => open(test.id), title: "See the evidence" }, test.title);
+  const line = (text: string) => h("p", {}, ...hinted(text, explained));
+  const fact = ([heading, text]: TestTexts["facts"][number]) =>
+    h(
+      "p",
+      {},
+      h("b", {}, `${heading}: `),
+      ...(heading === CODE ? [h("code", {}, text)] : hinted(text, explained)),
+      ".",
+    );
   return h(
     "section",
     { class: "texts test" },
     h("h3", {}, link),
-    rows.length > 0 && table(test.title, heads, rows, { kind: "options" }),
-    all.length > rated.length && h("p", {}, `${all.length - rated.length} more options are in the table of cells.`),
-    ...others
-      .slice(0, OPTIONS_MAX)
-      .map(({ label, status, reason }) => h("p", {}, `${label} ${status}${reason ? `: ${reason}` : ""}`)),
-    h("p", {}, ...hinted(sentence(`${test.result}.`), explained)),
-    test.code.length > 0 && h("p", { class: "code" }, "In the program: ", h("code", {}, test.code.join(", "))),
-    test.bottleneck && h("p", { class: "reading" }, `Bottleneck: ${test.bottleneck.text}`),
+    texts.rows.length > 0 && optionsOf(view, test, texts),
+    hidden > 0 && h("p", {}, `${hidden} more options are in the table of cells.`),
+    ...others.map(line),
+    ...texts.facts.map(fact),
+    details.length > 0 && h("details", { class: "notes" }, h("summary", {}, "Counts and costs"), ...details.map(line)),
   );
 }
 
-/** The options with an interval; of many without one the fastest; in the order of the plan. */
-function drawn(rated: OptionResult[]): OptionResult[] {
-  const known = rated.filter(({ slower_upper: upper }) => upper != null);
-  if (rated.length <= OPTIONS_MAX) return rated;
-  if (known.length > 0) return known.slice(0, 4 * OPTIONS_MAX);
-  const fastest = [...rated].sort((a, b) => (b.rate ?? 0) - (a.rate ?? 0)).slice(0, OPTIONS_MAX);
-  return rated.filter((option) => fastest.includes(option));
-}
+/** The heading of the line with code. */
+const CODE = "In the program";
 
-interface Column {
-  head: string;
-  of: (option: OptionResult) => string;
+/** A row for each option, with its numbers, the picture of its interval, and the recommendation. */
+function optionsOf(view: View, test: Test, { rows, columns, marks }: TestTexts): HTMLElement {
+  const options = new Map(test.options.map((option) => [option.id, option]));
+  const compared = test.options.some(({ slower_upper: upper }) => upper != null);
+  const row = (id: string, at: number) => {
+    const option = options.get(id);
+    return h(
+      "tr",
+      { class: id === test.recommended ? "used" : null },
+      h("th", { scope: "row", title: cellOf(view, id)?.label ?? "" }, option?.label ?? id),
+      ...columns.map(({ texts, right }) => h("td", right ? { class: "number" } : {}, texts[at] ?? "")),
+      compared && h("td", { class: "picture" }, option && interval(option, test.margin)),
+      h("td", {}, marks[at] ? h("b", {}, marks[at]) : ""),
+    );
+  };
+  const head = ({ heading, right }: (typeof columns)[number]) =>
+    right ? h("span", { class: "number" }, heading) : heading;
+  const heads = ["", ...columns.map(head), ...(compared ? [scale(test.margin)] : []), ""];
+  return table(test.title, heads, rows.map(row), { kind: "options" });
 }
-
-/** The columns in which some option has a number. */
-function shown(options: OptionResult[], unit: string, divisor: number): Column[] {
-  const number = (value: number | null | undefined, text: (value: number) => string) =>
-    value == null ? "–" : text(value);
-  const rate = (value: number | null | undefined) => number(value, (rate) => digits(rate / divisor));
-  const cpu = options.find(({ cpu_unit: unit }) => unit)?.cpu_unit;
-  const columns: (Column & { has: (option: OptionResult) => unknown })[] = [
-    { head: unit, of: (option) => rate(option.rate), has: () => true },
-    { head: "average", of: (option) => rate(option.rate_all ?? option.rate), has: ({ rate_all: all }) => all },
-    { head: "p50", of: ({ p50_ns: ns }) => number(ns, duration), has: ({ p50_ns: ns }) => ns },
-    { head: "p99", of: ({ p99_ns: ns }) => number(ns, duration), has: ({ p99_ns: ns }) => ns },
-    { head: "p99.9", of: ({ p99_9_ns: ns }) => number(ns, duration), has: ({ p99_9_ns: ns }) => ns },
-    { head: `CPU ${cpu ?? ""}`, of: ({ cpu }) => number(cpu, digits), has: ({ cpu }) => cpu },
-    { head: "lost", of: ({ lost_share: share }) => number(share, percent), has: ({ lost_share: share }) => share },
-    { head: "failed", of: ({ failed_share: share }) => percent(share ?? 0), has: ({ failed_share: share }) => share },
-  ];
-  return columns.filter(({ has }) => options.some((option) => has(option) != null));
-}
-
-/** `use (smallest maximum)`. */
-function mark(test: Test, option: OptionResult): HTMLElement | string {
-  if (option.id !== test.recommended || test.state === "single") return "";
-  const why = test.because ? REASONS[test.because] : "";
-  return h("b", {}, why ? `use (${why})` : "use");
-}
-
-const HEADINGS = { error: "Error", warning: "Caveat", result: "Result", note: "Note" } as const;
 
 /** Every finding; the summary has the most important ones. */
-function findings(view: View, explained: Explained): HTMLElement | false {
-  const lines = view.findings.map(({ severity, text }) => `${HEADINGS[severity]}: ${text}`);
-  const all = section("Findings", lines, explained, "findings");
-  return all && folded(lines.length > 3, `All ${lines.length} findings`, all);
+function findings({ findings, screen }: View, explained: Explained): HTMLElement | false {
+  if (findings.length === 0) return false;
+  const line = ({ text }: (typeof findings)[number], at: number) =>
+    h("p", {}, h("b", {}, `${screen.findings[at] ?? ""}: `), ...hinted(text, explained));
+  const many = findings.length > FINDINGS_MAX;
+  const all = h("section", { class: "texts", id: "findings" }, !many && h("h3", {}, "Findings"), ...findings.map(line));
+  return folded(many, `Findings (${findings.length})`, all);
 }

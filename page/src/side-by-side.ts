@@ -1,4 +1,4 @@
-// Several sessions in one table: for each question, how often each subject differs from the first. Counts results only.
+// Several sessions in one table: for each test, how often each subject differs from the first. Counts results only.
 
 import type { BetweenQuestion } from "./data";
 import { h, table } from "./dom";
@@ -27,7 +27,7 @@ export function sideBySide(state: State): HTMLElement | null {
   const notes = [
     few &&
       `A difference between subjects needs ${between.sessions_min} sessions of ${first?.name ?? "the first"}: until then rows are inconclusive.`,
-    alone.length > 0 && `No other session has a question of ${named(alone)}.`,
+    alone.length > 0 && `No other session has a test of ${named(alone)}.`,
   ];
   const others = arms.map(({ name }, arm) => ({ name, arm })).slice(1);
   const shown = ({ cells }: BetweenQuestion, arm: number) =>
@@ -51,8 +51,8 @@ export function sideBySide(state: State): HTMLElement | null {
     h("h2", { id: "others-title" }, "Side by side"),
     reading(caption, notes),
     table(
-      "Results of each question",
-      ["question", ...others.map(({ name }) => name), "recommendations in other sessions"],
+      "Results of each test",
+      ["test", ...others.map(({ name }) => name), "recommendations in other sessions"],
       between.questions.map((question) =>
         h(
           "tr",

@@ -1,4 +1,4 @@
-// The result of a session that compared two options, or checked a program: the document's text first, then its interval.
+// The subjects of a session that compared two options, or checked a program, and the figures of their intervals.
 
 import { cellOf, groupOf, type View } from "./data";
 import { h, table } from "./dom";
@@ -9,25 +9,24 @@ import { ends, withInterval } from "./outward";
 import type { Figure } from "./frame";
 import { costOf } from "./measure";
 import type { Looking } from "./state";
-import { hinted } from "./words";
 
 const VERDICTS = {
-  worse: ["✗", "B is worse"],
-  better: ["✓", "B is better"],
-  equivalent: ["=", "equivalent"],
-  open: ["?", "inconclusive"],
+  worse: "B is worse",
+  better: "B is better",
+  equivalent: "equivalent",
+  open: "inconclusive",
 } as const;
 
 /** Metrics of a program whose names need an explanation. */
 const MEASURED: Record<string, string> = { wall: "the time of a run (wall)" };
 
-/** The result at the top of the page; null in other sessions. */
+/** The subjects of a comparison of two, or of a check of a program; null in other sessions. */
 export function verdict(view: View): HTMLElement | null {
   return view.versus ? two(view, view.versus) : view.check ? program(view.check) : null;
 }
 
+/** What A and B are, and their numbers. */
 function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
-  const [mark, meaning] = VERDICTS[versus.verdict];
   const side = (name: string, { words, differs, reason }: typeof versus.a) => {
     const apart = Object.entries(differs ?? {}).map(([factor, level]) => `${factor} ${level}`);
     return h(
@@ -43,14 +42,7 @@ function two(view: View, versus: NonNullable<View["versus"]>): HTMLElement {
   return h(
     "section",
     { id: "verdict", class: "texts", "aria-labelledby": "verdict-title" },
-    h("h2", { id: "verdict-title" }, "Comparison of A and B"),
-    h(
-      "p",
-      { class: `result ${versus.verdict}` },
-      h("span", { class: "mark", role: "img", "aria-label": meaning, title: meaning }, mark),
-      " ",
-      ...hinted(versus.text),
-    ),
+    h("h3", { id: "verdict-title" }, "Comparison of A and B"),
     side("A", versus.a),
     side("B", versus.b),
     both(view, versus),
@@ -89,25 +81,13 @@ function both(view: View, { a, b }: NonNullable<View["versus"]>): HTMLElement | 
   return table("A and B", columns, rows, { kind: "both" });
 }
 
-function program(check: NonNullable<View["check"]>): HTMLElement | null {
-  const lines = [...check.gains, ...check.advice].map((each) => each.text);
-  const bad = [
-    check.left_behind > 0 && `${check.left_behind} runs left processes running, which were ended.`,
-    check.stopped_by_force > 0 && `The server was killed ${check.stopped_by_force} times.`,
-  ].filter((line) => line !== false);
-  return h(
-    "section",
-    { id: "verdict", class: "texts", "aria-labelledby": "verdict-title" },
-    h("h2", { id: "verdict-title" }, `Results for ${check.program}`),
-    ...lines.map((line) => h("p", { class: "result" }, ...hinted(line))),
-    ...bad.map((line) => h("p", { class: "reading" }, line)),
-    h(
-      "p",
-      { class: "reading" },
-      `Measured: ${MEASURED[check.metric] ?? check.metric}${check.default == null ? "" : `; present value: ${check.default}`}.`,
-    ),
+/** What was measured of a program. */
+const program = (check: NonNullable<View["check"]>): HTMLElement =>
+  h(
+    "p",
+    { id: "verdict", class: "reading" },
+    `${check.program}: measured ${MEASURED[check.metric] ?? check.metric}${check.default == null ? "" : `; present value ${check.default}`}.`,
   );
-}
 
 /** The verb and the quantity of a comparison, by what it counts. */
 const COSTS: Record<string, [verb: string, quantity: string]> = {
@@ -120,7 +100,7 @@ export function versus({ view }: Looking): Figure | null {
   const found = view.versus;
   if (found?.longer == null) return null;
   const { longer, lower = null, upper = null, margin, level, blocks, a, b } = found;
-  const [, word] = VERDICTS[found.verdict];
+  const word = VERDICTS[found.verdict];
   const [verb, more] = COSTS[found.cost] ?? ["takes", "longer"];
   const side = more === "longer" ? "slower" : `${verb} ${more}`;
   const row = {

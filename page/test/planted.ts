@@ -8,6 +8,7 @@ import {
   type Level,
   level,
   type Test,
+  type TestTexts,
   type View,
 } from "../src/data";
 
@@ -108,6 +109,7 @@ export function session(
     course: null,
     throws_away: false,
   }));
+  const tests = groups.map((group, at) => test(group, cells, at === 0 ? recommended : null));
   const view: Partial<View> = {
     schema_version: 3,
     session: 1,
@@ -139,7 +141,16 @@ export function session(
       os: { kernel: "6.1" },
     } as unknown as View["environment"],
     heading: `bytegauge ${change.name ?? "buffer-size"} · session 1`,
-    tests: groups.map((group, at) => test(group, cells, at === 0 ? recommended : null)),
+    tests,
+    screen: {
+      result: ["Result", ""],
+      results: 1,
+      overview_head: ["", "use", "GiB/s"],
+      overview: tests.map(({ name }) => [name, "64K", "1"]),
+      units: [],
+      tests: tests.map(textsOf),
+      findings: ["Caveat"],
+    },
     findings: [
       { kind: "steal", severity: "warning", test: null, option: null, text: "CPU steal in 1 of 9 trials." },
     ] as View["findings"],
@@ -186,6 +197,26 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
     })) as unknown as Test["options"],
   };
   return found as Test;
+}
+
+/** The texts of a test on the screen. */
+function textsOf({ options, recommended, result, code }: Test): TestTexts {
+  const known = options.filter(({ rate }) => rate != null);
+  const rated = known.filter(({ slower_upper: upper }) => known.length <= 12 || upper != null).slice(0, 48);
+  return {
+    rows: rated.map(({ id }) => id),
+    hidden: known.length - rated.length,
+    columns: [
+      { heading: "GiB/s", texts: rated.map(({ rate }) => `${(rate ?? 0) / 1e9}`), right: true },
+      { heading: "slower by (95 %)", texts: rated.map(({ slower }) => slower), right: false },
+    ],
+    marks: rated.map(({ id }) => (id === recommended ? "use (smallest)" : "")),
+    without_result: options
+      .filter(({ rate }) => rate == null)
+      .map(({ label, status, reason }) => `${label}  ${status}${reason ? `: ${reason}` : ""}`),
+    facts: [["Result", result], ...code.map((line): [string, string] => ["In the program", line])],
+    details: ["read 64 KiB: a read moved 60 KiB on average"],
+  };
 }
 
 /** The status of an option, by its interval and a margin of 5 %. */

@@ -17,9 +17,9 @@ inBrowser("the results in a browser", () => {
     const { page, trouble } = await open(fileOf([view]));
     const text = plain(await page.locator("#results").textContent());
     for (const part of [
-      "Nothing was measured",
-      "Both options failed, so nothing is recommended",
-      "Server a: server a is gone: start it again",
+      "Result: no result.",
+      "server a  failed: server a is gone: start it again",
+      "server b  failed: server b is gone: start it again",
       "bytegauge call --flows 8",
     ])
       expect(text).toContain(part);
@@ -36,8 +36,9 @@ inBrowser("the results in a browser", () => {
     expect(plain(await used.textContent())).toContain("0–5 %use (smallest)");
     expect(await used.locator("svg.bound .bar").count()).toBe(1);
     expect(plain(await table.locator("tbody").textContent())).toContain("screened only");
-    expect(await page.locator("#results .test .code code").textContent()).toBe("read(fd, buf, 65536)");
-    expect(plain(await page.locator("#results ul.summary").textContent())).toContain("Result: Use 64K");
+    expect(await page.locator("#results .test code").textContent()).toBe("read(fd, buf, 65536)");
+    expect(plain(await page.locator("#results h2").textContent())).toBe("Result");
+    expect(plain(await page.locator("#results ul.summary").textContent())).toBe("Use 64K, within 5 % of the best.");
     expect(plain(await page.locator("#findings").textContent())).toContain("Caveat: CPU steal in 1 of 9 trials.");
     expect(await page.locator("#results .command").textContent()).toBe("bytegauge report 1 --full");
     expect(trouble).toEqual([]);

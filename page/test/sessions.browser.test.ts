@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { brotliDecompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { inBrowser, open, PATIENCE_MS } from "./browser";
-import { level, type View } from "../src/data";
+import { level, read, type View } from "../src/data";
 
 const binary = process.env["BYTEGAUGE"];
 
@@ -89,7 +89,7 @@ inBrowser(
       const { stdout } = await promisify(execFile)(binary ?? "", ["report", "--store", store, "--format", "json"], {
         maxBuffer: 1 << 28,
       });
-      return { ...(await open(place)), view: JSON.parse(stdout) as View };
+      return { ...(await open(place)), view: read(`[${stdout}]`)[0] as View };
     }
     const plain = (texts: string[]) => texts.map((text) => text.replaceAll("\u00a0", " "));
 

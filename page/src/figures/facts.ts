@@ -59,13 +59,12 @@ export function options({ view, cell }: Looking): HTMLElement | null {
 /** The roles of cells that are not options: they can have the name of an option. */
 const ROLES: Partial<Record<CellView["kind"], string>> = {
   twin: "A/A control",
-  floor: "moves no bytes: the cost of bytegauge itself",
   ceiling: "without a relay",
 };
 
 /** A cell by its name and its role. */
 export function withRole({ kind, label, id }: Pick<CellView, "kind" | "label" | "id">): string {
-  const own = (kind === "floor" ? label.replace(" (moves nothing)", "") : label) || id;
+  const own = label || id;
   const role = ROLES[kind];
   return role == null ? own : `${own} (${role})`;
 }

@@ -43,10 +43,10 @@ function rowsOf(view: View): Row[] {
   const cells = view.cells.filter((each) => each.kind === "candidate" && isMeasured(each) && each.call?.knee);
   const apart = varying(cells, view.plan.varied);
   const own = apart.filter((factor, at) => !follows(cells, factor, apart.slice(0, at)));
-  const name = (each: CellView) =>
-    own
-      .map((factor) => `${factorOf(view, factor).heading} ${named(level(each, factor), factorOf(view, factor))}`)
-      .join(", ") || each.label;
+  const factors = (each: CellView) =>
+    own.map((factor) => `${factorOf(view, factor).heading} ${named(level(each, factor), factorOf(view, factor))}`);
+  const isOneTest = cells.every(({ group }) => group === cells[0]?.group);
+  const name = (each: CellView) => (isOneTest ? each.label : factors(each).join(", ") || each.label);
   const looks = seriesOf(view, cells);
   return cells.flatMap((each, at): Row[] => {
     const knee = each.call?.knee;

@@ -3,13 +3,13 @@
 import * as Plot from "@observablehq/plot";
 import type { OptionResult } from "../data";
 import { percent } from "../format";
-import { accent, draw, faint, ink, paper, warn } from "../look";
+import { accent, draw, faint, ink, paper, stolen, warn } from "../look";
 
 type Status = OptionResult["status"];
 
 /** The colour of a bar, by the status of the option. */
 export const tone = (status: Status | undefined): string =>
-  status === "best" ? accent() : status === "slower" ? warn() : faint();
+  status === "best" ? accent() : status === "slower" ? warn() : status === "harmful" ? stolen() : faint();
 
 /** A scale that is longer than this multiple of the margin is a square root. */
 export const ROOTED = 20;
@@ -65,6 +65,7 @@ function entries(statuses: Status[], signs: Sign[], margin: number): Entry[] {
   const names: Partial<Record<Status, string>> = {
     best: `within ${percent(margin)} of the best`,
     tied: "tied with the best",
+    harmful: "tied, but harmful: see Caveat",
     slower: "slower than the best",
   };
   const bar = (status: Status) => (x: number, y: number) =>
@@ -77,7 +78,7 @@ function entries(statuses: Status[], signs: Sign[], margin: number): Entry[] {
       strokeWidth: 1.6,
       fill: isFilled ? accent() : paper(),
     });
-  const bars = (["best", "tied", "slower"] as const).filter((status) => statuses.includes(status));
+  const bars = (["best", "tied", "harmful", "slower"] as const).filter((status) => statuses.includes(status));
   const squares = [
     bars.some((status) => status !== "slower") && { name: "rate of one that can be the best", mark: square(true) },
     bars.includes("slower") && { name: "rate of a slower one", mark: square(false) },

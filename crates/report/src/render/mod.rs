@@ -25,5 +25,6 @@ mod fit;
 mod paint;
 mod rings;
 mod rows;
+mod texts;
 
 pub use paint::{TerminalStyle, on_terminal, wrap};

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bytegauge_model::escape;
 use serde_json::Value;
 
+use super::texts::ScreenTexts;
 use crate::{BetweenView, View};
 
 /// The page as `page/` builds it: `cargo xtask page`.
@@ -79,11 +80,18 @@ fn show_hidden(value: &mut Value) {
     }
 }
 
-/// A document without unknown values, with numbers as precise as a reader needs, and with as many residuals as a picture shows.
+/// A document without unknown values, with numbers as precise as a reader needs, with as many residuals as a picture shows, and
+/// with the texts of the screen.
 fn document(view: &View) -> Value {
     let mut value = serde_json::to_value(view).expect("a view is plain data");
+    value["screen"] = serde_json::to_value(ScreenTexts::of(view)).expect("texts are plain data");
     drop_unknown(&mut value);
     round(&mut value);
+    // The name of another estimate is its key.
+    let cells = value.get_mut("cells").and_then(Value::as_array_mut).into_iter().flatten();
+    for estimates in cells.filter_map(|cell| cell.get_mut("more")?.as_object_mut()) {
+        estimates.values_mut().filter_map(Value::as_object_mut).for_each(|estimate| drop(estimate.remove("metric")));
+    }
     let groups = value.get_mut("groups").and_then(Value::as_array_mut);
     for model in groups.into_iter().flatten().filter_map(|group| group.get_mut("cost_model")?.as_object_mut()) {
         // The reader's view repeats these.

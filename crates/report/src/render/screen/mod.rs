@@ -4,7 +4,7 @@
 //!
 //! Lays out the tests, findings and summary of the document and settles nothing. Never cut to the height of a window.
 
-mod overview;
+pub(super) mod overview;
 pub(super) mod table;
 
 use std::collections::BTreeSet;
@@ -128,6 +128,22 @@ fn command_lines(command: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A line of the summary, with the number of findings that are left out.
+fn whole(line: &SummaryLine) -> String {
+    line.more.map_or_else(|| line.text.clone(), |more| format!("{} ({more} more: --full)", line.text))
+}
+
+/// The heading of what to use, and how sure the results of several tests are.
+pub(super) fn result_heading(view: &View) -> (&'static str, String) {
+    let has = |state: TestState| view.tests.iter().any(|test| test.state == state);
+    let is_open = has(TestState::Inconclusive);
+    if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !(is_open || has(TestState::Decided)) {
+        return ("Result", String::new());
+    }
+    let open = if is_open { "; “for now”: inconclusive; “tied”: may be as good" } else { "" };
+    ("Use", format!(" ({} confidence{open})", percent(view.plan.level)))
+}
+
 struct Page<'a> {
     view: &'a View,
     program: &'a str,
@@ -182,28 +198,17 @@ impl<'a> Page<'a> {
         let facts = self.view.summary.iter().filter(is_shown);
         let results = summary::results(self.view, if full { usize::MAX } else { summary::LINES_MAX });
         let mut lines = vec![self.layout.paint.bold("Summary")];
-        lines.extend(facts.flat_map(|line| self.item(&line.heading, &line.text)));
+        lines.extend(facts.flat_map(|line| self.item(&line.heading, &whole(line))));
         lines.extend(self.view.next.iter().flat_map(|step| self.step(step)));
         let report = format!("{} report {} --full", self.program, self.view.session);
         lines.extend(if full { Vec::new() } else { self.item("All details", &report) });
-        lines.extend([String::new(), self.result_heading()]);
+        let (heading, sure) = result_heading(self.view);
+        lines.extend([String::new(), format!("{}{sure}", self.layout.paint.bold(heading))]);
         lines.extend(results.iter().flat_map(|line| match line.heading.as_str() {
             "Result" | "Results" => self.indented(&line.text),
-            heading => self.item(heading, &line.text),
+            heading => self.item(heading, &whole(line)),
         }));
         lines
-    }
-
-    /// `Result`, or `Use` and how sure the results of several tests are.
-    fn result_heading(&self) -> String {
-        let tests = &self.view.tests;
-        let has = |state: TestState| tests.iter().any(|test| test.state == state);
-        let is_open = has(TestState::Inconclusive);
-        if tests.len() < 2 || tests.len() > TESTS_MAX || !(is_open || has(TestState::Decided)) {
-            return self.layout.paint.bold("Result");
-        }
-        let open = if is_open { "; “for now”: inconclusive; “tied”: may be as good" } else { "" };
-        format!("{} ({} confidence{open})", self.layout.paint.bold("Use"), percent(self.view.plan.level))
     }
 
     fn indented(&self, text: &str) -> Vec<String> {

@@ -20,20 +20,44 @@ const CELLS: usize = 5;
 /// The cell that gives way where a row does not fit.
 const P99: usize = 3;
 
+/// The headings and a row for each test, nothing of them cut. The last column has the options to avoid.
+pub fn whole(tests: &[Test]) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let scale = scale(tests);
+    let of_avoid = scale_of_avoid(tests);
+    let whole = |test: &Test| {
+        let avoid = avoid(test, of_avoid, usize::MAX);
+        row(test, true, scale).into_iter().chain([avoid]).collect()
+    };
+    let rows: Vec<Vec<String>> = tests.iter().map(whole).collect();
+    let has_p99 = rows.iter().any(|row| !row[P99].is_empty());
+    (head(tests, has_p99).into_iter().chain([avoid_heading(of_avoid)]).collect(), rows)
+}
+
+fn head(tests: &[Test], has_p99: bool) -> [&'static str; CELLS] {
+    let of_cpu = tests.first().is_some_and(|test| test.compares == Compares::Cpu);
+    let slower = if of_cpu { "more CPU by (95 %)" } else { "slower by (95 %)" };
+    ["", "use", scale(tests).map_or("rate", |(_, unit)| unit), if has_p99 { "p99" } else { "" }, slower]
+}
+
+fn scale_of_avoid(tests: &[Test]) -> ShareScale {
+    let is_slower = |option: &&OptionResult| option.status == OptionStatus::Slower;
+    let slower = tests.iter().flat_map(|test| &test.options).filter(is_slower);
+    ShareScale::of(slower.filter_map(|option| option.slower_upper))
+}
+
+fn avoid_heading(scale: ShareScale) -> &'static str {
+    if scale.multiples { AVOID_TIMES } else { "avoid (slower by)" }
+}
+
 /// One row for each test, under the headings of their titles.
 pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let tests = &view.tests;
     let is_alone = |test: &Test| tests.iter().filter(|other| other.heading == test.heading).count() == 1;
     let scale = scale(tests);
     let rows: Vec<[String; CELLS]> = tests.iter().map(|test| row(test, is_alone(test), scale)).collect();
-    let has_p99 = rows.iter().any(|row| !row[3].is_empty());
-    let rate = scale.map_or("rate", |(_, unit)| unit);
-    let of_cpu = tests.first().is_some_and(|test| test.compares == Compares::Cpu);
-    let slower = if of_cpu { "more CPU by (95 %)" } else { "slower by (95 %)" };
-    let head = ["", "use", rate, if has_p99 { "p99" } else { "" }, slower];
-    let is_slower = |option: &&OptionResult| option.status == OptionStatus::Slower;
-    let slower = tests.iter().flat_map(|test| &test.options).filter(is_slower);
-    let of_avoid = ShareScale::of(slower.filter_map(|option| option.slower_upper));
+    let has_p99 = rows.iter().any(|row| !row[P99].is_empty());
+    let head = head(tests, has_p99);
+    let of_avoid = scale_of_avoid(tests);
     let width = |at: usize| rows.iter().map(|row| chars(&row[at])).chain([chars(head[at])]).max().unwrap_or(0);
     let mut widths: [usize; CELLS] = std::array::from_fn(width);
     let used = |widths: &[usize]| widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>();
@@ -49,11 +73,10 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let for_avoid = layout.width.saturating_sub(used(&widths) + 2);
     let for_avoid = if for_avoid >= AVOID_MIN { for_avoid } else { 0 };
     let mut out = Vec::new();
-    let avoided = match (for_avoid > 0, of_avoid.multiples) {
-        (false, _) => "",
-        (true, _) if for_avoid < AVOID_TIMES.len() => "avoid",
-        (true, false) => "avoid (slower by)",
-        (true, true) => AVOID_TIMES,
+    let avoided = match for_avoid {
+        0 => "",
+        short if short < AVOID_TIMES.len() => "avoid",
+        _ => avoid_heading(of_avoid),
     };
     out.push(layout.paint.dim(&line(&head.map(str::to_owned), &widths, avoided)));
     let mut heading = "";

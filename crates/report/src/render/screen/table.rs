@@ -1,6 +1,7 @@
 //! The options of one test: a row for each, with its rate, its interval, a bar and the recommendation.
 
 use bytegauge_model::unit::significant;
+use serde::Serialize;
 
 use super::{ScreenLayout, heading};
 use crate::interval_rounding::percent;
@@ -31,6 +32,7 @@ const MARK: usize = 8;
 const UNKNOWN: &str = "–";
 
 /// One column: its heading, and a text for each row.
+#[derive(Serialize)]
 pub struct ScreenColumn {
     /// Its heading.
     pub heading: String,
@@ -63,9 +65,11 @@ pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
         out.extend(table(test, &rows, layout, full));
     }
     out.extend(self::hidden(test, &rows, hidden, layout).map(|line| layout.paint.dim(&line)));
-    out.extend(without_result(test, layout));
+    let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
+    out.extend(without_result(test).iter().flat_map(indented));
     if full {
-        out.extend(details(test, layout));
+        let facts = facts(test).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
+        out.extend(facts.flat_map(|text| wrap(&text, layout.text() - 4)).map(|line| format!("    {line}")));
     }
     out
 }
@@ -253,7 +257,7 @@ fn bar(share: f64, width: usize) -> String {
 }
 
 /// Options that were not measured, by their reason.
-fn without_result(test: &Test, layout: &ScreenLayout) -> Vec<String> {
+pub fn without_result(test: &Test) -> Vec<String> {
     let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for option in test.options.iter().filter(|option| option.rate.is_none() || option.status == OptionStatus::Failed) {
         let what = match option.status {
@@ -267,15 +271,15 @@ fn without_result(test: &Test, layout: &ScreenLayout) -> Vec<String> {
             None => reasons.push((what, reason, vec![&option.label])),
         }
     }
-    let phrases = reasons.into_iter().flat_map(|(what, reason, labels)| {
+    let phrases = reasons.into_iter().map(|(what, reason, labels)| {
         let labels = match labels.len() {
             many if many > 4 => format!("{many} options"),
             _ => labels.join(", "),
         };
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        wrap(&format!("{labels}  {what}{reason}"), layout.text() - 4)
+        format!("{labels}  {what}{reason}")
     });
-    phrases.map(|line| format!("  {line}")).collect()
+    phrases.collect()
 }
 
 /// Whether a relay is between the ends; its CPU time is shown then.
@@ -297,20 +301,20 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
     })
 }
 
-/// Under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
-fn details(test: &Test, layout: &ScreenLayout) -> Vec<String> {
-    let mut phrases = vec![format!("Result: {}.", test.result)];
+/// The lines under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
+pub fn facts(test: &Test) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("Result", test.result.clone())];
     if !test.code.is_empty() {
-        phrases.push(format!("In the program: {}.", test.code.join(", ")));
+        facts.push(("In the program", test.code.join(", ")));
     }
-    phrases.extend(test.bottleneck.as_ref().map(|found| format!("Bottleneck: {}.", found.text.trim_end_matches('.'))));
+    facts.extend(test.bottleneck.as_ref().map(|found| ("Bottleneck", found.text.trim_end_matches('.').to_owned())));
     let control = test.control_upper.map(|upper| {
         format!("the same option measured twice differs by at most {}", crate::interval_rounding::at_most(upper))
     });
     let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
     let basis: Vec<String> = blocks.into_iter().chain(control).collect();
     if !basis.is_empty() {
-        phrases.push(format!("Basis: {}.", basis.join("; ")));
+        facts.push(("Basis", basis.join("; ")));
     }
-    phrases.iter().flat_map(|text| wrap(text, layout.text() - 4)).map(|line| format!("    {line}")).collect()
+    facts
 }

@@ -370,6 +370,9 @@ pub struct SummaryLine {
     pub heading: String,
     /// The line.
     pub text: String,
+    /// How many further findings have this heading; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<usize>,
     /// Whether it recommends options: a terminal prints these lines last, above the prompt.
     #[serde(skip)]
     pub is_result: bool,

@@ -111,7 +111,7 @@ fn used(tests: &[Test]) -> Option<SummaryLine> {
 }
 
 fn line(heading: &str, text: String) -> SummaryLine {
-    SummaryLine { heading: heading.to_owned(), text, is_result: false }
+    SummaryLine { heading: heading.to_owned(), text, more: None, is_result: false }
 }
 
 /// Headings of findings.
@@ -207,7 +207,7 @@ fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLin
     let mut lines: Vec<SummaryLine> = all.iter().map(|finding| line(heading.name(), finding.text.clone())).collect();
     let hidden = found - all.len();
     if let Some(last) = lines.last_mut().filter(|_| hidden > 0 && heading != Heading::Effect) {
-        last.text.push_str(&format!(" ({hidden} more: --full)"));
+        last.more = Some(hidden);
     }
     lines
 }

@@ -1,0 +1,89 @@
+//! The tables and lines of the full screen as data: the page shows the same texts. Nothing else of the document has them.
+
+use std::collections::BTreeSet;
+
+use bytegauge_model::CellId;
+use serde::Serialize;
+
+use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, mark, rows, without_result};
+use super::screen::{overview, result_heading};
+use crate::View;
+use crate::view::document::Test;
+use crate::view::results::summary::Heading;
+
+/// If a test has more options, only those with an interval have a row.
+const OPTIONS_MAX: usize = 12;
+/// The most rows of a table: the page has another one with every cell.
+const ROWS_MAX: usize = 48;
+
+/// The texts of a session.
+#[derive(Serialize)]
+pub struct ScreenTexts<'a> {
+    /// The heading of what to use, and how sure it is.
+    result: (&'static str, String),
+    /// How many lines of the summary are results; they are the first.
+    results: usize,
+    /// The headings of one row for each test.
+    overview_head: Vec<&'static str>,
+    /// The rows, in the order of the tests.
+    overview: Vec<Vec<String>>,
+    /// The quantity in each column of CPU time.
+    units: BTreeSet<&'static str>,
+    /// The tests, in the order of the document.
+    tests: Vec<TestTexts<'a>>,
+    /// The heading of each finding.
+    findings: Vec<&'static str>,
+}
+
+/// The table and the lines of a test.
+#[derive(Serialize)]
+struct TestTexts<'a> {
+    /// The options with a row.
+    rows: Vec<&'a CellId>,
+    /// How many options with a rate have no row.
+    hidden: usize,
+    /// The columns; the last one compares with the best option.
+    columns: Vec<ScreenColumn>,
+    /// Why the option of each row is recommended; empty if it is not.
+    marks: Vec<String>,
+    /// Options without a result, and why.
+    without_result: Vec<String>,
+    /// The lines below: a heading, and a text.
+    facts: Vec<(&'static str, String)>,
+    /// Counts and costs, a sentence each.
+    details: Vec<String>,
+}
+
+impl<'a> ScreenTexts<'a> {
+    /// The texts of a session.
+    pub fn of(view: &'a View) -> ScreenTexts<'a> {
+        let (overview_head, overview) = overview::whole(&view.tests);
+        ScreenTexts {
+            result: result_heading(view),
+            results: view.summary.iter().filter(|line| line.is_result).count(),
+            overview_head,
+            overview,
+            units: view.tests.iter().filter_map(cpu_explained).collect(),
+            tests: view.tests.iter().map(|test| TestTexts::of(view, test)).collect(),
+            findings: view.findings.iter().map(|finding| Heading::of(finding).name()).collect(),
+        }
+    }
+}
+
+impl<'a> TestTexts<'a> {
+    fn of(view: &View, test: &'a Test) -> TestTexts<'a> {
+        let (mut rows, _) = rows(test, test.options.len() <= OPTIONS_MAX);
+        rows.truncate(ROWS_MAX);
+        let rated = test.options.iter().filter(|option| option.rate.is_some()).count();
+        let group = view.groups.iter().find(|group| group.id == test.id);
+        TestTexts {
+            columns: columns(test, &rows, true, &view.tests),
+            hidden: rated - rows.len(),
+            marks: rows.iter().map(|row| mark(test, row, true).trim_start_matches("<- ").to_owned()).collect(),
+            rows: rows.iter().map(|row| &row.id).collect(),
+            without_result: without_result(test),
+            facts: facts(test),
+            details: group.map_or_else(Vec::new, |group| super::details::lines(view, group)),
+        }
+    }
+}
