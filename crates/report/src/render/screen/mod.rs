@@ -191,17 +191,19 @@ impl<'a> Page<'a> {
         [self.layout.paint.bold("Findings")].into_iter().chain(items).chain([String::new()]).collect()
     }
 
-    /// Facts and next steps, then what to use: a terminal shows its last lines. The full text has the facts that are findings
+    /// Facts and next steps, then the biggest effect, what limits, and what to use: a terminal shows its last lines. The full text has the facts that are findings
     /// already.
     fn summary(&self, full: bool) -> Vec<String> {
         let is_shown = |line: &&SummaryLine| !(line.is_result || full && Heading::is_of_finding(&line.heading));
         let facts = self.view.summary.iter().filter(is_shown);
+        let (reasons, facts): (Vec<&SummaryLine>, Vec<&SummaryLine>) = facts.partition(|line| summary::is_reason(line));
         let results = summary::results(self.view, if full { usize::MAX } else { summary::LINES_MAX });
         let mut lines = vec![self.layout.paint.bold("Summary")];
-        lines.extend(facts.flat_map(|line| self.item(&line.heading, &whole(line))));
+        lines.extend(facts.iter().flat_map(|line| self.item(&line.heading, &whole(line))));
         lines.extend(self.view.next.iter().flat_map(|step| self.step(step)));
         let report = format!("{} report {} --full", self.program, self.view.session);
         lines.extend(if full { Vec::new() } else { self.item("All details", &report) });
+        lines.extend(reasons.iter().flat_map(|line| self.item(&line.heading, &whole(line))));
         let (heading, sure) = result_heading(self.view);
         lines.extend([String::new(), format!("{}{sure}", self.layout.paint.bold(heading))]);
         lines.extend(results.iter().flat_map(|line| match line.heading.as_str() {

@@ -180,7 +180,8 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     }
     let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
     if any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
-        columns.push(ScreenColumn::of("average", true, rows, |row| rate(row.rate_all.or(row.rate), digits(row))));
+        let all = |row: &OptionResult| row.rate_all.map_or_else(String::new, |all| rate(Some(all), digits(row)));
+        columns.push(ScreenColumn::of("average", true, rows, all));
     }
     if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
         columns.push(ScreenColumn::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {

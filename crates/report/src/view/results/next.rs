@@ -143,7 +143,7 @@ fn in_program(view: &View) -> Option<NextStep> {
             "bytegauge check --values recommended:{} --default 4K -- dd if=/dev/zero of=/dev/null bs={{value}} count={{count:512M}}",
             view.session
         );
-        step(&command, "try these sizes in your program, in place of dd")
+        step(&command, "try these sizes in your program (write it where dd is)")
     })
 }
 

@@ -362,7 +362,7 @@ pub fn reason(because: Option<Because>) -> &'static str {
         Some(Because::Fastest) => "fastest",
         Some(Because::Default) => "the default",
         Some(Because::Smallest) => "smallest",
-        Some(Because::SmallestMaximum) => "smallest maximum",
+        Some(Because::SmallestMaximum) => "smallest upper limit",
         Some(Because::Only) | None => "only option",
     }
 }

@@ -110,6 +110,14 @@ fn used(tests: &[Test]) -> Option<SummaryLine> {
     (!each.is_empty()).then(|| line("Use", format!("{}.", each.join("; "))))
 }
 
+/// The heading of what limits the tests.
+const BOTTLENECK: &str = "Bottleneck";
+
+/// Whether a line has a reason for the settings: the biggest effect, and what limits.
+pub fn is_reason(line: &SummaryLine) -> bool {
+    [Heading::Effect.name(), BOTTLENECK].contains(&line.heading.as_str())
+}
+
 fn line(heading: &str, text: String) -> SummaryLine {
     SummaryLine { heading: heading.to_owned(), text, more: None, is_result: false }
 }
@@ -299,7 +307,7 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
             each.collect::<Vec<_>>().join("; ")
         }
     };
-    Some(line("Bottleneck", format!("{}.", text.trim_end_matches('.'))))
+    Some(line(BOTTLENECK, format!("{}.", text.trim_end_matches('.'))))
 }
 
 #[cfg(test)]
