@@ -7,7 +7,7 @@ use std::path::Path;
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
 use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
 use bytegauge_plan::PlanSpec;
-use bytegauge_report::view::document::CellView;
+use bytegauge_report::view::document::{CellView, OptionResult, OptionStatus};
 use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
@@ -17,7 +17,8 @@ use clap::ArgMatches;
 use crate::exit_code::Failure;
 use crate::{args, measure, resume, stored};
 
-/// The value of `--values` for those that the latest stored session recommends; `recommended:7` for session 7's.
+/// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
+/// `recommended:7` for session 7's.
 const RECOMMENDED: &str = "recommended";
 
 /// The factors of a recommendation that are sizes which a program may take.
@@ -34,9 +35,9 @@ pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
         let begun = resume::by_its_own_words(matches, Some((&spec.name, spec.workload)))?;
         return measure::go_on(&begun, matches);
     }
-    let advice = advice(matches)?;
-    let (values, default) = values(matches, advice.as_ref())?;
-    let task = task(matches, default, advice)?;
+    let stored = advice(matches)?;
+    let (values, default) = values(matches, stored.as_ref())?;
+    let task = task(matches, default, stored.map(|stored| stored.advice))?;
     for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
         words.map_or(Ok(()), |words| must_be_there(words))?;
     }
@@ -121,21 +122,29 @@ fn regex(pattern: &str, flag: &str) -> Result<(), Failure> {
     regex_lite::Regex::new(pattern).map(drop).map_err(bad)
 }
 
+/// What a stored session recommends.
+struct StoredAdvice {
+    advice: Advice,
+    /// The sizes that are tied with those that it recommends: the best one of a program may be among them.
+    tied: Vec<Level>,
+}
+
 /// The list of values as a flag takes it, and the present value, which is among them.
-fn values(matches: &ArgMatches, advice: Option<&Advice>) -> Result<(String, Option<Level>), Failure> {
+fn values(matches: &ArgMatches, stored: Option<&StoredAdvice>) -> Result<(String, Option<Level>), Failure> {
     let factor = factor::named(Workload::Check, "values")[0];
-    let advised = |advice: &Advice| {
-        let values: Vec<String> = advice.values.iter().map(|advised| factor.kind.compact(&advised.value)).collect();
+    let advised = |stored: &StoredAdvice| {
+        let named = stored.advice.values.iter().map(|advised| &advised.value);
+        let values: Vec<String> = named.chain(&stored.tied).map(|value| factor.kind.compact(value)).collect();
         values.join(",")
     };
     let given = args::text(matches, "values").unwrap_or_else(|| factor.default_in(Workload::Check).unwrap_or_default());
-    let mut list = match advice {
-        Some(advice) if is_answer(given) => advised(advice),
+    let mut list = match stored {
+        Some(stored) if is_answer(given) => advised(stored),
         _ => given.to_owned(),
     };
     let parse = |text: &str| factor.kind.parse_list(text);
     // Recommended values are tried in addition to the given values.
-    for advised in advice.iter().flat_map(|advice| &advice.values) {
+    for advised in stored.iter().flat_map(|stored| &stored.advice.values) {
         let more = format!("{list},{}", factor.kind.compact(&advised.value));
         if parse(&more).is_ok() {
             list = more;
@@ -170,7 +179,7 @@ fn is_answer(text: &str) -> bool {
 }
 
 /// The recommendation of a stored session, for `--values recommended` or `--recommendation`.
-fn advice(matches: &ArgMatches) -> Result<Option<Advice>, Failure> {
+fn advice(matches: &ArgMatches) -> Result<Option<StoredAdvice>, Failure> {
     let by_values = args::text(matches, "values").filter(|text| is_answer(text));
     let wanted = match (by_values, args::text(matches, "recommendation")) {
         (None, None) => return Ok(None),
@@ -193,7 +202,8 @@ fn advice(matches: &ArgMatches) -> Result<Option<Advice>, Failure> {
         let view = View::of(&SessionData::load(&store, id)?, &Settings::default());
         let values = advised(&view, default);
         if !values.is_empty() {
-            return Ok(Some(Advice { session: id.0, values }));
+            let tied = tied(&view, &values);
+            return Ok(Some(StoredAdvice { advice: Advice { session: id.0, values }, tied }));
         }
     }
     Err(Failure::usage(
@@ -220,6 +230,22 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
         }
     }
     values
+}
+
+/// The sizes of options that are as good as a recommended one, as far as the session shows, each once.
+fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
+    let mut sizes: Vec<u64> = Vec::new();
+    for test in view.tests.iter().filter(|test| test.recommended.is_some()) {
+        let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
+        for option in test.options.iter().filter(is_tied) {
+            let named = SIZES.into_iter().filter(|name| test.varied.iter().any(|varied| varied == name));
+            sizes.extend(named.filter_map(|name| option.settings.get(name).and_then(serde_json::Value::as_u64)));
+        }
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let is_further = |value: &Level| advised.iter().all(|known| known.value != *value);
+    sizes.into_iter().map(Level::Number).filter(is_further).collect()
 }
 
 /// How much faster the recommended cell was than the one that differs only by the default value.

@@ -15,7 +15,7 @@ use crate::selftest::SCALES;
 
 const CHECK_HELP: &str = "\
 Each run is one trial. Values are tried in random order, block by block, one of them twice, and compared within blocks. \
---values recommended tries the values of the latest recommendation.
+--values recommended tries the values of the latest recommendation, and those that are tied with them.
 
   bytegauge check --values 4K..1M --default 512 -- \\
     dd if=/dev/zero of=/dev/null bs={value} count={count:256M}

@@ -501,6 +501,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
     bench.run(crate::bench::QUICK).exits(0);
     let document = bench.run("report 1 --format json").json();
     let recommended = &document["groups"][0]["recommendation"]["cell"];
+    let tests = document["tests"].clone();
     let cells = document["cells"].as_array().expect("a list");
     let cell = cells.iter().find(|cell| cell["id"] == *recommended).expect("an option");
     let advised = cell["factors"]["read_size"].as_u64().expect("a read size");
@@ -509,6 +510,16 @@ fn the_advice_of_a_stored_answer_is_tried() {
     let script = format!("test {{value}} = {advised} && echo took 2 || echo took 1");
     let document = check(&bench, &flags, &script).exits(0).json();
     check_schema(&document);
+    let tried: Vec<u64> = document["cells"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|cell| cell["factors"]["value"].as_u64())
+        .collect();
+    for option in tests[0]["options"].as_array().expect("a list") {
+        let is_as_good = option["status"] == "best" || option["status"] == "tied";
+        assert!(!is_as_good || tried.contains(&option["settings"]["read_size"].as_u64().expect("a size")), "{option}");
+    }
     let advice = &document["check"]["advice"][0];
     assert_eq!((&advice["session"], &advice["held"]), (&1.into(), &false.into()), "{advice}");
     assert!(advice["predicted"].as_f64().is_some() && advice["observed"].as_f64() < Some(1.0), "{advice}");
