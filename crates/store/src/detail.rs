@@ -12,13 +12,15 @@ use bytegauge_model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::counters;
 
-/// The part of an end's report that is not a counter.
+/// The part of an end's report that is not a counter. `O` are the options of an only flow: read, they are text, which most trials of a
+/// cell share.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct EndDetail {
+#[serde(default, bound(deserialize = "O: Deserialize<'de> + Default"))]
+pub(crate) struct EndDetail<O> {
     /// Time on a run queue.
     queued_ns: Option<u64>,
     /// The calls.
@@ -38,7 +40,7 @@ pub(crate) struct EndDetail {
     /// The results of an iperf3 server.
     iperf3: Option<Box<Iperf3Report>>,
     /// The only flow, whose counters are the end's.
-    only: Option<KernelDetail>,
+    only: Option<KernelDetail<O>>,
     /// The flows, where there are several or their counters differ from the end's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     flows: Vec<FlowReport>,
@@ -46,10 +48,10 @@ pub(crate) struct EndDetail {
 
 /// The kernel's report on a flow.
 #[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct KernelDetail {
+#[serde(default, bound(deserialize = "O: Deserialize<'de> + Default"))]
+struct KernelDetail<O> {
     tcp: Option<Box<TcpReport>>,
-    options: Arc<EffectiveOptions>,
+    options: O,
     socket_memory: Option<u64>,
     queued_bytes: Option<u64>,
     datagrams: Option<Box<DatagramReport>>,
@@ -61,9 +63,9 @@ fn without_series(mut end: EndReport) -> EndReport {
     end
 }
 
-impl EndDetail {
+impl EndDetail<Arc<EffectiveOptions>> {
     /// The part of an end's report that has no column of its own.
-    pub(crate) fn of(end: &EndReport) -> EndDetail {
+    pub(crate) fn of(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
             let FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, .. } = flow.clone();
@@ -76,7 +78,7 @@ impl EndDetail {
     }
 
     /// Everything except the flows.
-    fn without_flows(end: &EndReport) -> EndDetail {
+    fn without_flows(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
         let EndReport { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = end;
         EndDetail {
             queued_ns: *queued_ns,
@@ -97,9 +99,22 @@ impl EndDetail {
     pub(crate) fn text(&self) -> Result<String, serde_json::Error> {
         Ok(lean(serde_json::to_value(self)?).to_string())
     }
+}
 
-    /// Rebuilds the end from its counters and this.
-    pub(crate) fn rebuild(self, numbers: [u64; counters::COUNT]) -> EndReport {
+/// As it is read.
+pub(crate) type StoredDetail<'a> = EndDetail<Option<&'a RawValue>>;
+
+impl StoredDetail<'_> {
+    /// Rebuilds the end of a cell's trial from its counters and this.
+    ///
+    /// # Errors
+    /// When the options are damaged.
+    pub(crate) fn rebuild(
+        self,
+        numbers: [u64; counters::COUNT],
+        cell: &CellId,
+        shared: &mut SharedParts,
+    ) -> Result<EndReport, serde_json::Error> {
         let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = self;
         let mut end = EndReport {
             queued_ns,
@@ -113,14 +128,19 @@ impl EndDetail {
             iperf3,
             ..counters::end(numbers, self.flows)
         };
-        if let Some(kernel) = self.only {
-            end.flows = vec![kernel.flow(&end)];
+        match self.only {
+            Some(KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams }) => {
+                let options = shared.options(cell, options.map_or("{}", RawValue::get))?;
+                let kernel = KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams };
+                end.flows = vec![kernel.flow(&end)];
+            }
+            None => shared.share(cell, &mut end),
         }
-        end
+        Ok(end)
     }
 }
 
-impl KernelDetail {
+impl KernelDetail<Arc<EffectiveOptions>> {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
         let KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams } = self;
@@ -128,10 +148,13 @@ impl KernelDetail {
     }
 }
 
-/// Names of cells, and options of flows, kept once for all trials of a cell that have the same. Options are most of what a flow
-/// would take in memory.
+/// Names of cells, and options of flows with their text, kept once for all trials of a cell that have the same. Options are most of
+/// what a flow would take in memory, and of the time to read it.
 #[derive(Default)]
-pub(crate) struct SharedParts(HashMap<Arc<str>, Vec<Arc<EffectiveOptions>>>);
+pub(crate) struct SharedParts(HashMap<Arc<str>, Vec<KnownOptions>>);
+
+/// Options with their text; it is empty if they were not read alone.
+type KnownOptions = (Box<str>, Arc<EffectiveOptions>);
 
 /// Different options of a cell that are kept for comparison: those of its ends, and a few that the kernel changed.
 const DIFFERENT_MAX: usize = 8;
@@ -147,13 +170,26 @@ impl SharedParts {
         CellId(name)
     }
 
+    /// The options that a text holds.
+    fn options(&mut self, cell: &CellId, text: &str) -> Result<Arc<EffectiveOptions>, serde_json::Error> {
+        let known = self.0.get_mut(&cell.0);
+        if let Some((_, options)) = known.iter().flat_map(|known| known.iter()).find(|(other, _)| **other == *text) {
+            return Ok(Arc::clone(options));
+        }
+        let options: Arc<EffectiveOptions> = serde_json::from_str(text)?;
+        if let Some(known) = known.filter(|known| known.len() < DIFFERENT_MAX) {
+            known.push((text.into(), Arc::clone(&options)));
+        }
+        Ok(options)
+    }
+
     /// Lets the flows of an end share the options that earlier trials of its cell had.
-    pub(crate) fn share(&mut self, cell: &CellId, end: &mut EndReport) {
+    fn share(&mut self, cell: &CellId, end: &mut EndReport) {
         let Some(known) = self.0.get_mut(&cell.0) else { return };
         for flow in &mut end.flows {
-            match known.iter().find(|known| **known == flow.options) {
-                Some(known) => flow.options = Arc::clone(known),
-                None if known.len() < DIFFERENT_MAX => known.push(Arc::clone(&flow.options)),
+            match known.iter().find(|(_, known)| *known == flow.options) {
+                Some((_, known)) => flow.options = Arc::clone(known),
+                None if known.len() < DIFFERENT_MAX => known.push(("".into(), Arc::clone(&flow.options))),
                 None => {}
             }
         }

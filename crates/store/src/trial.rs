@@ -14,7 +14,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use crate::Store;
 use crate::column::{Json, UnsignedColumn, named, unknown};
 use crate::counters;
-use crate::detail::{EndDetail, SharedParts};
+use crate::detail::{EndDetail, SharedParts, StoredDetail};
 use crate::error::StoreError;
 use crate::outcome;
 
@@ -288,10 +288,13 @@ fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedParts) -> rusqli
         trial.cpus.insert(role, cpu as usize);
     }
     if let Some(counters) = end_counters(row, COUNTERS)? {
-        let detail = row.get::<_, Json<EndDetail>>(COUNTERS + counters::COUNT)?.0;
-        let mut end = detail.rebuild(counters);
-        shared.share(&trial.cell, &mut end);
-        trial.ends.insert(role, end);
+        const DETAIL: usize = COUNTERS + counters::COUNT;
+        let detail = serde_json::from_str::<StoredDetail<'_>>(row.get_ref(DETAIL)?.as_str()?);
+        let end = detail.and_then(|detail| detail.rebuild(counters, &trial.cell, shared));
+        let damaged = |error: serde_json::Error| {
+            rusqlite::Error::FromSqlConversionFailure(DETAIL, rusqlite::types::Type::Text, error.into())
+        };
+        trial.ends.insert(role, end.map_err(damaged)?);
     }
     Ok(())
 }
