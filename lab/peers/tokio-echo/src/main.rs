@@ -1,15 +1,20 @@
 //! A plain Tokio echo server on one thread, which prints where it listens. It shares no code with bytegauge.
 #![forbid(unsafe_code)]
 
+use std::net::Ipv4Addr;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
 fn main() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let socket = TcpSocket::new_v4()?;
         // As the C programs: accepted connections inherit it.
-        socket2::SockRef::from(&listener).set_tcp_congestion(b"cubic")?;
+        socket2::SockRef::from(&socket).set_tcp_congestion(b"cubic")?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        // As the C programs: `TcpListener::bind` has room for 128, and a client that connects 500 times would wait for a second.
+        let listener = socket.listen(4096)?;
         println!("listening on {}", listener.local_addr()?);
         loop {
             let (connection, _) = listener.accept().await?;
