@@ -122,7 +122,7 @@ fn regex(pattern: &str, flag: &str) -> Result<(), Failure> {
     regex_lite::Regex::new(pattern).map(drop).map_err(bad)
 }
 
-/// What a stored session recommends.
+/// The recommendation of a stored session.
 struct StoredAdvice {
     advice: Advice,
     /// The sizes that are tied with those that it recommends: the best one of a program may be among them.

@@ -133,7 +133,7 @@ fn tests_are_tables_and_the_summary_is_last() {
     assert!(named.len() == 1 && named[0].contains("read 64K + write 64K"), "{text}");
     assert!(text.contains("  In the program: read(fd, buf, 65536), write(fd, buf, 65536).\n"), "{text}");
     assert!(text.contains("  All details: bytegauge report 12 --full\n  Biggest effect: "), "{text}");
-    let end = lines.iter().rposition(|line| line.starts_with("  Bottleneck: ")).expect("what limits");
+    let end = lines.iter().rposition(|line| line.starts_with("  Bottleneck: ")).expect("the line of the bottleneck");
     assert_eq!(lines[end + 1..end + 3], ["", "Result"], "{text}");
     assert!(flat(&text).contains("Result Conclusive: use read 64K + write 64K ("), "{text}");
 }

@@ -231,12 +231,14 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
     }
 }
 
-/// Whether all other options are significantly slower than the best, by more than the same option measured twice differs.
+/// Whether other options were confirmed and all of them are significantly slower than the best, by more than the same option
+/// measured twice differs.
 fn is_clear(view: &View, group: &GroupView, own: &CellId) -> bool {
     let is_other = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.id != *own;
     let others = view.cells_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
     let reach = group.twin_reach.unwrap_or(0.0);
-    others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).all(|lower| lower > reach)
+    let by: Vec<f64> = others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).collect();
+    !by.is_empty() && by.iter().all(|lower| *lower > reach)
 }
 
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
