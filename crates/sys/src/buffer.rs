@@ -53,6 +53,19 @@ impl AlignedBuffer {
     }
 }
 
+impl AlignedBuffer {
+    /// Frees memory from which the kernel may still send (`MSG_ZEROCOPY`). The kernel keeps the pages, but the allocator gives
+    /// their addresses to the next owner, who would change what is sent; so the addresses get new pages first
+    /// (`MADV_DONTNEED`, madvise(2)). Memory of which that is not possible is never freed.
+    pub fn abandon(self) {
+        let size = layout_of(self.len_bytes).size();
+        // SAFETY: the whole pages belong to this buffer, and no borrow of it is left: they may become zero.
+        if unsafe { libc::madvise(self.start.as_ptr().cast(), size, libc::MADV_DONTNEED) } != 0 {
+            std::mem::forget(self);
+        }
+    }
+}
+
 fn layout_of(len_bytes: usize) -> Layout {
     Layout::from_size_align(len_bytes.max(1), ALIGN_BYTES).expect("a buffer length below isize::MAX").pad_to_align()
 }

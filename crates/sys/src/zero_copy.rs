@@ -48,7 +48,8 @@ impl ReturnedSends {
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed. The kernel only reads the pages of `bytes`, and holds
-    // references to them: memory that is freed earlier is not reused before, and memory that changes changes what is sent.
+    // references to them. Memory that changes changes what is sent, also that of a later owner
+    // (`AlignedBuffer::abandon`).
     syscall_result::of_syscall(unsafe {
         let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY);
         libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
@@ -123,6 +124,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::buffer::AlignedBuffer;
     use crate::option::{self, Form, KernelOption, Layer};
     use crate::tcp_pair::tcp_pair;
 
@@ -150,6 +152,37 @@ mod tests {
             }
         }
         assert_eq!(completed, 3);
+    }
+
+    #[test]
+    fn abandoned_memory_keeps_what_is_sent() {
+        const BYTES: usize = 1 << 16;
+        let (client, mut server) = tcp_pair();
+        let zero_copy = KernelOption::new("SO_ZEROCOPY", Layer::Socket, libc::SO_ZEROCOPY, Form::Flag, "");
+        option::set(client.as_fd(), &zero_copy.to(true)).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let filled = |byte| {
+            let mut buffer = AlignedBuffer::new(BYTES);
+            buffer.fill(byte);
+            buffer
+        };
+        // Until the socket is full: bytes for which the other end has no room are still in this memory.
+        let mut sent = Vec::new();
+        let held: Vec<AlignedBuffer> = (0..1000)
+            .map_while(|_| {
+                let buffer = filled(7);
+                sent.push(send(client.as_fd(), &buffer).ok()?);
+                Some(buffer)
+            })
+            .collect();
+        assert!(held.len() < 1000, "the socket takes everything");
+        let count = held.len();
+        held.into_iter().for_each(AlignedBuffer::abandon);
+        let others: Vec<AlignedBuffer> = (0..count).map(|_| filled(9)).collect();
+        let mut received = vec![0; sent.iter().sum()];
+        server.read_exact(&mut received).unwrap();
+        assert_eq!(received.iter().position(|byte| *byte != 7), None);
+        drop(others);
     }
 
     #[test]

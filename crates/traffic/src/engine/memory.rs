@@ -99,6 +99,13 @@ impl Room {
         self.bytes.len()
     }
 
+    /// Gives up memory from which the kernel may still send.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn abandon(&mut self) {
+        std::mem::replace(&mut self.bytes, AlignedBuffer::new(0)).abandon();
+    }
+
     /// Whether a message is partly sent.
     #[inline]
     pub(super) fn holds(&self) -> bool {

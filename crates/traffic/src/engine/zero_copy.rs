@@ -140,6 +140,13 @@ impl ZeroCopySends {
     }
 }
 
+impl Drop for ZeroCopySends {
+    fn drop(&mut self) {
+        // The next owner of this memory must not change what the kernel still sends.
+        self.memories.iter_mut().filter(|memory| memory.held > 0).for_each(|memory| memory.room.abandon());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

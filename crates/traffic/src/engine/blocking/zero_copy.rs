@@ -48,7 +48,7 @@ pub(super) fn run<F: Flow>(
     let mut io = ZeroCopyIo { fd, sends: ZeroCopySends::default() };
     let stop = run_on(&mut io, flow, slot, meter)?;
     let mut sends = io.sends;
-    // The last notifications that came; memory that the kernel still holds stays its own until it lets go.
+    // The last notifications that came; memory that the kernel still holds is abandoned.
     let _ = sends.reap(fd);
     let report = EngineReport {
         system_calls: sends.system_calls(),
