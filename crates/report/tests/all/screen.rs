@@ -115,7 +115,7 @@ fn commands(view: &View) -> Vec<String> {
     commands.filter(|command| !command.contains(IN_PROGRAM)).collect()
 }
 
-const IN_PROGRAM: &str = "check --values recommended:12 --default 4K -- dd ";
+const IN_PROGRAM: &str = " --recommendation 12 -- dd ";
 
 #[test]
 fn tests_are_tables_and_the_summary_is_last() {
@@ -341,7 +341,10 @@ fn sizes_of_sockets_are_tried_in_a_program() {
     assert!(!tried(&Plan { confirm_blocks: 0, ..small() }, &|_| ()), "nothing is recommended");
     assert!(!tried(&small(), &|data| data.record.imported = true), "another store has the session");
     let text = screen(&view(&small()));
-    assert!(text.contains("--values recommended:12 --default 4K \\\n      -- dd if=/dev/zero of=/dev/null "), "{text}");
+    assert!(
+        text.contains("--values 4K,16K,64K --recommendation 12 \\\n      -- dd if=/dev/zero of=/dev/null "),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The next steps: the command that helps most, and its likely effect.
 
+use std::collections::BTreeSet;
+
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, SessionStatus, Transport, Workload, session};
+use bytegauge_model::{Bytes, CellKind, SessionStatus, Transport, Workload, session};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
@@ -15,6 +17,10 @@ const LONGER: f64 = 4.0;
 
 /// From this time on, seconds, one test alone is measured instead of all.
 const LONG_S: f64 = 900.0;
+/// The sizes that a program may take.
+const SIZES: &[&str] = &["read_size", "write_size"];
+/// More sizes than this need too many runs of a program.
+const SIZES_MAX: usize = 8;
 /// Conditions of which users ask which level is faster.
 const COMPARABLE: &[&str] = &["transport", "flows", "placement"];
 
@@ -131,20 +137,33 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     }
 }
 
-/// A check of the recommended sizes in the program of the user: bytegauge's own loop is a model of it.
+/// A check of all measured sizes in the program of the user: bytegauge's own loop is a model of it, and the best size of a program
+/// is often one that is not recommended.
 fn in_program(view: &View) -> Option<NextStep> {
-    let is_size = |name: &String| matches!(name.as_str(), "read_size" | "write_size");
+    let is_size = |name: &String| SIZES.contains(&name.as_str());
     let advises = |test: &Test| test.recommended.is_some() && test.varied.iter().any(is_size);
     let is_sockets = |transport: &Transport| transport.two_ended() && !transport.is_datagram();
     let is_of_sockets = |group: &GroupView| group.spec().transport().is_some_and(is_sockets);
     let is_stream = view.plan.workload == Workload::Stream.to_string() && view.groups.iter().all(is_of_sockets);
     (is_stream && view.tests.iter().any(advises)).then(|| {
         let command = format!(
-            "bytegauge check --values recommended:{} --default 4K -- dd if=/dev/zero of=/dev/null bs={{value}} count={{count:512M}}",
-            view.session
+            "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count={{count:512M}}",
+            values_of(view)
         );
         step(&command, "try these sizes in your program (write it where dd is)")
     })
+}
+
+/// The flags of `check` that try the sizes of a session; of many sizes those that are as good as the recommended ones.
+fn values_of(view: &View) -> String {
+    let options = view.tests.iter().flat_map(|test| &test.options);
+    let sizes = options.flat_map(|option| SIZES.iter().filter_map(|name| option.settings.get(*name)?.as_u64()));
+    let sizes: BTreeSet<u64> = sizes.collect();
+    if sizes.len() > SIZES_MAX {
+        return format!("--values recommended:{}", view.session);
+    }
+    let each: Vec<String> = sizes.into_iter().map(|size| Bytes(size).compact()).collect();
+    format!("--values {} --recommendation {}", each.join(","), view.session)
 }
 
 /// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.

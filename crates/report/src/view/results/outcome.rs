@@ -13,6 +13,8 @@ use crate::phrase::rate_unit;
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
+/// With more tests than this the line of each names fewer options.
+const BRIEF_TESTS: usize = 4;
 /// A share that is printed as 0.
 const NOTHING: f64 = 0.0005;
 
@@ -163,7 +165,8 @@ fn how_good(test: &Test, own: &OptionResult, than: &str) -> String {
         // Its interval alone would make it the best.
         _ if upper <= test.margin && test.control_upper.is_some_and(|reach| reach > test.margin) => {
             let reach = test.control_upper.unwrap_or(0.0);
-            format!("within {} of the best, but the A/A control differs by {}", percent(test.margin), at_most_by(reach))
+            let control = if than.is_empty() { "; A/A control" } else { ", but the A/A control differs by" };
+            format!("within {} of the best{control} {}", percent(test.margin), at_most_by(reach))
         }
         _ if upper <= test.margin => {
             format!("within {} of the best, with a limitation: see Caveat", percent(test.margin))
@@ -227,12 +230,15 @@ pub fn in_short(test: &Test, tests: &[Test]) -> String {
     let tied: Vec<&OptionResult> = others(test, &[OptionStatus::Best, OptionStatus::Tied]).collect();
     let tied = if tied.is_empty() { String::new() } else { format!("; tied: {}", listed(&labels(&tied))) };
     let avoided: Vec<&OptionResult> = others(test, &[OptionStatus::Harmful, OptionStatus::Slower]).collect();
+    // The lines of many tests fit on a terminal together; the table has the others.
+    let is_brief = tests.len() > BRIEF_TESTS;
     let avoided = match avoided.as_slice() {
         [] => None,
-        few if few.len() <= NAMED_MAX => Some(labels(few).join(", ")),
+        few if few.len() <= if is_brief { 1 } else { NAMED_MAX } => Some(labels(few).join(", ")),
         many => Some(format!("{} and {}", slowest(many).label, counted(many.len() - 1, "other option"))),
     };
-    let avoided: Vec<String> = avoided.into_iter().chain(screened(test)).collect();
+    let by_screening = if is_brief { Vec::new() } else { screened(test) };
+    let avoided: Vec<String> = avoided.into_iter().chain(by_screening).collect();
     let avoid = if avoided.is_empty() { String::new() } else { format!("; avoid {}", avoided.join(", ")) };
     format!("{}{for_now}{rate}, {}{tied}{avoid}", own.label, how_good(test, own, ""))
 }
