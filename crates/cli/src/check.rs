@@ -24,6 +24,9 @@ const RECOMMENDED: &str = "recommended";
 /// The factors of a recommendation that are sizes which a program may take.
 const SIZES: [&str; 5] = ["read_size", "write_size", "relay_buffer", "rcvbuf", "sndbuf"];
 
+/// Tied sizes that are tried in addition to the recommended ones.
+const TIED_MAX: usize = 5;
+
 /// Sessions that are searched for a recommendation, the latest first.
 const SESSIONS_MAX: usize = 50;
 
@@ -232,20 +235,25 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
     values
 }
 
-/// The sizes of options that are as good as a recommended one, as far as the session shows, each once.
+/// The sizes of options that are as good as a recommended one, as far as the session shows, each once; at most
+/// [`TIED_MAX`], those that can be slower by the least.
 fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
-    let mut sizes: Vec<u64> = Vec::new();
-    for test in view.tests.iter().filter(|test| test.recommended.is_some()) {
-        let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
-        for option in test.options.iter().filter(is_tied) {
-            let named = SIZES.into_iter().filter(|name| test.varied.iter().any(|varied| varied == name));
-            sizes.extend(named.filter_map(|name| option.settings.get(name).and_then(serde_json::Value::as_u64)));
+    let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
+    let tests = view.tests.iter().filter(|test| test.recommended.is_some());
+    let mut options: Vec<&OptionResult> = tests.flat_map(|test| &test.options).filter(is_tied).collect();
+    let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
+    options.sort_by(|a, b| upper(a).total_cmp(&upper(b)));
+    let mut further: Vec<Level> = Vec::new();
+    for size in
+        options.iter().flat_map(|option| SIZES.into_iter().filter_map(|name| option.settings.get(name)?.as_u64()))
+    {
+        let value = Level::Number(size);
+        if advised.iter().all(|known| known.value != value) && !further.contains(&value) {
+            further.push(value);
         }
     }
-    sizes.sort_unstable();
-    sizes.dedup();
-    let is_further = |value: &Level| advised.iter().all(|known| known.value != *value);
-    sizes.into_iter().map(Level::Number).filter(is_further).collect()
+    further.truncate(TIED_MAX);
+    further
 }
 
 /// How much faster the recommended cell was than the one that differs only by the default value.

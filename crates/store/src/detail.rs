@@ -153,7 +153,7 @@ impl KernelDetail<Arc<EffectiveOptions>> {
 #[derive(Default)]
 pub(crate) struct SharedParts(HashMap<Arc<str>, Vec<KnownOptions>>);
 
-/// Options with their text; it is empty if they were not read alone.
+/// Options with their text, which is empty where they came in a list of several flows.
 type KnownOptions = (Box<str>, Arc<EffectiveOptions>);
 
 /// Different options of a cell that are kept for comparison: those of its ends, and a few that the kernel changed.

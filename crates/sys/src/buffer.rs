@@ -3,7 +3,7 @@
 //! A measured loop must not include page faults, and splice, O_DIRECT and registered buffers need page-aligned memory.
 //! Every page is written once when the buffer is created, so that its first use causes no fault.
 //!
-//! The alignment is 4096, and madvise(2) is not called. So the use of huge pages depends on the machine's setting
+//! The alignment is 4096, and no madvise(2) asks for huge pages. So the use of huge pages depends on the machine's setting
 //! (`/sys/kernel/mm/transparent_hugepage/enabled`), as in other programs. The pages are not locked: they may be swapped
 //! out, and after a fork they fault again on the next write.
 //!
@@ -51,9 +51,7 @@ impl AlignedBuffer {
         }
         Self { start, len_bytes }
     }
-}
 
-impl AlignedBuffer {
     /// Frees memory from which the kernel may still send (`MSG_ZEROCOPY`). The kernel keeps the pages, but the allocator gives
     /// their addresses to the next owner, who would change what is sent; so the addresses get new pages first
     /// (`MADV_DONTNEED`, madvise(2)). Memory of which that is not possible is never freed.

@@ -30,8 +30,9 @@ const RULES: &[HarmRule] = &[
     HarmRule { kind: HarmKind::CopiedSends, read: |harm| harm.copied_share, noticed: 0.5 },
 ];
 
-/// A call is starved when it takes this many times the median, and at least the measured time of a trial.
-const STARVED_TIMES: u64 = 3;
+/// A call is starved when it takes this many times the median, and at least the measured time of a trial. If the times of calls
+/// are exponentially distributed, 1.6 % of them (2^-6) take so long, which is less than what counts.
+const STARVED_TIMES: u64 = 6;
 
 /// The least harm of each kind in a test.
 pub type Least = [f64; RULES_LEN];

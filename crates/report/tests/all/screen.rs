@@ -342,7 +342,9 @@ fn sizes_of_sockets_are_tried_in_a_program() {
     assert!(!tried(&small(), &|data| data.record.imported = true), "another store has the session");
     let text = screen(&view(&small()));
     assert!(
-        text.contains("--values 4K,16K,64K --recommendation 12 \\\n      -- dd if=/dev/zero of=/dev/null "),
+        text.contains(
+            "--values 4K,16K,64K --default 4K --recommendation 12 \\\n      -- dd if=/dev/zero of=/dev/null "
+        ),
         "{text}"
     );
 }

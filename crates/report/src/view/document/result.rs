@@ -68,6 +68,9 @@ pub struct Test {
     /// Upper end of the 95 % interval of the difference between two measurements of the same option, as a share; `null` where
     /// it is not known.
     pub control_upper: Option<f64>,
+    /// Whether this makes the result less precise than the margin.
+    #[serde(skip)]
+    pub control_is_wide: bool,
     /// Complete blocks behind the comparison. A block measures each option once.
     pub blocks: usize,
 }

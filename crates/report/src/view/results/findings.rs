@@ -131,9 +131,7 @@ fn control(view: &View, group: &GroupView) -> Option<Finding> {
         let bound = twin.exchanged_bound;
         return Some(about(FindingKind::ControlContradicts, Severity::Warning).number("slower_upper", bound));
     }
-    let is_wide = group.twin_reach.is_some_and(|reach| reach > view.plan.margin);
-    let is_clear = group.recommendation.cell.as_ref().is_some_and(|cell| super::is_clear(view, group, cell));
-    (is_wide && !is_clear)
+    super::control_is_wide(view, group, group.recommendation.cell.as_ref())
         .then(|| about(FindingKind::ControlWide, Severity::Warning).number("margin", Some(view.plan.margin)))
 }
 

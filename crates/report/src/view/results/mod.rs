@@ -94,6 +94,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         },
         bottleneck: shown.map(bottleneck),
         control_upper: group.twin_reach,
+        control_is_wide: control_is_wide(view, group, group.recommendation.cell.as_ref()),
         blocks: group.blocks.used,
         screened_slower: screened::slower(view, group, recommended),
         screened_out: screened::far_behind(view, group, &options, recommended),
@@ -215,13 +216,13 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         return OptionStatus::Unconfirmed;
     };
     let margin = view.plan.margin;
-    let is_best = upper <= margin
-        // A result cannot be more precise than the same option measured twice, unless no other option is near.
-        && (group.twin_reach.is_none_or(|reach| reach <= margin) || is_clear(view, group, &cell.id))
-        && !(group.recommendation.cell.as_ref() == Some(&cell.id)
-            && group.recommendation.survives_exchange == Some(false))
-        && !group.spoken_against.contains(&cell.id)
-        && !long_trials::contradict(view, group, cell);
+    let exchange_fails =
+        group.recommendation.cell.as_ref() == Some(&cell.id) && group.recommendation.survives_exchange == Some(false);
+    let is_doubtful = exchange_fails
+        || control_is_wide(view, group, Some(&cell.id))
+        || group.spoken_against.contains(&cell.id)
+        || long_trials::contradict(view, group, cell);
+    let is_best = upper <= margin && !is_doubtful;
     let harm = harm::of(cell, least);
     match cell.above_best_lower {
         _ if is_best && harm.is_empty() => OptionStatus::Best,
@@ -229,6 +230,13 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         _ if harm::is_avoided(&harm) => OptionStatus::Harmful,
         _ => OptionStatus::Tied,
     }
+}
+
+/// Whether the same option measured twice differs by more than the margin: no result is more precise, unless no other option is
+/// near `own`.
+fn control_is_wide(view: &View, group: &GroupView, own: Option<&CellId>) -> bool {
+    let is_beyond = group.twin_reach.is_some_and(|reach| reach > view.plan.margin);
+    is_beyond && own.is_none_or(|own| !is_clear(view, group, own))
 }
 
 /// Whether other options were confirmed and all of them are significantly slower than the best, by more than the same option

@@ -160,10 +160,10 @@ fn values_of(view: &View) -> String {
     let sizes = options.flat_map(|option| SIZES.iter().filter_map(|name| option.settings.get(*name)?.as_u64()));
     let sizes: BTreeSet<u64> = sizes.collect();
     if sizes.len() > SIZES_MAX {
-        return format!("--values recommended:{}", view.session);
+        return format!("--values recommended:{} --default 4K", view.session);
     }
     let each: Vec<String> = sizes.into_iter().map(|size| Bytes(size).compact()).collect();
-    format!("--values {} --recommendation {}", each.join(","), view.session)
+    format!("--values {} --default 4K --recommendation {}", each.join(","), view.session)
 }
 
 /// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.

@@ -163,7 +163,7 @@ fn how_good(test: &Test, own: &OptionResult, than: &str) -> String {
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
         OptionStatus::Best => format!("within {} of the best", percent(test.margin)),
         // Its interval alone would make it the best.
-        _ if upper <= test.margin && test.control_upper.is_some_and(|reach| reach > test.margin) => {
+        _ if upper <= test.margin && test.control_is_wide => {
             let reach = test.control_upper.unwrap_or(0.0);
             let control = if than.is_empty() { "; A/A control" } else { ", but the A/A control differs by" };
             format!("within {} of the best{control} {}", percent(test.margin), at_most_by(reach))

@@ -201,8 +201,8 @@ pub fn unasked_congestion(view: &View) -> Option<Finding> {
     };
     view.groups.iter().any(|group| is_concerned(&group)).then(|| {
         found(FindingKind::CongestionNotCompared, Severity::Warning).name("level", own).with_text(format!(
-            "TCP used {own}, the default here. With another congestion control other options may be best, and it may matter \
-             more: --congestion {USUAL_CONGESTION},{own} compares both."
+            "TCP used {own}, the default here. With another congestion control other options may be best, and the choice of \
+             the congestion control may matter more: --congestion {USUAL_CONGESTION},{own} compares both."
         ))
     })
 }
