@@ -92,13 +92,10 @@ impl Run<'_> {
     /// Whether longer trials could change the result of a group.
     pub(crate) fn is_audited(&self, confirmed: &ConfirmedGroup) -> bool {
         let candidates = || confirmed.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-        let audit_ns = self.plan.design.audit_ns;
-        // Slow calls and bursts have trials that are as long already.
         let needed_ns = |cell: &Cell| self.lengths_ns(cell, (0, confirmed.window_ns)).1;
-        let is_long = |cell: &Cell| cell.factors.duration().unwrap_or_else(|| needed_ns(cell)) >= audit_ns;
         self.plan.audit > 0.0
             && candidates().count() >= AUDIT_CELLS_MIN as usize
-            && candidates().all(|cell| self.plan.design.audits(&cell.factors) && !is_long(cell))
+            && candidates().all(|cell| self.plan.design.audits(&cell.factors, needed_ns(cell)))
     }
 
     fn audited<'a>(&self, confirmed: &'a ConfirmedGroup, subjects: &[AnalysedGroup]) -> Option<Audited<'a>> {

@@ -72,10 +72,9 @@ impl Plan {
                 let window_ns = explicit.unwrap_or(family.trial_ns);
                 let warmup_ns = design.confirm_warmup_ns(conditions, None);
                 let trial_ns = search::trial_ns(conditions, (warmup_ns, window_ns), overhead_ns, pace);
-                // Trials of calls and of bursts become as long as they need.
                 let needed_ns =
                     explicit.unwrap_or_else(|| trial_length::lengths_ns(conditions, (warmup_ns, window_ns), pace).1);
-                if family.confirmed() > 1 && needed_ns < design.audit_ns && design.audits(conditions) {
+                if family.confirmed() > 1 && design.audits(conditions, needed_ns) {
                     let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + warmup_ns + overhead_ns);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }

@@ -263,12 +263,12 @@ impl Design {
     }
 
     /// Whether longer trials could change the result of a group: it has a path, its trials are not as long already, and
-    /// it has no search.
-    pub fn audits(&self, conditions: &Spec) -> bool {
+    /// it has no search. `needed_ns` is the length that slow calls and bursts need, 0 where it is not known yet.
+    pub fn audits(&self, conditions: &Spec, needed_ns: u64) -> bool {
         // Transports that are compared are no condition; a file among them is an end that needs no audit.
         let is_path = conditions.transport().map_or(conditions.workload().has_path(), Transport::two_ended);
-        let explicit_ns = conditions.duration();
-        let is_long = explicit_ns.unwrap_or(self.confirm_length_ns(conditions)) >= self.audit_ns;
+        let longest_ns = || self.confirm_length_ns(conditions).max(needed_ns);
+        let is_long = conditions.duration().unwrap_or_else(longest_ns) >= self.audit_ns;
         is_path && !is_long && !conditions.searches_rate()
     }
 

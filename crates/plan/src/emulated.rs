@@ -126,7 +126,7 @@ mod tests {
             let plan = plan(Workload::Stream, &[("link_delay", delay)]).unwrap();
             let conditions = &plan.groups[0].factors;
             let warmup_ns = plan.design.confirm_warmup_ns(conditions, Some(1));
-            let audited = plan.design.audits(conditions);
+            let audited = plan.design.audits(conditions, 0);
             (warmup_ns / 1_000_000, plan.families[0].trial_ns / 1_000_000, audited)
         };
         // For a short one the queue takes longer.
