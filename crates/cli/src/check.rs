@@ -244,9 +244,7 @@ fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
     options.sort_by(|a, b| upper(a).total_cmp(&upper(b)));
     let mut further: Vec<Level> = Vec::new();
-    for size in
-        options.iter().flat_map(|option| SIZES.into_iter().filter_map(|name| option.settings.get(name)?.as_u64()))
-    {
+    for size in options.iter().flat_map(|option| option.sizes(&SIZES)) {
         let value = Level::Number(size);
         if advised.iter().all(|known| known.value != value) && !further.contains(&value) {
             further.push(value);

@@ -255,9 +255,14 @@ fn offered_load(signs: &Signs) -> Option<Evidence> {
             evidence: vec![("offered_bytes_per_s", offered), ("rate_bytes_per_s", rate)],
         });
     }
-    let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
+    planned_pauses("the writer pauses", signs.think_share)
+}
+
+/// The rule for ends that pause because the plan has them pause; `who` begins its sentence.
+fn planned_pauses(who: &str, think_share: Option<f64>) -> Option<Evidence> {
+    let share = think_share.filter(|share| *share >= THINK_SHARE)?;
     Some(Evidence {
-        sentence: format!("the writer pauses {} of the time by order of the plan", percent(share)),
+        sentence: format!("{who} {} of the time by order of the plan", percent(share)),
         evidence: vec![("think_share", share)],
     })
 }

@@ -7,8 +7,8 @@ use bytegauge_model::unit::{Nanos, call_rate, significant};
 
 use super::relay::{self, RelaySigns};
 use super::{
-    BALANCED, BUSY, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, THINK_SHARE,
-    WAKE_UP_US, first, offered_and, view,
+    BALANCED, BUSY, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, WAKE_UP_US, first,
+    offered_and, percent, planned_pauses, view,
 };
 use crate::view::document::LimitView;
 
@@ -210,11 +210,7 @@ fn offered_load(signs: &CallSigns) -> Option<Evidence> {
             evidence: vec![("offered_calls_per_s", offered), ("rate_calls_per_s", rate)],
         });
     }
-    let share = signs.think_share.filter(|share| *share >= THINK_SHARE)?;
-    Some(Evidence {
-        sentence: format!("the clients pause {} of the time by order of the plan", percent(share)),
-        evidence: vec![("think_share", share)],
-    })
+    planned_pauses("the clients pause", signs.think_share)
 }
 
 fn shared_cpu(signs: &CallSigns) -> Option<Evidence> {
@@ -329,10 +325,6 @@ fn unknown(signs: &CallSigns) -> Evidence {
         }
     };
     Evidence { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
-}
-
-fn percent(share: f64) -> String {
-    super::percent(share)
 }
 
 #[cfg(test)]

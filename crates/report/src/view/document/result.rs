@@ -169,6 +169,13 @@ pub struct OptionResult {
     pub reason: Option<String>,
 }
 
+impl OptionResult {
+    /// Its sizes, bytes, of the factors with these names.
+    pub fn sizes<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = u64> + 'a {
+        names.iter().filter_map(|name| self.settings.get(*name)?.as_u64())
+    }
+}
+
 /// How an option compares with the best one of its test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -17,8 +17,8 @@ const LONGER: f64 = 4.0;
 
 /// From this time on, seconds, one test alone is measured instead of all.
 const LONG_S: f64 = 900.0;
-/// The sizes that a program may take.
-const SIZES: &[&str] = &["read_size", "write_size"];
+/// The sizes of calls in a stream.
+const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 /// More sizes than this need too many runs of a program.
 const SIZES_MAX: usize = 8;
 /// Conditions of which users ask which level is faster.
@@ -140,7 +140,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
 /// A check of all measured sizes in the program of the user: bytegauge's own loop is a model of it, and the best size of a program
 /// is often one that is not recommended.
 fn in_program(view: &View) -> Option<NextStep> {
-    let is_size = |name: &String| SIZES.contains(&name.as_str());
+    let is_size = |name: &String| STREAM_SIZES.contains(&name.as_str());
     let advises = |test: &Test| test.recommended.is_some() && test.varied.iter().any(is_size);
     let is_sockets = |transport: &Transport| transport.two_ended() && !transport.is_datagram();
     let is_of_sockets = |group: &GroupView| group.spec().transport().is_some_and(is_sockets);
@@ -157,8 +157,7 @@ fn in_program(view: &View) -> Option<NextStep> {
 /// The flags of `check` that try the sizes of a session; of many sizes those that are as good as the recommended ones.
 fn values_of(view: &View) -> String {
     let options = view.tests.iter().flat_map(|test| &test.options);
-    let sizes = options.flat_map(|option| SIZES.iter().filter_map(|name| option.settings.get(*name)?.as_u64()));
-    let sizes: BTreeSet<u64> = sizes.collect();
+    let sizes: BTreeSet<u64> = options.flat_map(|option| option.sizes(STREAM_SIZES)).collect();
     if sizes.len() > SIZES_MAX {
         return format!("--values recommended:{} --default 4K", view.session);
     }
