@@ -6,13 +6,13 @@ use anyhow::{Context, Result, ensure};
 use bytegauge_model::Bytes;
 use bytegauge_model::unit::counted;
 
+use super::CONGESTION;
 use super::arm::{RunPlace, RunResult, seconds, word};
 use super::bench::PeerTests;
 use super::compare::Aim;
 use super::iperf3::{self, Iperf3};
 use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
 use super::process::{self, ServerProcess};
-use super::stream::congestion_control;
 use super::two_hosts::{FAR, Hosts, TwoHosts};
 use xtask::setup;
 
@@ -24,7 +24,7 @@ pub const COMPARISON: Rivalry = Rivalry {
     method: "- The hosts are network namespaces, joined by one veth pair that stays. On the far one a bytegauge agent, or \
          iperf3's server, is started for every run. bytegauge sends its commands over an encrypted line, and the stream in the clear, as \
              iperf3 does. Nothing is pinned.\n\
-             - Both use the same congestion control, without zero-copy, and throw the data away. A rate is what the receiver \
+             - Both use the congestion control cubic, without zero-copy, and discard the data. A rate is what the receiver \
              counted. iperf3 before 3.16 serves all flows with one thread an end, bytegauge has a thread a flow at each end.\n",
 };
 
@@ -58,7 +58,7 @@ fn pairs(bench: &PeerTests) -> Result<Rivals> {
 }
 
 fn theirs(_place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
-    let iperf3 = Iperf3 { congestion: congestion_control()? };
+    let iperf3 = Iperf3 { congestion: CONGESTION.into() };
     let job = iperf3::Job {
         flows: word(words, 0)?.parse().context("a number of flows")?,
         length: word(words, 1)?.parse().context("a length")?,
@@ -72,7 +72,7 @@ fn theirs(_place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
 
 fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let (flows, size, hosts) = (word(words, 0)?, word(words, 1)?, Hosts::of(words, 3)?);
-    let (congestion, length) = (congestion_control()?, format!("{}s", seconds(words, 2)?));
+    let length = format!("{}s", seconds(words, 2)?);
     let (program, key) = (place.ours.program().to_owned(), place.ours.file("key"));
     let made = process::output(Command::new(&program).args(["agent", "--init", "--key-file"]).arg(&key), None)?;
     ensure!(made.status.success(), "bytegauge agent --init: {}", String::from_utf8_lossy(&made.stderr).trim());
@@ -82,7 +82,7 @@ fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let agent = ServerProcess::start(&mut agent, None, "listening on")?;
     let key = key.to_str().context("a folder whose name is text")?;
     let mut args = vec!["stream", "--host", agent.place(), "--key-file", key, "--profile", "drain"];
-    args.extend(["--read-size", size, "--write-size", size, "--flows", flows, "--congestion", &congestion]);
+    args.extend(["--read-size", size, "--write-size", size, "--flows", flows, "--congestion", CONGESTION]);
     args.extend(["--trial-time", &length, "--blocks", "1"]);
     place.ours.run_behind(hosts.near());
     Ok(RunResult::rate(place.ours.session(&args, None)?.rate()?))

@@ -12,7 +12,7 @@ pub fn line(environment: &Value, topology: &Topology) -> String {
     let cpus: Vec<String> = topology.cpus.iter().map(|place| place.cpu.to_string()).collect();
     let at = |pointer: &str| shown(environment, pointer);
     format!(
-        "Machine: {}, CPUs {}, {}, {}, congestion control {}; environment at the end, in \
+        "Machine: {}, CPUs {}, {}, {}, default congestion control {}; environment at the end, in \
          which the other end counts as another program: grade {}: {}.",
         cpu(environment),
         cpus.join(", "),
@@ -68,7 +68,7 @@ mod tests {
         });
         assert_eq!(
             line(&environment, &Topology { cpus: Vec::new() }),
-            "Machine: CPU X (virtual machine), CPUs , Linux 6.1.0, System Y, congestion control `cubic`; environment at \
+            "Machine: CPU X (virtual machine), CPUs , Linux 6.1.0, System Y, default congestion control `cubic`; environment at \
              the end, in which the other end counts as another program: grade B: turbo unknown."
         );
     }

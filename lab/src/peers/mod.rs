@@ -35,6 +35,9 @@ use pairs::Rivalry;
 use xtask::{cargo, setup};
 
 const DOCUMENT: &str = "docs/research/performance.md";
+/// The congestion control of both programs of a comparison: bbr, the default of some machines, paces by timers, and its rate
+/// depends on when a program calls. The C programs name it in `peer.h`.
+const CONGESTION: &str = "cubic";
 const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes, compared with programs that do nothing else.";
 
 /// One comparison.

@@ -1,12 +1,11 @@
 //! bytegauge's TCP stream against iperf3's, both ends of either on the same CPUs, by the same sizes.
 
-use std::fs;
-
 use anyhow::{Context, Result};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Placement};
 use bytegauge_sys::topology::{Relation, Topology};
 
+use super::CONGESTION;
 use super::arm::{RunPlace, RunResult, seconds, word};
 use super::bench::PeerTests;
 use super::compare::Aim;
@@ -18,7 +17,7 @@ pub const COMPARISON: Rivalry = Rivalry {
     measures: &[Measure::rate("GiB/s", |rate| format!("{:.2}", rate / f64::from(1 << 30)))],
     pairs,
     arms: &[("iperf3", theirs), ("ours", ours)],
-    method: "- Both send over 127.0.0.1 with the same congestion control, without zero-copy, and throw the data away. A rate is \
+    method: "- Both send over 127.0.0.1 with the congestion control cubic, without zero-copy, and discard the data. A rate is \
              what the receiver counted.\n\
              - `cross-core` and `same-cpu` pin both programs to the same CPUs; a coin deals the parts of the two CPUs in every \
              run. iperf3 before 3.16 serves all flows with one thread an end, bytegauge has two threads a flow.\n",
@@ -107,7 +106,7 @@ fn setting(words: &[&str]) -> Result<Setting> {
 fn theirs(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let setting = setting(words)?;
     let swapped = place.random.below(2) == 1;
-    let iperf3 = Iperf3 { congestion: congestion_control()? };
+    let iperf3 = Iperf3 { congestion: CONGESTION.into() };
     let job = iperf3::Job {
         length: setting.length,
         flows: setting.flows,
@@ -123,21 +122,11 @@ fn ours(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let setting = setting(words)?;
     let (placement, flows, size) =
         (setting.placement.to_string(), setting.flows.to_string(), setting.length.to_string());
-    let (congestion, seconds) = (congestion_control()?, format!("{}s", seconds(words, 1)?));
-    let mut args = vec!["stream", "--transport", "tcp", "--profile", "drain", "--congestion", &congestion];
+    let seconds = format!("{}s", seconds(words, 1)?);
+    let mut args = vec!["stream", "--transport", "tcp", "--profile", "drain", "--congestion", CONGESTION];
     args.extend(["--read-size", &size, "--write-size", &size, "--placement", &placement, "--flows", &flows]);
     args.extend(["--trial-time", &seconds, "--blocks", "1"]);
     Ok(RunResult::rate(place.ours.session(&args, None)?.rate()?))
-}
-
-/// The machine's TCP congestion control; both programs are then set to use it (tcp(7)).
-///
-/// # Errors
-/// Where `/proc` is not mounted.
-pub fn congestion_control() -> Result<String> {
-    let file = "/proc/sys/net/ipv4/tcp_congestion_control";
-    let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
-    Ok(text.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -16,10 +16,9 @@ use bytegauge_model::{EndRole, Level, Spec, Workload};
 use bytegauge_traffic::{Address, Command, Reply, Setup};
 
 use super::rows::{EngineCase, Entrant, RELAY_BUFFER, Traffic};
+use crate::peers::CONGESTION;
 use crate::peers::process::{self, ServerProcess};
 
-/// The congestion control of both sides: bbr, the default of some machines, paces by timers. The C programs name it in `peer.h`.
-const CONGESTION: &str = "cubic";
 /// Time before anything counts.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// How long an end of bytegauge continues after the last sample.
