@@ -49,12 +49,14 @@ impl Ring {
 
     /// How long a buffer is.
     #[must_use]
+    #[inline]
     pub fn buffer_len(&self, buffer: BufferId) -> usize {
         self.buffers.len(buffer)
     }
 
     /// Whether an operation uses a buffer.
     #[must_use]
+    #[inline]
     pub fn is_in_use(&self, buffer: BufferId) -> bool {
         self.buffers.in_use(buffer)
     }
@@ -170,6 +172,7 @@ impl Ring {
 
     /// How many buffers of a pool are neither offered nor in use.
     #[must_use]
+    #[inline]
     pub fn idle_buffers(&self, pool: PoolId) -> usize {
         self.pools[usize::from(pool.0)].as_ref().map_or(0, Pool::idle)
     }
@@ -344,6 +347,7 @@ impl Ring {
         self.pool(taken.pool).give_back(&taken);
     }
 
+    #[inline]
     pub(super) fn pool(&mut self, pool: PoolId) -> &mut Pool {
         self.pools[usize::from(pool.0)].as_mut().expect("a pool that was not retired")
     }

@@ -43,11 +43,13 @@ impl PageMapping {
     }
 
     /// The first byte.
+    #[inline]
     pub(super) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// The byte at `offset`.
+    #[inline]
     pub(super) fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset <= self.len, "an offset within the mapping");
         // SAFETY: within the mapping or one past its end, as was just checked.
@@ -104,15 +106,18 @@ impl Buffers {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn in_use(&self, id: BufferId) -> bool {
         self.of(id).users > 0
     }
 
+    #[inline]
     pub(super) fn len(&self, id: BufferId) -> usize {
         self.of(id).len
     }
 
     /// The bytes, unless the kernel has them.
+    #[inline]
     pub(super) fn bytes(&mut self, id: BufferId) -> Option<&mut [u8]> {
         let buffer = &self.0[id.0 as usize];
         if buffer.users > 0 {
@@ -125,6 +130,7 @@ impl Buffers {
     }
 
     /// Hands a part of the buffer to a receive: from here on only the kernel touches the buffer.
+    #[inline]
     pub(super) fn lend_to_receive(&mut self, id: BufferId, part: &Range<usize>) -> *mut u8 {
         let buffer = &mut self.0[id.0 as usize];
         assert!(buffer.users == 0, "a receive has its buffer alone");
@@ -133,6 +139,7 @@ impl Buffers {
     }
 
     /// Hands a part of the buffer to a send, which only reads it.
+    #[inline]
     pub(super) fn lend_to_send(&mut self, id: BufferId, part: &Range<usize>) -> *const u8 {
         let buffer = &mut self.0[id.0 as usize];
         assert!(!buffer.is_written, "a receive has its buffer alone");
@@ -140,6 +147,7 @@ impl Buffers {
     }
 
     /// The operation is over.
+    #[inline]
     pub(super) fn take_back(&mut self, id: BufferId) {
         let buffer = &mut self.0[id.0 as usize];
         buffer.users -= 1;
@@ -161,6 +169,7 @@ impl Buffers {
         self.0.iter().map(|buffer| buffer.len).sum()
     }
 
+    #[inline]
     fn of(&self, id: BufferId) -> &Buffer {
         &self.0[id.0 as usize]
     }
@@ -172,12 +181,14 @@ impl Buffer {
         Ok(Buffer { memory: PageMapping::new(offset + len)?, offset, len, users: 0, is_written: false })
     }
 
+    #[inline]
     fn lend(&mut self, part: &Range<usize>) -> *mut u8 {
         assert!(part.start <= part.end && part.end <= self.len, "a part of the buffer");
         self.users += 1;
         self.memory.at(self.offset + part.start)
     }
 
+    #[inline]
     fn start(&self) -> *mut u8 {
         self.memory.at(self.offset)
     }

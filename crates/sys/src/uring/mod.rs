@@ -121,7 +121,7 @@ impl Ring {
         if !io.params().is_feature_ext_arg() || !io.params().is_feature_nodrop() {
             return Err(Missing::NotBuilt);
         }
-        let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        let mut enter_flags = EnterFlags::GETEVENTS;
         if io.params().is_feature_no_iowait() {
             // Waiting for a peer is idleness, not a disk's fault.
             enter_flags |= EnterFlags::NO_IOWAIT;
@@ -187,8 +187,11 @@ impl Ring {
     /// # Errors
     ///
     /// Whatever io_uring_enter(2) returns that is neither a time-out, a signal nor a full queue.
+    #[inline]
     pub fn wait(&mut self, want: u32, timeout_ns: Option<u64>) -> io::Result<Wait> {
-        self.feed();
+        if !self.backlog.is_empty() {
+            self.feed();
+        }
         let queue = self.io.submission();
         let (queued, overflowed, asleep) = (queue.len() as u32, queue.cq_overflow(), queue.need_wakeup());
         drop(queue);
@@ -201,15 +204,15 @@ impl Ring {
                 return Ok(Wait::Ready);
             }
         }
-        let span = Timespec::new()
-            .sec(timeout_ns.unwrap_or(0) / 1_000_000_000)
-            .nsec((timeout_ns.unwrap_or(0) % 1_000_000_000) as u32);
-        let args = if timeout_ns.is_some() { SubmitArgs::new().timespec(&span) } else { SubmitArgs::new() };
-        let args = if want > 1 { args.min_wait_usec(self.min_wait_us) } else { args };
         self.counts.system_calls += 1;
-        // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
-        // the Timespec behind it; both live through the call.
-        match unsafe { self.io.submitter().enter(queued, want, flags.bits(), Some(&args)) } {
+        let done = match timeout_ns {
+            None if want <= 1 => {
+                // SAFETY: no argument is passed, so the kernel reads no memory but the queue's.
+                unsafe { self.io.submitter().enter::<libc::sigset_t>(queued, want, flags.bits(), None) }
+            }
+            _ => self.enter_bounded((queued, want), flags | EnterFlags::EXT_ARG, timeout_ns),
+        };
+        match done {
             Ok(_) => Ok(Wait::Ready),
             Err(error) => match error.raw_os_error() {
                 Some(libc::ETIME) => Ok(Wait::TimedOut),
@@ -219,6 +222,24 @@ impl Ring {
                 _ => Err(error),
             },
         }
+    }
+
+    /// Enters with a time limit, or with the time for which completions gather. The kernel reads these from memory, which takes
+    /// a part of the time of a short operation.
+    fn enter_bounded(
+        &mut self,
+        (queued, want): (u32, u32),
+        flags: EnterFlags,
+        timeout_ns: Option<u64>,
+    ) -> io::Result<usize> {
+        let span = Timespec::new()
+            .sec(timeout_ns.unwrap_or(0) / 1_000_000_000)
+            .nsec((timeout_ns.unwrap_or(0) % 1_000_000_000) as u32);
+        let args = if timeout_ns.is_some() { SubmitArgs::new().timespec(&span) } else { SubmitArgs::new() };
+        let args = if want > 1 { args.min_wait_usec(self.min_wait_us) } else { args };
+        // SAFETY: with EXT_ARG the kernel reads one io_uring_getevents_arg, which SubmitArgs is, and
+        // the Timespec behind it; both live through the call.
+        unsafe { self.io.submitter().enter(queued, want, flags.bits(), Some(&args)) }
     }
 
     /// Takes the next completion, if one is there.

@@ -45,10 +45,12 @@ pub struct OpId {
 }
 
 impl OpId {
+    #[inline]
     pub(super) fn user_data(self) -> u64 {
         u64::from(self.turn) << 32 | u64::from(self.index)
     }
 
+    #[inline]
     pub(super) fn of_user_data(data: u64) -> OpId {
         OpId { index: data as u32, turn: (data >> 32) as u32 }
     }
@@ -75,6 +77,7 @@ struct OpSlot {
 }
 
 impl Ops {
+    #[inline]
     pub(super) fn add(&mut self, op: Op) -> OpId {
         if let Some(index) = self.free.pop() {
             let place = &mut self.places[index as usize];
@@ -87,11 +90,13 @@ impl Ops {
     }
 
     /// The operation of this name, if it is still in flight.
+    #[inline]
     pub(super) fn find(&self, id: OpId) -> Option<&Op> {
         self.places.get(id.index as usize).filter(|place| place.turn == id.turn)?.op.as_ref()
     }
 
     /// The operation's last completion came.
+    #[inline]
     pub(super) fn remove(&mut self, id: OpId) {
         let place = &mut self.places[id.index as usize];
         if place.turn == id.turn && place.op.take().is_some() {

@@ -51,12 +51,14 @@ impl Taken {
 
     /// Whether the bytes follow those of an earlier receive in the same buffer.
     #[must_use]
+    #[inline]
     pub fn is_continued(&self) -> bool {
         self.start > 0
     }
 
     /// Bytes not yet read by [`super::Ring::piece`].
     #[must_use]
+    #[inline]
     pub fn left(&self) -> usize {
         self.left
     }
@@ -131,11 +133,13 @@ impl Pool {
     }
 
     /// How many buffers there are.
+    #[inline]
     pub(super) fn count(&self) -> u16 {
         self.entries.count()
     }
 
     /// Buffers that are kept back.
+    #[inline]
     pub(super) fn idle(&self) -> usize {
         self.idle.len()
     }
@@ -167,11 +171,13 @@ impl Pool {
 
     /// Takes back what a receive of `moved` bytes used, beginning with buffer `first`; `goes_on`: the kernel will fill the rest of
     /// that buffer.
+    #[inline]
     pub(super) fn lend(&mut self, pool: PoolId, first: u16, moved: usize, goes_on: bool) -> Taken {
         if self.incremental {
             return self.lend_piece(pool, first, moved, goes_on);
         }
-        let buffers = moved.div_ceil(self.buffer_len).max(1) as u16;
+        // A division takes as long as the rest.
+        let buffers = if moved <= self.buffer_len { 1 } else { moved.div_ceil(self.buffer_len) as u16 };
         let mut at = first;
         for left in (0..buffers).rev() {
             let next = self.claim(at);
@@ -204,6 +210,7 @@ impl Pool {
     }
 
     /// The next bytes of what was lent, exclusively.
+    #[inline]
     pub(super) fn piece(&mut self, taken: &mut Taken) -> Option<&mut [u8]> {
         if taken.left == 0 {
             return None;
@@ -219,6 +226,7 @@ impl Pool {
     }
 
     /// The first part of `range` of what was lent that is in one buffer: which one, and where it is.
+    #[inline]
     pub(super) fn front(&self, taken: &Taken, range: &Range<usize>) -> (u16, *const u8, usize) {
         let mut buffer = taken.first;
         for _ in 0..range.start / self.buffer_len {
@@ -240,11 +248,13 @@ impl Pool {
     }
 
     /// A send begins to read a buffer.
+    #[inline]
     pub(super) fn hold(&mut self, buffer: u16) {
         self.buffers[usize::from(buffer)].users += 1;
     }
 
     /// A send has read a buffer.
+    #[inline]
     pub(super) fn release(&mut self, buffer: u16) {
         let state = &mut self.buffers[usize::from(buffer)];
         state.users -= 1;
@@ -252,6 +262,7 @@ impl Pool {
     }
 
     /// Lets receives use the lent buffers again.
+    #[inline]
     pub(super) fn give_back(&mut self, taken: &Taken) {
         let mut at = taken.first;
         for _ in 0..taken.buffers {
@@ -274,6 +285,7 @@ impl Pool {
     }
 
     /// The buffer becomes the program's. Returns the one behind it in the ring.
+    #[inline]
     fn claim(&mut self, buffer: u16) -> u16 {
         let place = std::mem::replace(&mut self.buffers[usize::from(buffer)].place, OURS);
         assert!(place != OURS, "the kernel used a buffer that it was not offered");
@@ -281,6 +293,7 @@ impl Pool {
     }
 
     /// The buffer becomes the kernel's.
+    #[inline]
     fn offer(&mut self, buffer: u16) {
         let state = &mut self.buffers[usize::from(buffer)];
         assert!(state.place == OURS && state.users == 0 && state.pieces == 0, "a buffer is offered once");
@@ -295,6 +308,7 @@ impl Pool {
     }
 
     /// A part of a buffer that is the program's: all of it, or the part that the kernel has filled.
+    #[inline]
     fn bytes(&mut self, buffer: u16, start: usize, len: usize) -> &mut [u8] {
         let state = &self.buffers[usize::from(buffer)];
         let is_ours = state.pieces > 0 && (self.incremental || state.place == OURS && state.users == 0);

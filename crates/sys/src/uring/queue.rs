@@ -281,6 +281,7 @@ impl Ring {
     }
 
     /// Moves kept-back entries into the queue, submitting to make room.
+    #[cold]
     pub(super) fn feed(&mut self) {
         while let Some(entry) = self.backlog.pop_front() {
             if self.push(&entry) {

@@ -260,13 +260,18 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Moves the kept bytes of the current receive to the own buffer, before the bytes there.
+    #[inline]
     fn gather(&mut self, index: u32) -> Result<(), EndError> {
         let input = &self.slots[index as usize].link.input;
         let is_seen = |present: &Present| present.taken.left() == 0 && !present.kept.is_empty();
-        let Some(len) = input.present.as_ref().filter(|present| is_seen(present)).map(|present| present.kept.len())
-        else {
-            return Ok(());
-        };
+        match input.present.as_ref().filter(|present| is_seen(present)).map(|present| present.kept.len()) {
+            Some(len) => self.gather_kept(index, len),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn gather_kept(&mut self, index: u32, len: usize) -> Result<(), EndError> {
         let own = self.own_buffer(index, len)?;
         let input = &mut self.slots[index as usize].link.input;
         let needed = input.needed();
@@ -302,24 +307,31 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// The connection's own buffer, which no operation uses, with room for `more` bytes after the needed ones.
+    #[inline]
     fn own_buffer(&mut self, index: u32, more: usize) -> Result<BufferId, EndError> {
+        let input = &self.slots[index as usize].link.input;
+        match input.own {
+            Some(own)
+                if !self.port.ring.is_in_use(own) && input.needed().end + more <= self.port.ring.buffer_len(own) =>
+            {
+                Ok(own)
+            }
+            _ => self.another_own_buffer(index, more),
+        }
+    }
+
+    #[inline(never)]
+    fn another_own_buffer(&mut self, index: u32, more: usize) -> Result<BufferId, EndError> {
         let input = &self.slots[index as usize].link.input;
         let (held, needed) = (input.own, input.needed());
         if let Some(own) = held
-            && !self.port.ring.is_in_use(own)
+            && needed.len() + more <= self.port.ring.buffer_len(own)
+            && let Some(bytes) = self.port.ring.buffer(own)
         {
-            if needed.end + more <= self.port.ring.buffer_len(own) {
-                self.slots[index as usize].link.input.settle(&needed, needed.start);
-                return Ok(own);
-            }
-            if needed.len() + more <= self.port.ring.buffer_len(own)
-                && let Some(bytes) = self.port.ring.buffer(own)
-            {
-                bytes.copy_within(needed.clone(), 0);
-                self.report.copied_bytes += needed.len() as u64;
-                self.slots[index as usize].link.input.settle(&needed, 0);
-                return Ok(own);
-            }
+            bytes.copy_within(needed.clone(), 0);
+            self.report.copied_bytes += needed.len() as u64;
+            self.slots[index as usize].link.input.settle(&needed, 0);
+            return Ok(own);
         }
         let len = needed.len() + more;
         let own = self.port.another_buffer(if needed.is_empty() { len } else { len.next_power_of_two() })?;
@@ -353,7 +365,10 @@ impl<P: Party> Loop<'_, P> {
                 self.over(index, ConnectionEnd::Eof)?;
             }
             Ok(moved) => self.arrived(index, moved, taken)?,
-            Err(Errno::NO_BUFFER) => self.report.out_of_buffers += 1,
+            Err(Errno::NO_BUFFER) => {
+                self.report.out_of_buffers += 1;
+                self.port.offer_more();
+            }
             // A cancelled receive is requested again when needed.
             Err(Errno::CANCELLED | Errno::INTERRUPTED) => {}
             Err(Errno::NOT_A_SOCKET) => {

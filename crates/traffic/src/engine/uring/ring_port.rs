@@ -13,8 +13,15 @@ const POOL_SIZE: usize = 256 << 20;
 /// Fewest buffers offered to receives: a multishot receive uses as many before the engine sees the first.
 const OFFERED_MIN: usize = 8;
 
-/// Fewest bytes offered to receives of bundles: the most that one of them can fill.
-const OFFERED_BUNDLE_SIZE: usize = 256 << 10;
+/// Most buffers offered to the receives of many flows, until they run out once. A wait completes about 20 operations at a time
+/// since Linux 6.13 (io_uring/io_uring.c, `IO_LOCAL_TW_DEFAULT_MAX`), and a multishot receive up to 32 (io_uring/net.c,
+/// `MULTISHOT_MAX_RETRY`), so few buffers serve many connections. The kernel takes them in turn: each one more is memory that
+/// leaves the cache before it is used again.
+const OFFERED_AT_FIRST: usize = 64;
+
+/// Bytes offered to receives, if the buffers are small: a bundle fills as many at most, and a multishot receive of small
+/// buffers completes more of them in a wait.
+const OFFERED_SIZE: usize = 256 << 10;
 
 /// The longest receives for which a buffer that is filled piece by piece has room.
 const RECEIVES_A_BUFFER: u16 = 4;
@@ -27,6 +34,8 @@ pub(super) struct RingPort {
     pub(super) pool: Option<PoolId>,
     /// Flows for which the pool offers buffers.
     offered_for: usize,
+    /// Most buffers to offer, as long as they suffice.
+    offered_max: usize,
     /// Most bytes of one receive, as given to the flow.
     pub(super) receive_size: usize,
     /// Buffers that an operation of a closed connection still used.
@@ -60,6 +69,7 @@ impl RingPort {
             ring,
             pool,
             offered_for: 0,
+            offered_max: OFFERED_AT_FIRST,
             receive_size,
             spare_buffers: Vec::new(),
             spare_queues: Vec::new(),
@@ -76,10 +86,22 @@ impl RingPort {
     pub(super) fn offer_for(&mut self, flows: usize) {
         let (Some(pool), true) = (self.pool, flows != self.offered_for) else { return };
         self.offered_for = flows;
-        let least = if self.kind == UringKind::Bundle { OFFERED_BUNDLE_SIZE / self.receive_size } else { 0 };
+        let bundled = self.kind == UringKind::Bundle;
+        let small = OFFERED_SIZE / self.receive_size;
+        let least = if bundled { small } else { small.min(OFFERED_AT_FIRST) }.max(OFFERED_MIN);
         // Half of the pool stays for held receives.
         let most = usize::from(self.ring.pool_buffers(pool)) / 2;
-        self.ring.keep_offered(pool, (2 * flows).max(OFFERED_MIN).max(least).min(most) as u16);
+        self.ring.keep_offered(pool, (2 * flows).min(self.offered_max).max(least).min(most) as u16);
+    }
+
+    /// A receive found no buffer: more are offered from now on.
+    pub(super) fn offer_more(&mut self) {
+        let flows = self.offered_for;
+        if self.offered_max < 2 * flows {
+            self.offered_max *= 2;
+            self.offered_for = 0;
+            self.offer_for(flows);
+        }
     }
 
     /// A buffer that no operation uses and no slot has, with room for `len` bytes.
@@ -91,5 +113,37 @@ impl RingPort {
             self.ring.lengthen_buffer(buffer, len)?;
         }
         Ok(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytegauge_sys::uring::{Feature, RingSetup, probe};
+
+    /// Buffers offered to receives of `len` bytes, for one flow, for 500, and after receives that found none.
+    fn offered(kind: UringKind, len: usize) -> Option<[usize; 4]> {
+        probe(&[Feature::MultishotReceive]).ok()?;
+        let ring = Ring::open(&RingSetup { entries: 8, completions: 64, poll_idle_ms: None }).unwrap();
+        let mut port = RingPort::new(kind, ring, len).unwrap();
+        let pool = port.pool?;
+        let count = |port: &RingPort| usize::from(port.ring.pool_buffers(pool)) - port.ring.idle_buffers(pool);
+        let one = count(&port);
+        port.offer_for(500);
+        let many = count(&port);
+        port.offer_more();
+        let more = count(&port);
+        (0..9).for_each(|_| port.offer_more());
+        Some([one, many, more, count(&port)])
+    }
+
+    #[test]
+    fn few_buffers_are_offered_until_they_run_out() {
+        let multishot = |len| offered(UringKind::Multishot, len);
+        assert!(multishot(64 << 10).is_none_or(|found| found == [8, 64, 128, 1000]));
+        assert!(multishot(64).is_none_or(|found| found == [64, 64, 128, 1000]));
+        // Half of the pool stays for received bytes that wait.
+        assert!(multishot(1 << 20).is_none_or(|found| found == [8, 64, 128, 128]));
+        assert!(offered(UringKind::Bundle, 1024).is_none_or(|found| found == [256, 256, 256, 1000]));
     }
 }
