@@ -50,7 +50,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Both are parts of their own, which the core does not know.
     ("bytegauge-emulated-link", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
-    ("bytegauge-report", &["bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
+    ("bytegauge-bottleneck", &["bytegauge-model", "bytegauge-stats"]),
+    ("bytegauge-report", &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
     (
         "bytegauge",
         &[

@@ -1,11 +1,10 @@
 //! From stored trials to what a person reads.
 //!
-//! [`View::of`] turns the trials of a session into settled numbers and findings by calling `stats`, [`bottleneck`] names what
-//! limits a cell, and [`render`] prints: terminal, JSON, CSV, markdown.
+//! [`View::of`] turns the trials of a session into settled numbers and findings by calling `stats`, [`bytegauge_bottleneck`] names
+//! what limits a cell, and [`render`] prints: terminal, JSON, CSV, markdown.
 //! Reads results from any machine and never measures, so it knows nothing of sockets.
 #![forbid(unsafe_code)]
 
-pub mod bottleneck;
 mod data;
 pub mod errors;
 pub mod expiry;

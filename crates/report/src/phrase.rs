@@ -4,19 +4,15 @@
 
 mod brief;
 
+use bytegauge_bottleneck::{Doubt, UNKNOWN};
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
 use bytegauge_model::{Level, Placement, Spec, Work, Workload};
-
-use crate::view::document::LimitDoubt;
 
 pub use brief::{brief, code, compact, condition, in_code, profile_brief, rate_unit, who, word};
 
 /// Conditions that a profile sets, and the profile itself: groups that agree in all others share one verdict.
 pub const PROFILE_FACTORS: &[&str] = &["profile", "work", "working_set", "writer_work", "call_work", "idle_flows"];
-
-/// The name of a limit that no number shows.
-const UNKNOWN: &str = "unknown";
 
 /// The name of a limit for people.
 pub fn limit(name: &'static str) -> &'static str {
@@ -30,7 +26,7 @@ pub fn limit(name: &'static str) -> &'static str {
 }
 
 /// The limit, and the other one that single trials show: `perhaps sender CPU`, `sender CPU, or full TCP window`.
-pub fn limit_title(name: &'static str, doubt: Option<&LimitDoubt>) -> String {
+pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
     let own = limit(name);
     let Some(doubt) = doubt else { return own.to_owned() };
     let other = limit(doubt.other);
@@ -43,8 +39,8 @@ pub fn limit_title(name: &'static str, doubt: Option<&LimitDoubt>) -> String {
 }
 
 /// How many trials show each of two limits.
-pub fn limit_doubt(name: &'static str, doubt: &LimitDoubt) -> String {
-    let LimitDoubt { trials, agree, other, show_other, .. } = doubt;
+pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
+    let Doubt { trials, agree, other, show_other } = doubt;
     let (own, other) = (limit(name), limit(other));
     match agree {
         0 => format!("all trials together show {own}; {show_other} of {trials} single trials show {other}"),
@@ -191,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_doubtful_limit_has_the_other_one_too() {
-        let doubt = |agree, other| LimitDoubt { trials: 56, agree, other, show_other: 22, text: String::new() };
+        let doubt = |agree, other| Doubt { trials: 56, agree, other, show_other: 22 };
         assert_eq!(limit_title("window", None), "full TCP window");
         assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, or full TCP window");
         assert_eq!(limit_title(UNKNOWN, Some(&doubt(10, "relay CPU"))), "perhaps relay CPU");

@@ -1,7 +1,11 @@
-//! Gathers the input of the rules of [`crate::bottleneck`]. Decides nothing.
+//! Gathers the input of the rules of [`bytegauge_bottleneck`]. Decides nothing.
 
 use std::collections::BTreeMap;
 
+use bytegauge_bottleneck::call::{CallSigns, Waits};
+use bytegauge_bottleneck::relay::RelaySigns;
+use bytegauge_bottleneck::ring::RingSigns;
+use bytegauge_bottleneck::stream::StreamSigns;
 use bytegauge_model::{Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload};
 use bytegauge_stats::quantile::median;
 
@@ -14,10 +18,6 @@ use super::document::{CallView, Counters, CpuView, RingView};
 use super::footprint::BUFFERS;
 use super::knee::objective;
 use super::threads::{flows, lanes, threads, ways};
-use crate::bottleneck::Signs;
-use crate::bottleneck::call::{CallSigns, Waits};
-use crate::bottleneck::relay::RelaySigns;
-use crate::bottleneck::ring::RingSigns;
 
 /// The known properties of a cell before its limit is determined.
 pub struct Known<'a> {
@@ -78,13 +78,13 @@ fn ends(known: &Known) -> (Option<Watched>, Option<Watched>) {
 }
 
 /// Gathers the signs of one cell.
-pub fn gather(known: &Known) -> Signs {
+pub fn gather(known: &Known) -> StreamSigns {
     let levels = &known.settled.cell.factors;
     let (source, sink) = ends(known);
     let call_ns =
         [&source, &sink].into_iter().flatten().filter_map(|end| call_ns(&end.sums, end.threads)).reduce(f64::min);
     let busy = |end: &Option<Watched>| end.as_ref().and_then(|end| end.sums.cpus());
-    Signs {
+    StreamSigns {
         two_ended: levels.transport().map_or(source.is_some(), bytegauge_model::Transport::two_ended),
         moves_nothing: moves_nothing(levels),
         same_cpu: levels.placement() == Some(Placement::SameCpu),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use bytegauge_bottleneck::{CellLimit, Doubt, call, ring, stream, task};
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload, factor};
@@ -18,8 +19,8 @@ use super::counted_trials::{Blocks, Settled};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
 use super::document::{
-    CallView, CellView, Counters, CpuView, Estimate, Factors, LimitView, ModeView, ModesView, RelayProgramView,
-    RingView, StalledView,
+    CallView, CellView, Counters, CpuView, Estimate, Factors, LimitDoubt, LimitView, ModeView, ModesView,
+    RelayProgramView, RingView, StalledView,
 };
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
@@ -28,7 +29,7 @@ use super::footprint::footprint;
 use super::harm::harm;
 use super::relays;
 use super::rings::{artefact, cheapest_siblings, ring};
-use crate::{SessionData, bottleneck, phrase};
+use crate::{SessionData, phrase};
 
 /// The common input of all cells of a session.
 pub struct Context<'a> {
@@ -165,7 +166,7 @@ impl CellCounts {
     }
 
     /// Its limit at a rate.
-    fn limit(&self, settled: &Settled, rate: Option<f64>, siblings: &Siblings, context: &Context) -> LimitView {
+    fn limit(&self, settled: &Settled, rate: Option<f64>, siblings: &Siblings, context: &Context) -> CellLimit {
         let known = Known {
             settled,
             rate,
@@ -178,32 +179,35 @@ impl CellCounts {
             cheapest_nop_ns: siblings.cheapest_nop_ns,
         };
         match (rate, &self.call, &self.ring) {
-            (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => bottleneck::of_floor(),
-            (Some(_), Some(call), _) => bottleneck::call::find(&gather_of_calls(&known, call)),
-            (Some(_), None, Some(ring)) => bottleneck::ring::find(&gather_of_rings(&known, ring)),
-            (Some(_), None, None) if settled.workload() == Workload::Check => {
-                bottleneck::task::find(&settled.trials, known.cpus)
-            }
-            (Some(_), None, None) => bottleneck::find(&gather(&known)),
-            (None, _, Some(ring)) if ring.submitted > 0 => bottleneck::ring::of_artefact(),
-            (None, ..) => bottleneck::not_measured(),
+            (Some(_), Some(_), _) if settled.cell.kind == CellKind::Floor => bytegauge_bottleneck::of_floor(),
+            (Some(_), Some(call), _) => call::find(&gather_of_calls(&known, call)),
+            (Some(_), None, Some(ring)) => ring::find(&gather_of_rings(&known, ring)),
+            (Some(_), None, None) if settled.workload() == Workload::Check => task::find(&settled.trials, known.cpus),
+            (Some(_), None, None) => stream::find(&gather(&known)),
+            (None, _, Some(ring)) if ring.submitted > 0 => ring::of_artefact(),
+            (None, ..) => bytegauge_bottleneck::not_measured(),
         }
     }
 }
 
-/// A limit with the limits of single trials. Those of screening are too few.
-fn in_doubt(mut limit: LimitView, settled: &Settled, siblings: &Siblings, context: &Context) -> LimitView {
-    if settled.is_confirmed() && settled.cell.kind == CellKind::Candidate {
+/// A limit for readers, with the limits of single trials. Those of screening are too few.
+fn in_doubt(limit: CellLimit, settled: &Settled, siblings: &Siblings, context: &Context) -> LimitView {
+    let CellLimit { name, sentence: brief, evidence } = limit;
+    let is_candidate = settled.is_confirmed() && settled.cell.kind == CellKind::Candidate;
+    let doubt = is_candidate.then(|| {
         let alone = settled.trials.iter().map(|trial| (settled.by(trial), trial.rate()));
         let names: Vec<_> =
             alone.map(|(one, rate)| CellCounts::of(&one, context).limit(&one, rate, siblings, context).name).collect();
-        limit.doubt = bottleneck::doubt(limit.name, &names);
-        if let Some(doubt) = &limit.doubt {
-            limit.sentence.push_str(&format!(" ({})", doubt.text));
-            limit.title = phrase::limit_title(limit.name, Some(doubt));
-        }
-    }
-    limit
+        bytegauge_bottleneck::doubt(name, &names)
+    });
+    let doubt = doubt.flatten();
+    let title = phrase::limit_title(name, doubt.as_ref());
+    let doubt = doubt.map(|doubt| {
+        let Doubt { trials, agree, other, show_other } = doubt;
+        LimitDoubt { trials, agree, other, show_other, text: phrase::limit_doubt(name, &doubt) }
+    });
+    let sentence = doubt.as_ref().map_or_else(|| brief.clone(), |doubt| format!("{brief} ({})", doubt.text));
+    LimitView { name, title, sentence, brief, evidence, doubt }
 }
 
 /// Shares of time and costs are of all trials together: where those are slower than the median one, the text states it, since

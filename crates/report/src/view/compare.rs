@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::{CellKind, GroupId, Level, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
@@ -19,7 +20,6 @@ use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
 use super::harm::{beyond, harm, least};
 use crate::SessionData;
-use crate::bottleneck::OFFERED_SHARE;
 
 /// One group, judged.
 pub struct GroupAnalysis<'a> {

@@ -3,13 +3,13 @@
 //! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches fail there, so it is
 //! not the rate to plan with. This module has the other results of the searches.
 
+use bytegauge_bottleneck::call::Objective;
 use bytegauge_model::unit::significant_down;
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
 use super::document::{CellView, KneeView, ProbeView};
-use crate::bottleneck::call::Objective;
 use crate::phrase::rate_unit;
 
 /// One search: its closed loop, its knee, and the lowest failed rate above it, if any.

@@ -56,7 +56,7 @@ use bytegauge_model::{
 };
 use bytegauge_stats::group::Method;
 
-use crate::{SessionData, bottleneck};
+use crate::SessionData;
 use analyses::SessionAnalyses;
 pub use audit::AuditedGroup;
 use audit::Together;
@@ -158,7 +158,7 @@ impl View {
                 level,
                 budget_ns,
                 states_blocks: record.plan.get("blocks").is_some_and(|blocks| !blocks.is_null()),
-                answered_share: bottleneck::OFFERED_SHARE,
+                answered_share: bytegauge_bottleneck::OFFERED_SHARE,
                 ends: record.plan.get("ends").and_then(|ends| Some(ends.as_str()?.to_owned())),
                 is_imported: record.imported,
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),

@@ -1,5 +1,6 @@
 //! Notes for readers of the numbers: omissions of the plan, and observations of the analysis.
 
+use bytegauge_bottleneck::call::DELAYED_ACKS;
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::counted;
 
@@ -11,7 +12,6 @@ use super::iperf3;
 use super::options;
 use super::rings;
 use crate::SessionData;
-use crate::bottleneck::call::DELAYED_ACKS;
 use crate::interval_rounding::percent;
 
 /// From this share on slow calls affect the 99th percentile.

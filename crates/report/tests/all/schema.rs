@@ -2,7 +2,7 @@
 
 use crate::support::{self, Plan, session};
 use bytegauge_model::{FACTORS, Outcome, SessionStatus};
-use bytegauge_report::{SessionData, Settings, View, bottleneck, render};
+use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::{Value, json};
 
 fn schema() -> Value {
@@ -108,7 +108,7 @@ fn the_schema_lists_every_factor_and_every_limit() {
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    assert_eq!(listed, bottleneck::names().collect::<Vec<_>>());
+    assert_eq!(listed, bytegauge_bottleneck::names().collect::<Vec<_>>());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use super::{BetweenView, SCHEMA_VERSION, View};
-use crate::{HistoryView, bottleneck};
+use crate::HistoryView;
 
 /// JSON Schema (2020-12) of the document of a session, indented, with a newline at its end.
 pub fn text() -> String {
@@ -51,6 +51,6 @@ pub(super) fn limit(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
         "description": "The limit; `unknown` where no number proves one.",
-        "enum": bottleneck::names().collect::<Vec<_>>(),
+        "enum": bytegauge_bottleneck::names().collect::<Vec<_>>(),
     })
 }

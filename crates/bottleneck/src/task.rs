@@ -4,8 +4,7 @@ use bytegauge_model::unit::significant;
 use bytegauge_model::{EndReport, MachineUse, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::{BUSY, Evidence, UNKNOWN, percent, view};
-use crate::view::document::LimitView;
+use super::{BUSY, CellLimit, Evidence, UNKNOWN, limit, percent};
 
 /// Below half of a CPU most of the time is spent waiting.
 const WAITS: f64 = 0.5;
@@ -14,7 +13,7 @@ const WAITS: f64 = 0.5;
 pub const NAMES: [&str; 2] = ["the program's CPU", "waits of the program"];
 
 /// The limit by its runs on a machine with this number of CPUs.
-pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
+pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
     let ends = || trials.iter().filter_map(|trial| Some((*trial, trial.sink_side()?)));
     // Medians, which the rows show: sums would give slow runs another number next to them.
     let middle = |of: &dyn Fn(&Trial, &EndReport) -> u64| {
@@ -26,7 +25,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
     let cpu_ns = middle(&|trial, end| end.cpu_time_ns().saturating_add(server_of(trial)));
     let wall_ns = middle(&|trial, _| trial.wall_ns);
     if wall_ns <= 0.0 || cpu_ns <= 0.0 {
-        return view(UNKNOWN, Evidence { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
+        return limit(UNKNOWN, Evidence { sentence: "CPU time was not recorded".into(), evidence: Vec::new() });
     }
     let cpus = cpu_ns / wall_ns;
     let mut evidence = vec![("cpus", cpus)];
@@ -47,7 +46,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
             "{used}, while {} of the machine's {all} CPUs were busy: it may wait for a CPU that others have",
             significant(busy, 2)
         );
-        return view("other programs", Evidence { sentence, evidence });
+        return limit("other programs", Evidence { sentence, evidence });
     }
     let (name, sentence) = match cpus {
         cpus if cpus >= BUSY => (NAMES[0], format!("{used}, {part}")),
@@ -55,7 +54,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> LimitView {
         cpus if cpus < WAITS => (NAMES[1], format!("{used} and waits the rest of its time")),
         _ => (UNKNOWN, format!("{used}, {part}")),
     };
-    view(name, Evidence { sentence, evidence })
+    limit(name, Evidence { sentence, evidence })
 }
 
 /// CPUs of the machine that were busy, where hardly any was free: a program that waits then may wait for one.

@@ -7,10 +7,9 @@ use bytegauge_model::unit::{Nanos, call_rate, significant};
 
 use super::relay::{self, RelaySigns};
 use super::{
-    BALANCED, BUSY, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, SOFTIRQ_BUSY, WAKE_UP_US, first,
-    offered_and, percent, planned_pauses, view,
+    BALANCED, BUSY, CellLimit, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US,
+    busy_ends, first, limit, offered_and, percent, planned_pauses,
 };
-use crate::view::document::LimitView;
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -109,19 +108,19 @@ pub const RULES: &[Rule<CallSigns>] = &[
     Rule { name: relay::ALL, test: |signs| relay::all_cpus(signs.relay.as_ref()) },
     Rule { name: relay::SHARED, test: |signs| relay::shared_cpu(waits(signs), signs.relay.as_ref()) },
     Rule { name: "other programs", test: other_programs },
-    Rule { name: "softirq", test: softirq },
+    Rule { name: "softirq", test: |signs| super::softirq(signs.softirq_busiest_cpus) },
     Rule { name: "wake-ups", test: wake_ups },
 ];
 
 /// The first rule that applies, with its evidence. Names an offered load that was not reached.
-pub fn find(signs: &CallSigns) -> LimitView {
+pub fn find(signs: &CallSigns) -> CellLimit {
     let (name, mut finding) = first(RULES, signs, unknown);
     if let Some((offered, rate)) = signs.offered_rate.zip(signs.rate).filter(|(o, rate)| *rate < OFFERED_SHARE * o) {
         finding.sentence =
             format!("{} were offered and {} answered: {}", call_rate(offered), call_rate(rate), finding.sentence);
         finding.evidence.extend([("offered_calls_per_s", offered), ("rate_calls_per_s", rate)]);
     }
-    view(name, finding)
+    limit(name, finding)
 }
 
 fn harness(signs: &CallSigns) -> Option<Evidence> {
@@ -280,14 +279,6 @@ fn other_programs(signs: &CallSigns) -> Option<Evidence> {
     })
 }
 
-fn softirq(signs: &CallSigns) -> Option<Evidence> {
-    let busiest = signs.softirq_busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
-    Some(Evidence {
-        sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
-        evidence: vec![("softirq_busiest_cpus", busiest)],
-    })
-}
-
 fn wake_ups(signs: &CallSigns) -> Option<Evidence> {
     let (client, server) = signs.client_busy.zip(signs.server_busy)?;
     let (client_idle, server_idle) = signs.client_idle_per_sleep_us.zip(signs.server_idle_per_sleep_us)?;
@@ -310,27 +301,17 @@ fn wake_ups(signs: &CallSigns) -> Option<Evidence> {
 }
 
 fn unknown(signs: &CallSigns) -> Evidence {
-    let busy = [("client_busy", "client", signs.client_busy), ("server_busy", "server", signs.server_busy)];
-    let known: Vec<_> = busy.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
-    let sentence = match known.is_empty() {
-        true => "CPU time was not recorded".into(),
-        false => {
-            let ends: Vec<String> =
-                known.iter().map(|(_, who, busy)| format!("{who} {} busy", percent(*busy))).collect();
-            let rest = match signs.server_busy {
-                Some(_) => "no recorded number explains the rest",
-                None => "the server's CPU time was not recorded, so whether it is the limit is not known",
-            };
-            format!("{}: {rest}", ends.join(", "))
-        }
+    let rest = match signs.server_busy {
+        Some(_) => "no recorded number explains the rest",
+        None => "the server's CPU time was not recorded, so whether it is the limit is not known",
     };
-    Evidence { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
+    busy_ends([("client_busy", "client", signs.client_busy), ("server_busy", "server", signs.server_busy)], rest)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::UNKNOWN;
     use super::*;
+    use crate::UNKNOWN;
 
     fn ends(client: f64, server: f64) -> CallSigns {
         CallSigns { client_busy: Some(client), server_busy: Some(server), ..CallSigns::default() }

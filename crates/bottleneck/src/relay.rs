@@ -1,7 +1,9 @@
 //! The limit of a path with a relay: its thread, a CPU that it uses while an end waits for it, or three programs sharing the
 //! CPUs of two.
 
-use super::{BUSY, Evidence, QUEUED, percent, significant};
+use bytegauge_model::unit::significant;
+
+use super::{BUSY, Evidence, QUEUED, percent};
 
 /// The input of the rules.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,8 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, Evidence, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, percent, view};
-use crate::view::document::LimitView;
+use super::{BUSY, CellLimit, Evidence, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, limit, percent};
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,9 +44,9 @@ pub const RULES: &[Rule<RingSigns>] = &[
 ];
 
 /// The first rule that applies, with its evidence.
-pub fn find(signs: &RingSigns) -> LimitView {
+pub fn find(signs: &RingSigns) -> CellLimit {
     let (name, finding) = first(RULES, signs, unknown);
-    view(name, finding)
+    limit(name, finding)
 }
 
 fn unknown(signs: &RingSigns) -> Evidence {
@@ -59,9 +58,9 @@ fn unknown(signs: &RingSigns) -> Evidence {
 }
 
 /// A loop that takes no completion has no rate.
-pub fn of_artefact() -> LimitView {
+pub fn of_artefact() -> CellLimit {
     let sentence = "no completion was taken, so there is no rate that anything could limit".into();
-    view(UNKNOWN, Evidence { sentence, evidence: Vec::new() })
+    limit(UNKNOWN, Evidence { sentence, evidence: Vec::new() })
 }
 
 fn harness(signs: &RingSigns) -> Option<Evidence> {

@@ -1,0 +1,217 @@
+//! The limit of a cell: rules over recorded numbers, in the order in which one cause hides another.
+//!
+//! Each workload has its signs, the numbers that its rules read, and a function `find`. A rule needs evidence and shows it; if none
+//! applies the answer is [`UNKNOWN`]. Never guesses, never treats a factor's level as evidence of its effect.
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod relay;
+pub mod ring;
+pub mod stream;
+pub mod task;
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::unit::significant;
+
+/// From this share of a call on the rate is mostly that of the harness. Smaller shares are a caveat, and something else is the
+/// limit.
+const HARNESS_SHARE: f64 = 0.5;
+/// A paced writer within 5 % of its rate is limited by that rate, not by the path: from this share on an offered load counts as
+/// answered, in texts and in figures.
+pub const OFFERED_SHARE: f64 = 0.95;
+/// A rate closer than this to the offered one is shown as all of it: 99.9 % is no useful difference.
+const ALL_OF_IT: f64 = 0.99;
+/// A writer that pauses for half its time is limited by the pause.
+const THINK_SHARE: f64 = 0.5;
+/// A thread that runs 90 % of the time can gain at most a tenth from anything but CPU; clocks of the window and of the CPU agree
+/// to better than that at 10 ms.
+const BUSY: f64 = 0.90;
+/// The difference of clocks of the window and of the CPU in trials of some milliseconds.
+const CLOCKS: f64 = 0.25;
+/// Two busy ends this close are a balanced pipeline: neither alone is the limit.
+const BALANCED: f64 = 0.05;
+/// One CPU shared by both ends loses a few per cent to switching between them.
+const SHARED_BUSY: f64 = 0.95;
+/// Soft interrupts are counted in 10 ms ticks and split among CPUs by `NET_RX` counts: four fifths of a CPU remain clear after
+/// both roundings.
+const SOFTIRQ_BUSY: f64 = 0.8;
+/// An end that waits a fifth of the time for a CPU loses more to the threads running there than to the path.
+const QUEUED: f64 = 0.20;
+/// Idle time in pieces shorter than this is the cost of waking up (some 5 to 50 µs, more in a virtual machine); longer pieces
+/// are waits for something else.
+const WAKE_UP_US: f64 = 200.0;
+
+/// The name if no rule applies.
+pub const UNKNOWN: &str = "unknown";
+
+/// The limit of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellLimit {
+    /// One of [`names`].
+    pub name: &'static str,
+    /// The evidence in a sentence.
+    pub sentence: String,
+    /// The numbers that the sentence rests on. Keys end with their unit: `_share` and `_busy` are between 0 and 1.
+    pub evidence: BTreeMap<&'static str, f64>,
+}
+
+/// The limits that the single trials of a cell show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Trials.
+    pub trials: usize,
+    /// Those that show the limit of the cell by themselves.
+    pub agree: usize,
+    /// The limit that most of the others show.
+    pub other: &'static str,
+    /// How many do.
+    pub show_other: usize,
+}
+
+/// One rule: its name, and its test of the trials of a workload.
+pub struct Rule<S> {
+    /// The limit that it finds.
+    pub name: &'static str,
+    test: fn(&S) -> Option<Evidence>,
+}
+
+struct Evidence {
+    sentence: String,
+    evidence: Vec<(&'static str, f64)>,
+}
+
+/// Every name that a cell's limit can have.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for name in [of(stream::RULES), of(call::RULES), of(ring::RULES), task::NAMES.to_vec()].concat() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.into_iter().chain([UNKNOWN])
+}
+
+fn of<S>(rules: &[Rule<S>]) -> Vec<&'static str> {
+    rules.iter().map(|rule| rule.name).collect()
+}
+
+fn first<S>(rules: &[Rule<S>], signs: &S, unknown: impl Fn(&S) -> Evidence) -> (&'static str, Evidence) {
+    let fired = rules.iter().find_map(|rule| (rule.test)(signs).map(|finding| (rule.name, finding)));
+    fired.unwrap_or_else(|| (UNKNOWN, unknown(signs)))
+}
+
+fn limit(name: &'static str, finding: Evidence) -> CellLimit {
+    let evidence: BTreeMap<_, _> = finding.evidence.into_iter().filter(|(_, value)| value.is_finite()).collect();
+    if let Some((what, value)) = evidence.iter().find(|(what, value)| cannot_be(what, **value)) {
+        let sentence =
+            format!("no limit is named: the numbers behind it cannot be true ({what} {})", significant(*value, 3));
+        return without_numbers(UNKNOWN, sentence);
+    }
+    CellLimit { name, sentence: finding.sentence, evidence }
+}
+
+fn without_numbers(name: &'static str, sentence: impl Into<String>) -> CellLimit {
+    CellLimit { name, sentence: sentence.into(), evidence: BTreeMap::new() }
+}
+
+/// Whether a share is more than the whole, or a thread busier than always, by more than clocks differ.
+fn cannot_be(what: &str, value: f64) -> bool {
+    (what.ends_with("_share") || what.ends_with("_busy")) && !(0.0..=1.0 + CLOCKS).contains(&value)
+}
+
+/// Calls without a server.
+pub fn of_floor() -> CellLimit {
+    without_numbers("the harness", "there is no server: this is the client's own bookkeeping")
+}
+
+/// No measurement, so no limit.
+pub fn not_measured() -> CellLimit {
+    without_numbers(UNKNOWN, "nothing was measured")
+}
+
+/// From this share of trials on, a limit that single trials show may be the cell's too.
+const MANY_TRIALS: f64 = 0.25;
+/// With fewer trials chance looks like a rule.
+const TRIALS_MIN: usize = 6;
+/// Counted in ticks that are coarser than a trial: only all trials together show it.
+const OF_TICKS: &str = "softirq";
+
+/// Whether single trials, each with its own limit, make another limit as likely as that of all of them together.
+pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<Doubt> {
+    let count = |name: &str| by_trial.iter().filter(|one| **one == name).count();
+    let trials = by_trial.len();
+    if trials < TRIALS_MIN || name == OF_TICKS {
+        return None;
+    }
+    let others = by_trial.iter().copied().filter(|one| *one != name);
+    let other = others.max_by_key(|one| (count(one), std::cmp::Reverse(*one)))?;
+    let show_other = count(other);
+    let is_near = show_other as f64 >= MANY_TRIALS * trials as f64;
+    is_near.then_some(Doubt { trials, agree: count(name), other, show_other })
+}
+
+/// `were offered and answered`, or the share that was.
+fn offered_and(what: &str, offered: f64, rate: f64) -> String {
+    if rate >= ALL_OF_IT * offered {
+        format!("were offered and {what}")
+    } else {
+        format!("were offered and {} of them {what}", percent(rate / offered))
+    }
+}
+
+/// The rule for ends that pause because the plan has them pause; `who` begins its sentence.
+fn planned_pauses(who: &str, think_share: Option<f64>) -> Option<Evidence> {
+    let share = think_share.filter(|share| *share >= THINK_SHARE)?;
+    Some(Evidence {
+        sentence: format!("{who} {} of the time by order of the plan", percent(share)),
+        evidence: vec![("think_share", share)],
+    })
+}
+
+/// One CPU has hardly any time left next to soft interrupts.
+fn softirq(busiest_cpus: Option<f64>) -> Option<Evidence> {
+    let busiest = busiest_cpus.filter(|cpus| *cpus >= SOFTIRQ_BUSY)?;
+    Some(Evidence {
+        sentence: format!("one CPU spends {} of its time on soft interrupts", percent(busiest)),
+        evidence: vec![("softirq_busiest_cpus", busiest)],
+    })
+}
+
+/// The known facts where no rule applies: how busy the ends are, each with its key and its name in the sentence, and `rest`.
+fn busy_ends(ends: [(&'static str, &str, Option<f64>); 2], rest: &str) -> Evidence {
+    let known: Vec<_> = ends.into_iter().filter_map(|(key, who, busy)| Some((key, who, busy?))).collect();
+    let shown: Vec<String> = known.iter().map(|(_, who, busy)| format!("{who} {} busy", percent(*busy))).collect();
+    let sentence = match known.is_empty() {
+        true => "CPU time was not recorded".into(),
+        false => format!("{}: {rest}", shown.join(", ")),
+    };
+    Evidence { sentence, evidence: known.into_iter().map(|(key, _, busy)| (key, busy)).collect() }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_of_few_trials_is_named_second() {
+        let check = |name, [agree, other, third]: [usize; 3], expected: Option<(usize, &str)>| {
+            let trials = [vec![name; agree], vec!["wake-ups"; other], vec!["window"; third]].concat();
+            let found = doubt(name, &trials);
+            assert_eq!(found.map(|found| (found.agree, found.other)), expected, "{name} {agree} {other} {third}");
+        };
+        check("sender CPU", [20, 0, 0], None);
+        check("sender CPU", [16, 4, 0], None);
+        check("sender CPU", [12, 4, 4], None);
+        check("sender CPU", [15, 5, 0], Some((15, "wake-ups")));
+        check("sender CPU", [6, 5, 9], Some((6, "window")));
+        // Two speeds may average to a value of no trial.
+        check("sender CPU", [0, 12, 8], Some((0, "wake-ups")));
+        check("sender CPU", [2, 3, 0], None);
+        check("softirq", [0, 20, 0], None);
+    }
+}
