@@ -9,7 +9,7 @@ mod agent;
 mod agent_link;
 mod allowed_ranges;
 mod commands;
-mod demand;
+mod end_demand;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Transport, Workload};
 
 use crate::allowed_ranges::in_range;
-use crate::demand::{EndDemand, not_made_for};
+use crate::end_demand::{EndDemand, not_made_for};
 use crate::forward::{self, Forward};
 use crate::session_counts::Spent;
 use bytegauge_traffic::address::{Address, Host};

@@ -14,7 +14,7 @@ use bytegauge_model::slo::PROBE_MAX_NS;
 use bytegauge_model::unit::call_rate;
 use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, OrMax, Outcome, Probe, Slo};
 use bytegauge_stats::knee::KneeSearch;
-use bytegauge_traffic::call::Recorded;
+use bytegauge_traffic::call::DecodedHistogram;
 use bytegauge_traffic::{EndPool, Setup};
 
 use crate::environment::Watch;
@@ -144,7 +144,7 @@ fn keeps_up(probe: &Probe, offered: u64, arrivals: Arrivals, slo: &Slo) -> bool 
 
 /// The result of one probe, from the client's report.
 fn probe(report: &CallReport, offered: Option<u64>, slo: &Slo) -> Probe {
-    let times = report.total.as_ref().and_then(Recorded::decode);
+    let times = report.total.as_ref().and_then(DecodedHistogram::decode);
     Probe {
         offered,
         window_ns: report.window_ns,

@@ -10,6 +10,7 @@ mod option_table;
 mod optional_count;
 
 pub mod bounded;
+pub mod by_role;
 pub mod call;
 pub mod catalog;
 pub mod cell;
@@ -17,7 +18,6 @@ pub mod datagram;
 pub mod emulated;
 pub mod end;
 mod end_report;
-pub mod end_reports;
 pub mod engine;
 pub mod escape;
 pub mod factor;
@@ -52,6 +52,7 @@ pub mod value;
 pub mod versus;
 pub mod workload;
 
+pub use by_role::{ByRole, EndReports};
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{
     Arrivals, Ends, Engine, EpollMode, FdTable, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode,
@@ -62,7 +63,6 @@ pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use emulated::{EmulatedLink, LINK_MTU, LinkRate, LinkUse, LossShare, WayUse};
 pub use end::{EndRole, Side};
 pub use end_report::{Bin, EffectiveOptions, EndReport, FlowReport, TcpReport};
-pub use end_reports::{ByRole, EndReports};
 pub use factor::{FACTORS, Factor, Role};
 pub use far::Direction;
 pub use iperf3::Iperf3Report;

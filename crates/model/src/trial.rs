@@ -5,13 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::by_role::{ByRole, EndReports};
 use crate::call::CallReport;
 use crate::cell::CellId;
 use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
 use crate::end_report::EndReport;
-use crate::end_reports::{ByRole, EndReports};
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::task::{Counted, TaskReport};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod call_counts;
+mod check_command;
 mod counted;
 mod descriptor;
 mod lifetimes;
@@ -16,7 +17,6 @@ mod refusal;
 mod sample;
 mod start_up;
 mod started;
-mod suggest;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,12 +26,12 @@ use bytegauge_sys::descendants;
 use bytegauge_sys::environment::CgroupCpu;
 
 pub use call_counts::{SideView, SizeSummary};
+pub use check_command::Suggested;
 pub use descriptor::{Leads, PeerProcess};
 pub use observations::{EndView, Observed, TracingCost};
 pub use proposed_test::{DerivedTest, ProgramKind};
 pub use refusal::ObserveError;
 pub use started::Started;
-pub use suggest::Suggested;
 
 use counted::ProgramCounts;
 use pace::{CountDifferences, ProgramPace};

@@ -8,9 +8,9 @@ use bytegauge_model::Bytes;
 use serde::Serialize;
 
 use crate::call_counts::SideView;
+use crate::check_command::{SIZE_MAX, Suggested};
 use crate::descriptor::Leads;
 use crate::observations::{EndView, Observed};
-use crate::suggest::{SIZE_MAX, Suggested};
 
 /// Sizes that are always compared, in addition to the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];

@@ -66,7 +66,7 @@ pub mod uring_nop;
 pub mod zero_copy;
 
 mod cpu_list;
-mod sockopt;
+mod option_calls;
 mod syscall_result;
 
 #[cfg(test)]

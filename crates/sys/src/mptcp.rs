@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::sockopt::{self, Name};
+use crate::option_calls::{self, Name};
 
 /// `SOL_MPTCP` (include/linux/socket.h).
 const SOL_MPTCP: libc::c_int = 284;
@@ -39,7 +39,7 @@ pub struct MptcpInfo {
 /// Errors of the descriptor itself, such as `EBADF` and `ENOTSOCK`.
 pub fn mptcp_info(fd: BorrowedFd<'_>) -> io::Result<MptcpInfo> {
     let mut info = [0u8; 128];
-    let len = match sockopt::read_bytes(fd, Name(SOL_MPTCP, MPTCP_INFO), &mut info) {
+    let len = match option_calls::read_bytes(fd, Name(SOL_MPTCP, MPTCP_INFO), &mut info) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => 0,
         other => other?,
     };

@@ -12,8 +12,8 @@ use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use crate::option_calls::{self, Name};
 use crate::pipe;
-use crate::sockopt::{self, Name};
 
 /// The longest name of a congestion control, its NUL included (`TCP_CA_NAME_MAX`, linux/tcp.h).
 const CONGESTION_NAME_MAX: usize = 16;
@@ -239,11 +239,11 @@ pub fn set(fd: BorrowedFd<'_>, option: &SocketOption) -> Result<(), OptionError>
 fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
     let KernelOption { place, form, .. } = option.known;
     match (form, &option.value) {
-        (Form::Int | Form::Cpu, Value::Number(number)) => sockopt::write_int(fd, place, saturated(*number)),
-        (Form::Long, Value::Number(number)) => sockopt::write_bytes(fd, place, &number.to_ne_bytes()),
-        (Form::Flag, Value::Number(number)) => sockopt::write_int(fd, place, (*number != 0).into()),
-        (Form::Flag, Value::Switch(on)) => sockopt::write_int(fd, place, (*on).into()),
-        (Form::Text, Value::Text(text)) => sockopt::write_bytes(fd, place, text.as_bytes()),
+        (Form::Int | Form::Cpu, Value::Number(number)) => option_calls::write_int(fd, place, saturated(*number)),
+        (Form::Long, Value::Number(number)) => option_calls::write_bytes(fd, place, &number.to_ne_bytes()),
+        (Form::Flag, Value::Number(number)) => option_calls::write_int(fd, place, (*number != 0).into()),
+        (Form::Flag, Value::Switch(on)) => option_calls::write_int(fd, place, (*on).into()),
+        (Form::Text, Value::Text(text)) => option_calls::write_bytes(fd, place, text.as_bytes()),
         (Form::Linger, Value::Number(seconds)) => set_linger(fd, place, Some(saturated(*seconds))),
         (Form::Linger, Value::Switch(false)) => set_linger(fd, place, None),
         (Form::Pipe, Value::Number(bytes)) => {
@@ -262,7 +262,7 @@ fn set_linger(fd: BorrowedFd<'_>, place: Name, seconds: Option<libc::c_int>) -> 
     // struct linger is two ints: on or off, and the seconds (socket(7)).
     let on = libc::c_int::from(seconds.is_some()).to_ne_bytes();
     let seconds = seconds.unwrap_or(0).to_ne_bytes();
-    sockopt::write_bytes(fd, place, &[on, seconds].concat())
+    option_calls::write_bytes(fd, place, &[on, seconds].concat())
 }
 
 /// The effective value on a socket or a pipe, in the kernel's units; for `SO_LINGER` the seconds, or off.
@@ -273,10 +273,10 @@ fn set_linger(fd: BorrowedFd<'_>, place: Name, seconds: Option<libc::c_int>) -> 
 pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
     let whole = |value: libc::c_int| Value::Number(u64::try_from(value).unwrap_or(0));
     match known.form {
-        Form::Int => sockopt::read_int(fd, known.place).map(whole),
+        Form::Int => option_calls::read_int(fd, known.place).map(whole),
         Form::Long => read_long(fd, known.place).map(Value::Number),
-        Form::Flag => sockopt::read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
-        Form::Cpu => sockopt::read_int(fd, known.place).map(|cpu| Value::Switch(cpu >= 0)),
+        Form::Flag => option_calls::read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
+        Form::Cpu => option_calls::read_int(fd, known.place).map(|cpu| Value::Switch(cpu >= 0)),
         Form::Text => read_text(fd, known.place).map(Value::Text),
         Form::Linger => read_linger(fd, known.place).map(|seconds| seconds.map_or(Value::Switch(false), whole)),
         Form::Pipe => pipe::pipe_size(fd).map(|bytes| Value::Number(bytes as u64)),
@@ -285,7 +285,7 @@ pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
 
 fn read_long(fd: BorrowedFd<'_>, place: Name) -> io::Result<u64> {
     let mut value = [0u8; size_of::<u64>()];
-    match sockopt::read_bytes(fd, place, &mut value)? {
+    match option_calls::read_bytes(fd, place, &mut value)? {
         len if len == value.len() => Ok(u64::from_ne_bytes(value)),
         _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
@@ -293,7 +293,7 @@ fn read_long(fd: BorrowedFd<'_>, place: Name) -> io::Result<u64> {
 
 fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
     let mut name = [0u8; CONGESTION_NAME_MAX];
-    let len = sockopt::read_bytes(fd, place, &mut name)?;
+    let len = option_calls::read_bytes(fd, place, &mut name)?;
     let name = &name[..len];
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(len);
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
@@ -301,7 +301,7 @@ fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
 
 fn read_linger(fd: BorrowedFd<'_>, place: Name) -> io::Result<Option<libc::c_int>> {
     let mut bytes = [0u8; 2 * size_of::<libc::c_int>()];
-    sockopt::read_bytes(fd, place, &mut bytes)?;
+    option_calls::read_bytes(fd, place, &mut bytes)?;
     let [a, b, c, d, seconds @ ..] = bytes;
     Ok((libc::c_int::from_ne_bytes([a, b, c, d]) != 0).then_some(libc::c_int::from_ne_bytes(seconds)))
 }

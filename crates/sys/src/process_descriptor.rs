@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::sockopt::{self, Name};
+use crate::option_calls::{self, Name};
 use crate::{children, syscall_result};
 
 /// A duplicate of a process's descriptor.
@@ -58,7 +58,7 @@ impl SocketKind {
 ///
 /// `ENOTSOCK` if it is not a socket.
 pub fn socket_kind(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
-    let read = |number| sockopt::read_int(fd, Name(libc::SOL_SOCKET, number));
+    let read = |number| option_calls::read_int(fd, Name(libc::SOL_SOCKET, number));
     Ok(SocketKind { family: read(libc::SO_DOMAIN)?, kind: read(libc::SO_TYPE)? })
 }
 
@@ -67,7 +67,7 @@ pub fn socket_kind(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
 #[must_use]
 pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
     let mut bytes = [0; size_of::<libc::ucred>()];
-    let read = sockopt::read_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED), &mut bytes).ok()?;
+    let read = option_calls::read_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED), &mut bytes).ok()?;
     // struct ucred: the process comes first.
     let pid = i32::from_ne_bytes(*bytes.get(..read)?.first_chunk()?);
     u32::try_from(pid).ok().filter(|pid| *pid > 0)

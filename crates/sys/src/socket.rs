@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::sockopt::{self, Name};
+use crate::option_calls::{self, Name};
 use crate::syscall_result;
 
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
@@ -64,7 +64,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 ///
 /// `ENOTSOCK` for a pipe or a file.
 pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
-    sockopt::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
+    option_calls::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
 }
 
 /// Sends on a connected socket (send(2)), as the socket blocks or not: the same as write(2), without its detour
@@ -182,7 +182,7 @@ fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()
     // struct timeval is two machine words on 64-bit Linux (socket(7)). Less than a microsecond would be 0.
     let us = timeout_ns.div_ceil(1000);
     let value = [((us / 1_000_000) as i64).to_ne_bytes(), ((us % 1_000_000) as i64).to_ne_bytes()].concat();
-    sockopt::write_bytes(fd, name, &value)
+    option_calls::write_bytes(fd, name, &value)
 }
 
 /// Waits until a socket is ready, for at most `timeout_ns` nanoseconds (ppoll(2)). `None`: the time is over.

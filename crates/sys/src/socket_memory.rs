@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sockopt::{self, Name};
+use crate::option_calls::{self, Name};
 
 /// The numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes except
 /// the last.
@@ -45,7 +45,7 @@ pub struct SocketMemory {
 pub fn socket_memory(fd: BorrowedFd<'_>) -> io::Result<SocketMemory> {
     let mut bytes = [0u8; 9 * size_of::<u32>()];
     let name = Name(libc::SOL_SOCKET, libc::SO_MEMINFO);
-    let len = sockopt::read_bytes(fd, name, &mut bytes)?;
+    let len = option_calls::read_bytes(fd, name, &mut bytes)?;
     Ok(parse(&bytes[..len]))
 }
 
@@ -75,7 +75,7 @@ fn parse(bytes: &[u8]) -> SocketMemory {
 ///
 /// `ENOTTY` for a descriptor that queues nothing.
 pub fn queued_in(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    sockopt::ioctl_int(fd, libc::FIONREAD).map(|bytes| bytes as usize)
+    option_calls::ioctl_int(fd, libc::FIONREAD).map(|bytes| bytes as usize)
 }
 
 /// Bytes that were written and are not done with (`SIOCOUTQ`): of TCP, payload that the peer has
@@ -87,7 +87,7 @@ pub fn queued_in(fd: BorrowedFd<'_>) -> io::Result<usize> {
 /// `ENOTTY` for a pipe or a file, `EINVAL` for a listening TCP socket.
 pub fn queued_out(fd: BorrowedFd<'_>) -> io::Result<usize> {
     // SIOCOUTQ is another name for TIOCOUTQ (include/uapi/linux/sockios.h).
-    sockopt::ioctl_int(fd, libc::TIOCOUTQ).map(|bytes| bytes as usize)
+    option_calls::ioctl_int(fd, libc::TIOCOUTQ).map(|bytes| bytes as usize)
 }
 
 #[cfg(test)]

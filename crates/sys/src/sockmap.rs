@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::machine::kernel_release;
-use crate::sockopt::{self, Name};
+use crate::option_calls::{self, Name};
 use crate::syscall_result;
 
 // Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
@@ -154,13 +154,13 @@ impl SockMap {
         enter(&self.armed, from)?;
         // Bytes that arrived before wake no reader. Setting the low-water mark wakes the reader if it is reached
         // (net/ipv4/tcp.c, `tcp_set_rcvlowat`).
-        sockopt::write_int(from, Name(libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
+        option_calls::write_int(from, Name(libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
     }
 }
 
 fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0; 8];
-    sockopt::read_bytes(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE), &mut bytes)?;
+    option_calls::read_bytes(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE), &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

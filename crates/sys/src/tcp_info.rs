@@ -15,7 +15,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::sockopt::{self, Name};
+use crate::option_calls::{self, Name};
 
 /// A snapshot of one connection. Counts run since the connection was made.
 ///
@@ -64,7 +64,7 @@ pub struct TcpInfo {
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     // Room for more than any kernel fills today: the rest is cut off, not an error.
     let mut bytes = [0u8; 512];
-    let len = sockopt::read_bytes(fd, Name(libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+    let len = option_calls::read_bytes(fd, Name(libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
     Ok(parse(&bytes[..len]))
 }
 

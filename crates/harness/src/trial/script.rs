@@ -215,7 +215,7 @@ fn competitors(setup: &Setup) -> Option<Setup> {
     if setup.competing_flows() == 0 || setup.client_engine() == Engine::Null {
         return None;
     }
-    // Another seed: their random arcompetitorss are not to come at the same moments.
+    // Another seed: their random arrivals are not to come at the same moments.
     let mut competitors = Setup { seed: !setup.seed, series: false, until_stopped: true, ..setup.clone() };
     (competitors.spec.flows, competitors.spec.idle_flows) = (competitors.spec.competing_flows.take(), None);
     Some(competitors)

@@ -10,10 +10,10 @@ use bytegauge_model::{ErrorClass, ErrorPhase};
 
 use crate::call::arrival::Arrival;
 use crate::call::classify::{class_of, class_of_connect};
+use crate::call::client_counts::{FlowCounts, Times, Trouble};
 use crate::call::message_bytes::Terms;
 use crate::call::overwritten::Overwritten;
 use crate::call::pending::{PendingCall, PendingCalls};
-use crate::call::record::{FlowCounts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 use crate::ticket::{SHOWN, Shown};

@@ -11,8 +11,8 @@ use bytegauge_sys::option::SocketOption;
 use crate::agent_callers;
 use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
+use crate::call::client_counts::ClientCounts;
 use crate::call::datagram::{DatagramFlow, dropped_at};
-use crate::call::record::Record;
 use crate::call::recorder::{Recorder, Records};
 use crate::call::request_work::RequestWork;
 use crate::call::sample::Samples;
@@ -37,7 +37,7 @@ pub struct Waiting {
     /// Flows that have not begun.
     left: usize,
     /// Where flows record.
-    record: Record,
+    record: ClientCounts,
 }
 
 /// A thread's share of the clients.
@@ -69,7 +69,7 @@ impl Waiting {
             thread,
             joined,
             left: flows,
-            record: Record::new(setup.connect_per_call(), setup.waits()),
+            record: ClientCounts::new(setup.connect_per_call(), setup.waits()),
         }
     }
 
@@ -157,7 +157,7 @@ impl Clients {
     }
 
     /// The records of the thread's flows, the kernel's facts about some connections, and all open connections.
-    pub fn into_parts(self) -> (Record, Samples, Vec<OwnedFd>) {
+    pub fn into_parts(self) -> (ClientCounts, Samples, Vec<OwnedFd>) {
         (self.records.into_record(), self.samples, self.kept)
     }
 }

@@ -1,6 +1,6 @@
-//! Records the calls of a client's flow without a lock, in any engine.
+//! Counts the calls of a client's flow without a lock, in any engine.
 //!
-//! Flows that share their thread share its [`Record`], which that thread owns. A flow with a thread of its own has a record of
+//! Flows that share their thread share its [`ClientCounts`], which that thread owns. A flow with a thread of its own has a record of
 //! its own, which grows with its times, and adds it to the common record when it leaves. It adds its calls in batches: a call
 //! then touches half a cache line instead of one line in each histogram, and a batch finds the lines of its histograms in the cache
 //! after its first calls. Hundreds of flows share a cache, so without this each call would wait for memory several times.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fragile::Fragile;
 
-use crate::call::record::{Record, Times};
+use crate::call::client_counts::{ClientCounts, Times};
 use crate::counter::{ThreadCounter, Total};
 
 /// Calls that a flow keeps before it adds them: 16 KiB.
@@ -27,13 +27,13 @@ pub(super) enum Records {
 
 /// State shared by flows of one thread. `Fragile`, a check of the thread, replaces a lock: flows have to be `Send`, since
 /// some engines start threads for them.
-type OfThread = Fragile<(RefCell<Record>, ThreadCounter<1>)>;
+type OfThread = Fragile<(RefCell<ClientCounts>, ThreadCounter<1>)>;
 
 /// State shared by flows with threads of their own: used when one of them begins and when it leaves.
 #[derive(Debug)]
 pub(super) struct OfFlows {
     /// The records of flows that have left.
-    left: Mutex<Record>,
+    left: Mutex<ClientCounts>,
     completed: Arc<Total<1>>,
 }
 
@@ -51,7 +51,7 @@ enum RecorderKind {
 #[derive(Debug)]
 struct OfFlow {
     kept: Vec<KeptCall>,
-    record: Record,
+    record: ClientCounts,
     completed: ThreadCounter<1>,
     all: Arc<OfFlows>,
 }
@@ -98,7 +98,7 @@ impl KeptCall {
 impl Records {
     /// For flows that share the calling thread and record in this one, or for flows with threads of their own. Calls that
     /// complete are counted in `completed`.
-    pub(super) fn new(record: Record, thread_a_flow: bool, completed: &Arc<Total<1>>) -> Records {
+    pub(super) fn new(record: ClientCounts, thread_a_flow: bool, completed: &Arc<Total<1>>) -> Records {
         match thread_a_flow {
             false => Records::OfThread(Arc::new(Fragile::new((RefCell::new(record), completed.counter())))),
             true => Records::OfFlows(Arc::new(OfFlows { left: Mutex::new(record), completed: Arc::clone(completed) })),
@@ -119,7 +119,7 @@ impl Records {
     }
 
     /// The records of all flows that have left.
-    pub(super) fn into_record(self) -> Record {
+    pub(super) fn into_record(self) -> ClientCounts {
         match self {
             Records::OfThread(record) => record.get().0.borrow_mut().take(),
             Records::OfFlows(all) => all.left().take(),
@@ -128,7 +128,7 @@ impl Records {
 }
 
 impl OfFlows {
-    fn left(&self) -> MutexGuard<'_, Record> {
+    fn left(&self) -> MutexGuard<'_, ClientCounts> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,7 +158,7 @@ impl Recorder {
 
     /// Records anything else, after the calls that are kept.
     #[cold]
-    pub(super) fn with<R>(&mut self, what: impl FnOnce(&mut Record) -> R) -> R {
+    pub(super) fn with<R>(&mut self, what: impl FnOnce(&mut ClientCounts) -> R) -> R {
         match &mut self.0 {
             RecorderKind::OfThread(shared) => what(&mut shared.get().0.borrow_mut()),
             RecorderKind::OfFlow(own) => {
@@ -188,10 +188,10 @@ impl Drop for OfFlow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::record::FlowCounts;
+    use crate::call::client_counts::FlowCounts;
 
-    fn record() -> Record {
-        let mut record = Record::new(false, false);
+    fn record() -> ClientCounts {
+        let mut record = ClientCounts::new(false, false);
         record.keep(0, u64::MAX);
         record
     }

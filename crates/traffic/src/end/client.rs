@@ -8,7 +8,7 @@ use bytegauge_model::{EndRole, Engine, EngineReport, FdTable};
 use bytegauge_sys::descriptor_table;
 
 use crate::address::Address;
-use crate::call::{Client, Clients, Connector, Record, Terms, Waiting, carry_alone, datagram};
+use crate::call::{Client, ClientCounts, Clients, Connector, Terms, Waiting, carry_alone, datagram};
 use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
@@ -130,7 +130,7 @@ impl ClientEnd {
 }
 
 /// The records of all threads together.
-fn added(records: Vec<Record>) -> Option<Record> {
+fn added(records: Vec<ClientCounts>) -> Option<ClientCounts> {
     records.into_iter().reduce(|mut all, record| {
         all.add(&record);
         all
@@ -149,7 +149,7 @@ struct ClientThread {
 #[derive(Default)]
 struct ClientReport {
     report: ThreadReport,
-    record: Option<Record>,
+    record: Option<ClientCounts>,
     /// Open connections: samples of the server's sockets are still to be read, and a server closes only after its client.
     kept: Vec<OwnedFd>,
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::call::arrival::Offered;
-use crate::call::record::Record;
-use crate::call::recorded::Recorded;
+use crate::call::client_counts::ClientCounts;
+use crate::call::decoded_histogram::DecodedHistogram;
 use crate::call::recorder::Records;
 use bytegauge_model::Arrivals;
 
@@ -28,7 +28,7 @@ fn client() -> Arc<Client> {
 /// Calls that begin and end at these times: their recorded delays, sorted, nanoseconds.
 fn late_ns(arrival: Arrival, calls: &[(u64, u64)]) -> Option<Vec<u64>> {
     let (client, waits) = (client(), arrival.waits());
-    let mut record = Record::new(false, waits);
+    let mut record = ClientCounts::new(false, waits);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
     let mut flow = ClientFlow::new(client, records.recorder(), 0, arrival, true);
@@ -39,7 +39,7 @@ fn late_ns(arrival: Arrival, calls: &[(u64, u64)]) -> Option<Vec<u64>> {
         flow.sent(len, *begin_ns);
         assert!(flow.received(&mut reply, *end_ns));
     }
-    let late = Recorded::decode(records.into_record().report().late.as_ref()?)?;
+    let late = DecodedHistogram::decode(records.into_record().report().late.as_ref()?)?;
     Some((1..=calls.len()).map(|rank| late.at(rank as f64 / calls.len() as f64)).collect())
 }
 
@@ -48,7 +48,7 @@ fn ticket_is_left_in_no_room() {
     let request = SHOWN + 1;
     let shown = Some([7; SHOWN]);
     let client = Client { terms: Terms::for_test(request, 0), shown, ..Arc::into_inner(client()).unwrap() };
-    let records = Records::new(Record::new(false, false), false, &Arc::default());
+    let records = Records::new(ClientCounts::new(false, false), false, &Arc::default());
     let mut flow = ClientFlow::new(Arc::new(client), records.recorder(), 0, Arrival::closed(0, 0), false);
     assert_eq!(flow.want(0), Want::Connect);
     flow.connected(0);

@@ -14,8 +14,8 @@ use bytegauge_model::{ErrorClass, ErrorPhase};
 use crate::call::arrival::Arrival;
 use crate::call::classify::class_of;
 use crate::call::client::{Client, RETRIES, RETRY_MAX_NS, RETRY_NS};
+use crate::call::client_counts::{FlowCounts, Times, Trouble};
 use crate::call::message_bytes::Terms;
-use crate::call::record::{FlowCounts, Times, Trouble};
 use crate::call::recorder::Recorder;
 use crate::flow::{ConnectionEnd, Flow, Want};
 

@@ -1,7 +1,7 @@
 //! Tests of a client's flow over datagrams.
 
 use super::*;
-use crate::call::record::Record;
+use crate::call::client_counts::ClientCounts;
 use crate::call::recorder::Records;
 use bytegauge_model::CallReport;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn client(len: usize, head: usize, depth: usize) -> Arc<Client> {
 }
 
 fn flow(client: &Arc<Client>) -> (DatagramFlow, Records) {
-    let mut record = Record::new(false, true);
+    let mut record = ClientCounts::new(false, true);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
     (DatagramFlow::new(Arc::clone(client), records.recorder(), (3, 1), Arrival::closed(0, 0)), records)
@@ -131,7 +131,7 @@ proptest! {
 #[test]
 fn late_thread_shows_in_lateness() {
     let client = client(8, 8, 1);
-    let mut record = Record::new(false, true);
+    let mut record = ClientCounts::new(false, true);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
     let mut flow = DatagramFlow::new(client, records.recorder(), (0, 1), Arrival::closed(0, 500));
@@ -141,7 +141,7 @@ fn late_thread_shows_in_lateness() {
         flow.received(&mut reply, end_ns);
     }
     let late = report(&records).late.unwrap();
-    let late = crate::call::recorded::Recorded::decode(&late).unwrap();
+    let late = crate::call::decoded_histogram::DecodedHistogram::decode(&late).unwrap();
     assert_eq!((late.count(), late.at(0.5), late.at(1.0)), (2, 1, 90));
 }
 

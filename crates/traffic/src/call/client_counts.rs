@@ -53,7 +53,7 @@ pub struct Trouble {
 
 /// One shard of a client's counts.
 #[derive(Debug)]
-pub struct Record {
+pub struct ClientCounts {
     open_ns: u64,
     close_ns: u64,
     connect: Option<Histogram<u64>>,
@@ -82,23 +82,23 @@ pub struct FlowCounts {
     pub datagrams: CallDatagrams,
 }
 
-impl Record {
+impl ClientCounts {
     /// An empty shard, its memory touched, that keeps no call before its window is known. `waits`: calls have intended times.
-    pub fn new(connect_per_call: bool, waits: bool) -> Record {
-        Record::of(connect_per_call, waits, histogram)
+    pub fn new(connect_per_call: bool, waits: bool) -> ClientCounts {
+        ClientCounts::of(connect_per_call, waits, histogram)
     }
 
     /// An empty shard of the same trial whose memory grows with the times in it, from 50 KiB to 400 KiB for times up to 100 ms:
     /// for one flow among many.
-    pub(super) fn growing(&self) -> Record {
+    pub(super) fn growing(&self) -> ClientCounts {
         let growing = |digits| Histogram::new(digits).expect("constant digits are good digits");
-        let mut empty = Record::of(self.connect.is_some(), self.late.is_some(), growing);
+        let mut empty = ClientCounts::of(self.connect.is_some(), self.late.is_some(), growing);
         empty.keep(self.open_ns, self.close_ns);
         empty
     }
 
-    fn of(connect_per_call: bool, waits: bool, histogram: fn(u8) -> Histogram<u64>) -> Record {
-        Record {
+    fn of(connect_per_call: bool, waits: bool, histogram: fn(u8) -> Histogram<u64>) -> ClientCounts {
+        ClientCounts {
             open_ns: 0,
             close_ns: 0,
             connect: connect_per_call.then(|| histogram(DIGITS)),
@@ -114,8 +114,8 @@ impl Record {
     }
 
     /// Takes all of it; the rest is empty and of the same trial.
-    pub fn take(&mut self) -> Record {
-        let mut empty = Record::new(self.connect.is_some(), self.late.is_some());
+    pub fn take(&mut self) -> ClientCounts {
+        let mut empty = ClientCounts::new(self.connect.is_some(), self.late.is_some());
         empty.keep(self.open_ns, self.close_ns);
         std::mem::replace(self, empty)
     }
@@ -191,7 +191,7 @@ impl Record {
     }
 
     /// Adds another shard of the same trial.
-    pub fn add(&mut self, other: &Record) {
+    pub fn add(&mut self, other: &ClientCounts) {
         let pairs = [
             (&mut self.write, &other.write),
             (&mut self.first_byte, &other.first_byte),
@@ -266,12 +266,12 @@ mod tests {
 
     #[test]
     fn shards_record_the_window_and_add_up() {
-        let mut record = Record::new(false, true);
+        let mut record = ClientCounts::new(false, true);
         record.keep(100, 200);
         for now_ns in [99, 100, 199, 200] {
             record.completed(now_ns, times(5_000));
         }
-        let mut other = Record::new(false, true);
+        let mut other = ClientCounts::new(false, true);
         other.keep(100, 200);
         other.completed(150, times(90_000));
         other.hand_in(FlowCounts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..FlowCounts::default() });
@@ -288,9 +288,9 @@ mod tests {
 
     #[test]
     fn growing_shard_adds_up_as_any_other() {
-        let mut all = Record::new(true, true);
+        let mut all = ClientCounts::new(true, true);
         all.keep(0, u64::MAX);
-        let (mut fixed, mut growing) = (Record::new(true, true), all.growing());
+        let (mut fixed, mut growing) = (ClientCounts::new(true, true), all.growing());
         fixed.keep(0, u64::MAX);
         for total_ns in [1, 999, 1_000_000, 5_000_000_000, u64::MAX / 2] {
             let times = Times { connect_ns: Some(total_ns), ..times(total_ns) };
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn calls_cut_by_an_edge_have_their_age() {
-        let mut record = Record::new(false, true);
+        let mut record = ClientCounts::new(false, true);
         record.keep(100_000, 200_000);
         // Begun before the window, and ended before it, in it, and after it.
         record.completed(99_999, times(50_000));
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn troubles_of_one_kind_are_one_row() {
-        let mut record = Record::new(true, false);
+        let mut record = ClientCounts::new(true, false);
         let trouble = Trouble {
             class: ErrorClass::Reset,
             phase: ErrorPhase::Reply,

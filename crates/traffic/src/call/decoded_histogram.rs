@@ -8,13 +8,13 @@ use hdrhistogram::serialization::Deserializer;
 
 /// A histogram of times.
 #[derive(Clone, Debug)]
-pub struct Recorded(Histogram<u64>);
+pub struct DecodedHistogram(Histogram<u64>);
 
-impl Recorded {
-    /// Reads what [`Record::report`](super::Record::report) wrote; `None` if it is damaged.
-    pub fn decode(encoded: &EncodedHistogram) -> Option<Recorded> {
+impl DecodedHistogram {
+    /// Reads what [`ClientCounts::report`](super::ClientCounts::report) wrote; `None` if it is damaged.
+    pub fn decode(encoded: &EncodedHistogram) -> Option<DecodedHistogram> {
         let bytes = BASE64.decode(&encoded.0).ok()?;
-        Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(Recorded)
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(DecodedHistogram)
     }
 
     /// The number of times.
@@ -36,18 +36,18 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::record::{Record, Times};
+    use crate::call::client_counts::{ClientCounts, Times};
 
     #[test]
     fn what_was_recorded_is_read() {
-        let mut record = Record::new(false, false);
+        let mut record = ClientCounts::new(false, false);
         record.keep(0, 10);
         for total_ns in [1_000; 90].into_iter().chain([50_000; 10]) {
             record.completed(5, Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns, late_ns: 0 });
         }
-        let recorded = Recorded::decode(record.report().total.as_ref().unwrap()).unwrap();
+        let recorded = DecodedHistogram::decode(record.report().total.as_ref().unwrap()).unwrap();
         assert_eq!((recorded.count(), recorded.longer_than(2_000), recorded.longer_than(50_000)), (100, 10, 0));
         assert!((1_000..1_002).contains(&recorded.at(0.9)) && recorded.at(0.91) >= 50_000);
-        assert!(Recorded::decode(&EncodedHistogram("no base64!".into())).is_none());
+        assert!(DecodedHistogram::decode(&EncodedHistogram("no base64!".into())).is_none());
     }
 }
