@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 
-use bytegauge_model::{EndReport, EndRole, Side, Spec, Workload};
+use bytegauge_model::{EndCounts, EndReport, EndRole, Side, Spec, Workload};
 
 use crate::commands::{self, EndCommands};
 use crate::limits::{Between, Limits};
@@ -148,7 +148,8 @@ pub fn session(input: &[u8]) {
             what => {
                 unread = 0;
                 let moved = granted.take().unwrap_or(0).min(u64::from(step[1]) << 10);
-                let report = Box::new(EndReport { total_bytes: moved, ..EndReport::default() });
+                let counts = EndCounts { total_bytes: moved, ..EndCounts::default() };
+                let report = Box::new(EndReport { counts, ..EndReport::default() });
                 let reply = match what {
                     7 => Reply::Done(report),
                     8 => Reply::Failed(String::new(), report),

@@ -69,7 +69,7 @@ fn all_busy(trials: &[&Trial], machine_cpus: Option<u64>) -> Option<(f64, u64)> 
 #[cfg(test)]
 mod tests {
     use bytegauge_model::session::Stage;
-    use bytegauge_model::{CellId, EndRole, Outcome, TaskReport, Workload};
+    use bytegauge_model::{CellId, EndCounts, EndRole, Outcome, TaskReport, Workload};
 
     use super::*;
 
@@ -83,8 +83,7 @@ mod tests {
 
     fn run(own_ms: u64, server_ms: Option<u64>, wall_ms: u64) -> Trial {
         let end = EndReport {
-            cpu_ns: own_ms * 1_000_000,
-            system_ns: own_ms * 500_000,
+            counts: EndCounts { cpu_ns: own_ms * 1_000_000, system_ns: own_ms * 500_000, ..EndCounts::default() },
             task: Some(Box::new(TaskReport {
                 server_cpu_ns: server_ms.map(|ms| ms * 1_000_000),
                 ..TaskReport::default()

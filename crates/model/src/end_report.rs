@@ -1,6 +1,7 @@
 //! The counts of one end of a path, and of each of its flows, raw.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -22,11 +23,10 @@ pub use crate::series::Bin;
 /// from another host.
 const FLOW_REPORTS_MAX: usize = 2 << 16;
 
-/// Counts of one end of a path within its measured window, summed over its flows. Parts that few ends have are boxed: a
-/// report holds 100,000 trials.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The counts that an end and each of its flows have. An [`EndReport`] and a [`FlowReport`] read as their counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct EndReport {
+pub struct EndCounts {
     /// Bytes moved in the window.
     pub bytes: u64,
     /// Calls of `read(2)` or `write(2)` (or the engine's counterpart) in the window. In the workload `call`:
@@ -36,13 +36,13 @@ pub struct EndReport {
     pub short_calls: u64,
     /// Length of the window that all flows share, nanoseconds of the monotonic clock.
     pub window_ns: u64,
-    /// CPU time of the end's threads in the window, in user mode.
+    /// CPU time of the threads in the window, in user mode.
     pub user_ns: u64,
-    /// CPU time of the end's threads in the window, in the kernel.
+    /// CPU time of the threads in the window, in the kernel.
     pub system_ns: u64,
-    /// CPU time of the end's threads in the window by the precise clock (`CLOCK_THREAD_CPUTIME_ID`).
+    /// CPU time of the threads in the window by the precise clock (`CLOCK_THREAD_CPUTIME_ID`).
     pub cpu_ns: u64,
-    /// Time the end's threads could have run in the window but waited for a CPU; absent where the kernel does
+    /// Time the threads could have run in the window but waited for a CPU; absent where the kernel does
     /// not report it.
     pub queued_ns: Option<u64>,
     /// Times a thread gave up the CPU voluntarily (it blocked).
@@ -53,6 +53,37 @@ pub struct EndReport {
     pub total_bytes: u64,
     /// Bytes whose content was compared with the pattern (verify mode).
     pub verified_bytes: u64,
+}
+
+impl EndCounts {
+    /// The counts of both together, over the longer of their windows.
+    #[must_use]
+    pub fn plus(&self, other: &EndCounts) -> EndCounts {
+        EndCounts {
+            bytes: self.bytes + other.bytes,
+            calls: self.calls + other.calls,
+            short_calls: self.short_calls + other.short_calls,
+            window_ns: self.window_ns.max(other.window_ns),
+            user_ns: self.user_ns + other.user_ns,
+            system_ns: self.system_ns + other.system_ns,
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            queued_ns: self.queued_ns.zip(other.queued_ns).map(|(one, other)| one + other),
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+            total_bytes: self.total_bytes + other.total_bytes,
+            verified_bytes: self.verified_bytes + other.verified_bytes,
+        }
+    }
+}
+
+/// Counts of one end of a path within its measured window, summed over its flows. Parts that few ends have are boxed: a
+/// report holds 100,000 trials.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndReport {
+    /// The sums of its flows' counts, or its own.
+    #[serde(flatten)]
+    pub counts: EndCounts,
     /// Each flow.
     #[serde(deserialize_with = "bounded::at_most::<FLOW_REPORTS_MAX, _, _>")]
     pub flows: Vec<FlowReport>,
@@ -111,19 +142,10 @@ impl EndReport {
     /// are left out.
     #[must_use]
     pub fn of_flows(flows: Vec<FlowReport>) -> EndReport {
-        let total = |field: fn(&FlowReport) -> u64| flows.iter().map(field).sum();
+        // Threads report how long they waited, flows do not.
+        let counts = flows.iter().fold(EndCounts::default(), |sum, flow| sum.plus(&flow.counts));
         EndReport {
-            bytes: total(|f| f.bytes),
-            calls: total(|f| f.calls),
-            short_calls: total(|f| f.short_calls),
-            window_ns: flows.iter().map(|flow| flow.window_ns).max().unwrap_or(0),
-            user_ns: total(|f| f.user_ns),
-            system_ns: total(|f| f.system_ns),
-            cpu_ns: total(|f| f.cpu_ns),
-            voluntary_switches: total(|f| f.voluntary_switches),
-            involuntary_switches: total(|f| f.involuntary_switches),
-            total_bytes: total(|f| f.total_bytes),
-            verified_bytes: total(|f| f.verified_bytes),
+            counts: EndCounts { queued_ns: None, ..counts },
             datagrams: flows
                 .iter()
                 .filter_map(|flow| flow.datagrams.as_deref().copied())
@@ -135,34 +157,41 @@ impl EndReport {
     }
 }
 
+impl Deref for EndReport {
+    type Target = EndCounts;
+
+    fn deref(&self) -> &EndCounts {
+        &self.counts
+    }
+}
+
+impl DerefMut for EndReport {
+    fn deref_mut(&mut self) -> &mut EndCounts {
+        &mut self.counts
+    }
+}
+
+impl Deref for FlowReport {
+    type Target = EndCounts;
+
+    fn deref(&self) -> &EndCounts {
+        &self.counts
+    }
+}
+
+impl DerefMut for FlowReport {
+    fn deref_mut(&mut self) -> &mut EndCounts {
+        &mut self.counts
+    }
+}
+
 /// Counts of one flow of one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowReport {
-    /// Bytes moved in the window.
-    pub bytes: u64,
-    /// Calls in the window.
-    pub calls: u64,
-    /// Calls in the window that moved less than the buffer held.
-    pub short_calls: u64,
-    /// Length of the window, nanoseconds.
-    pub window_ns: u64,
-    /// CPU time in user mode, nanoseconds.
-    pub user_ns: u64,
-    /// CPU time in the kernel, nanoseconds.
-    pub system_ns: u64,
-    /// CPU time by the precise clock, nanoseconds.
-    pub cpu_ns: u64,
-    /// Time on a run queue, waiting for a CPU, nanoseconds.
-    pub queued_ns: Option<u64>,
-    /// Voluntary context switches.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches.
-    pub involuntary_switches: u64,
-    /// Bytes in the flow's whole life.
-    pub total_bytes: u64,
-    /// Bytes compared with the pattern.
-    pub verified_bytes: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: EndCounts,
     /// `TCP_INFO` at the end of the flow's loop: counts of the connection's whole life.
     pub tcp: Option<Box<TcpReport>>,
     /// Options as the kernel set them.

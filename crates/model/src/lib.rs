@@ -62,7 +62,7 @@ pub use cell::{Cell, CellId, CellKind, Group, GroupId};
 pub use datagram::{DatagramReport, Deaths, UdpUse};
 pub use emulated::{EmulatedLink, LINK_MTU, LinkRate, LinkUse, LossShare, WayUse};
 pub use end::{EndRole, Side};
-pub use end_report::{Bin, EffectiveOptions, EndReport, FlowReport, TcpReport};
+pub use end_report::{Bin, EffectiveOptions, EndCounts, EndReport, FlowReport, TcpReport};
 pub use factor::{FACTORS, Factor, Role};
 pub use far::Direction;
 pub use iperf3::Iperf3Report;

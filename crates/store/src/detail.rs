@@ -79,9 +79,9 @@ impl EndDetail<Arc<EffectiveOptions>> {
 
     /// Everything except the flows.
     fn without_flows(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
-        let EndReport { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = end;
+        let EndReport { call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = end;
         EndDetail {
-            queued_ns: *queued_ns,
+            queued_ns: end.queued_ns,
             call: call.clone(),
             engine: engine.clone(),
             datagrams: datagrams.clone(),
@@ -117,7 +117,6 @@ impl StoredDetail<'_> {
     ) -> Result<EndReport, serde_json::Error> {
         let EndDetail { queued_ns, call, engine, datagrams, ring, relay, relay_program, task, iperf3, .. } = self;
         let mut end = EndReport {
-            queued_ns,
             call,
             engine,
             datagrams,
@@ -128,6 +127,7 @@ impl StoredDetail<'_> {
             iperf3,
             ..counters::end(numbers, self.flows)
         };
+        end.queued_ns = queued_ns;
         match self.only {
             Some(KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams }) => {
                 let options = shared.options(cell, options.map_or("{}", RawValue::get))?;
@@ -144,7 +144,7 @@ impl KernelDetail<Arc<EffectiveOptions>> {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
         let KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams } = self;
-        FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, ..counters::flow(end) }
+        FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, counts: end.counts, ..FlowReport::default() }
     }
 }
 

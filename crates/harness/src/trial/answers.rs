@@ -86,8 +86,9 @@ pub(super) fn crossed(answers: &mut Answers) {
     let [(wrote, read_back), (read, wrote_back)] =
         flows.map(|flows| flows.into_iter().partition::<Vec<FlowReport>, _>(|flow| !flow.back));
     let of = |flows: Vec<FlowReport>, more, engine| {
-        let report = EndReport::of_flows([flows, more].concat());
-        EndReport { engine, queued_ns: queued_ns(&report.flows), ..report }
+        let mut report = EndReport { engine, ..EndReport::of_flows([flows, more].concat()) };
+        report.queued_ns = queued_ns(&report.flows);
+        report
     };
     let crossed = [(EndRole::Source, of(wrote, wrote_back, of_source)), (EndRole::Sink, of(read, read_back, of_sink))];
     for (role, report) in crossed {
@@ -106,14 +107,17 @@ fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use bytegauge_model::EndCounts;
+
     use super::*;
 
     #[test]
     fn directions_are_merged_by_writer_and_reader() {
         // A thread reports with its first flow.
+        let of = |back, counts| FlowReport { back, counts, ..FlowReport::default() };
         let flow =
-            |back, bytes, queued_ns| FlowReport { back, bytes, window_ns: 10, queued_ns, ..FlowReport::default() };
-        let other = |back| FlowReport { back, bytes: 1, ..FlowReport::default() };
+            |back, bytes, queued_ns| of(back, EndCounts { bytes, window_ns: 10, queued_ns, ..EndCounts::default() });
+        let other = |back| of(back, EndCounts { bytes: 1, ..EndCounts::default() });
         let of_both = |sinks_wait: Option<u64>| {
             let source = [flow(false, 100, Some(1)), other(false), flow(true, 200, Some(20))];
             let sink = [flow(false, 300, sinks_wait), other(false), flow(true, 400, Some(4000))];

@@ -2,7 +2,7 @@
 
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{CellKind, EndReport, EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
+use bytegauge_model::{CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
 use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{HistoryView, SessionData, Settings, View, render};
 use serde_json::json;
@@ -120,7 +120,8 @@ fn relay_medians_that_move_have_no_interval() {
         });
         for trial in &mut data.trials {
             let cpu_ns = 20_000_000 + trial.block * 1000;
-            let relay = EndReport { window_ns: 40_000_000, cpu_ns, ..EndReport::default() };
+            let counts = EndCounts { window_ns: 40_000_000, cpu_ns, ..EndCounts::default() };
+            let relay = EndReport { counts, ..EndReport::default() };
             trial.ends.insert(EndRole::Relay, relay);
             if moves && trial.cell == cell && trial.stage == Stage::Confirm {
                 trial.bytes = trial.bytes * 100 / (100 + 10 * (trial.block - first));

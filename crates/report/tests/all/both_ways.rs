@@ -1,7 +1,7 @@
 //! Streams that go both ways at once, planted: the rate of each way and of both, and what each end's CPUs did.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{EndReport, EndRole, FlowReport};
+use bytegauge_model::{EndCounts, EndReport, EndRole, FlowReport};
 use bytegauge_report::{Settings, View, render};
 
 /// A quarter of the bytes goes back; the end that connected uses 0.75 CPU as a writer and 0.125 as a reader, the other one the
@@ -28,9 +28,12 @@ fn planted(both: bool) -> View {
             let Some(end) = trial.ends.get_mut(role) else { continue };
             // In eighths of a CPU.
             let flow = |back: bool| FlowReport {
-                bytes: if back { bytes / 4 } else { bytes - bytes / 4 },
-                window_ns: wall_ns,
-                cpu_ns: wall_ns / 8 * shares[usize::from(back)],
+                counts: EndCounts {
+                    bytes: if back { bytes / 4 } else { bytes - bytes / 4 },
+                    window_ns: wall_ns,
+                    cpu_ns: wall_ns / 8 * shares[usize::from(back)],
+                    ..EndCounts::default()
+                },
                 back,
                 ..FlowReport::default()
             };

@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndReport, EndRole,
-    EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage, Trial,
-    Workload,
+    BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndCounts, EndReport,
+    EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage,
+    Trial, Workload,
 };
 use bytegauge_report::view::document::{CellView, FindingKind, OptionStatus, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
@@ -47,13 +47,16 @@ fn histogram(calls: u64, median_ns: u64) -> EncodedHistogram {
 fn end(calls: u64, busy: f64, rcvbuf: u64) -> EndReport {
     let flow = FlowReport { options: support::in_force(&[("rcvbuf", rcvbuf)]), ..FlowReport::default() };
     EndReport {
-        bytes: calls * 1024,
-        total_bytes: calls * 1024 * 5 / 4,
-        calls,
-        window_ns: WINDOW_NS,
-        cpu_ns: (WINDOW_NS as f64 * busy) as u64,
-        voluntary_switches: calls,
-        queued_ns: Some(0),
+        counts: EndCounts {
+            bytes: calls * 1024,
+            total_bytes: calls * 1024 * 5 / 4,
+            calls,
+            window_ns: WINDOW_NS,
+            cpu_ns: (WINDOW_NS as f64 * busy) as u64,
+            voluntary_switches: calls,
+            queued_ns: Some(0),
+            ..EndCounts::default()
+        },
         flows: vec![flow],
         engine: Some(Box::new(EngineReport {
             system_calls: calls * 5 / 2,

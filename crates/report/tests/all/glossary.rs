@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::{Plan, session};
-use bytegauge_model::{EndReport, EndRole, Level};
+use bytegauge_model::{EndCounts, EndReport, EndRole, Level};
 use bytegauge_report::{SessionData, Settings, View, render};
 
 const GLOSSARY: &str = include_str!("../../../../docs/glossary.md");
@@ -30,7 +30,8 @@ fn through_relays() -> SessionData {
     let mut data = session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], ..Plan::default() });
     data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("splice".into())));
     for trial in &mut data.trials {
-        let relay = EndReport { window_ns: 40_000_000, cpu_ns: 9_000_000, ..EndReport::default() };
+        let counts = EndCounts { window_ns: 40_000_000, cpu_ns: 9_000_000, ..EndCounts::default() };
+        let relay = EndReport { counts, ..EndReport::default() };
         trial.ends.insert(EndRole::Relay, relay);
     }
     data

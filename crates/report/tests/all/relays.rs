@@ -2,7 +2,7 @@
 
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{EndReport, EndRole, EngineReport, Level, RelayProgramReport};
+use bytegauge_model::{EndCounts, EndReport, EndRole, EngineReport, Level, RelayProgramReport};
 use bytegauge_report::view::document::{CellView, FindingKind};
 use bytegauge_report::{SessionData, Settings, View, render};
 
@@ -19,8 +19,8 @@ fn a_program_without_cpu_time_is_reported() {
             charged: Some("its process tree".into()),
             ..Default::default()
         };
-        let end =
-            EndReport { window_ns: 250_000_000, cpu_ns, relay_program: Some(Box::new(known)), ..EndReport::default() };
+        let counts = EndCounts { window_ns: 250_000_000, cpu_ns, ..EndCounts::default() };
+        let end = EndReport { counts, relay_program: Some(Box::new(known)), ..EndReport::default() };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("haproxy".into())));
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.insert(EndRole::Relay, end.clone());
@@ -61,12 +61,8 @@ fn copied_zero_copy_sends_are_reported() {
     for (zero_copy, expected) in [(0, None), (400, Some("75 % of the sends of zerocopy"))] {
         let mut data = session(&plan);
         let engine = EngineReport { zero_copy, zero_copy_copied: zero_copy / 4 * 3, ..EngineReport::default() };
-        let end = EndReport {
-            window_ns: 250_000_000,
-            cpu_ns: 9_000_000,
-            engine: Some(Box::new(engine)),
-            ..EndReport::default()
-        };
+        let counts = EndCounts { window_ns: 250_000_000, cpu_ns: 9_000_000, ..EndCounts::default() };
+        let end = EndReport { counts, engine: Some(Box::new(engine)), ..EndReport::default() };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name("zerocopy".into())));
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.insert(EndRole::Relay, end.clone());
@@ -115,13 +111,15 @@ fn a_relay_without_back_pressure_has_a_caveat() {
     let plan = Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() };
     for (relay, warned) in [("sockmap", true), ("splice", false)] {
         let mut data = session(&plan);
-        let end = EndReport { window_ns: 250_000_000, cpu_ns: 1_000_000, ..EndReport::default() };
+        let counts = EndCounts { window_ns: 250_000_000, cpu_ns: 1_000_000, ..EndCounts::default() };
+        let end = EndReport { counts, ..EndReport::default() };
         data.cells.iter_mut().for_each(|row| row.cell.factors.set("relay", Level::Name(relay.into())));
         data.trials.iter_mut().for_each(|trial| {
             // Ends that wait for a CPU for most of the time.
             for end in trial.ends.values_mut() {
                 (end.cpu_ns, end.queued_ns) = (end.window_ns / 10, Some(end.window_ns / 10 * 6));
-                end.flows.iter_mut().for_each(|flow| flow.cpu_ns = end.window_ns / 10);
+                let window_ns = end.window_ns;
+                end.flows.iter_mut().for_each(|flow| flow.cpu_ns = window_ns / 10);
             }
             trial.ends.insert(EndRole::Relay, end.clone());
         });
@@ -158,7 +156,7 @@ fn relay_system_calls_are_counted_for_each_unit() {
             let mib = trial.bytes >> 20;
             let engine =
                 engine_calls.map(|calls| EngineReport { system_calls: mib * calls, ..EngineReport::default() });
-            let end = EndReport {
+            let counts = EndCounts {
                 calls: mib * 4,
                 window_ns: trial.wall_ns,
                 cpu_ns: 9_000_000,
@@ -167,9 +165,9 @@ fn relay_system_calls_are_counted_for_each_unit() {
                 total_bytes: trial.bytes * 2,
                 voluntary_switches: mib,
                 involuntary_switches: mib * 2,
-                engine: engine.map(Box::new),
-                ..EndReport::default()
+                ..EndCounts::default()
             };
+            let end = EndReport { counts, engine: engine.map(Box::new), ..EndReport::default() };
             trial.ends.insert(EndRole::Relay, end);
         });
         let view = View::of(&data, &Settings::default());

@@ -1,8 +1,8 @@
 //! Any content of a store is reported: nothing panics, nothing prints as not-a-number.
 
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, EndReport, EndRole, FlowReport, Group, GroupId, Level, MachineUse, Outcome,
-    SessionStatus, Spec, Stage, TcpReport, Trial, Workload,
+    BlockRecord, Cell, CellId, CellKind, EndCounts, EndReport, EndRole, FlowReport, Group, GroupId, Level, MachineUse,
+    Outcome, SessionStatus, Spec, Stage, TcpReport, Trial, Workload,
 };
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::{CellRow, GroupRow};
@@ -58,8 +58,7 @@ fn levels() -> impl Strategy<Value = Spec> {
 
 fn end() -> impl Strategy<Value = Option<EndReport>> {
     let flow = (count(), count(), count()).prop_map(|(bytes, window_ns, limited)| FlowReport {
-        bytes,
-        window_ns,
+        counts: EndCounts { bytes, window_ns, ..EndCounts::default() },
         socket_memory: Some(limited),
         tcp: Some(Box::new(TcpReport {
             busy_us: window_ns.into(),
@@ -71,18 +70,20 @@ fn end() -> impl Strategy<Value = Option<EndReport>> {
     let counts = (count(), count(), count(), count(), count(), count());
     let report = (counts, prop::collection::vec(flow, 0..3)).prop_map(
         |((bytes, calls, short, window, cpu, switches), flows)| EndReport {
-            bytes,
-            calls,
-            short_calls: short,
-            window_ns: window,
-            user_ns: cpu,
-            system_ns: cpu,
-            cpu_ns: cpu,
-            voluntary_switches: switches,
-            involuntary_switches: switches,
-            total_bytes: bytes,
-            verified_bytes: short,
-            queued_ns: Some(switches),
+            counts: EndCounts {
+                bytes,
+                calls,
+                short_calls: short,
+                window_ns: window,
+                user_ns: cpu,
+                system_ns: cpu,
+                cpu_ns: cpu,
+                voluntary_switches: switches,
+                involuntary_switches: switches,
+                total_bytes: bytes,
+                verified_bytes: short,
+                queued_ns: Some(switches),
+            },
             flows,
             ..EndReport::default()
         },

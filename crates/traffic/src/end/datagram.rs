@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytegauge_model::{FlowReport, Side};
+use bytegauge_model::{EndCounts, FlowReport, Side};
 
 use crate::datagram::{DatagramSource, KNOCKS_EVERY, Sink, SourceLoop};
 use crate::end::runner::{ThreadReport, meter};
@@ -44,7 +44,7 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
         source.part(run);
     }
     let datagrams = Some(Box::new(source.report(&meter)));
-    let row = FlowReport { total_bytes: meter.total_bytes(), datagrams, ..socket(fd, setup) };
+    let row = FlowReport { counts: moved(meter.total_bytes(), 0), datagrams, ..socket(fd, setup) };
     let fault = match stopped {
         Ok(Stop::Time | Stop::Aborted | Stop::Refused | Stop::Done) => None,
         Ok(Stop::Ended(_)) => Some(EndError::PeerGone("the sink's socket is closed".into())),
@@ -93,9 +93,9 @@ pub(super) fn read<E: ReaderWork>(
         Err(fault) => Some(fault),
     };
     let fault = fault.or_else(|| sink.fault());
-    let (total_bytes, verified_bytes) = (sink.total_bytes(), sink.verified_bytes());
+    let counts = moved(sink.total_bytes(), sink.verified_bytes());
     let datagrams = Some(Box::new(sink.report(&meter, run)));
-    let row = FlowReport { total_bytes, verified_bytes, datagrams, ..socket(fd, setup) };
+    let row = FlowReport { counts, datagrams, ..socket(fd, setup) };
     Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], sink.engine()) })
 }
 
@@ -120,4 +120,9 @@ fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
 fn socket(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
     let FlowReport { options, socket_memory, .. } = kernel_report::report(fd, setup);
     FlowReport { options, socket_memory, ..FlowReport::default() }
+}
+
+/// Bytes of a flow's whole life, and those that were compared.
+fn moved(total_bytes: u64, verified_bytes: u64) -> EndCounts {
+    EndCounts { total_bytes, verified_bytes, ..EndCounts::default() }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport};
+use bytegauge_model::{EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::control_group::ControlGroup;
 use bytegauge_sys::descendants::TreeUse;
@@ -88,7 +88,8 @@ fn relayed(
 pub(super) fn came_to(([before, after], window_ns): Used<TreeUse>, known: RelayProgramReport) -> EndResult {
     let TreeUse { processes, cpu_ns, user_ns, system_ns } = after.since(&before);
     let relay_program = Some(Box::new(RelayProgramReport { processes, ..known }));
-    let report = EndReport { window_ns, cpu_ns, user_ns, system_ns, relay_program, ..EndReport::default() };
+    let counts = EndCounts { window_ns, cpu_ns, user_ns, system_ns, ..EndCounts::default() };
+    let report = EndReport { counts, relay_program, ..EndReport::default() };
     EndResult { report, ..EndResult::default() }
 }
 

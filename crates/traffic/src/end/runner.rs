@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndReport, Engine, EngineReport, FlowReport, Level, Side};
+use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Level, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
@@ -113,21 +113,9 @@ impl ThreadReport {
             }
         }
         if let Some((_, first)) = rows.first_mut() {
-            let kept = std::mem::take(first);
-            let FlowReport {
-                total_bytes, verified_bytes, tcp, options, socket_memory, queued_bytes, datagrams, ..
-            } = kept;
-            *first = FlowReport {
-                total_bytes,
-                verified_bytes,
-                tcp,
-                options,
-                socket_memory,
-                queued_bytes,
-                datagrams,
-                series: meter.into_bins(),
-                ..window.report()
-            };
+            let EndCounts { total_bytes, verified_bytes, .. } = first.counts;
+            first.counts = EndCounts { total_bytes, verified_bytes, ..window.counts() };
+            first.series = meter.into_bins();
         }
         ThreadReport { rows, queued_ns: window.queued_ns, engine, fault: None }
     }
@@ -137,7 +125,8 @@ impl ThreadReport {
     pub(super) fn of_calls(thread: usize, meter: Meter, samples: Samples, engine: EngineReport) -> ThreadReport {
         let calls = meter.window().watched;
         let mut found = samples.into_reports().into_iter();
-        let own = FlowReport { total_bytes: meter.total_bytes(), ..found.next().unwrap_or_default() };
+        let mut own = found.next().unwrap_or_default();
+        own.total_bytes = meter.total_bytes();
         let mut part = ThreadReport::of(meter, vec![(thread, own)], Some(engine));
         part.rows.iter_mut().for_each(|(_, row)| row.calls = calls);
         part.rows.extend(found.map(|row| (usize::MAX, row)));
@@ -163,7 +152,8 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option
     }
     rows.sort_by_key(|(number, _)| *number);
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
-    let report = EndReport { engine: engine.map(Box::new), queued_ns, ..EndReport::of_flows(flows) };
+    let mut report = EndReport { engine: engine.map(Box::new), ..EndReport::of_flows(flows) };
+    report.queued_ns = queued_ns;
     let used_up = is_used_up.then_some(EndError::UsedUp);
     (report, used_up.or(early).or(late).or(last))
 }

@@ -1,6 +1,6 @@
 //! The window of a meter: its schedule, the counts at its edges, and the result.
 
-use bytegauge_model::FlowReport;
+use bytegauge_model::EndCounts;
 use bytegauge_sys::cpu_time::ThreadUsage;
 
 /// Bins are kept for at most this many laps.
@@ -96,9 +96,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// A flow's report with the counts of the window only.
-    pub fn report(&self) -> FlowReport {
-        FlowReport {
+    /// The counts of a flow or an end in the window only.
+    pub fn counts(&self) -> EndCounts {
+        EndCounts {
             bytes: self.bytes,
             calls: self.calls,
             short_calls: self.short_calls,
@@ -109,7 +109,7 @@ impl Window {
             queued_ns: self.queued_ns,
             voluntary_switches: self.usage.voluntary_switches,
             involuntary_switches: self.usage.involuntary_switches,
-            ..FlowReport::default()
+            ..EndCounts::default()
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{EndReport, EngineReport, FlowReport, Implementation, Mode, RingReport};
+use bytegauge_model::{EndCounts, EndReport, EngineReport, FlowReport, Implementation, Mode, RingReport};
 use bytegauge_sys::uring_nop::{self, Lap, NopRing, Trouble};
 
 use super::null_loop::Idle;
@@ -207,13 +207,14 @@ impl<'a> RingLoop<'a> {
             kernel_threads_ns,
             ..EngineReport::default()
         };
-        let flow =
-            FlowReport { bytes: 0, calls: window.bytes, short_calls: 0, series: meter.into_bins(), ..window.report() };
+        let counts = EndCounts { bytes: 0, calls: window.bytes, short_calls: 0, ..window.counts() };
+        let flow = FlowReport { counts, series: meter.into_bins(), ..FlowReport::default() };
         EndReport {
-            queued_ns: flow.queued_ns,
+            counts,
             engine: Some(Box::new(engine)),
             ring: Some(Box::new(ring)),
-            ..EndReport::of_flows(vec![flow])
+            flows: vec![flow],
+            ..EndReport::default()
         }
     }
 }
@@ -259,7 +260,7 @@ mod tests {
                 eprintln!("SKIPPED: {implementation}: {reason}");
                 continue;
             }
-            let ring = report.ring.unwrap();
+            let ring = report.ring.as_deref().unwrap();
             assert!(report.calls > 0 && report.calls <= ring.total_completed, "{ring:?}");
             assert_eq!(ring.total_submitted, ring.total_completed);
             assert_eq!((ring.submitted, ring.left, ring.overflowed_after_rounds), (report.calls, 0, None));
@@ -273,7 +274,7 @@ mod tests {
         let mut terms = terms(Implementation::LiburingUndrained);
         (terms.spec.mode, terms.spec.user_data) = (Some(Mode::Ceiling), Some(UserData::None));
         let (report, fault) = run(&terms);
-        let Some(ring) = report.ring else {
+        let Some(ring) = &report.ring else {
             eprintln!("SKIPPED: {}", fault.unwrap());
             return;
         };

@@ -11,7 +11,7 @@ pub(crate) mod program;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{Counted, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, TaskReport};
+use bytegauge_model::{Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, TaskReport};
 use bytegauge_sys::children::{self, ProcessUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
@@ -247,14 +247,8 @@ impl ProgramRun<'_> {
             events: counter.map(|_| events),
             ..TaskReport::default()
         };
-        let mut report = EndReport {
-            bytes,
-            calls,
-            window_ns,
-            total_bytes: bytes,
-            task: Some(Box::new(task)),
-            ..EndReport::default()
-        };
+        let counts = EndCounts { bytes, calls, window_ns, total_bytes: bytes, ..EndCounts::default() };
+        let mut report = EndReport { counts, task: Some(Box::new(task)), ..EndReport::default() };
         charge(&mut report, ended.used);
         Ok(report)
     }

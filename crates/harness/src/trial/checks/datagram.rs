@@ -54,7 +54,7 @@ pub(in crate::trial) fn unproven(setup: &Setup, sent: &EndReport, received: &End
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{DatagramReport, Spec};
+    use bytegauge_model::{DatagramReport, EndCounts, Spec};
 
     use super::*;
 
@@ -79,7 +79,8 @@ mod tests {
     }
 
     fn report(datagrams: DatagramReport) -> EndReport {
-        EndReport { calls: datagrams.packets, datagrams: Some(Box::new(datagrams)), ..EndReport::default() }
+        let counts = EndCounts { calls: datagrams.packets, ..EndCounts::default() };
+        EndReport { counts, datagrams: Some(Box::new(datagrams)), ..EndReport::default() }
     }
 
     fn check(transport: &str, sent: u64, sink: DatagramReport, expected: Option<&str>) {
@@ -115,7 +116,8 @@ mod tests {
         assert_eq!(unproven(&single, &report(end(100, 100)), &report(end(100, 100))), None);
         let mmsg = setup("udp", "mmsg");
         let single = report(end(100, 100));
-        let batched = EndReport { calls: 2, ..single.clone() };
+        let mut batched = single.clone();
+        batched.calls = 2;
         assert!(unproven(&mmsg, &single, &batched).unwrap().contains("no call sent more than one"));
         assert_eq!(unproven(&mmsg, &batched, &batched), None);
         let faster_than_its_sender = &single;

@@ -62,10 +62,10 @@ pub(in crate::trial) fn of_calls(relay: &RelayReport) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytegauge_model::Spec;
+    use bytegauge_model::{EndCounts, Spec};
 
     fn end(total_bytes: u64) -> EndReport {
-        EndReport { total_bytes, ..EndReport::default() }
+        EndReport { counts: EndCounts { total_bytes, ..EndCounts::default() }, ..EndReport::default() }
     }
 
     fn relay(taken_up: u64, given_up: u64) -> RelayReport {

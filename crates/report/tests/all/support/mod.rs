@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, EffectiveOptions, EndReport, EndRole, FlowReport, Group, GroupId, Level,
-    MachineUse, Outcome, SessionId, SessionRecord, SessionStatus, Spec, Stage, TcpReport, Trial, Workload, factor,
+    BlockRecord, Cell, CellId, CellKind, EffectiveOptions, EndCounts, EndReport, EndRole, FlowReport, Group, GroupId,
+    Level, MachineUse, Outcome, SessionId, SessionRecord, SessionStatus, Spec, Stage, TcpReport, Trial, Workload,
+    factor,
 };
 use bytegauge_report::SessionData;
 use bytegauge_store::{CellRow, GroupRow, NewSession, Store};
@@ -113,7 +114,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
     let end = |size: u64, busy: f64, tcp: bool| {
         let calls = (bytes / size.min(60_000)).max(1);
         let cpu_ns = (wall_ns as f64 * busy) as u64;
-        let flow = FlowReport {
+        let counts = EndCounts {
             bytes,
             calls,
             short_calls: if size > 60_000 { calls - calls / 9 } else { calls / 40 },
@@ -124,6 +125,10 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             voluntary_switches: calls / 6,
             involuntary_switches: 2,
             total_bytes: bytes + bytes / 4,
+            ..EndCounts::default()
+        };
+        let flow = FlowReport {
+            counts,
             tcp: tcp.then(|| {
                 Box::new(TcpReport {
                     retransmits: 0.into(),
@@ -141,22 +146,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             socket_memory: Some(180_000),
             ..FlowReport::default()
         };
-        EndReport {
-            bytes,
-            calls,
-            short_calls: flow.short_calls,
-            window_ns: wall_ns,
-            user_ns: flow.user_ns,
-            system_ns: flow.system_ns,
-            cpu_ns,
-            voluntary_switches: flow.voluntary_switches,
-            involuntary_switches: 2,
-            total_bytes: flow.total_bytes,
-            verified_bytes: 0,
-            queued_ns: Some(0),
-            flows: vec![flow],
-            ..EndReport::default()
-        }
+        EndReport { counts: EndCounts { queued_ns: Some(0), ..counts }, flows: vec![flow], ..EndReport::default() }
     };
     let tcp = cell.factors.transport().is_some_and(bytegauge_model::Transport::is_tcp);
     Trial {
@@ -194,7 +184,8 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
 
 /// A report of the null engine: calls, no bytes.
 pub fn floor_trial(cell: &Cell, stage: Stage, block: u64, position: u32) -> Trial {
-    let end = EndReport { calls: 1_300_000, window_ns: 40_000_000, cpu_ns: 40_000_000, ..EndReport::default() };
+    let counts = EndCounts { calls: 1_300_000, window_ns: 40_000_000, cpu_ns: 40_000_000, ..EndCounts::default() };
+    let end = EndReport { counts, ..EndReport::default() };
     Trial { bytes: 0, ends: [(EndRole::Sink, end)].into_iter().collect(), ..trial(cell, stage, block, position, 1e9) }
 }
 

@@ -92,10 +92,7 @@ pub fn plain_trial(n: u64) -> Trial {
     ] {
         options.levels.insert(factor.to_owned(), level);
     }
-    let flow = FlowReport {
-        queued_bytes: None,
-        datagrams: None,
-        back: false,
+    let counts = EndCounts {
         bytes: 200_000_000 + n,
         calls: 3_000 + n,
         short_calls: n % 50,
@@ -108,27 +105,18 @@ pub fn plain_trial(n: u64) -> Trial {
         queued_ns: Some(7_000 + n),
         total_bytes: 250_000_000 + n,
         verified_bytes: 0,
+    };
+    let flow = FlowReport {
+        queued_bytes: None,
+        datagrams: None,
+        back: false,
+        counts,
         tcp: Some(Box::new(tcp)),
         options: options.into(),
         socket_memory: Some(2_304 + n),
         series: Vec::new(),
     };
-    let end = EndReport {
-        bytes: flow.bytes,
-        calls: flow.calls,
-        short_calls: flow.short_calls,
-        window_ns: flow.window_ns,
-        user_ns: flow.user_ns,
-        system_ns: flow.system_ns,
-        cpu_ns: flow.cpu_ns,
-        voluntary_switches: flow.voluntary_switches,
-        involuntary_switches: flow.involuntary_switches,
-        queued_ns: flow.queued_ns,
-        total_bytes: flow.total_bytes,
-        verified_bytes: flow.verified_bytes,
-        flows: vec![flow],
-        ..EndReport::default()
-    };
+    let end = EndReport { counts, flows: vec![flow], ..EndReport::default() };
     Trial {
         cell: CellId("c0".into()),
         workload: Workload::Stream,
@@ -202,18 +190,20 @@ fn flow() -> impl Strategy<Value = FlowReport> {
             queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
             datagrams: socket_memory.map(datagrams).map(Box::new),
             back: n[0] % 2 == 0,
-            queued_ns,
-            bytes: n[0],
-            calls: n[1],
-            short_calls: n[2],
-            window_ns: n[3],
-            user_ns: n[4],
-            system_ns: n[5],
-            cpu_ns: n[6],
-            voluntary_switches: n[7],
-            involuntary_switches: n[8],
-            total_bytes: n[9],
-            verified_bytes: n[10],
+            counts: EndCounts {
+                queued_ns,
+                bytes: n[0],
+                calls: n[1],
+                short_calls: n[2],
+                window_ns: n[3],
+                user_ns: n[4],
+                system_ns: n[5],
+                cpu_ns: n[6],
+                voluntary_switches: n[7],
+                involuntary_switches: n[8],
+                total_bytes: n[9],
+                verified_bytes: n[10],
+            },
             tcp: tcp.map(Box::new),
             options: options.into(),
             socket_memory,
@@ -227,22 +217,11 @@ fn end() -> impl Strategy<Value = EndReport> {
     (vec(flow(), 0..4), any::<bool>()).prop_map(|(flows, differs)| {
         let first = flows.first().cloned().unwrap_or_default();
         EndReport {
-            bytes: first.bytes,
-            calls: first.calls,
-            short_calls: first.short_calls,
-            window_ns: first.window_ns,
-            user_ns: first.user_ns,
-            system_ns: first.system_ns,
-            cpu_ns: first.cpu_ns,
-            voluntary_switches: first.voluntary_switches,
-            involuntary_switches: first.involuntary_switches,
-            queued_ns: first.queued_ns,
-            total_bytes: first.total_bytes,
-            verified_bytes: first.verified_bytes.wrapping_add(u64::from(differs)),
+            counts: EndCounts { verified_bytes: first.verified_bytes.wrapping_add(u64::from(differs)), ..first.counts },
             flows,
             call: differs.then(|| Box::new(call_report())),
             engine: differs.then(|| Box::new(EngineReport { accepted: first.calls, ..EngineReport::default() })),
-            datagrams: first.datagrams,
+            datagrams: first.datagrams.clone(),
             ring: differs.then(|| Box::new(RingReport { left: first.calls, ..Default::default() })),
             relay: differs
                 .then(|| Box::new(RelayReport { taken_up: first.calls, kernel_up: Some(7), ..Default::default() })),
