@@ -21,6 +21,6 @@ impl SessionAnalysis for ByReport {
 }
 
 fn judged(data: &SessionData) -> AnalysisProgress {
-    let Progress { groups, settled } = Progress::of(data, &Settings::default());
-    AnalysisProgress { groups, settled }
+    let Progress { tests, decided, settled } = Progress::of(data, &Settings::default());
+    AnalysisProgress { groups: tests, decided, settled }
 }

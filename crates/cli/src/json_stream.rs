@@ -56,6 +56,7 @@ fn describe(event: &Event<'_>) -> Value {
             "look": look,
             "of": of,
             "groups": progress.groups,
+            "decided": progress.decided,
             "settled": progress.settled,
             "next_ns": next_ns,
         }),

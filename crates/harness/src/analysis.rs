@@ -8,7 +8,9 @@ use bytegauge_store::{Store, StoreError};
 pub struct AnalysisProgress {
     /// Groups in which options are compared.
     pub groups: usize,
-    /// Those with a significant result, or in which more blocks would not help.
+    /// Those with a conclusive result.
+    pub decided: usize,
+    /// Those with a conclusive result, or in which more blocks would not help.
     pub settled: usize,
 }
 
@@ -52,7 +54,8 @@ mod tests {
 
     #[test]
     fn settled_sessions_need_no_analysis() {
-        assert!(AnalysisProgress { groups: 0, settled: 0 }.is_settled());
-        assert!(!AnalysisProgress { groups: 3, settled: 2 }.is_settled());
+        assert!(AnalysisProgress { groups: 0, decided: 0, settled: 0 }.is_settled());
+        assert!(AnalysisProgress { groups: 3, decided: 2, settled: 3 }.is_settled());
+        assert!(!AnalysisProgress { groups: 3, decided: 2, settled: 2 }.is_settled());
     }
 }

@@ -67,7 +67,11 @@ impl Run<'_> {
         self.observer.hear(&Event::Analysed { look, of, progress, next_ns });
         let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
-            format!("{ENDED_AFTER} {look} of {of}, which settled all that can be: {saved} saved")
+            let why = match progress.decided == progress.groups {
+                true => "every test is conclusive",
+                false => "more blocks would not help",
+            };
+            format!("{ENDED_AFTER} {look} of {of}: {why}, {saved} saved")
         } else if let Some(beyond) = self.beyond_cap(next_ns) {
             format!("{ENDED_AFTER} {look} of {of}: the next {beyond}")
         } else {

@@ -10,8 +10,6 @@
 //!
 //! The number and the places of analyses never depend on the measurements.
 
-use crate::budget::more_blocks;
-use crate::group::{GroupVerdict, Method};
 use serde::{Deserialize, Serialize};
 
 /// The default number of analyses of a session.
@@ -58,19 +56,6 @@ pub fn completed(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnal
 #[must_use]
 pub fn next(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis> {
     looks.iter().copied().find(|look| look.blocks > blocks)
-}
-
-/// Whether further analyses are useless: every group has a claim, or more blocks would not lead to one. More blocks do
-/// not help where the A/A control raises an alarm, blocks depend on each other, or plain means contradict the leader.
-/// `verdicts` holds one result per group, from the analysis just completed.
-#[must_use]
-pub fn settled(verdicts: &[GroupVerdict], method: &Method) -> bool {
-    let is_settled = |verdict: &GroupVerdict| {
-        let cells = || verdict.present.iter().copied();
-        cells().any(|cell| verdict.proves(cell, method))
-            || cells().all(|cell| more_blocks(verdict, cell, method).is_none())
-    };
-    verdicts.iter().all(is_settled)
 }
 
 #[cfg(test)]

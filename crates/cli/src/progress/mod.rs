@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_harness::{AnalysisProgress, Event, Observer};
 use bytegauge_model::session::Stage;
-use bytegauge_model::{SessionId, escape, forecast::forecast};
+use bytegauge_model::{SessionId, escape, forecast::forecast, unit::counted};
 use bytegauge_report::TestNames;
 use bytegauge_store::Store;
 use unicode_width::UnicodeWidthStr;
@@ -127,12 +127,13 @@ impl Observer for Display {
                 }
             }
             Event::Analysed { look, of, progress, next_ns } => {
-                let AnalysisProgress { groups, settled } = progress;
+                let AnalysisProgress { groups, decided, .. } = progress;
                 let next = match progress.is_settled() {
                     true => String::new(),
                     false => format!(", the next analysis takes about {}", forecast(*next_ns)),
                 };
-                self.note(&format!("analysis {look} of {of}: {settled} of {groups} tests are decided{next}"));
+                let tests = counted(*groups, "test");
+                self.note(&format!("analysis {look} of {of}: {decided} of {tests} conclusive{next}"));
             }
             Event::Note(text) => self.note(text),
         }

@@ -1,45 +1,48 @@
-//! The progress of a session at an analysis: which groups have a result, and whose choices are to be measured in long trials.
+//! The progress of a session at an analysis: which tests have a result, and whose options are to be measured in long trials.
 
 use bytegauge_model::Cell;
 use bytegauge_stats::group::Method;
-use bytegauge_stats::interim;
 
 use super::analyses::SessionAnalyses;
 use super::audit::{AuditedGroup, subjects};
 use super::compare::{CompareInput, GroupAnalysis, groups};
 use super::counted_trials::{Blocks, Settled};
+use super::document::{Test, TestState, View};
 use super::group_blocks::GroupBlocks;
-use super::versus::Compared;
-use super::{Settings, method, plan_varied, settled, two};
+use super::{Settings, method, plan_varied, settled};
 use crate::SessionData;
 
 /// The results of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Groups in which choices are compared.
-    pub groups: usize,
-    /// Groups that need no more blocks: something is proven, or nothing ever will be.
+    /// Tests in which options are compared.
+    pub tests: usize,
+    /// Those with a conclusive result, as the report has it.
+    pub decided: usize,
+    /// Those that need no more blocks: they are decided, or more blocks would not help.
     pub settled: usize,
 }
 
 impl Progress {
-    /// Analyses a session up to the last analysis that its groups completed.
+    /// Analyses a session up to the last analysis that its tests completed. The report and the end of a session follow one rule.
     #[must_use]
     pub fn of(session: &SessionData, settings: &Settings) -> Progress {
-        compared(session, settings, |groups, all, method| {
-            let mut progress = Progress { groups: 0, settled: 0 };
-            if let Some(two) = two(session) {
-                let settled = Compared::of(&two, groups, all, method.margin).is_settled();
-                return Progress { groups: 1, settled: usize::from(settled) };
-            }
-            let compares = |group: &&GroupAnalysis| group.verdict.present.len() > 1;
-            for group in groups.iter().filter(compares) {
-                let method = Method { level: group.standing.level, ..*method };
-                progress.groups += 1;
-                progress.settled += usize::from(interim::settled(std::slice::from_ref(&group.verdict), &method));
-            }
-            progress
-        })
+        let view = View::of(session, &Settings { is_running: true, ..*settings });
+        if let Some(versus) = &view.versus {
+            let is_decided = versus.difference.verdict != "open";
+            // Where a side came to nothing, more pairs show nothing.
+            let is_settled = is_decided || versus.blocks == 0;
+            return Progress { tests: 1, decided: is_decided.into(), settled: is_settled.into() };
+        }
+        let mut progress = Progress { tests: 0, decided: 0, settled: 0 };
+        let compares = |test: &Test| !matches!(test.state, TestState::Single | TestState::Failed);
+        for (test, group) in view.tests.iter().zip(&view.groups).filter(|(test, _)| compares(test)) {
+            let is_decided = test.state == TestState::Decided;
+            progress.tests += 1;
+            progress.decided += usize::from(is_decided);
+            progress.settled += usize::from(is_decided || group.recommendation.more_blocks.is_none());
+        }
+        progress
     }
 }
 

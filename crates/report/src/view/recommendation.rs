@@ -53,7 +53,7 @@ pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRe
     }
     let proven = group.alone.proven && !is_withdrawn(group, conditions);
     let bound = group.alone.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite());
-    let left = if group.alone.proven { None } else { left(group, bound, conditions) };
+    let left = left(group, bound, conditions);
     GroupRecommendation {
         proven,
         bound,
@@ -70,9 +70,36 @@ fn survives_exchange(group: &GroupAnalysis, margin: f64) -> Option<bool> {
     group.verdict.survives_exchange(cell, &Method { margin, ..Method::default() })
 }
 
+/// Whether the same option measured twice differs by more than the margin: no result is more precise. Unless all other options
+/// (`slower`, at least, as shares) are slower than the best by more than that.
+pub fn is_control_wide(reach: Option<f64>, margin: f64, slower: &[f64]) -> bool {
+    let is_clear = |reach: f64| !slower.is_empty() && slower.iter().all(|lower| *lower > reach);
+    reach.is_some_and(|reach| reach > margin && !is_clear(reach))
+}
+
+/// Whether more blocks may decide a test. `false` for one that is decided.
+fn more_blocks_help(group: &GroupAnalysis, conditions: &Conditions) -> bool {
+    let (verdict, margin) = (&group.verdict, conditions.margin);
+    let others = verdict.present.iter().filter(|&&choice| Some(choice) != group.alone.cell);
+    let slower: Vec<f64> = others.filter_map(|&choice| verdict.lower[choice]).map(f64::exp_m1).collect();
+    let is_wide = is_control_wide(group.twin_reach(), margin, &slower);
+    // More blocks narrow the interval of the A/A control, but do not move its middle.
+    if is_wide && verdict.twin.is_some_and(|twin| twin.difference.abs() >= margin.ln_1p()) {
+        return false;
+    }
+    match group.alone.proven {
+        false => group.alone.blocks_more_needed.is_some(),
+        true => {
+            (is_wide || survives_exchange(group, margin) == Some(false)) && !is_withdrawn(group, conditions)
+        }
+    }
+}
+
 /// The blocks of the remaining analyses, and the likely bound after them; `None` if they would not reduce the bound.
 fn left(group: &GroupAnalysis, bound: Option<f64>, conditions: &Conditions) -> Option<(u64, Option<f64>)> {
-    group.alone.blocks_more_needed.filter(|_| conditions.resumable)?;
+    if !conditions.resumable || !more_blocks_help(group, conditions) {
+        return None;
+    }
     let look = group.standing.view.as_ref()?;
     let last = look.left_until()?;
     let bound = bound.filter(|bound| !excludes_nothing(*bound) && look.blocks > 0);

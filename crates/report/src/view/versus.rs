@@ -68,11 +68,6 @@ impl Compared {
         let verdict = if why_open.is_some() { ComparisonResult::Inconclusive } else { verdict };
         Compared { comparison: Some(comparison), verdict, why_open }
     }
-
-    /// Whether more blocks are of no use. Where a side came to nothing they show nothing.
-    pub fn is_settled(&self) -> bool {
-        self.verdict != ComparisonResult::Inconclusive || self.comparison.is_none()
-    }
 }
 
 /// How far the A/A control may differ from its cell, in ln, where it differs significantly.

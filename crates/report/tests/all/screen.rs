@@ -5,7 +5,7 @@ use crate::flat;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellId, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::{FindingKind, NextStep, OptionResult, OptionStatus, Severity, TestState};
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{Progress, SessionData, Settings, View, render};
 use proptest::prelude::*;
 
 fn screen(view: &View) -> String {
@@ -320,13 +320,35 @@ fn more_analyses_are_offered_where_they_decide() {
     let mut seen = [0; 2];
     for noise in 1..40 {
         let view = of(&with_looks(f64::from(noise) * 0.01));
-        let own = &view.groups[0].recommendation;
-        let Some(likely) = own.likely_bound.filter(|_| own.more_blocks.is_some()) else { continue };
+        let (group, own) = (&view.groups[0], &view.groups[0].recommendation);
+        let Some((bound, likely)) = own.bound.zip(own.likely_bound).filter(|_| own.more_blocks.is_some()) else {
+            continue;
+        };
+        let is_wide = view.findings.iter().any(|one| one.kind == FindingKind::ControlWide);
+        let control = group.twin_reach.filter(|_| is_wide).unwrap_or(0.0);
+        let likely = likely * (control / bound).max(1.0);
         let offered = commands(&view).iter().any(|command| command.contains("--until conclusive"));
         assert_eq!(offered, likely <= view.plan.margin, "{likely}: {:?}", view.next);
         seen[usize::from(offered)] += 1;
     }
     assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+/// A session ends as decided only where its report is conclusive, and continues where the A/A control alone is too wide.
+#[test]
+fn a_session_ends_as_its_report_does() {
+    let mut wide = 0;
+    for noise in 1..40 {
+        let data = with_looks(f64::from(noise) * 0.01);
+        let (view, progress) = (of(&data), Progress::of(&data, &Settings::default()));
+        let is_decided = view.tests[0].state == TestState::Decided;
+        assert_eq!((progress.tests, progress.decided), (1, usize::from(is_decided)), "{noise}");
+        let more = view.groups[0].recommendation.more_blocks;
+        assert_eq!(progress.settled == 1, is_decided || more.is_none(), "{noise}: {progress:?} {more:?}");
+        assert!(!is_decided || more.is_none(), "{noise}: nothing is left to decide");
+        wide += usize::from(view.groups[0].recommendation.proven && more.is_some());
+    }
+    assert!(wide > 0, "the control alone is too wide in one of the sessions");
 }
 
 #[test]

@@ -2,5 +2,4 @@
 
 mod budget;
 mod group;
-mod interim;
 mod recommend;

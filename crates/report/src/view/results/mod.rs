@@ -26,6 +26,7 @@ use super::document::{
     Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
 };
 use super::harm::Least;
+use super::recommendation::is_control_wide;
 use super::relays;
 use crate::interval_rounding::excludes_nothing;
 use crate::phrase;
@@ -235,18 +236,18 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
 /// Whether the same option measured twice differs by more than the margin: no result is more precise, unless no other option is
 /// near `own`.
 fn control_is_wide(view: &View, group: &GroupView, own: Option<&CellId>) -> bool {
-    let is_beyond = group.twin_reach.is_some_and(|reach| reach > view.plan.margin);
-    is_beyond && own.is_none_or(|own| !is_clear(view, group, own))
+    let is_other = |cell: &&CellView| cell.kind == CellKind::Candidate && own.is_some_and(|own| cell.id != *own);
+    let others = view.cells_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
+    let slower: Vec<f64> = others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).collect();
+    is_control_wide(group.twin_reach, view.plan.margin, &slower)
 }
 
-/// Whether other options were confirmed and all of them are significantly slower than the best, by more than the same option
-/// measured twice differs.
-fn is_clear(view: &View, group: &GroupView, own: &CellId) -> bool {
-    let is_other = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.id != *own;
-    let others = view.cells_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
-    let reach = group.twin_reach.unwrap_or(0.0);
-    let by: Vec<f64> = others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).collect();
-    !by.is_empty() && by.iter().all(|lower| *lower > reach)
+/// The interval end that must come down to the margin, as a share: that of the recommended option, or of the A/A control where it
+/// is the wider one.
+fn open_bound(view: &View, group: &GroupView) -> Option<f64> {
+    let control = group.twin_reach.filter(|_| control_is_wide(view, group, group.recommendation.cell.as_ref()));
+    let bound = group.recommendation.bound.filter(|bound| !excludes_nothing(*bound))?;
+    Some(bound.max(control.unwrap_or(0.0)))
 }
 
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {

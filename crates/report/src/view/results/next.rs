@@ -9,7 +9,7 @@ use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
 use super::heading::crowd;
-use super::long_trials;
+use super::{long_trials, open_bound};
 use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound};
 
 /// A new session of this many times the length has intervals half as wide.
@@ -187,7 +187,7 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     }
     let Some(own_ns) = view.plan.budget_ns.or(view.elapsed_ns) else { return Vec::new() };
     let own_s = own_ns as f64 / 1e9;
-    let bounded: Vec<(&GroupView, f64)> = open.iter().filter_map(|group| Some((*group, bound(group)?))).collect();
+    let bounded: Vec<(&GroupView, f64)> = open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
     let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
     let longer = match closest {
@@ -219,11 +219,6 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     }
 }
 
-/// The upper end of the recommended option, where it excludes something.
-fn bound(group: &GroupView) -> Option<f64> {
-    group.recommendation.bound.filter(|bound| !excludes_nothing(*bound))
-}
-
 fn name<'a>(view: &'a View, group: &GroupView) -> &'a str {
     view.tests.iter().find(|test| test.id == group.id).map_or("", |test| &test.name)
 }
@@ -244,9 +239,13 @@ fn alone<'a>(view: &View, group: &'a GroupView) -> Option<(&'a GroupView, Vec<St
 
 /// The analyses that are left; `None` where none is left, and where they likely decide no test.
 fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
-    let gains = || open.iter().map(|group| &group.recommendation).filter(|own| own.more_blocks.is_some());
+    let gains = || open.iter().filter(|group| group.recommendation.more_blocks.is_some());
     gains().next()?;
-    let bounds: Vec<[f64; 2]> = gains().filter_map(|own| Some([own.bound?, own.likely_bound?])).collect();
+    let both = |group: &&GroupView| {
+        let (now, look) = (open_bound(view, group)?, group.look.as_ref().filter(|look| look.blocks > 0)?);
+        Some([now, likely_bound(now, look.blocks as f64, look.left_until()? as f64)])
+    };
+    let bounds: Vec<[f64; 2]> = gains().filter_map(both).collect();
     if !bounds.is_empty() && decided(&bounds, view.plan.margin) == 0 {
         return None;
     }
