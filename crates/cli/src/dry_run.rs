@@ -29,7 +29,10 @@ fn few_lines(plan: &Plan) -> String {
         forecast(schedule.total_ns()),
         plan.seed,
         plan.looks,
-        counted(schedule.blocks as usize, "confirmation block"),
+        match has_known_blocks(plan) {
+            true => counted(schedule.blocks as usize, "confirmation block"),
+            false => "as many blocks as fit into this time; the first runs show how many".into(),
+        },
         if plan.groups.len() > 1 { " in each test" } else { "" },
     );
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
@@ -46,6 +49,11 @@ fn few_lines(plan: &Plan) -> String {
         let _ = writeln!(text, "  note: each --{name} is a test of its own; to compare them: --compare {name}");
     }
     text
+}
+
+/// Whether the number of blocks is known before a session: the length of a program's runs is not.
+fn has_known_blocks(plan: &Plan) -> bool {
+    plan.task.is_none() || plan.blocks.is_some()
 }
 
 /// The blocks that a resumed session would measure until its next analysis.
@@ -102,7 +110,11 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
     let schedule = plan.schedule();
     let added = |look: u64| {
         let (blocks, ns) = schedule.added_by(look);
-        format!("analysis {look} {} ({})", counted(blocks as usize, "more block"), forecast(ns))
+        let blocks = match has_known_blocks(plan) {
+            true => counted(blocks as usize, "more block"),
+            false => "as many blocks again".into(),
+        };
+        format!("analysis {look} {blocks} ({})", forecast(ns))
     };
     let further: Vec<String> = (2..=plan.looks).map(added).collect();
     let when = match (until_proven, &plan.versus) {
@@ -147,9 +159,15 @@ fn all(plan: &Plan, until_proven: bool) -> String {
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{} of a test ({} of a side test): finalists, an A/A control (the leader of the screening again){}",
-                counted(schedule.blocks as usize, "block"),
-                schedule.aside_blocks,
+                "{}: finalists, an A/A control (the leader of the screening again){}",
+                match has_known_blocks(plan) {
+                    true => format!(
+                        "{} of a test ({} of a side test)",
+                        counted(schedule.blocks as usize, "block"),
+                        schedule.aside_blocks
+                    ),
+                    false => format!("the blocks that fit, at least {}", plan.design.blocks_min),
+                },
                 if plan.task.is_some() { "" } else { ", the harness's floor" }
             ),
         ),
