@@ -14,17 +14,24 @@ use super::{EXPORT_FORMATS, STORED_FORMATS};
 use crate::selftest::SCALES;
 
 const CHECK_HELP: &str = "\
-Each run is one trial. Values are tried in random order, block by block, one of them twice, and compared within blocks. \
---values recommended tries the values of the latest recommendation, and those that are tied with them.
+Each run is one trial. Values are tried in random order, block by block, one of them twice, and compared within blocks. The \
+second example starts a server for each run and measures its client:
 
-  bytegauge check --values 4K..1M --default 512 -- \\
+  bytegauge check --values 4K..1M --default 512 -- \
     dd if=/dev/zero of=/dev/null bs={value} count={count:256M}
-  bytegauge check --values 16K,64K,256K --default 16K --metric bytes:1G \\
-    --start './server --buffer {value}' --ready tcp:7000 -- \\
-    ./client --bytes 1G 127.0.0.1:7000
+  bytegauge check --values 4K..256K --default 8K --metric bytes:256M \
+    --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \
+    --load 'head -c 256M /dev/zero | socat -t 60 -b 65536 - TCP:127.0.0.1:7007'
 
-{value} may occur several times. {count:256M} is 256 MiB divided by the value. Programs have no terminal and no input. The \
-store keeps the command as it is given; `bytegauge export --redact` leaves it out.";
+Options of check, such as --time 30s, are before --; the command and its own options are after it. {value} becomes a plain \
+number, 65536 for 64K, in the command, --start, --prepare and --load. {count:256M} becomes 256 MiB divided by the value, so \
+that every run moves the same bytes.
+
+--values recommended tries the sizes that the latest session recommends and those tied with them; recommended:7 takes session \
+7. --recommendation 7 adds the sizes that session 7 recommends to --values. The report shows whether they are within --margin \
+of the best value.
+
+Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge export --redact` leaves it out.";
 const AB_HELP: &str = "\
 Both sides are measured in every block, in random order, one of them twice. The result holds at 95 %.
 
@@ -80,8 +87,8 @@ pub fn check(command: Command) -> Command {
     let command = with_program(command.after_help(CHECK_HELP))
         .arg(valued("default", "VALUE", "Value that the program has now, to report the gain"))
         .arg(with_details(
-            valued("recommendation", "ID", "Also try what a session recommended, and check it"),
-            "a session number, or latest",
+            valued("recommendation", "ID", "Session whose recommended sizes are tried as well"),
+            "a session number, or latest; the report shows whether they are within --margin of the best value",
         ));
     measuring(command, Some(Workload::Check)).mut_args(hide_what_programs_lack)
 }

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, python};
+use crate::bench::{Bench, Ran, possible, python};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -302,6 +302,32 @@ fn server_is_restarted_for_each_run() {
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
 }
 
+/// The example of a server in the help runs as it is printed, with less to do and at a free port; the guide has the same one.
+#[test]
+fn documented_server_runs() {
+    let bench = Bench::new();
+    let help = bench.run("check --help").exits(0).stdout;
+    let joined = |text: &str| text.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let of = |text: &str| {
+        let text = joined(text);
+        let from = text.find("bytegauge check --values 4K..256K").expect("the example");
+        let end = text[from..].find(":7007'").expect("its end");
+        text[from..from + end + 6].to_owned()
+    };
+    let (example, guide) = (of(&help), include_str!("../../../../docs/your-program.md"));
+    assert_eq!(example, of(guide), "the help and the guide have one example");
+    if !possible("the server of the example is socat", "socat", &["-V"]) {
+        return;
+    }
+    let port = free_address().port().to_string();
+    let quick = example.replace("7007", &port).replace("256M", "4M").replace("4K..256K", "4K,64K");
+    let words = shlex::split(&quick).expect("quotes");
+    let words: Vec<&str> = words[1..].iter().map(String::as_str).chain(QUICK[1..].iter().copied()).collect();
+    let ran = bench.run_args(&words).exits(0).prints(&["socat", "iB/s"]);
+    assert!(!ran.stdout.contains("left behind") && !ran.stdout.contains("killed"), "{ran}");
+    check_no_process_is_left(&bench);
+}
+
 #[test]
 fn misbehaving_server_is_reported_and_ended() {
     let Some(python) = python("the server is written in Python", "import socket") else { return };
@@ -523,7 +549,22 @@ fn the_advice_of_a_stored_answer_is_tried() {
     let advice = &document["check"]["advice"][0];
     assert_eq!((&advice["session"], &advice["held"]), (&1.into(), &false.into()), "{advice}");
     assert!(advice["predicted"].as_f64().is_some() && advice["observed"].as_f64() < Some(1.0), "{advice}");
-    bench.run("report").exits(0).prints(&["Earlier recommendation: ", "did not hold: at least"]);
+    bench.run("report").exits(0).prints(&["Earlier recommendation: ", "did not hold: at least", " values in sh"]);
+    // The better one of two says nothing about the best of all.
+    let script = format!("test {{value}} = {advised} && echo took 1 || echo took 2");
+    let flags = [
+        "--values",
+        if advised == 4096 { "4K" } else { "64K" },
+        "--default",
+        other,
+        "--recommendation",
+        "1",
+        "--metric",
+        "time:took (.*)",
+    ];
+    check(&bench, &flags, &script)
+        .exits(0)
+        .prints(&["cannot be judged: it was compared with", " alone, so add --values"]);
 }
 
 #[test]

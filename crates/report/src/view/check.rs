@@ -4,13 +4,14 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
-use super::recommendation::Conditions;
+use super::recommendation::{Conditions, is_wide};
 use crate::interval_rounding::{ShareScale, at_least, at_most, percent};
 use crate::phrase;
 
@@ -150,16 +151,27 @@ fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -
         let observed =
             choice.zip(reference).and_then(|(choice, reference)| Some(against(judged, choice, reference)?.0));
         let margin = conditions.margin;
+        let present = &judged.verdict.present;
+        let best = format!("the best of {} in {}", counted(present.len(), "value"), task.name());
+        let other = present.iter().find(|other| Some(**other) != choice).filter(|_| present.len() == 2);
         let (held, how) = match (lower, upper) {
-            (_, Some(upper)) if upper <= margin => {
-                (Some(true), format!("held: within {} of the best", percent(margin)))
+            _ if judged.verdict.twin_alarm => {
+                (None, "is inconclusive: the same value measured twice differs significantly".into())
             }
             (Some(lower), _) if lower > margin => {
-                (Some(false), format!("did not hold: at least {} slower than the best", at_least(lower)))
+                (Some(false), format!("did not hold: at least {} slower than {best}", at_least(lower)))
             }
-            (Some(_), Some(upper)) => {
-                (None, format!("is inconclusive: at most {} slower than the best", at_most(upper)))
-            }
+            (_, Some(upper)) if upper <= margin => match other {
+                Some(other) => {
+                    let other = shown(&conditions.settled[judged.cells[*other]].cell.factors.get(VALUE));
+                    (None, format!("cannot be judged: it was compared with {other} alone, so add --values"))
+                }
+                None if is_wide(judged, choice, margin) => {
+                    (None, "is inconclusive: the same value measured twice differs by more than the margin".into())
+                }
+                None => (Some(true), format!("held: within {} of {best}", percent(margin))),
+            },
+            (Some(_), Some(upper)) => (None, format!("is inconclusive: at most {} slower than {best}", at_most(upper))),
             _ if choice.is_some() => (None, "is inconclusive: too few blocks".into()),
             _ => (None, "is inconclusive: it was not confirmed".into()),
         };

@@ -77,21 +77,24 @@ pub fn is_control_wide(reach: Option<f64>, margin: f64, slower: &[f64]) -> bool 
     reach.is_some_and(|reach| reach > margin && !is_clear(reach))
 }
 
+/// The same for an option of a group.
+pub fn is_wide(group: &GroupAnalysis, own: Option<usize>, margin: f64) -> bool {
+    let others = group.verdict.present.iter().filter(|&&choice| own.is_some_and(|own| own != choice));
+    let slower: Vec<f64> = others.filter_map(|&choice| group.verdict.lower[choice]).map(f64::exp_m1).collect();
+    is_control_wide(group.twin_reach(), margin, &slower)
+}
+
 /// Whether more blocks may decide a test. `false` for one that is decided.
 fn more_blocks_help(group: &GroupAnalysis, conditions: &Conditions) -> bool {
     let (verdict, margin) = (&group.verdict, conditions.margin);
-    let others = verdict.present.iter().filter(|&&choice| Some(choice) != group.alone.cell);
-    let slower: Vec<f64> = others.filter_map(|&choice| verdict.lower[choice]).map(f64::exp_m1).collect();
-    let is_wide = is_control_wide(group.twin_reach(), margin, &slower);
+    let is_wide = is_wide(group, group.alone.cell, margin);
     // More blocks narrow the interval of the A/A control, but do not move its middle.
     if is_wide && verdict.twin.is_some_and(|twin| twin.difference.abs() >= margin.ln_1p()) {
         return false;
     }
     match group.alone.proven {
         false => group.alone.blocks_more_needed.is_some(),
-        true => {
-            (is_wide || survives_exchange(group, margin) == Some(false)) && !is_withdrawn(group, conditions)
-        }
+        true => (is_wide || survives_exchange(group, margin) == Some(false)) && !is_withdrawn(group, conditions),
     }
 }
 

@@ -187,7 +187,8 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     }
     let Some(own_ns) = view.plan.budget_ns.or(view.elapsed_ns) else { return Vec::new() };
     let own_s = own_ns as f64 / 1e9;
-    let bounded: Vec<(&GroupView, f64)> = open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
+    let bounded: Vec<(&GroupView, f64)> =
+        open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
     let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
     let longer = match closest {
