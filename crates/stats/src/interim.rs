@@ -24,7 +24,7 @@ pub struct InterimAnalysis {
     pub of: usize,
     /// The number of blocks of a group, from the first, after which it takes place.
     pub blocks: usize,
-    /// Confidence of the analysis, as a share: [`Method::level`].
+    /// Confidence of the analysis, as a share: [`Method::level`](crate::group::Method::level).
     pub level: f64,
 }
 

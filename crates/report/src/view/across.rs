@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use super::cells::factors;
 use super::compare::{GroupAnalysis, is_default};
+use super::compared::compared;
 use super::counted_trials::Settled;
 use super::document::{Factors, TestState};
-use super::progress::compared;
 use super::results::option_label;
 use super::{Settings, View, level, rfc3339};
 use crate::SessionData;

@@ -15,13 +15,13 @@ use bytegauge_stats::compare::{
 };
 
 use super::compare::{GroupAnalysis, varied};
+use super::compared::compared;
 use super::counted_trials::{Settled, verifies};
 use super::document::difference::{longer, name};
 use super::document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion,
     BetweenView, SubjectDifference,
 };
-use super::progress::compared;
 use super::results::option_label;
 use super::{Settings, groups, level};
 use crate::SessionData;

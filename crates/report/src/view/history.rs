@@ -13,11 +13,11 @@ use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::compared::compared;
 use super::counted_trials::verifies;
 use super::document::SubjectDifference;
 use super::document::difference::name;
 use super::estimate::throughput;
-use super::progress::compared;
 use super::{Settings, View, level};
 use crate::SessionData;
 use crate::interval_rounding::percent;

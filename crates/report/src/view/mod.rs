@@ -15,6 +15,7 @@ mod calls;
 mod cells;
 mod check;
 mod compare;
+mod compared;
 mod consistency;
 pub(crate) mod cost;
 mod counted_trials;
