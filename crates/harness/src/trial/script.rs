@@ -80,34 +80,34 @@ impl Script {
     pub(super) fn open(&self, setup: &Setup, pool: &mut EndPool, patience: Duration) -> Result<(), Outcome> {
         let mut address = self.elsewhere.clone();
         let mut prepares = None;
-        if let Some(role) = self.first {
+        let listening = self.first.into_iter().chain(self.relay()).map(|role| (role, setup, false));
+        let connecting = self.others.iter().map(|(role, setup)| (*role, setup, true));
+        for (role, setup, connects) in listening.chain(connecting) {
             let end = pool.end(role)?;
-            prepare(end, role, setup, None)?;
-            match end.reply(PREPARE)? {
-                // It accepts no connection.
-                Reply::Ready => {}
-                Reply::Listening(listens) => {
+            let mut setup = setup.clone();
+            // The configuration of a running relay determines where the end behind it listens.
+            setup.host = match setup.relay().and_then(RelayChoice::running) {
+                Some(relay) if role.is_connected_to() => Host::listening_at(relay.upstream),
+                _ => end.host(),
+            };
+            let sent = end.send(Command::Open(role, Box::new(setup), address.clone()));
+            let opened = match sent.and_then(|()| end.reply(PREPARE)) {
+                Ok(Reply::Ready) => Ok(()),
+                Ok(Reply::Listening(listens)) => {
                     address = Some(listens);
-                    // A server serves from now on; a sink takes its connections first.
-                    if role == EndRole::Server {
-                        ready(end)?;
-                    } else {
+                    if role == EndRole::Sink {
+                        // It takes its connections first.
                         prepares = Some(role);
+                        Ok(())
+                    } else {
+                        // A server and a relay serve from now on.
+                        ready(end)
                     }
                 }
-                other => return Err(stopped(other)),
-            }
-        }
-        if let Some(role) = self.relay() {
-            let end = pool.end(role)?;
-            prepare(end, role, setup, address.take())?;
-            address = Some(listening(end)?);
-            // It serves from now on, too.
-            ready(end)?;
-        }
-        for (role, setup) in &self.others {
-            let opened = connect(pool.end(*role)?, *role, setup, address.clone());
-            opened.map_err(|outcome| self.explained(pool, patience, outcome))?;
+                Ok(other) => Err(stopped(other)),
+                Err(error) => Err(error.into()),
+            };
+            opened.map_err(|outcome| if connects { self.explained(pool, patience, outcome) } else { outcome })?;
         }
         let prepared = prepares.map_or(Ok(()), |role| ready(pool.end(role)?));
         prepared.map_err(|outcome| relay::forwards_elsewhere(setup, self.explained(pool, patience, outcome)))
@@ -221,21 +221,6 @@ fn competitors(setup: &Setup) -> Option<Setup> {
     Some(competitors)
 }
 
-/// Commands an end to prepare, on its host. The configuration of a running relay determines where the end behind it listens.
-fn prepare(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), ChannelError> {
-    let mut setup = setup.clone();
-    setup.host = match setup.relay().and_then(RelayChoice::running) {
-        Some(relay) if role.is_connected_to() => Host::listening_at(relay.upstream),
-        _ => end.host(),
-    };
-    end.send(Command::Open(role, Box::new(setup), address))
-}
-
-fn connect(end: &mut Channel, role: EndRole, setup: &Setup, address: Option<Address>) -> Result<(), Outcome> {
-    prepare(end, role, setup, address)?;
-    ready(end)
-}
-
 fn stop_end(pool: &mut EndPool, role: EndRole, patience: Duration) -> Result<Reply, ChannelError> {
     let end = pool.end(role)?;
     end.send(Command::Stop)?;
@@ -245,13 +230,6 @@ fn stop_end(pool: &mut EndPool, role: EndRole, patience: Duration) -> Result<Rep
 fn ready(end: &mut Channel) -> Result<(), Outcome> {
     match end.reply(PREPARE)? {
         Reply::Ready => Ok(()),
-        other => Err(stopped(other)),
-    }
-}
-
-fn listening(end: &mut Channel) -> Result<Address, Outcome> {
-    match end.reply(PREPARE)? {
-        Reply::Listening(address) => Ok(address),
         other => Err(stopped(other)),
     }
 }
