@@ -7,8 +7,8 @@ use bytegauge_model::unit::{Nanos, call_rate, significant};
 
 use super::relay::{self, RelaySigns};
 use super::{
-    BALANCED, BUSY, CellLimit, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US,
-    busy_ends, first, limit, offered_and, percent, planned_pauses,
+    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, busy_ends, first, limit,
+    offered_and, percent, planned_pauses,
 };
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
@@ -124,13 +124,8 @@ pub fn find(signs: &CallSigns) -> CellLimit {
 }
 
 fn harness(signs: &CallSigns) -> Option<Evidence> {
-    let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Evidence {
-        sentence: format!(
-            "the client's own bookkeeping takes {} of its time per call: the number is ours, not the server's",
-            percent(share)
-        ),
-        evidence: vec![("floor_share", share)],
+    super::harness(signs.floor_share, |share| {
+        format!("the client's own bookkeeping takes {share} of its time per call: the number is ours, not the server's")
     })
 }
 

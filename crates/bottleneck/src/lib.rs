@@ -151,6 +151,12 @@ pub fn doubt(name: &'static str, by_trial: &[&'static str]) -> Option<Doubt> {
     is_near.then_some(Doubt { trials, agree: count(name), other, show_other })
 }
 
+/// The harness takes most of the time; `takes` is a sentence for its share.
+fn harness(floor_share: Option<f64>, takes: impl Fn(String) -> String) -> Option<Evidence> {
+    let share = floor_share.filter(|share| *share >= HARNESS_SHARE)?;
+    Some(Evidence { sentence: takes(percent(share)), evidence: vec![("floor_share", share)] })
+}
+
 /// `were offered and answered`, or the share that was.
 fn offered_and(what: &str, offered: f64, rate: f64) -> String {
     if rate >= ALL_OF_IT * offered {

@@ -5,7 +5,7 @@
 
 use bytegauge_model::unit::significant;
 
-use super::{BUSY, CellLimit, Evidence, HARNESS_SHARE, QUEUED, Rule, UNKNOWN, first, limit, percent};
+use super::{BUSY, CellLimit, Evidence, QUEUED, Rule, UNKNOWN, first, limit, percent};
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,10 +70,8 @@ fn harness(signs: &RingSigns) -> Option<Evidence> {
             evidence: vec![("moves_nothing", 1.0)],
         });
     }
-    let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Evidence {
-        sentence: format!("the harness takes {} of an operation: the number is ours, not the ring's", percent(share)),
-        evidence: vec![("floor_share", share)],
+    super::harness(signs.floor_share, |share| {
+        format!("the harness takes {share} of an operation: the number is ours, not the ring's")
     })
 }
 

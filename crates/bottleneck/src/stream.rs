@@ -6,8 +6,8 @@ use bytegauge_model::unit::{byte_rate, significant};
 
 use super::relay::{self, RelaySigns};
 use super::{
-    BALANCED, BUSY, CellLimit, Evidence, HARNESS_SHARE, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US,
-    busy_ends, first, limit, offered_and, percent, planned_pauses,
+    BALANCED, BUSY, CellLimit, Evidence, OFFERED_SHARE, QUEUED, Rule, SHARED_BUSY, WAKE_UP_US, busy_ends, first, limit,
+    offered_and, percent, planned_pauses,
 };
 
 /// The input of the rules, from the trials of a cell's estimate. Shares are between 0 and 1.
@@ -101,13 +101,8 @@ fn harness(signs: &StreamSigns) -> Option<Evidence> {
         let evidence = signs.sink_cpus.map(|cpus| ("receiver_cpus", cpus)).into_iter().collect();
         return Some(Evidence { sentence: sentence.into(), evidence });
     }
-    let share = signs.floor_share.filter(|share| *share >= HARNESS_SHARE)?;
-    Some(Evidence {
-        sentence: format!(
-            "measuring takes {} of each call, so the system is faster than this rate shows",
-            percent(share)
-        ),
-        evidence: vec![("floor_share", share)],
+    super::harness(signs.floor_share, |share| {
+        format!("measuring takes {share} of each call, so the system is faster than this rate shows")
     })
 }
 
