@@ -56,22 +56,27 @@ pub struct EndCounts {
 }
 
 impl EndCounts {
+    /// CPU time over the window, in CPUs; `None` where CPU time was not recorded.
+    pub fn cpus(&self) -> Option<f64> {
+        (self.cpu_ns > 0 && self.window_ns > 0).then(|| self.cpu_ns as f64 / self.window_ns as f64)
+    }
+
     /// The counts of both together, over the longer of their windows.
     #[must_use]
     pub fn plus(&self, other: &EndCounts) -> EndCounts {
         EndCounts {
-            bytes: self.bytes + other.bytes,
-            calls: self.calls + other.calls,
-            short_calls: self.short_calls + other.short_calls,
+            bytes: self.bytes.saturating_add(other.bytes),
+            calls: self.calls.saturating_add(other.calls),
+            short_calls: self.short_calls.saturating_add(other.short_calls),
             window_ns: self.window_ns.max(other.window_ns),
-            user_ns: self.user_ns + other.user_ns,
-            system_ns: self.system_ns + other.system_ns,
-            cpu_ns: self.cpu_ns + other.cpu_ns,
-            queued_ns: self.queued_ns.zip(other.queued_ns).map(|(one, other)| one + other),
-            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-            total_bytes: self.total_bytes + other.total_bytes,
-            verified_bytes: self.verified_bytes + other.verified_bytes,
+            user_ns: self.user_ns.saturating_add(other.user_ns),
+            system_ns: self.system_ns.saturating_add(other.system_ns),
+            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
+            queued_ns: self.queued_ns.zip(other.queued_ns).map(|(one, other)| one.saturating_add(other)),
+            voluntary_switches: self.voluntary_switches.saturating_add(other.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_add(other.involuntary_switches),
+            total_bytes: self.total_bytes.saturating_add(other.total_bytes),
+            verified_bytes: self.verified_bytes.saturating_add(other.verified_bytes),
         }
     }
 }

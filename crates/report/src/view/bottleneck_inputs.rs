@@ -6,14 +6,16 @@ use bytegauge_bottleneck::call::{CallSigns, Waits};
 use bytegauge_bottleneck::relay::RelaySigns;
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_bottleneck::stream::StreamSigns;
-use bytegauge_model::{Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload};
+use bytegauge_model::{
+    EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload,
+};
 use bytegauge_stats::quantile::median;
 
 use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
 use super::compare::moves_nothing;
 use super::counted_trials::Settled;
-use super::counters::{EndSums, queued_ns, sink_sums, source_sums};
+use super::counters::{queued_ns, sink_sums, source_sums};
 use super::document::{CallView, Counters, CpuView, RingView};
 use super::footprint::BUFFERS;
 use super::knee::objective;
@@ -41,7 +43,7 @@ pub struct Known<'a> {
 
 /// An end over the trials of a cell.
 struct Watched {
-    sums: EndSums,
+    sums: EndCounts,
     threads: u64,
     /// See [`queued_ns`]; `None` too if the cause of a wait is unknown.
     queued_ns: Option<u64>,
@@ -51,8 +53,8 @@ impl Watched {
     fn idle_per_sleep_us(&self) -> Option<f64> {
         let awake_ns = self.sums.cpu_ns as f64 + self.queued_ns.unwrap_or(0) as f64;
         let idle_ns = self.sums.window_ns as f64 * self.threads as f64 - awake_ns;
-        let is_known = self.sums.cpu_ns > 0 && self.sums.voluntary > 0;
-        is_known.then(|| idle_ns.max(0.0) / self.sums.voluntary as f64 / 1e3)
+        let is_known = self.sums.cpu_ns > 0 && self.sums.voluntary_switches > 0;
+        is_known.then(|| idle_ns.max(0.0) / self.sums.voluntary_switches as f64 / 1e3)
     }
 
     fn queued_share(&self) -> Option<f64> {
@@ -239,11 +241,11 @@ pub fn link_rate(levels: &Spec) -> Option<f64> {
 }
 
 /// Wall time of a thread per call, ns.
-pub fn call_ns(end: &EndSums, flows: u64) -> Option<f64> {
+pub fn call_ns(end: &EndCounts, flows: u64) -> Option<f64> {
     (end.calls > 0 && end.window_ns > 0).then(|| end.window_ns as f64 * flows as f64 / end.calls as f64)
 }
 
-fn think_share(end: &EndSums, levels: &Spec) -> Option<f64> {
+fn think_share(end: &EndCounts, levels: &Spec) -> Option<f64> {
     let think_ns = levels.think_time().filter(|ns| *ns > 0)? as f64;
     // The last pause may end after the window.
     (end.window_ns > 0).then(|| (think_ns * end.calls as f64 / (end.window_ns as f64 * flows(levels) as f64)).min(1.0))

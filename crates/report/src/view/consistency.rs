@@ -5,12 +5,12 @@
 //! Every bound is arithmetic, not a matter of plausibility: the tolerances are those of clocks.
 
 use bytegauge_model::unit::{byte_rate, significant};
-use bytegauge_model::{Engine, Spec, Trial, Workload};
+use bytegauge_model::{EndCounts, Engine, Spec, Trial, Workload};
 
 use bytegauge_stats::quantile::median;
 
 use super::bottleneck_inputs::link_rate;
-use super::counters::{EndSums, sink_sums, source_sums};
+use super::counters::{sink_sums, source_sums};
 
 /// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms, in trials of some
 /// milliseconds.
@@ -84,14 +84,14 @@ fn over_link(levels: &Spec, trials: &[&Trial]) -> Option<String> {
 }
 
 /// A call is short or it is not. Both are counted at a window's edges, where each flow's are shared out by time.
-fn short_calls(ends: &[Option<EndSums>]) -> Option<String> {
-    let beyond = |end: &&EndSums| end.short_calls as f64 > end.calls as f64 * (1.0 + WINDOW) + EDGES;
+fn short_calls(ends: &[Option<EndCounts>]) -> Option<String> {
+    let beyond = |end: &&EndCounts| end.short_calls as f64 > end.calls as f64 * (1.0 + WINDOW) + EDGES;
     let end = ends.iter().flatten().find(beyond)?;
     Some(format!("of {} calls {} moved less than they might", end.calls, end.short_calls))
 }
 
 /// The rate must be that of the calls: bytes of all flows over the window that they share.
-fn rate_of_calls(trials: &[&Trial], sink: &EndSums) -> Option<String> {
+fn rate_of_calls(trials: &[&Trial], sink: &EndCounts) -> Option<String> {
     let (bytes, wall_ns) =
         trials.iter().fold((0.0, 0.0), |(bytes, ns), trial| (bytes + trial.bytes as f64, ns + trial.wall_ns as f64));
     if sink.bytes == 0 || sink.window_ns == 0 || wall_ns <= 0.0 {
@@ -103,7 +103,7 @@ fn rate_of_calls(trials: &[&Trial], sink: &EndSums) -> Option<String> {
 }
 
 /// CPU time cannot exceed that of all CPUs.
-fn cpu(trials: &[&Trial], ends: &[Option<EndSums>], cpus: u64) -> Option<String> {
+fn cpu(trials: &[&Trial], ends: &[Option<EndCounts>], cpus: u64) -> Option<String> {
     let used: f64 = ends.iter().flatten().map(|sums| sums.cpu_ns as f64).sum();
     let window = ends.iter().flatten().map(|sums| sums.window_ns as f64).fold(0.0, f64::max);
     let most = window * cpus as f64 * (1.0 + CPU) + CPU_SLACK_NS * trials.len() as f64;

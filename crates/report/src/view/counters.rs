@@ -3,7 +3,7 @@
 //! Sums over trials first, ratios of sums after: a mean of ratios would give short trials the weight of
 //! long ones. A count that no trial recorded stays `None`.
 
-use bytegauge_model::{EndReport, EndRole, Spec, Trial, Workload};
+use bytegauge_model::{EndCounts, EndReport, EndRole, Spec, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::document::{Counters, CpuView, EndCpu, PerFlow};
@@ -14,68 +14,26 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Machine-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
 const MACHINE_WALL_MIN_NS: u64 = 1_000_000_000;
 
-/// One end's sums over trials.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EndSums {
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Calls.
-    pub calls: u64,
-    /// Calls that moved less than the buffer held.
-    pub short_calls: u64,
-    /// Windows of the flows' means, ns.
-    pub window_ns: u64,
-    /// CPU time in user mode, ns.
-    pub user_ns: u64,
-    /// CPU time in the kernel, ns.
-    pub system_ns: u64,
-    /// CPU time by the precise clock, ns.
-    pub cpu_ns: u64,
-    /// Voluntary switches.
-    pub voluntary: u64,
-    /// Involuntary switches.
-    pub involuntary: u64,
-    /// Bytes in the whole life of the flows.
-    pub total_bytes: u64,
-    /// Bytes compared with the pattern.
-    pub verified: u64,
+/// One end's counts summed over trials, and its windows one after another; `None` without reports.
+fn sums<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<EndCounts> {
+    let completed = |report: &EndReport| EndCounts {
+        cpu_ns: report.cpu_time_ns(),
+        total_bytes: report.total_bytes.max(report.bytes),
+        ..report.counts
+    };
+    reports
+        .map(completed)
+        .reduce(|sum, more| EndCounts { window_ns: sum.window_ns.saturating_add(more.window_ns), ..sum.plus(&more) })
 }
 
-impl EndSums {
-    /// Sums the reports; `None` when there are none.
-    pub fn of<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<EndSums> {
-        let mut sums: Option<EndSums> = None;
-        for report in reports {
-            let s = sums.get_or_insert_with(EndSums::default);
-            s.bytes = s.bytes.saturating_add(report.bytes);
-            s.calls = s.calls.saturating_add(report.calls);
-            s.short_calls = s.short_calls.saturating_add(report.short_calls);
-            s.window_ns = s.window_ns.saturating_add(report.window_ns);
-            s.user_ns = s.user_ns.saturating_add(report.user_ns);
-            s.system_ns = s.system_ns.saturating_add(report.system_ns);
-            s.cpu_ns = s.cpu_ns.saturating_add(report.cpu_time_ns());
-            s.voluntary = s.voluntary.saturating_add(report.voluntary_switches);
-            s.involuntary = s.involuntary.saturating_add(report.involuntary_switches);
-            s.total_bytes = s.total_bytes.saturating_add(report.total_bytes.max(report.bytes));
-            s.verified = s.verified.saturating_add(report.verified_bytes);
-        }
-        sums
-    }
-
-    /// CPU time over window, in CPUs; `None` where CPU time was not recorded.
-    pub fn cpus(&self) -> Option<f64> {
-        (self.cpu_ns > 0).then(|| ratio(self.cpu_ns, self.window_ns)).flatten()
-    }
-
-    fn cpu_view(&self, threads: u64) -> EndCpu {
-        let per_gib = |ns: u64| (self.cpu_ns > 0).then(|| ratio(ns, self.bytes)).flatten().map(|ns| ns * GIB / 1e9);
-        EndCpu {
-            user_s_per_gib: per_gib(self.user_ns),
-            system_s_per_gib: per_gib(self.system_ns),
-            total_s_per_gib: per_gib(self.cpu_ns),
-            cpus: self.cpus(),
-            utilisation: self.cpus().map(|cpus| cpus / threads.max(1) as f64),
-        }
+fn cpu_view(end: &EndCounts, threads: u64) -> EndCpu {
+    let per_gib = |ns: u64| (end.cpu_ns > 0).then(|| ratio(ns, end.bytes)).flatten().map(|ns| ns * GIB / 1e9);
+    EndCpu {
+        user_s_per_gib: per_gib(end.user_ns),
+        system_s_per_gib: per_gib(end.system_ns),
+        total_s_per_gib: per_gib(end.cpu_ns),
+        cpus: end.cpus(),
+        utilisation: end.cpus().map(|cpus| cpus / threads.max(1) as f64),
     }
 }
 
@@ -96,13 +54,13 @@ pub fn ratio(a: u64, b: u64) -> Option<f64> {
 }
 
 /// The writing end over the trials.
-pub fn source_sums(trials: &[&Trial]) -> Option<EndSums> {
-    EndSums::of(trials.iter().filter_map(|trial| trial.source_side()))
+pub fn source_sums(trials: &[&Trial]) -> Option<EndCounts> {
+    sums(trials.iter().filter_map(|trial| trial.source_side()))
 }
 
 /// The reading end over the trials.
-pub fn sink_sums(trials: &[&Trial]) -> Option<EndSums> {
-    EndSums::of(trials.iter().filter_map(|trial| trial.sink_side()))
+pub fn sink_sums(trials: &[&Trial]) -> Option<EndCounts> {
+    sums(trials.iter().filter_map(|trial| trial.sink_side()))
 }
 
 /// Counts everything in the trials behind an estimate.
@@ -113,10 +71,10 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
     let moves = trials.iter().all(|trial| trial.ring().is_none());
     // And an end of calls counts those, not what it read and wrote for them.
     let calls =
-        |end: Option<EndSums>| end.filter(|end| moves && end.calls > 0 && levels.workload() == Workload::Stream);
+        |end: Option<EndCounts>| end.filter(|end| moves && end.calls > 0 && levels.workload() == Workload::Stream);
     let (writer, reader) = (calls(source), calls(sink));
     let switches =
-        |end: Option<EndSums>, read: fn(&EndSums) -> u64| end.filter(|end| end.cpu_ns > 0).as_ref().map(read);
+        |end: Option<EndCounts>, read: fn(&EndCounts) -> u64| end.filter(|end| end.cpu_ns > 0).as_ref().map(read);
     let tcp = Tcp::of(trials);
     Counters {
         bytes: (moves && !trials.is_empty())
@@ -129,10 +87,10 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         short_write_share: writer.and_then(|end| ratio(end.short_calls.min(end.calls), end.calls)),
         bytes_per_read: reader.and_then(|end| ratio(end.bytes, end.calls)),
         bytes_per_write: writer.and_then(|end| ratio(end.bytes, end.calls)),
-        source_voluntary_switches: switches(source, |end| end.voluntary),
-        source_involuntary_switches: switches(source, |end| end.involuntary),
-        sink_voluntary_switches: switches(sink, |end| end.voluntary),
-        sink_involuntary_switches: switches(sink, |end| end.involuntary),
+        source_voluntary_switches: switches(source, |end| end.voluntary_switches),
+        source_involuntary_switches: switches(source, |end| end.involuntary_switches),
+        sink_voluntary_switches: switches(sink, |end| end.voluntary_switches),
+        sink_involuntary_switches: switches(sink, |end| end.involuntary_switches),
         retransmits: tcp.retransmits,
         rwnd_limited_share: tcp.limited_share(tcp.rwnd_limited_us),
         sndbuf_limited_share: tcp.limited_share(tcp.sndbuf_limited_us),
@@ -143,7 +101,11 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source_side())),
         sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink_side())),
         sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink_side())),
-        verified_bytes: [sink, source].into_iter().flatten().map(|end| end.verified).find(|verified| *verified > 0),
+        verified_bytes: [sink, source]
+            .into_iter()
+            .flatten()
+            .map(|end| end.verified_bytes)
+            .find(|verified| *verified > 0),
         options: options::of_cell(levels, trials),
         per_flow: per_flow(trials),
     }
@@ -157,7 +119,7 @@ const APART: f64 = 0.25;
 /// a byte, together with that of the other end the cost of the stream. Fewer datagrams arrive than were sent.
 pub fn windows_agree(levels: &Spec, trials: &[&Trial]) -> bool {
     let lossy = levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
-    let rate = |end: Option<EndSums>| end.and_then(|end| ratio(end.bytes, end.window_ns)).filter(|rate| *rate > 0.0);
+    let rate = |end: Option<EndCounts>| end.and_then(|end| ratio(end.bytes, end.window_ns)).filter(|rate| *rate > 0.0);
     match (rate(source_sums(trials)), rate(sink_sums(trials))) {
         (Some(source), Some(sink)) if levels.workload() == Workload::Stream && !lossy => {
             source.max(sink) / source.min(sink) <= 1.0 + APART
@@ -170,9 +132,9 @@ pub fn windows_agree(levels: &Spec, trials: &[&Trial]) -> bool {
 pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> CpuView {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
     let agree = windows_agree(levels, trials);
-    let per_gib = |end: Option<EndSums>| end.and_then(|end| end.cpu_view(1).total_s_per_gib).filter(|_| agree);
-    let view = |end: EndSums, threads: u64| {
-        let view = end.cpu_view(threads);
+    let per_gib = |end: Option<EndCounts>| end.and_then(|end| cpu_view(&end, 1).total_s_per_gib).filter(|_| agree);
+    let view = |end: EndCounts, threads: u64| {
+        let view = cpu_view(&end, threads);
         let reported = |value: Option<f64>| value.filter(|_| agree);
         EndCpu {
             user_s_per_gib: reported(view.user_s_per_gib),

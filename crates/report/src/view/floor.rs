@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellKind, GroupId, Trial, Workload};
+use bytegauge_model::{CellKind, EndCounts, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::bottleneck_inputs::call_ns;
 use super::compare::moves_nothing;
 use super::counted_trials::Settled;
-use super::counters::{EndSums, ratio, sink_sums, source_sums};
+use super::counters::{ratio, sink_sums, source_sums};
 use super::document::FloorView;
 use super::estimate::{ns_of_threads, throughput};
 use super::threads::lanes;
@@ -86,7 +86,7 @@ fn shortest_call_ns(settled: &Settled, level: f64) -> Option<f64> {
         // Runs of a program have their own time; lost datagrams make the rate unusable for the sender's calls.
         _ => {}
     }
-    let of_ends = |sums: fn(&[&Trial]) -> Option<EndSums>| {
+    let of_ends = |sums: fn(&[&Trial]) -> Option<EndCounts>| {
         let each = settled.trials.iter().filter_map(|trial| call_ns(&sums(&[trial])?, lanes));
         median(&each.collect::<Vec<_>>())
     };
