@@ -1,91 +1,70 @@
-// The picture of an interval with the margin. The scale is a square root, so that 1 % and 100 % are both visible; an interval
-// beyond the end of the scale has an arrow.
+// The picture of an interval with the margin. An interval beyond the end of the scale has an arrow. Places are in per cent of the
+// width, so that a picture is as wide as its place.
 
 import type { OptionResult } from "./data";
 import { svg } from "./dom";
-import { percent } from "./format";
+import { ticksOf, tickText } from "./scale";
 
 type Compared = Pick<OptionResult, "slower_lower" | "slower_upper" | "status">;
 
-export const REACH = 4;
-const WIDTH = 178;
+/** The margin, and the axis, in a test. */
+export interface Ground {
+  margin: number;
+  /** The end of the scale, as a share. */
+  reach: number;
+}
+
 const HEIGHT = 26;
-const LEFT = 6;
-const RIGHT = 16;
+const MIDDLE = HEIGHT / 2;
+/** The ends of the scale, per cent of the width: labels and the arrow need room beyond them. */
+const [LEFT, RIGHT] = [4, 88];
 
-/** The place of a share of extra time, in pixels. */
-export function place(share: number): number {
-  const clipped = Math.min(Math.max(share, 0), REACH);
-  return LEFT + (WIDTH - LEFT - RIGHT) * Math.sqrt(clipped / REACH);
-}
+/** The place of a share of extra time, per cent of the width. */
+export const place = (share: number, reach: number): number =>
+  LEFT + ((RIGHT - LEFT) * Math.min(Math.max(share, 0), reach)) / reach;
 
-/** The margin and the axis of an interval. */
-function ground(margin: number, attributes: Record<string, string>): SVGSVGElement {
-  return svg(
-    "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "bound", ...attributes },
-    svg("rect", { x: place(0), y: 2, width: place(margin) - place(0), height: HEIGHT - 4, class: "margin" }),
-    svg("line", { x1: place(0), x2: WIDTH - RIGHT, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "axis" }),
-    svg("line", { x1: place(margin), x2: place(margin), y1: 2, y2: HEIGHT - 2, class: "margin-line" }),
-  );
-}
+const at = (share: number, reach: number): string => `${place(share, reach).toFixed(2)}%`;
 
-/** The rectangle of a bar; a bar of no length is visible. */
-const bar = (from: number, to: number) => ({
-  x: place(from),
-  y: 8,
-  width: Math.max(place(to) - place(from), 2.5),
-  height: HEIGHT - 16,
-  rx: 2,
-});
+/** A horizontal line between two shares. */
+const across = (from: number, to: number, reach: number, look: string): SVGLineElement =>
+  svg("line", { x1: at(from, reach), x2: at(to, reach), y1: MIDDLE, y2: MIDDLE, class: look });
 
-const arrow = (): SVGPathElement => svg("path", { d: `M${place(REACH)},6 l9,7 l-9,7 z`, class: "beyond" });
+/** A vertical line at a share. */
+const upright = (share: number, reach: number, half: number, look: string): SVGLineElement =>
+  svg("line", { x1: at(share, reach), x2: at(share, reach), y1: MIDDLE - half, y2: MIDDLE + half, class: look });
+
+/** The arrow at the end of the scale: the interval goes on. */
+const arrow = (look: string): SVGSVGElement =>
+  svg("svg", { x: `${RIGHT}%`, class: "beyond" }, svg("path", { d: `M0,${MIDDLE - 7} l9,7 l-9,7 z`, class: look }));
 
 /** An interval of extra time: a bar from its lower to its upper end. Its numbers are next to it. */
-export function interval(option: Compared, margin: number): SVGSVGElement {
+export function interval(option: Compared, { margin, reach }: Ground): SVGSVGElement {
   const { slower_lower: lower, slower_upper: upper, status } = option;
-  const root = ground(margin, { "aria-hidden": "true" });
+  const root = svg(
+    "svg",
+    { class: "bound", height: HEIGHT, "aria-hidden": "true" },
+    svg("rect", {
+      x: `${LEFT}%`,
+      width: `${place(margin, reach) - LEFT}%`,
+      y: 2,
+      height: HEIGHT - 4,
+      class: "margin",
+    }),
+    across(0, reach, reach, "axis"),
+    upright(margin, reach, MIDDLE - 2, "margin-line"),
+  );
   if (lower == null || upper == null) return root;
-  const look = status === "best" ? "within" : status;
-  root.append(svg("rect", { ...bar(Math.min(lower, REACH), upper), class: `bar ${look}` }));
-  if (upper > REACH) root.append(arrow());
+  root.append(across(lower, upper, reach, `bar ${status}`));
+  // A bar of no length is visible by its end.
+  root.append(upper > reach ? arrow(status) : upright(upper, reach, 7, `end ${status}`));
   return root;
-}
-
-/** The width of a digit, and the room between two labels; pixels. */
-const DIGIT = 7;
-const FREE = 4;
-
-/**
- * The labels of the scale with their left and right ends: the margin, and those of 0, 25 %, 100 % and 400 % that have room next
- * to it. The last label has the unit.
- */
-export function labels(margin: number): { share: number; text: string; from: number; to: number }[] {
-  const label = (share: number) => {
-    const text = share === REACH ? percent(share) : percent(share).replace(/\s*%$/, "");
-    const [half, end] = [(text.length * DIGIT) / 2, share === REACH];
-    return end
-      ? { share, text, from: WIDTH - 2 * half, to: WIDTH }
-      : { share, text, from: place(share) - half, to: place(share) + half };
-  };
-  const first = label(margin);
-  const clear = (one: typeof first) => one.to + FREE <= first.from || one.from >= first.to + FREE;
-  const others = [0, 0.25, 1, REACH].filter((share) => share !== margin).map(label);
-  return [first, ...others.filter(clear)].sort((a, b) => a.share - b.share);
 }
 
 /** The scale above the pictures. */
-export function scale(margin: number): SVGSVGElement {
-  const root = svg("svg", { viewBox: `0 0 ${WIDTH} 20`, class: "bound scale", "aria-hidden": "true" });
-  for (const { share, text, from, to } of labels(margin)) {
-    root.append(
-      svg(
-        "text",
-        { x: share === REACH ? to : (from + to) / 2, y: 11, "text-anchor": share === REACH ? "end" : "middle" },
-        text,
-      ),
-      svg("line", { x1: place(share), x2: place(share), y1: 15, y2: 20, class: "tick" }),
-    );
-  }
-  return root;
+export function scale({ reach }: Ground, multiples: boolean): SVGSVGElement {
+  const labels = ticksOf(reach).flatMap((share) => [
+    svg("text", { x: at(share, reach), y: 11, "text-anchor": "middle" }, tickText(share, multiples)),
+    svg("line", { x1: at(share, reach), x2: at(share, reach), y1: 15, y2: 20, class: "tick" }),
+  ]);
+  return svg("svg", { class: "bound scale", height: 20, "aria-hidden": "true" }, ...labels);
 }

@@ -10,16 +10,21 @@ export type View = BytegaugeReport & { screen: Screen };
 export interface Screen {
   /** The heading of what to use, and how sure it is. */
   result: [heading: string, sure: string];
-  /** How many lines of the summary are results: the first ones. */
-  results: number;
+  /** The lines of the summary that state what to use, those with the reasons, and the others. */
+  results: SummaryLine[];
+  reasons: SummaryLine[];
+  facts: SummaryLine[];
   overview_head: string[];
   overview: string[][];
   /** The quantity in each column of CPU time. */
   units: string[];
   tests: TestTexts[];
-  /** The heading of each finding. */
-  findings: string[];
+  /** The findings that are no results, under their headings. */
+  findings: [heading: string, texts: string[]][];
 }
+
+/** A line of the summary. */
+export type SummaryLine = View["summary"][number];
 
 export interface TestTexts {
   rows: string[];
@@ -27,6 +32,8 @@ export interface TestTexts {
   hidden: number;
   columns: { heading: string; texts: string[]; right: boolean }[];
   marks: string[];
+  /** Intervals are multiples, not percentages. */
+  multiples: boolean;
   without_result: string[];
   facts: [heading: string, text: string][];
   details: string[];
@@ -56,6 +63,16 @@ export interface Interval {
   mid: number;
   lower: number | null;
   upper: number | null;
+}
+
+/** The beginning of compressed data: gzip in base64. */
+const PACKED = "H4sI";
+
+/** The text of a document, which may be compressed. */
+export async function unpacked(text: string): Promise<string> {
+  if (!text.startsWith(PACKED)) return text;
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 /** Reads the documents in the page, with the names of options as on the screen. They omit keys without a value. */

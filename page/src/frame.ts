@@ -133,16 +133,23 @@ function files(
 }
 
 /** A plain table; the last line of a long one gives the number of rows that only the CSV has. */
-export function tableOf({ columns, rows }: Table, name: string): HTMLElement {
+export function tableOf({ columns, rows }: Table, name: string, kind?: string): HTMLElement {
   const shown = rows.slice(0, ROWS_MAX);
   const more = rows.length - shown.length;
-  const value = (value: string | number | null) =>
-    h("td", typeof value === "number" ? { class: "number" } : {}, ...flagged(text(value)));
+  const value = (value: string | number | null, at: number) =>
+    h(
+      "td",
+      { class: typeof value === "number" ? "number" : null, "data-head": at > 0 ? columns[at] : null },
+      ...flagged(text(value)),
+    );
   return laidOut(
     name,
     columns.map((column) => (column === "" ? "" : h("span", {}, ...hinted(column)))),
     shown.map((row) => h("tr", {}, ...row.map(value))),
-    { foot: more > 0 ? h("tr", {}, h("td", { colspan: columns.length }, `… ${more} rows more: save the CSV`)) : null },
+    {
+      kind,
+      foot: more > 0 ? h("tr", {}, h("td", { colspan: columns.length }, `… ${more} rows more: save the CSV`)) : null,
+    },
   );
 }
 

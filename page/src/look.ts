@@ -29,6 +29,9 @@ export const toneOf = (series: number): string => colours()[series % colours().l
 export const symbolOf = (series: number): Plot.SymbolType => SYMBOLS[shifted(series)] ?? "circle";
 export const dashOf = (series: number): string | undefined => DASHES[shifted(series)] || undefined;
 
+/** The mark of the recommended option. */
+export const USED = "★";
+
 export const ink = () => (isDark() ? "#e7e5e4" : "#1c1917");
 export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");

@@ -2,7 +2,7 @@
 // computes only places of marks.
 
 import "./style.css";
-import { nothingMeasured, read, readBetween } from "./data";
+import { nothingMeasured, read, readBetween, unpacked } from "./data";
 import { h } from "./dom";
 import { evidence } from "./evidence";
 import { environment, missing, notes } from "./figures/facts";
@@ -15,17 +15,18 @@ import { State } from "./state";
 /** The pause after a change of the width before figures are drawn again. */
 const RESIZED_MS = 120;
 
-const slot = (id: string, empty: string): string => document.getElementById(id)?.textContent ?? empty;
+const slot = (id: string, empty: string): Promise<string> =>
+  unpacked(document.getElementById(id)?.textContent ?? empty);
 
-function start(): void {
+async function start(): Promise<void> {
   const page = document.getElementById("page");
-  const views = read(slot("sessions", "[]"));
+  const views = read(await slot("sessions", "[]"));
   if (!page || views.length === 0) return;
-  const state = new State(views, readBetween(slot("between", "null")));
+  const state = new State(views, readBetween(await slot("between", "null")));
   const top = h("div", {});
   const shown = evidence(state);
   const machine = h("section", { id: "machine", "aria-label": "Machine, notes and cells that were not measured" });
-  const served = JSON.parse(slot("live", "null")) as Live;
+  const served = JSON.parse(await slot("live", "null")) as Live;
   const main = h("main", {}, served && live(served, state), top, shown.element, machine);
   page.replaceChildren(head(state), main);
 
@@ -44,11 +45,15 @@ function start(): void {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", shown.redraw);
   matchMedia("print").addEventListener("change", shown.redraw);
   addEventListener("themechange", shown.redraw);
+  addEventListener("beforeprint", unfold);
   show();
 }
 
 const replace = (place: HTMLElement, children: (Node | null)[]): void =>
   place.replaceChildren(...children.filter((each) => each != null));
+
+/** Opens the folded lists: paper has no other way to them. */
+const unfold = (): void => document.querySelectorAll("details.all").forEach((list) => list.setAttribute("open", ""));
 
 /** Calls `redraw` after the width of the window has changed. */
 function onWidth(redraw: () => void): void {
@@ -110,4 +115,4 @@ function flip(): void {
   dispatchEvent(new Event("themechange"));
 }
 
-start();
+void start();

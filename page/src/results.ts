@@ -1,56 +1,91 @@
 // The results with the texts of the terminal: recommendations, the summary, the next steps, and a table for each test with pictures of
 // its intervals. Draws the document and judges nothing.
 
-import { interval, scale } from "./bound";
-import { cellOf, type Test, type TestTexts, type View } from "./data";
+import { type Ground, interval, scale } from "./bound";
+import { cellOf, type SummaryLine, type Test, type TestTexts, type View } from "./data";
 import { h, table } from "./dom";
-import { folded } from "./folded";
+import { percent } from "./format";
 import { following } from "./lines";
+import { USED } from "./look";
+import { scaleEnd } from "./scale";
 import { verdict } from "./versus";
 import { hinted, type Explained, words } from "./words";
 
 /** The tables of more tests are folded, below a table of all tests. */
 const TESTS_MAX = 6;
 
-/** More findings are folded on a narrow page. */
-const FINDINGS_MAX = 3;
-
 /** The results of a session. `open` shows the evidence of a test. */
 export function results(view: View, open: (test: string) => void): HTMLElement {
   const explained: Explained = new Set();
-  const { screen, summary, tests } = view;
+  const { screen, tests } = view;
   const many = tests.length > TESTS_MAX;
-  const [heading, sure] = screen.result;
-  const tables = tests.map((test, at) => one(view, test, screen.tests[at], open, explained));
-  const facts = summary.slice(screen.results);
+  const ground = { reach: scaleEnd(view), margin: view.plan.margin };
+  const tables = tests.map((test, at) => one(view, test, screen.tests[at], ground, open, explained));
   return h(
     "section",
     { id: "results", "aria-labelledby": "results-title" },
-    h("h2", { id: "results-title" }, heading, h("small", {}, sure)),
-    list(summary.slice(0, screen.results), explained, heading),
-    facts.length > 0 && h("h3", {}, "Summary"),
-    list(facts, explained),
-    following(view.next),
+    first(view, explained),
     words(view),
     verdict(view),
     many && overview(view, open),
-    !view.versus && folded(many, `All ${tests.length} tests, with every option`, h("div", {}, ...tables)),
+    !view.versus && pictured(view, ground),
+    !view.versus && (many ? folded(`All ${tests.length} tests, with every option`, tables) : h("div", {}, ...tables)),
     ...screen.units.map((unit) => h("p", { class: "reading" }, unit)),
     findings(view, explained),
   );
 }
 
+/** The first view: what to use and how sure it is, what to avoid, the biggest effect, what limits, what to do next, other facts. */
+function first({ screen, next }: View, explained: Explained): HTMLElement {
+  const { results, reasons, facts } = screen;
+  const [heading, sure] = screen.result;
+  return h(
+    "div",
+    { class: "first" },
+    h(
+      "div",
+      { class: "answer" },
+      h("h2", { id: "results-title" }, heading, h("small", {}, sure)),
+      list(results, explained, heading),
+      list(reasons, explained),
+    ),
+    following(next),
+    facts.length > 0 && h("div", { class: "facts" }, h("h3", {}, "Caveats and facts"), list(facts, explained)),
+  );
+}
+
+/** Content that a reader opens. */
+const folded = (summary: string, content: (Node | null)[], id?: string): HTMLElement =>
+  h("details", { id, class: "all texts" }, h("summary", {}, summary), ...content);
+
 /** Lines with their headings, except for the heading above them. */
-function list(lines: View["summary"], explained: Explained, above?: string): HTMLElement | false {
-  const item = ({ heading, text, more }: (typeof lines)[number]) =>
+function list(lines: SummaryLine[], explained: Explained, above?: string): HTMLElement | false {
+  const item = ({ heading, text, more }: SummaryLine) =>
     h(
       "li",
       {},
       heading !== above && h("b", {}, `${heading}: `),
       ...hinted(text, explained),
-      more != null && h("a", { href: "#findings" }, ` (${more} more)`),
+      more != null && h("a", { href: "#findings", onclick: unfold }, ` (${more} more)`),
     );
   return lines.length > 0 && h("ul", { class: "summary" }, ...lines.map(item));
+}
+
+/** Opens the list of findings. */
+const unfold = (): void => document.getElementById("findings")?.setAttribute("open", "");
+
+/** The meaning of the pictures; null if no option was compared. */
+function pictured({ tests, plan }: View, { reach, margin }: Ground): HTMLElement | null {
+  const options = tests.flatMap((test) => test.options).filter(({ slower_upper: upper }) => upper != null);
+  if (options.length === 0) return null;
+  const parts = [
+    `Bars are ${percent(plan.level)} intervals on one linear scale`,
+    `the shade is the margin of ${percent(margin)}`,
+    options.some(({ status }) => status === "slower") && "red options are slower than the best",
+    options.some(({ status }) => status === "harmful") && "a dashed bar is a harmful option: see Caveat",
+    options.some(({ slower_upper: upper }) => (upper ?? 0) > reach) && "an arrow is an interval beyond the scale",
+  ];
+  return h("p", { class: "reading" }, `${parts.filter((part) => part).join("; ")}.`);
 }
 
 /** One row for each test, with its recommendation. */
@@ -61,11 +96,14 @@ function overview({ tests, screen }: View, open: (test: string) => void): HTMLEl
       "tr",
       {},
       h("th", { scope: "row" }, h("a", { href: "#evidence", onclick: () => open(test.id) }, test.name)),
-      ...(screen.overview[row] ?? []).map((text, at) => shown[at] && h("td", {}, at === 1 ? h("b", {}, text) : text)),
+      ...(screen.overview[row] ?? []).map(
+        (text, at) =>
+          shown[at] && h("td", { "data-head": screen.overview_head[at] }, at === 1 ? h("b", {}, text) : text),
+      ),
     ),
   );
   const heads = ["test", ...screen.overview_head.filter((_, at) => shown[at])];
-  return table("Recommendation of each test", heads, rows, { kind: "overview" });
+  return table("Recommendation of each test", heads, rows, { kind: "overview cards" });
 }
 
 /** The options of one test. */
@@ -73,6 +111,7 @@ function one(
   view: View,
   test: Test,
   texts: TestTexts | undefined,
+  { reach }: Ground,
   open: (test: string) => void,
   explained: Explained,
 ): HTMLElement | null {
@@ -92,7 +131,7 @@ function one(
     "section",
     { class: "texts test" },
     h("h3", {}, link),
-    texts.rows.length > 0 && optionsOf(view, test, texts),
+    texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin }),
     hidden > 0 && h("p", {}, `${hidden} more options are in the table of cells.`),
     ...others.map(line),
     ...texts.facts.map(fact),
@@ -104,32 +143,42 @@ function one(
 const CODE = "In the program";
 
 /** A row for each option, with its numbers, the picture of its interval, and the recommendation. */
-function optionsOf(view: View, test: Test, { rows, columns, marks }: TestTexts): HTMLElement {
+function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HTMLElement {
+  const { rows, columns, marks, multiples } = texts;
   const options = new Map(test.options.map((option) => [option.id, option]));
   const compared = test.options.some(({ slower_upper: upper }) => upper != null);
   const row = (id: string, at: number) => {
     const option = options.get(id);
+    const number = ({ heading, texts, right }: (typeof columns)[number], column: number) => {
+      const look = right ? "number" : column === columns.length - 1 ? "slower" : null;
+      return h("td", { "data-head": heading, class: look }, texts[at] ?? "");
+    };
     return h(
       "tr",
       { class: id === test.recommended ? "used" : null },
       h("th", { scope: "row", title: cellOf(view, id)?.label ?? "" }, option?.label ?? id),
-      ...columns.map(({ texts, right }) => h("td", right ? { class: "number" } : {}, texts[at] ?? "")),
-      compared && h("td", { class: "picture" }, option && interval(option, test.margin)),
-      h("td", {}, marks[at] ? h("b", {}, marks[at]) : ""),
+      ...columns.map(number),
+      compared && h("td", { class: "picture" }, option && interval(option, ground)),
+      h("td", { class: "mark" }, marks[at] ? `${USED} ${marks[at]}` : ""),
     );
   };
   const head = ({ heading, right }: (typeof columns)[number]) =>
     right ? h("span", { class: "number" }, heading) : heading;
-  const heads = ["", ...columns.map(head), ...(compared ? [scale(test.margin)] : []), ""];
-  return table(test.title, heads, rows.map(row), { kind: "options" });
+  const heads = ["", ...columns.map(head), ...(compared ? [scale(ground, multiples)] : []), ""];
+  return table(test.title, heads, rows.map(row), { kind: "options cards" });
 }
 
-/** Every finding; the summary has the most important ones. */
-function findings({ findings, screen }: View, explained: Explained): HTMLElement | false {
-  if (findings.length === 0) return false;
-  const line = ({ text }: (typeof findings)[number], at: number) =>
-    h("p", {}, h("b", {}, `${screen.findings[at] ?? ""}: `), ...hinted(text, explained));
-  const many = findings.length > FINDINGS_MAX;
-  const all = h("section", { class: "texts", id: "findings" }, !many && h("h3", {}, "Findings"), ...findings.map(line));
-  return folded(many, `Findings (${findings.length})`, all);
+/** Every finding that is no result, folded away; the summary has the most important ones. */
+function findings({ screen }: View, explained: Explained): HTMLElement | false {
+  const count = screen.findings.reduce((sum, [, texts]) => sum + texts.length, 0);
+  const under = ([heading, texts]: (typeof screen.findings)[number]) =>
+    texts.length === 1
+      ? h("p", {}, h("b", {}, `${heading}: `), ...hinted(texts[0] ?? "", explained))
+      : h(
+          "div",
+          {},
+          h("p", {}, h("b", {}, heading)),
+          h("ul", {}, ...texts.map((text) => h("li", {}, ...hinted(text, explained)))),
+        );
+  return count > 0 && folded(`All findings (${count})`, screen.findings.map(under), "findings");
 }

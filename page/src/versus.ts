@@ -117,7 +117,7 @@ export function versus({ view }: Looking): Figure | null {
     id: "versus",
     holds: "",
     title: `Which of the two ${verb} ${more}`,
-    caption: `Right of 0, B ${verb} ${more}; left of 0, A does. The shade is the margin of ${percent(margin)}.`,
+    caption: `Right of 0, B ${verb} ${more}; left of 0, A does. The shade is the margin of ${percent(margin)}. Log scale.`,
     notes: [
       `A is ${a.words}, B is ${b.words}.`,
       lower == null && upper == null

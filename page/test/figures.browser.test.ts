@@ -70,7 +70,7 @@ inBrowser("the figures in a browser", () => {
           });
         const texts = [...drawing.querySelectorAll("g[stroke-width] text")];
         return texts
-          .filter((each) => each.textContent !== "▸")
+          .filter((each) => each.textContent !== "★")
           .map((each) => {
             const own = each as SVGTextElement;
             return {
@@ -239,13 +239,13 @@ inBrowser("the figures in a browser", () => {
   test("intervals of no length and beyond the scale are visible", async () => {
     const cells = [
       cell({ id: "c1", factors: { transport: "unix", read_size: 1024, write_size: 1024 }, bound: [0, 0] }),
-      cell({ id: "c2", factors: { transport: "unix", read_size: 2048, write_size: 1024 }, bound: [0.25, 3.8] }),
+      cell({ id: "c2", factors: { transport: "unix", read_size: 2048, write_size: 1024 }, bound: [0.25, 1.8] }),
       cell({ id: "c3", factors: { transport: "unix", read_size: 4096, write_size: 1024 }, bound: [14.6, 30] }),
     ];
     const { page, trouble } = await open(fileOf([session(cells)]));
     const forest = page.locator("#forest .side svg").first();
     const [margin] = await forest.locator("rect").evaluateAll((all) => all.map((each) => each.getBoundingClientRect()));
-    expect(margin?.width, "5 % where bars reach to 900 %").toBeGreaterThan(10);
+    expect(margin?.width, "5 % where the scale ends at 200 %").toBeGreaterThan(3);
     const ends = forest.locator('g[stroke-width="2.5"] line');
     expect(await ends.count()).toBe(2);
     expect(await forest.locator("text").allTextContents()).toContain("→ 0–5 %");
@@ -470,7 +470,7 @@ inBrowser("the figures in a browser", () => {
     const map = page.locator("#heatmap .board svg").first();
     // The brightest was screened only: it has no line and no dot.
     expect(await page.locator("#heatmap .contours").count()).toBe(0);
-    expect(await map.locator("text", { hasText: "▸" }).count()).toBe(1);
+    expect(await map.locator("text", { hasText: "★" }).count()).toBe(1);
     expect(await map.locator("path[stroke='#b42318'], g[stroke='#b42318'] path").count(), "a slower one").toBe(1);
     expect(await map.locator("circle").count(), "best and tied").toBe(2);
     const key = (await page.locator("#heatmap svg.key text").allTextContents()).map((text) =>

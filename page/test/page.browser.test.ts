@@ -139,7 +139,7 @@ inBrowser("the page in a browser", () => {
       { name: nasty, varied: ["transport", "read_size"] },
     );
     view.notes.push(nasty);
-    view.summary.push({ heading: nasty, text: nasty });
+    view.screen.facts.push({ heading: nasty, text: nasty });
     const { page, trouble } = await open(fileOf([view]));
     expect(await page.evaluate("window.hacked")).toBeUndefined();
     expect(await page.locator("img").count()).toBe(0);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { counted } from "../src/side-by-side";
-import { labels, place, REACH } from "../src/bound";
+import { place } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
 import { audit } from "../src/figures/audit";
 import { course } from "../src/figures/course";
@@ -17,13 +17,13 @@ import { percentileOf, underLoad } from "../src/figures/percentiles";
 import { byWorth, called, same } from "../src/figures/sessions";
 import { across, axes, isJoined, spread, topOf } from "../src/figures/axes";
 import { halves } from "../src/figures/forest-panels";
-import { rootTicks } from "../src/figures/ranking";
 import { overTime } from "../src/figures/over-time";
 import { type Figure, readingOf } from "../src/frame";
 import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv, wrapped } from "../src/save";
+import { scaleEnd, tickText } from "../src/scale";
 import { places, seriesOf, seriesOfLevels } from "../src/series";
 import type { Looking } from "../src/state";
 import { versus } from "../src/versus";
@@ -32,18 +32,22 @@ import { between, cell, grid, long, session } from "./planted";
 
 describe("the picture of an interval", () => {
   test("places ascend to the end of the scale", () => {
-    const places = [0, 0.01, 0.05, 1, REACH].map(place);
+    const places = [0, 0.01, 0.05, 1, 2].map((share) => place(share, 2));
     expect(places).toEqual([...places].sort((a, b) => a - b));
-    expect(place(1e9)).toBe(place(REACH));
-    expect(place(-1)).toBe(place(0));
+    expect(place(1e9, 2)).toBe(place(2, 2));
+    expect(place(-1, 2)).toBe(place(0, 2));
+    expect(place(0.5, 1) - place(0, 1), "linear").toBeCloseTo(place(1, 1) - place(0.5, 1));
   });
-  test("the labels of its scale have room", () => {
-    for (const margin of [0.01, 0.02, 0.05, 0.1, 0.2, 1]) {
-      const all = labels(margin);
-      expect(all.some(({ share }) => share === margin)).toBe(true);
-      all.slice(1).forEach(({ from }, at) => expect(from, `${margin}`).toBeGreaterThan((all[at]?.to ?? 0) + 3));
-    }
-    expect(labels(0.05).map(({ text }) => text.replace("\u00a0", " "))).toEqual(["0", "5", "25", "100", "400 %"]);
+  test("its scale has room for most intervals and for the margin", () => {
+    const of = (margin: number, uppers: (number | null)[]) =>
+      scaleEnd({ tests: [{ margin, options: uppers.map((upper) => ({ slower_upper: upper })) }] as never });
+    expect(of(0.05, [])).toBe(0.1);
+    expect(of(0.05, [0.02, 0.04, null])).toBe(0.1);
+    expect(of(0.05, [0.1, 0.2, 0.3, 0.4, 30])).toBe(0.5);
+    expect(of(0.05, [3, 4])).toBe(2);
+    expect(of(0.4, [0.1])).toBe(1);
+    expect(of(3, [0.1])).toBe(6);
+    expect([tickText(0.5, true), tickText(0.5, false).replace("\u00a0", " ")]).toEqual(["1.5×", "50 %"]);
   });
 });
 
@@ -100,7 +104,8 @@ describe("differences", () => {
     for (const share of [-2.36, 0, 0.05, 1.8]) expect(ratio.share(ratio.place(share))).toBeCloseTo(share);
     const texts = (...shares: number[]) =>
       shares.map((share) => slower(shares)(share)).map((text) => text.replace("\u00a0", " "));
-    expect(texts(-2.36, -0.096, 1.8)).toEqual(["3.36×", "1.1×", "2.8×"]);
+    expect(texts(-3.36, -0.096, 1.8)).toEqual(["4.36×", "1.1×", "2.8×"]);
+    expect(texts(-2.36, -0.096, 1.8)).toEqual(["236 %", "9.6 %", "180 %"]);
     expect(texts(-0.1, 0.02, 0.4)).toEqual(["10 %", "2 %", "40 %"]);
     const ticks = ratioTicks(ratio.place(-2.5), ratio.place(2), 12);
     expect(ticks.map((at) => Math.round(1e3 * ratio.share(at)) / 1e3)).toEqual([-2, -1, -0.25, 0, 0.25, 1, 2]);
@@ -288,14 +293,6 @@ test("failed calls count from one in a hundred", () => {
   const fails = (share: number | null) =>
     failing({ ...cell({ id: "a", factors: {} }), call: { failed_share: share } } as never);
   expect([fails(0.285), fails(0.009), fails(null)]).toEqual([0.285, null, null]);
-});
-
-test("ticks of a root scale have room", () => {
-  const ticks = (plot: number) => rootTicks(9, (share) => plot * Math.sqrt(share / 16));
-  expect(ticks(600)).toEqual([0, 0.25, 1, 2, 4, 6, 9]);
-  expect(ticks(365), "no two labels touch").toEqual([0, 0.25, 1, 4, 9]);
-  expect(ticks(180)).toEqual([0, 1, 4, 9]);
-  expect(rootTicks(2, (share) => 300 * Math.sqrt(share / 2))).toEqual([0, 0.25, 1, 2]);
 });
 
 test("a long title has two lines", () => {
@@ -601,6 +598,6 @@ test("the comparison of two names both", () => {
     return readingOf(versus({ view } as Looking) as Figure);
   };
   expect(planted(-0.5)).not.toContain("×");
-  expect(planted(-2)).toContain("×");
+  expect(planted(-4)).toContain("×");
   expect(planted(-2)).toContain("A is stream --read-size 16K, B is stream --read-size 64K");
 });

@@ -144,12 +144,14 @@ export function session(
     tests,
     screen: {
       result: ["Result", ""],
-      results: 1,
+      results: [{ heading: "Result", text: "Use 64K, within 5 % of the best." }],
+      reasons: [{ heading: "Bottleneck", text: "sender CPU" }],
+      facts: [],
       overview_head: ["", "use", "GiB/s"],
       overview: tests.map(({ name }) => [name, "64K", "1"]),
       units: [],
       tests: tests.map(textsOf),
-      findings: ["Caveat"],
+      findings: [["Caveat", ["CPU steal in 1 of 9 trials."]]],
     },
     findings: [
       { kind: "steal", severity: "warning", test: null, option: null, text: "CPU steal in 1 of 9 trials." },
@@ -211,6 +213,7 @@ function textsOf({ options, recommended, result, code }: Test): TestTexts {
       { heading: "slower by (95 %)", texts: rated.map(({ slower }) => slower), right: false },
     ],
     marks: rated.map(({ id }) => (id === recommended ? "use (smallest)" : "")),
+    multiples: false,
     without_result: options
       .filter(({ rate }) => rate == null)
       .map(({ label, status, reason }) => `${label}  ${status}${reason ? `: ${reason}` : ""}`),

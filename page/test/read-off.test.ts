@@ -95,7 +95,7 @@ describe("texts of figures", () => {
     const late = { ...cell({ id: "a", factors: {}, bound: [0, 0.1] }), behind: 0.47 };
     const view = session([late, cell({ id: "b", factors: {}, bound: [0, 0.3] })], { recommended: "b" });
     const names = view.cells.map((each) => rowName({ view, group: view.groups[0]! }, each).replaceAll("\u00a0", " "));
-    expect(names).toEqual(["a, carried 47 % of the load", "▸ b"]);
+    expect(names).toEqual(["a, carried 47 % of the load", "★ b"]);
   });
   test("an option that failed in some blocks has the reason", () => {
     const one = { ...cell({ id: "a", factors: {} }), reason: "the link took too long" };
@@ -149,7 +149,7 @@ describe("texts of figures", () => {
     const view = session(["a", "b"].map((id) => cell({ id, factors: {}, bound: [0, 0.04] })));
     const text = textOf(forest({ view, group: view.groups[0]!, cell: view.cells[0] }));
     expect(text).toContain("The result: use 64K, within 5 % of the best.");
-    expect(text).toContain("▸ is recommended");
+    expect(text).toContain("★ is recommended");
   });
   test("of many options the first ones have a row", () => {
     const cells = Array.from({ length: 40 }, (_, at) => {

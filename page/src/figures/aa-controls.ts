@@ -24,7 +24,7 @@ export function aaControls({ view, group }: Looking): Figure | null {
   if (found.length === 0) return null;
   const rows = found.map(({ id, label, twin }) => ({
     id,
-    label: `${id === group.id && found.length > 1 ? "▸ " : ""}${[testName(view, id) ?? label, repeated(view, twin)].filter((part) => part).join(": ")}`,
+    label: [testName(view, id) ?? label, repeated(view, twin)].filter((part) => part).join(": "),
     mid: either(twin.difference),
     lower: either(twin.lower),
     upper: either(twin.upper),
@@ -37,14 +37,14 @@ export function aaControls({ view, group }: Looking): Figure | null {
     id: "aa-controls",
     holds: "",
     title: "A/A controls",
-    caption: "Each row compares two measurements of the same option: they differ by chance and disturbance only.",
+    caption:
+      "Each row compares two measurements of the same option, which differ by chance and disturbance only. Log scale.",
     notes: [
       rows.some(hasBar) &&
         `A bar is the ${percent(view.plan.level)} interval and normally covers 0; one in twenty misses it by chance.`,
       !rows.every(hasBar) && "A dot without a bar has too few blocks for an interval.",
       rows.some((row) => row.alarm) && "A crossed row differs by more than chance: no result of that test is valid.",
-      `The shade is the margin of ${percent(view.plan.margin)}; the scale is logarithmic.`,
-      rows.length > 1 && "▸ is the selected test.",
+      `The shade is the margin of ${percent(view.plan.margin)}.`,
     ],
     table: () => ({
       columns: ["group", "label", "cell", "twin", "difference", "lower", "upper", "alarm", "blocks"],

@@ -183,7 +183,7 @@ function trials(curve: Curve, x: Plot.ScaleOptions, width: number): SVGSVGElemen
     x: { ...x, label: null },
     y: { ...logAxis(Math.min(...times), Math.max(...times), duration, 7), inset: 6 },
     marks: [
-      heading(`${capital(metric)}: trials and curve`, 62, -36),
+      heading(`${capital(metric)}, log scale`, 62, -36),
       ...breaks(curve, x, width),
       Plot.dot(points, { ...place, ...dots(curve) } as Plot.DotOptions),
       Plot.text(apart(heaps, Math.log2((last * 1.06) / (first * 0.85)), width - 82), {

@@ -108,9 +108,9 @@ export interface Laid {
   worded: boolean;
 }
 
-/** The room of a number, pixels, and the largest share of the axis that numbers take. */
+/** The room of a number, pixels, and the largest share of the axis that numbers take, on a wide page and on a narrow one. */
 export const NUMBER = 46;
-const NUMBERS_MAX = 0.2;
+const [NUMBERS_MAX, NUMBERS_MAX_NARROW] = [0.2, 0.35];
 /** The margin with and without results; pixels. */
 const [WORDS, BARE] = [136, 22];
 
@@ -134,9 +134,9 @@ export function differences(given: Difference[], look: Look): SVGSVGElement {
   const worded = rows.some((row) => row.word) && !narrow;
   const right = worded ? WORDS : BARE;
   const plot = width - left - right;
-  const numbered = rows.length > 1 && !narrow && rows.every((row) => !row.thin);
+  const numbered = rows.length > 1 && rows.every((row) => !row.thin);
   const many = rows.some(({ lower, upper }) => (lower ?? -1) > 0 || (upper ?? 1) < 0) ? 2 : 1;
-  const room = numbered ? Math.min((many * NUMBER) / plot, NUMBERS_MAX) : undefined;
+  const room = numbered ? Math.min((many * NUMBER) / plot, narrow ? NUMBERS_MAX_NARROW : NUMBERS_MAX) : undefined;
   const [low, top] = domainOf(rows, place(margin) ?? 0, place(reach) ?? 0, sides, room);
   const named = namedBy(given, sides);
   const farthest = place(FAR) ?? FAR;

@@ -19,7 +19,7 @@ function panel(id: string, title: string, reading: string, table: Table, shown =
     { id, "aria-labelledby": `${id}-title` },
     headed(id, title, [["CSV", () => save(`bytegauge-${id}.csv`, "text/csv", csv(table))]]),
     reading ? h("p", { class: "reading" }, ...hinted(reading)) : null,
-    tableOf(shown, title),
+    tableOf(shown, title, "cards"),
   );
 }
 
@@ -262,12 +262,17 @@ export function flat(value: Record<string, unknown>, path = ""): [string, string
 /** The notes of the session. */
 export function notes(view: View): HTMLElement | null {
   const explained: Explained = new Set();
+  /** Notes are stored with the number of their test. */
+  const named = (note: string): string => {
+    const test = view.tests.find(({ id }) => note.startsWith(`${id}: `));
+    return test ? test.name + note.slice(test.id.length) : note;
+  };
   return view.notes.length > 0
     ? h(
         "section",
         { class: "texts", id: "notes" },
         h("h3", {}, "Notes"),
-        h("ul", {}, ...view.notes.map((note) => h("li", {}, ...hinted(note, explained)))),
+        h("ul", {}, ...view.notes.map((note) => h("li", {}, ...hinted(named(note), explained)))),
       )
     : null;
 }

@@ -2,11 +2,12 @@
 
 import * as Plot from "@observablehq/plot";
 import { type CellView, optionOf, speedsOf } from "../data";
-import { axisUnit, capital, digits, percent } from "../format";
+import { axisUnit, capital, digits } from "../format";
 import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } from "../look";
 import { withInterval } from "../outward";
+import { ticksOf, tickText } from "../scale";
 import { comparison, type Ranking } from "./forest";
-import { rootTicks, tone } from "./ranking";
+import { tone } from "./ranking";
 
 /** The heading of the limits. */
 export const LIMITED = "Limited by";
@@ -50,10 +51,8 @@ const tip = (
 
 /** Intervals of "slower than the best"; null if nothing is compared. */
 export function slowerPanel(ranking: Ranking): Panel | null {
-  const { cells, compared, reach, rooted, margin } = ranking;
+  const { cells, compared, reach, multiples, margin } = ranking;
   if (!compared) return null;
-  // The text of an interval that leaves the scale needs room as well.
-  const end = reach * (rooted ? ROOM ** 2 : ROOM);
   return {
     title: `${capital(comparison(ranking))} by`,
     marks: [
@@ -67,10 +66,11 @@ export function slowerPanel(ranking: Ranking): Panel | null {
         (cell) => (cell.above_best_upper == null ? null : Math.min(cell.above_best_upper, reach)),
       ),
     ],
-    x: (plot) => ({
-      domain: [0, end],
-      tickFormat: (share: number) => percent(share),
-      ...(rooted ? { type: "sqrt", ticks: rootTicks(reach, (share) => plot * Math.sqrt(share / end)) } : {}),
+    // The text of an interval that leaves the scale needs room as well.
+    x: () => ({
+      domain: [0, reach * ROOM],
+      ticks: ticksOf(reach),
+      tickFormat: (share: number) => tickText(share, multiples),
     }),
   };
 }

@@ -5,18 +5,17 @@ import { type OptionResult, testOf, type View, withoutRelay } from "../data";
 import { h } from "../dom";
 import { percent, quantity } from "../format";
 import { type Figure, nothing, type Note } from "../frame";
-import { inLines, rows } from "../look";
+import { inLines, rows, USED } from "../look";
 import { costOf, lacks, type Measure, measures } from "../measure";
 import type { Table } from "../save";
+import { scaleEnd } from "../scale";
 import type { Looking } from "../state";
 import { carriedOf, failing, mayBeBest, ranked } from "./compared";
 import { costPanel, LIMITED, lettersOf, type Panel, panelOf, ratePanel, slowerPanel } from "./forest-panels";
-import { meaning, ROOTED, type Sign } from "./ranking";
+import { meaning, type Sign } from "./ranking";
 
 /** More rows do not fit a screen: the table of cells has them all. */
 const ROWS_MAX = 14;
-/** The largest share on the scale: intervals beyond it end with an arrow. */
-const SHARE_MAX = 9;
 /** From this width on the limits are next to the panels; the most room that they take; pixels. */
 const [WIDE, LIMIT_MAX] = [900, 200];
 
@@ -36,9 +35,10 @@ export interface Ranking {
   relayless: CellView | undefined;
   /** Options whose rate changes between several values. */
   several: CellView[];
-  /** The end of the scale of "slower", as a share; `rooted`: the scale is a square root, which has room for small shares. */
+  /** The end of the scale of "slower", as a share: that of all tests. */
   reach: number;
-  rooted: boolean;
+  /** The intervals are multiples. */
+  multiples: boolean;
 }
 
 export function forest({ view, group }: Looking): Figure | null {
@@ -59,8 +59,6 @@ function rankingOf(view: View, group: GroupView, all: CellView[]): Ranking {
   const recommended = recommendedOf(view, group);
   const cells = all.filter((cell, at) => at < ROWS_MAX || cell.id === recommended);
   const margin = testOf(view, group)?.margin ?? view.plan.margin;
-  const farthest = Math.max(...cells.map((cell) => cell.above_best_upper ?? 0), margin * 2);
-  const reach = Math.min(farthest, SHARE_MAX);
   return {
     view,
     group,
@@ -72,8 +70,8 @@ function rankingOf(view: View, group: GroupView, all: CellView[]): Ranking {
     margin,
     relayless: withoutRelay(view, group),
     several: cells.filter((cell) => speedsOf(cell).length > 0),
-    reach,
-    rooted: reach > ROOTED * margin,
+    reach: scaleEnd(view),
+    multiples: view.screen.tests[view.tests.findIndex(({ id }) => id === group.id)]?.multiples ?? false,
   };
 }
 
@@ -95,16 +93,19 @@ function captionOf(ranking: Ranking): string {
     return lone
       ? `The square is ${lone.trials === 1 ? "one trial" : "the median of its trials"}.`
       : "Squares are medians of a few trials: their order can be chance.";
-  const use = recommendedOf(view, group) ? "; ▸ is recommended" : "";
+  const use = recommendedOf(view, group) ? `; ${USED} is recommended` : "";
   return `Bars are ${percent(view.plan.level)} intervals; the shade is the margin of ${percent(margin)}${use}.`;
 }
 
-function notesOf({ view, group, all, cells, cost, compared, rooted, relayless, several }: Ranking): Note[] {
+function notesOf({ view, group, all, cells, cost, compared, reach, relayless, several }: Ranking): Note[] {
   const { result } = testOf(view, group) ?? {};
   const rate = relayless?.estimate;
   return [
     compared && result && `The result: ${result}.`,
-    compared && rooted && "The scale is a square root, so that small differences have room.",
+    compared && "The scale is linear and the same for all tests.",
+    compared &&
+      cells.some(({ above_best_upper: upper }) => (upper ?? 0) > reach) &&
+      "An arrow is an interval beyond the scale.",
     compared && group.cost.startsWith("cpu") && "The load is offered, so CPU time is compared instead of the rate.",
     rate?.median != null && `The dashed line is the path without a relay: ${quantity(rate.median, rate.unit)}.`,
     all.length > cells.length &&
@@ -118,7 +119,7 @@ function notesOf({ view, group, all, cells, cost, compared, rooted, relayless, s
 export function rowName({ view, group }: Pick<Ranking, "view" | "group">, cell: CellView): string {
   const share = failing(cell);
   const parts = [cell.label, share == null ? "" : `${percent(share)} of its calls fail`, carriedOf(cell)];
-  const mark = cell.id === recommendedOf(view, group) && !view.versus ? "▸ " : "";
+  const mark = cell.id === recommendedOf(view, group) && !view.versus ? `${USED} ` : "";
   return `${mark}${parts.filter((part) => part !== "").join(", ")}`;
 }
 

@@ -27,7 +27,7 @@ export function searched(row: Row, width: number, top: number, [low, high]: [num
       tickFormat: (value: number) => quantity(value, null),
     },
     y: { ...logAxis(low, high, duration, 7), inset: 6 },
-    marks: [heading(`${name}: ${knee.percentile} of every probe`, 62, -24), ...marks(row)],
+    marks: [heading(`${name}: ${knee.percentile} of every probe, log scale`, 62, -24), ...marks(row)],
   });
 }
 

@@ -4,7 +4,7 @@
 import * as Plot from "@observablehq/plot";
 import { type CellView, optionOf, type View } from "../data";
 import { svg } from "../dom";
-import { draw, ink, isDark, paper } from "../look";
+import { draw, ink, isDark, paper, USED } from "../look";
 
 /** A piece of a line, in tiles from the upper left corner. */
 export type Edge = [x1: number, y1: number, x2: number, y2: number];
@@ -108,7 +108,7 @@ export function markKey(signs: Sign[], wide: number, stripes: string): SVGSVGEle
       const framed = box({ stroke: ink(), strokeWidth: 2 });
       const marks: Record<Sign, Plot.Markish[]> = {
         best: [framed, Plot.dot([[x + 17, y]], { r: 2.5, fill: "#fff", stroke: "#000" })],
-        use: [Plot.text(["▸"], { x: x + 17, y, fill: ink(), fontSize: 14 })],
+        use: [Plot.text([USED], { x: x + 17, y, fill: ink(), fontSize: 14 })],
         avoid: crosses().map((cross) => Plot.dot([[x + 17, y]], cross)),
         selected: [box({ stroke: selectedColour(), strokeWidth: 3 })],
         confirmed: [framed],

@@ -1,4 +1,4 @@
-// The colours of the ranking's bars, the ticks of its root scale, and its key.
+// The colours of the ranking's bars, and its key.
 
 import * as Plot from "@observablehq/plot";
 import type { OptionResult } from "../data";
@@ -10,22 +10,6 @@ type Status = OptionResult["status"];
 /** The colour of a bar, by the status of the option. */
 export const tone = (status: Status | undefined): string =>
   status === "best" ? accent() : status === "slower" ? warn() : status === "harmful" ? stolen() : faint();
-
-/** A scale that is longer than this multiple of the margin is a square root. */
-export const ROOTED = 20;
-const ROOT_TICKS = [0, 0.25, 1, 2, 4, 6, 9];
-/** The least distance between ticks, pixels. */
-const APART = 44;
-
-/** The ticks of a root scale that have room; `place` gives the pixel of a share. */
-export function rootTicks(reach: number, place: (share: number) => number): number[] {
-  const found: number[] = [];
-  for (const share of ROOT_TICKS) {
-    const last = found.at(-1);
-    if (share <= reach && (last == null || place(share) - place(last) >= APART)) found.push(share);
-  }
-  return found;
-}
 
 export type Sign = "relayless" | "speeds";
 interface Entry {

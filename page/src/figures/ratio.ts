@@ -3,8 +3,8 @@
 
 import { type End, mirrored, percentOf, rounded } from "../outward";
 
-/** From this share on, twice as long, numbers are multiples, as in the document's texts. */
-const MULTIPLE = 1;
+/** Above this share numbers are multiples, as in the document's texts. */
+const MULTIPLE = 3;
 
 /** The place of a share on a scale of ratios, and the share at a place. */
 export const ratio = {
@@ -14,7 +14,7 @@ export const ratio = {
 
 /** Whether the numbers of a figure are multiples. */
 export const inMultiples = (shares: (number | null)[]): boolean =>
-  shares.some((share) => share != null && Math.abs(share) >= MULTIPLE);
+  shares.some((share) => share != null && Math.abs(share) > MULTIPLE);
 
 /** How much longer the slower one takes, as text: percentages or multiples for all numbers of a figure. */
 export function slower(shares: (number | null)[]): (share: number, end?: End) => string {

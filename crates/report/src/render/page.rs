@@ -2,8 +2,14 @@
 //! none; it draws only data of the documents.
 
 use std::borrow::Cow;
+use std::io::{Read, Write};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytegauge_model::escape;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use super::texts::ScreenTexts;
@@ -25,14 +31,14 @@ const RESIDUALS_MAX: usize = 600;
 pub fn render(views: &[View], between: Option<&BetweenView>) -> String {
     let mut between = serde_json::to_value(between).expect("a view is plain data");
     drop_unknown(&mut between);
-    filled([documents(views), embedded(between), "null".into()])
+    filled([packed(&documents(views)), packed(&embedded(between)), "null".into()])
 }
 
 /// The page of a running session: it requests [`documents`] as `data` next to its own address, every `every_ms`
 /// milliseconds.
 pub fn render_live(view: &View, every_ms: u64) -> String {
     let live = serde_json::json!({ "every_ms": every_ms });
-    let page = filled([documents(std::slice::from_ref(view)), "null".into(), embedded(live)]);
+    let page = filled([packed(&documents(std::slice::from_ref(view))), "null".into(), embedded(live)]);
     page.replacen(POLICY.0, POLICY.1, 1)
 }
 
@@ -46,6 +52,21 @@ fn filled(documents: [String; SLOTS.len()]) -> String {
     slots.fold(TEMPLATE.to_owned(), |page, ((name, empty), json)| {
         page.replacen(&slot(name, empty), &slot(name, &json), 1)
     })
+}
+
+/// Data as a page stores it, compressed to a fifth: gzip in base64.
+fn packed(json: &str) -> String {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    let bytes = packer.write_all(json.as_bytes()).and_then(|()| packer.finish());
+    BASE64_STANDARD.encode(bytes.expect("memory takes all bytes"))
+}
+
+/// The JSON of compressed data in a page; `None` if no page can have it.
+pub fn unpacked(data: &str) -> Option<String> {
+    let bytes = BASE64_STANDARD.decode(data).ok()?;
+    let mut json = String::new();
+    GzDecoder::new(bytes.as_slice()).read_to_string(&mut json).ok()?;
+    Some(json)
 }
 
 /// An element of data.

@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, mark, rows, without_result};
 use super::screen::{overview, result_heading};
 use crate::View;
-use crate::view::document::Test;
-use crate::view::results::summary::Heading;
+use crate::interval_rounding::percent;
+use crate::view::document::{SummaryLine, Test};
+use crate::view::results::outcome::scale;
+use crate::view::results::summary::{self, Heading};
 
 /// If a test has more options, only those with an interval have a row.
 const OPTIONS_MAX: usize = 12;
@@ -21,8 +23,12 @@ const ROWS_MAX: usize = 48;
 pub struct ScreenTexts<'a> {
     /// The heading of what to use, and how sure it is.
     result: (&'static str, String),
-    /// How many lines of the summary are results; they are the first.
-    results: usize,
+    /// The lines of the summary with what to use.
+    results: Vec<&'a SummaryLine>,
+    /// Those with the reasons: the biggest effect, and what limits.
+    reasons: Vec<&'a SummaryLine>,
+    /// The others.
+    facts: Vec<&'a SummaryLine>,
     /// The headings of one row for each test.
     overview_head: Vec<&'static str>,
     /// The rows, in the order of the tests.
@@ -31,8 +37,8 @@ pub struct ScreenTexts<'a> {
     units: BTreeSet<&'static str>,
     /// The tests, in the order of the document.
     tests: Vec<TestTexts<'a>>,
-    /// The heading of each finding.
-    findings: Vec<&'static str>,
+    /// The findings that are no results, under their headings.
+    findings: Vec<(&'static str, Vec<&'a str>)>,
 }
 
 /// The table and the lines of a test.
@@ -46,6 +52,8 @@ struct TestTexts<'a> {
     columns: Vec<ScreenColumn>,
     /// Why the option of each row is recommended; empty if it is not.
     marks: Vec<String>,
+    /// Whether the intervals are multiples, not percentages.
+    multiples: bool,
     /// Options without a result, and why.
     without_result: Vec<String>,
     /// The lines below: a heading, and a text.
@@ -58,16 +66,42 @@ impl<'a> ScreenTexts<'a> {
     /// The texts of a session.
     pub fn of(view: &'a View) -> ScreenTexts<'a> {
         let (overview_head, overview) = overview::whole(&view.tests);
+        let (results, others): (Vec<_>, Vec<_>) = view.summary.iter().partition(|line| line.is_result);
+        let (reasons, facts) = others.into_iter().partition(|line| summary::is_reason(line));
         ScreenTexts {
-            result: result_heading(view),
-            results: view.summary.iter().filter(|line| line.is_result).count(),
+            result: sure_heading(view),
+            results,
+            reasons,
+            facts,
             overview_head,
             overview,
             units: view.tests.iter().filter_map(cpu_explained).collect(),
             tests: view.tests.iter().map(|test| TestTexts::of(view, test)).collect(),
-            findings: view.findings.iter().map(|finding| Heading::of(finding).name()).collect(),
+            findings: findings(view),
         }
     }
+}
+
+/// The heading of what to use, and how sure it is: also of a single test, whose line above a prompt has no room for it.
+fn sure_heading(view: &View) -> (&'static str, String) {
+    let (heading, sure) = result_heading(view);
+    let is_compared = view.tests.iter().any(|test| test.options.iter().any(|option| option.slower_upper.is_some()));
+    let level = || format!(" ({} confidence)", percent(view.plan.level));
+    (heading, if sure.is_empty() && is_compared { level() } else { sure })
+}
+
+/// The findings that are no results, under their headings, which are in the order of their first findings.
+fn findings(view: &View) -> Vec<(&'static str, Vec<&str>)> {
+    let mut known: Vec<(&'static str, Vec<&str>)> = Vec::new();
+    for finding in &view.findings {
+        let heading = Heading::of(finding);
+        match known.iter_mut().find(|(name, _)| *name == heading.name()) {
+            _ if heading.is_result() => {}
+            Some((_, texts)) => texts.push(&finding.text),
+            None => known.push((heading.name(), vec![&finding.text])),
+        }
+    }
+    known
 }
 
 impl<'a> TestTexts<'a> {
@@ -80,6 +114,7 @@ impl<'a> TestTexts<'a> {
             columns: columns(test, &rows, true, &view.tests),
             hidden: rated - rows.len(),
             marks: rows.iter().map(|row| mark(test, row, true).trim_start_matches("<- ").to_owned()).collect(),
+            multiples: scale(test).multiples,
             rows: rows.iter().map(|row| &row.id).collect(),
             without_result: without_result(test),
             facts: facts(test),

@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, isConfirmed, type Level, level } from "../../data";
 import { named } from "../../levels";
-import { draw, faint, ink, paper, thinned } from "../../look";
+import { draw, faint, ink, paper, thinned, USED } from "../../look";
 import { contours } from "../contours";
 import { crosses, hatching, isSlower, outline } from "../marks";
 import { type Layout, tileAt } from "./layout";
@@ -168,7 +168,7 @@ function corners(map: HeatMap, { cells, writing, tile }: Layout): Plot.Markish[]
       cells.filter((cell) => isRecommended(map, cell)),
       {
         ...place,
-        text: () => "▸",
+        text: () => USED,
         fontSize: roomy ? 14 : 8,
         dx: -tile.width / 2 + (roomy ? 9 : 4),
         dy: writing ? -tile.height / 2 + (roomy ? 9 : 4) : 0,
