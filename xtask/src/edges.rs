@@ -52,10 +52,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-bottleneck", &["bytegauge-model", "bytegauge-stats"]),
     ("bytegauge-report", &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
+    // Formats for other programs.
+    ("bytegauge-formats", &["bytegauge-model", "bytegauge-report"]),
     (
         "bytegauge",
         &[
             "bytegauge-agent",
+            "bytegauge-formats",
             "bytegauge-harness",
             "bytegauge-emulated-link",
             "bytegauge-import",

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use bytegauge_formats::{csv, go_bench, junit, openmetrics};
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
@@ -66,11 +67,11 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         (None, [view]) => match args::text(matches, "format") {
             Some("go-bench") => {
-                terminal::print_data(&render::go_bench::render(view, &SessionData::load(&store, view.session)?));
+                terminal::print_data(&go_bench::render(view, &SessionData::load(&store, view.session)?));
             }
-            Some("openmetrics") => terminal::print_data(&render::openmetrics::render(view)),
-            Some("prom") => terminal::print_data(&render::openmetrics::prom(view)),
-            Some("junit") => terminal::print_data(&render::junit::render(view)),
+            Some("openmetrics") => terminal::print_data(&openmetrics::render(view)),
+            Some("prom") => terminal::print_data(&openmetrics::prom(view)),
+            Some("junit") => terminal::print_data(&junit::render(view)),
             _ => {
                 show(view, matches, &path)?;
                 expired::note(&store.session(view.session)?);
@@ -190,7 +191,7 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
     let group = args::text(matches, "group");
     match (args::text(matches, "format"), group) {
         (Some("json"), _) => terminal::print_data(&render::json::render(view)),
-        (Some("csv"), _) => terminal::print_data(&render::csv::render(view)),
+        (Some("csv"), _) => terminal::print_data(&csv::render(view)),
         (Some("markdown"), _) => terminal::print_data(&render::markdown::render(view)),
         (_, Some(group)) if view.groups.iter().all(|one| one.id.0 != group) => {
             let names: Vec<String> = view.groups.iter().map(|group| group.id.to_string()).collect();

@@ -39,7 +39,7 @@ fn main() {
     let settled = start.elapsed();
     let texts = [
         render::json::render(&view),
-        render::csv::render(&view),
+        bytegauge_formats::csv::render(&view),
         render::markdown::render(&view),
         render::terminal::full(&view, &render::TerminalStyle::default()),
     ];

@@ -2,13 +2,9 @@
 
 pub mod across;
 pub mod brief;
-pub mod csv;
-pub mod go_bench;
 pub mod history;
 pub mod json;
-pub mod junit;
 pub mod markdown;
-pub mod openmetrics;
 pub mod over_time;
 pub mod page;
 pub mod screen;

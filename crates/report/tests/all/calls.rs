@@ -621,7 +621,7 @@ fn every_renderer_prints_calls() {
         ],
     );
     check(&render::markdown::render(&view), &["| p99 |", "- percentiles are service time"]);
-    let csv = render::csv::render(&view);
+    let csv = bytegauge_formats::csv::render(&view);
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
     check_schema(&view);
 }

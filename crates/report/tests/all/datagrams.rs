@@ -144,14 +144,14 @@ fn the_document_and_the_table_hold_them() {
     assert!(errors.is_empty(), "{errors:#?}");
     let cells = json["cells"].as_array().unwrap();
     assert!(cells.iter().any(|cell| cell["datagrams"]["lost_at_socket"].as_u64().is_some_and(|lost| lost > 0)));
-    let csv = render::csv::render(&view);
+    let csv = bytegauge_formats::csv::render(&view);
     let heading = csv.lines().next().unwrap();
     for column in ["datagrams_per_s", "packets_per_s", "lost_share", "lost_unknown", "truncated"] {
         assert!(heading.split(',').any(|name| name == column), "{heading}");
     }
     // A stream of bytes has none of them.
     let bytes = View::of(&session(&Plan::default()), &Settings::default());
-    assert!(!render::csv::render(&bytes).lines().next().unwrap().contains("datagrams"));
+    assert!(!bytegauge_formats::csv::render(&bytes).lines().next().unwrap().contains("datagrams"));
 }
 
 #[test]

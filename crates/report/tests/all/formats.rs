@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Outcome};
 use bytegauge_report::view::document::TestState;
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View};
 
 use crate::support::{Plan, session};
 
@@ -49,7 +49,7 @@ fn benchmarks(text: &str) -> BTreeMap<String, Vec<BTreeMap<String, f64>>> {
 #[test]
 fn benchstat_finds_a_line_a_trial() {
     let (data, view) = planted();
-    let read = benchmarks(&render::go_bench::render(&view, &data));
+    let read = benchmarks(&bytegauge_formats::go_bench::render(&view, &data));
     let cells: Vec<_> = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0).collect();
     assert_eq!(read.len(), cells.len());
     for cell in cells {
@@ -66,7 +66,7 @@ fn benchstat_finds_a_line_a_trial() {
 #[test]
 fn a_trial_that_failed_is_no_benchmark() {
     let (mut data, view) = planted();
-    let lines = |data: &SessionData| render::go_bench::render(&view, data).lines().count();
+    let lines = |data: &SessionData| bytegauge_formats::go_bench::render(&view, data).lines().count();
     let before = lines(&data);
     let cell = view.cells.iter().find(|cell| cell.trials > 0).unwrap();
     let trial = data.trials.iter_mut().find(|trial| trial.cell == cell.id && Some(trial.stage) == cell.stage).unwrap();
@@ -113,7 +113,7 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
 fn openmetrics_has_every_family_once_and_an_end() {
     let (_, mut view) = planted();
     view.plan.name = "a \"quoted\\name\"\nof two lines".into();
-    let text = render::openmetrics::render(&view);
+    let text = bytegauge_formats::openmetrics::render(&view);
     assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
     let mut family = String::new();
     let mut seen = Vec::new();
@@ -172,13 +172,14 @@ fn elements(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
 #[test]
 fn junit_has_a_case_for_each_test() {
     let (_, mut view) = planted();
-    let count =
-        |view: &View, name: &str| elements(&render::junit::render(view)).iter().filter(|(of, _)| of == name).count();
+    let count = |view: &View, name: &str| {
+        elements(&bytegauge_formats::junit::render(view)).iter().filter(|(of, _)| of == name).count()
+    };
     view.tests[0].state = TestState::Decided;
     view.tests[1].state = TestState::Inconclusive;
     view.tests[1].result = "a < b & \"c\" > 'd' \u{1}".into();
     assert_eq!((count(&view, "testcase"), count(&view, "skipped"), count(&view, "failure")), (view.tests.len(), 1, 0));
-    let read = elements(&render::junit::render(&view));
+    let read = elements(&bytegauge_formats::junit::render(&view));
     let skipped = read.iter().find(|(name, _)| name == "skipped").unwrap();
     assert_eq!(skipped.1["message"], "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos; \\u{1}");
     let suite = &read.iter().find(|(name, _)| name == "testsuite").unwrap().1;

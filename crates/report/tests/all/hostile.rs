@@ -140,11 +140,11 @@ fn miscounted(seed: u64) -> (SessionData, View) {
 fn documents((data, view): &(SessionData, View)) -> Vec<(&'static str, String)> {
     vec![
         ("json", render::json::render(view)),
-        ("csv", render::csv::render(view)),
+        ("csv", bytegauge_formats::csv::render(view)),
         ("markdown", render::markdown::render(view)),
-        ("junit", render::junit::render(view)),
-        ("openmetrics", render::openmetrics::render(view)),
-        ("go-bench", render::go_bench::render(view, data)),
+        ("junit", bytegauge_formats::junit::render(view)),
+        ("openmetrics", bytegauge_formats::openmetrics::render(view)),
+        ("go-bench", bytegauge_formats::go_bench::render(view, data)),
         ("documents", render::page::documents(std::slice::from_ref(view))),
     ]
 }

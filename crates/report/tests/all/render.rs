@@ -104,7 +104,7 @@ fn colour_changes_no_character() {
 #[test]
 fn csv_has_rows_of_cells() {
     let view = exact();
-    let text = render::csv::render(&view);
+    let text = bytegauge_formats::csv::render(&view);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let heading = reader.headers().expect("a heading").clone();
     assert!(factor::of(Workload::Stream).all(|factor| heading.iter().any(|name| name == factor.name)));

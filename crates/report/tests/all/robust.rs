@@ -243,7 +243,7 @@ fn prints(data: &SessionData, columns: usize) -> Result<(), TestCaseError> {
     let style = render::TerminalStyle { columns, ..Default::default() };
     let texts = [
         render::json::render(&view),
-        render::csv::render(&view),
+        bytegauge_formats::csv::render(&view),
         render::markdown::render(&view),
         render::terminal::full(&view, &style),
     ];

@@ -2,11 +2,10 @@
 //! the result is inconclusive, in error if nothing could be measured.
 
 use bytegauge_model::escape;
+use bytegauge_report::View;
+use bytegauge_report::view::document::{Test, TestState, VersusView};
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
-
-use crate::View;
-use crate::view::document::{Test, TestState, VersusView};
 
 /// The outcome of a test.
 enum Case {

@@ -6,8 +6,7 @@
 use std::fmt::Write as _;
 
 use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, escape, factor};
-
-use crate::{SessionData, View};
+use bytegauge_report::{SessionData, View};
 
 /// Costs of bytes are per MiB: a byte takes too few nanoseconds.
 const MIB: f64 = 1024.0 * 1024.0;

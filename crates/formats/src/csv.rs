@@ -2,10 +2,9 @@
 //! [`escape::csv_field`].
 
 use bytegauge_model::{Workload, escape, factor};
+use bytegauge_report::View;
+use bytegauge_report::view::document::{CallView, CellView, DatagramView, RingView};
 use serde_json::Value;
-
-use crate::View;
-use crate::view::document::{CallView, CellView, DatagramView, RingView};
 
 /// A column after the factors.
 type CsvColumn = (&'static str, fn(&CellView) -> String);

@@ -6,9 +6,8 @@
 use std::fmt::Write as _;
 
 use bytegauge_model::{CellKind, Level, escape, factor};
-
-use crate::View;
-use crate::view::document::CellView;
+use bytegauge_report::View;
+use bytegauge_report::view::document::{CellView, GroupView};
 
 /// A family: its name, its unit's part of that, its help, and its number of a cell.
 type MetricFamily = (&'static str, &'static str, fn(&View, &CellView) -> Option<f64>);
@@ -35,9 +34,8 @@ const FAMILIES: &[MetricFamily] = &[
         PROVEN,
         "1 where the option is recommended and within the margin of the best, else 0; the label doubt is set where the A/A control does not confirm it.",
         |view, cell| {
-            let proven = |group: &crate::view::document::GroupView| {
-                group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id)
-            };
+            let proven =
+                |group: &GroupView| group.recommendation.proven && group.recommendation.cell.as_ref() == Some(&cell.id);
             Some(f64::from(u8::from(view.groups.iter().any(proven))))
         },
     ),
