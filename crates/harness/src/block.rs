@@ -298,9 +298,17 @@ impl Run<'_> {
         if leaves && self.left.insert(cell.id.clone()) {
             self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
             let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
-            self.observer.hear(&Event::Note(format!("{} leaves its group: {reason}", named(cell))));
+            let name = self.side(cell).map_or_else(|| named(cell), str::to_owned);
+            self.observer.hear(&Event::Note(format!("{name} is not measured any more: {reason}")));
         }
         Ok(())
+    }
+
+    /// The name of a side, where two are compared.
+    fn side(&self, cell: &Cell) -> Option<&'static str> {
+        let versus = self.plan.versus.as_ref()?;
+        let sides = [("A", &versus.a.cell), ("B", &versus.b.cell)];
+        sides.into_iter().find(|(_, id)| **id == cell.id).map(|(name, _)| name)
     }
 }
 
@@ -311,9 +319,9 @@ fn named(cell: &Cell) -> String {
     });
     let words: Vec<String> =
         chosen.map(|(factor, level)| format!("{} {}", factor.heading, factor.kind.compact(&level))).collect();
-    let again = if cell.twin_of.is_some() { ", measured a second time," } else { "" };
+    let again = if cell.twin_of.is_some() { " (measured a second time)" } else { "" };
     match words.is_empty() {
         true => cell.id.to_string(),
-        false => format!("{} ({}){again}", words.join(", "), cell.id),
+        false => format!("{}{again}", words.join(", ")),
     }
 }

@@ -144,6 +144,9 @@ fn failed_side_is_reported_and_other_kept() {
     let bench = Bench::new();
     let ran = ab(&bench, &["--a", "cmd:true", "--b", "cmd:echo no room >&2; exit 7"]).exits(5);
     ran.prints(&["B was not measured (the command exited with 7: it printed “no room”)", "fix B, then measure again"]);
+    let both = ab(&bench, &["--a", "cmd:sh -c 'exit 7'", "--b", "cmd:sh -c 'exit 8'"]).exits(5);
+    both.prints(&["neither A nor B was measured (the command exited with 7", "fix A and B, then measure again"])
+        .complains(&["B is not measured any more: the command exited with 8"]);
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
 

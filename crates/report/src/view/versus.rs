@@ -213,6 +213,9 @@ fn text(compared: &Compared, [a, b]: [&VersusSideView; 2], margin: f64, cost: &C
     let Some(comparison) = compared.comparison.filter(|_| a.trials > 0 && b.trials > 0) else {
         let missing = [("A", a), ("B", b)].into_iter().find(|(_, side)| side.trials == 0 || side.reason.is_some());
         let why = |side: &VersusSideView| side.reason.clone().unwrap_or_else(|| "the session ended before".into());
+        if a.trials == 0 && b.trials == 0 && a.reason.is_some() {
+            return format!("nothing to compare: neither A nor B was measured ({})", why(a));
+        }
         return match missing {
             Some((name, side)) => format!("nothing to compare: {name} was not measured ({})", why(side)),
             None => "nothing to compare: no block is complete".into(),

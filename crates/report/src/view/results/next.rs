@@ -280,9 +280,10 @@ fn brings(bounds: &[[f64; 2]], margin: f64) -> String {
 
 /// The next steps after two were compared.
 fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
-    let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().find(|(_, side)| side.trials == 0);
-    if let Some((name, _)) = failed {
-        return vec![again(view, None, &format!("fix {name}, then measure again"))];
+    let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().filter(|(_, side)| side.trials == 0);
+    let failed: Vec<&str> = failed.map(|(name, _)| name).collect();
+    if !failed.is_empty() {
+        return vec![again(view, None, &format!("fix {}, then measure again", failed.join(" and ")))];
     }
     if versus.difference.verdict != "open" {
         return match versus.difference.verdict {
