@@ -22,9 +22,18 @@ const ASSUMED: f64 = 30_000.0;
 /// The same if every call has a connection of its own, which is opened and closed at both ends.
 const ASSUMED_CONNECTING: f64 = 5_000.0;
 
+/// Assumed time for each byte of a request, nanoseconds: about twice that of busy connections on loopback.
+const BYTE_NS: f64 = 1.0;
+
+/// The same over datagrams, of which a large one is sent in pieces that are put together again.
+const DATAGRAM_BYTE_NS: f64 = 4.0;
+
 /// Conservative calls per second of a plan before any were measured.
 pub fn assumed(conditions: &Spec) -> f64 {
-    let alone = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
+    let small = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
+    let is_datagram = conditions.transport().is_some_and(|transport| transport.is_datagram());
+    let byte_ns = if is_datagram { DATAGRAM_BYTE_NS } else { BYTE_NS };
+    let alone = small / (1.0 + small / 1e9 * byte_ns * conditions.request().unwrap_or(0) as f64);
     let flows = conditions.flows().unwrap_or(1).max(1) as f64;
     let competing = conditions.competing_flows().unwrap_or(0) as f64;
     let think_ns = conditions.think_time().unwrap_or(0) as f64;
@@ -118,5 +127,10 @@ mod tests {
         check(&[number("flows", 20), connecting, number("competing_flows", 20)], 2_500.0);
         check(&[number("flows", 20), number("call_rate", 100)], 50.0);
         check(&[number("flows", 2), number("think_time", 10_000_000)], 100.0);
+        // A large datagram takes four times as long as the same bytes of a stream, in addition to the call.
+        let large = |transport: &str| {
+            assumed(&conditions(&[number("request", 1 << 20), ("transport", Level::Name(transport.into()))]))
+        };
+        assert!((900.0..1000.0).contains(&large("tcp")) && (230.0..240.0).contains(&large("udp")));
     }
 }
