@@ -281,8 +281,8 @@ pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
     match found {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "the command `{program}` was not found, or may not be run: check its name, or give its whole path; what only a shell \
-             knows (cd, pipes, variables) needs one: sh -c '…'"
+            "the command `{program}` was not found, or may not be run: check its name, or give its whole path; words for a shell \
+             (cd, pipes, variables) need one: sh -c '…'"
         ))),
     }
 }

@@ -1,7 +1,7 @@
 //! The necessary length of a trial of calls, from their rate. Never reads the clock: a plan assumes a rate, and a session
 //! measures it.
 
-use bytegauge_model::{Spec, Workload};
+use bytegauge_model::{Spec, Transport, Workload};
 
 /// Fewer completed calls per flow than this are mostly the first ones, and give no rate. With an offered load, this number of
 /// calls in all is enough: the load sets how seldom a flow calls.
@@ -31,7 +31,7 @@ const DATAGRAM_BYTE_NS: f64 = 4.0;
 /// Conservative calls per second of a plan before any were measured.
 pub fn assumed(conditions: &Spec) -> f64 {
     let small = if conditions.connect_per_call() == Some(true) { ASSUMED_CONNECTING } else { ASSUMED };
-    let is_datagram = conditions.transport().is_some_and(|transport| transport.is_datagram());
+    let is_datagram = conditions.transport().is_some_and(Transport::is_datagram);
     let byte_ns = if is_datagram { DATAGRAM_BYTE_NS } else { BYTE_NS };
     let alone = small / (1.0 + small / 1e9 * byte_ns * conditions.request().unwrap_or(0) as f64);
     let flows = conditions.flows().unwrap_or(1).max(1) as f64;
