@@ -10,7 +10,7 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 pub const BOUND_MAX: f64 = 9.0;
 
 /// A difference above this share is shown as a multiple: `31×` instead of 3000 %.
-const SHARE_MAX: f64 = 3.0;
+const SHARE_MAX: f64 = 2.0;
 
 /// Most digits.
 const DIGITS_MAX: usize = 6;
@@ -59,11 +59,6 @@ pub fn share_range(lower: f64, upper: f64) -> String {
     }
 }
 
-/// An upper end of extra time: `up to 130 %`, and as a multiple `up to 5.1×`, `over 10×`.
-pub fn up_to(upper: f64) -> String {
-    if upper > SHARE_MAX { up_to_times(upper) } else { format!("up to {}", at_most(upper)) }
-}
-
 /// The ends of an interval, and their significant digits: three, or as many as distinguish them.
 pub fn ends(lower: f64, upper: f64) -> ([String; 2], usize) {
     let digits = (3..=5).find(|&digits| significant(lower, digits) != significant(upper, digits)).unwrap_or(3);
@@ -75,9 +70,9 @@ pub fn range(lower: f64, upper: f64) -> String {
     ends(lower, upper).0.join(" to ")
 }
 
-/// Differences in one text or table: all in per cent, `45–125 %`, or all as multiples where the largest is above 300 %,
-/// `1.45–4.3×`, so that they can be compared.
-#[derive(Clone, Copy)]
+/// Differences in one report: all in per cent, `45–125 %`, or all as multiples where the largest is above 200 %, `1.45–4.3×`, so
+/// that they can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareScale {
     /// As multiples, `3× as long`; else as percentages, `5 % longer`.
     pub multiples: bool,
@@ -92,7 +87,7 @@ impl ShareScale {
     /// An interval of extra time, rounded outward.
     pub fn interval(self, lower: f64, upper: f64) -> String {
         if !self.multiples {
-            return share_range(lower, upper);
+            return if upper.is_finite() { share_range(lower, upper) } else { format!("at least {}", at_least(lower)) };
         }
         // A lower end above 0 is shown as such.
         let is_one = |digits: &usize| lower > 0.0 && significant_down(1.0 + lower, *digits) == "1";
@@ -103,6 +98,20 @@ impl ShareScale {
             upper if upper <= 0.0 => "1×".into(),
             upper => format!("{from}–{}×", significant_up(1.0 + upper, 3)),
         }
+    }
+
+    /// An upper bound: `5.1 %`, `1.06×`, `over 10×`.
+    pub fn at_most(self, share: f64) -> String {
+        match share {
+            share if !self.multiples => at_most(share),
+            share if share >= BOUND_MAX => format!("over {}×", 1.0 + BOUND_MAX),
+            share => format!("{}×", significant_up(1.0 + share, 3)),
+        }
+    }
+
+    /// A lower bound: `5 %`, `1.05×`.
+    pub fn at_least(self, share: f64) -> String {
+        if self.multiples { self.shown(share, 0, significant_down) } else { at_least(share) }
     }
 
     /// The estimate, to the nearest.
@@ -291,7 +300,8 @@ mod tests {
         assert_eq!((both.signed(1.456), both.signed_interval(0.352, 3.104)), ("2.46×".into(), "1.35× to 4.11×".into()));
         let table = ShareScale::of([0.0, 3.104]);
         assert_eq!([table.interval(0.0, 0.0), table.interval(0.352, 3.104)], ["1×", "1.35–4.11×"]);
-        assert_eq!(ShareScale::of([2.9]).interval(0.45, 2.9), "45–290 %");
+        assert_eq!(ShareScale::of([1.9]).interval(0.45, 1.9), "45–190 %");
+        assert_eq!([table.at_most(0.16), table.at_most(9.5), table.at_least(0.16)], ["1.16×", "over 10×", "1.16×"]);
         assert_eq!(ShareScale::of([0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }
 

@@ -1,7 +1,7 @@
 //! Grades how quiet the environment was, A to D, with reasons.
 //!
-//! D: the session lost much CPU time (steal above 5 %, cgroup throttling). C: something disturbed it (steal above 1 %,
-//! load of other programs above 0.2 CPU). B: a possible disturbance could not be read. A: none of these.
+//! D: the session lost much CPU time (steal above 5 %, cgroup throttling, a quarter of the CPUs used by other programs). C:
+//! something disturbed it (steal above 1 %, load of other programs above 0.2 CPU). B: a possible disturbance could not be read. A: none of these.
 //!
 //! The grade is descriptive and decides nothing: the intervals already contain the noise. This module never changes or
 //! reads the environment; the caller supplies the numbers.
@@ -13,6 +13,8 @@ use std::fmt;
 pub const STEAL_MUCH: f64 = 0.05;
 /// Steal above this share: grade C.
 pub const STEAL_DISTURBED: f64 = 0.01;
+/// Load of other programs from this share of the CPUs on: grade D.
+pub const OTHER_LOAD_MUCH: f64 = 0.25;
 /// Load of other programs above this many CPUs: grade C.
 pub const OTHER_LOAD_DISTURBED_CPUS: f64 = 0.2;
 
@@ -25,6 +27,8 @@ pub struct DisturbanceReadings {
     pub throttled_ns: Option<f64>,
     /// CPU time of other programs over wall time, in CPUs.
     pub other_load_cpus: Option<f64>,
+    /// The number of CPUs that the session was allowed to use.
+    pub cpus: Option<f64>,
     /// Whether the frequency governor could be read.
     pub governor_known: bool,
     /// Whether the state of turbo could be read.
@@ -53,6 +57,8 @@ pub enum GradeReason {
     Throttled(f64),
     /// Load of other programs, in CPUs.
     OtherLoad(f64),
+    /// Load of other programs that is much of the machine, in CPUs, and their number.
+    OtherLoadMuch(f64, f64),
     /// Steal could not be read.
     StealUnknown,
     /// Throttling could not be read.
@@ -71,7 +77,7 @@ impl GradeReason {
     pub fn grade(self) -> Grade {
         match self {
             Self::Steal(share) if share > STEAL_MUCH => Grade::D,
-            Self::Throttled(_) => Grade::D,
+            Self::Throttled(_) | Self::OtherLoadMuch(..) => Grade::D,
             Self::Steal(_) | Self::OtherLoad(_) => Grade::C,
             _ => Grade::B,
         }
@@ -84,6 +90,7 @@ impl fmt::Display for GradeReason {
             Self::Steal(share) => write!(f, "steal {:.1} %", share * 100.0),
             Self::Throttled(ns) => write!(f, "cgroup throttled for {:.0} ms", ns / 1e6),
             Self::OtherLoad(cpus) => write!(f, "other programs used {cpus:.2} CPUs"),
+            Self::OtherLoadMuch(cpus, of) => write!(f, "other programs used {cpus:.2} of {of:.0} CPUs"),
             Self::StealUnknown => write!(f, "steal unknown"),
             Self::ThrottlingUnknown => write!(f, "cgroup throttling unknown"),
             Self::OtherLoadUnknown => write!(f, "load of other programs unknown"),
@@ -114,7 +121,15 @@ pub fn grade(environment: &DisturbanceReadings) -> Graded {
     let mut reasons: Vec<GradeReason> = [
         above(e.steal_share, STEAL_DISTURBED, GradeReason::Steal, GradeReason::StealUnknown),
         above(e.throttled_ns, 0.0, GradeReason::Throttled, GradeReason::ThrottlingUnknown),
-        above(e.other_load_cpus, OTHER_LOAD_DISTURBED_CPUS, GradeReason::OtherLoad, GradeReason::OtherLoadUnknown),
+        match e.other_load_cpus.zip(e.cpus).filter(|(load, cpus)| *load >= OTHER_LOAD_MUCH * cpus) {
+            Some((load, cpus)) => Some(GradeReason::OtherLoadMuch(load, cpus)),
+            None => above(
+                e.other_load_cpus,
+                OTHER_LOAD_DISTURBED_CPUS,
+                GradeReason::OtherLoad,
+                GradeReason::OtherLoadUnknown,
+            ),
+        },
         (!e.governor_known).then_some(GradeReason::GovernorUnknown),
         (!e.turbo_known).then_some(GradeReason::TurboUnknown),
     ]
@@ -134,6 +149,7 @@ mod tests {
             steal_share: Some(0.0),
             throttled_ns: Some(0.0),
             other_load_cpus: Some(0.05),
+            cpus: Some(2.0),
             governor_known: true,
             turbo_known: true,
         };
@@ -152,6 +168,8 @@ mod tests {
         check(|e| e.steal_share = Some(0.01), Grade::A, None);
         check(|e| e.steal_share = Some(0.02), Grade::C, Some("steal 2.0 %"));
         check(|e| e.other_load_cpus = Some(0.3), Grade::C, Some("other programs used 0.30 CPUs"));
+        check(|e| e.other_load_cpus = Some(1.9), Grade::D, Some("other programs used 1.90 of 2 CPUs"));
+        check(|e| (e.other_load_cpus, e.cpus) = (Some(1.9), None), Grade::C, Some("other programs used 1.90 CPUs"));
         check(|e| e.steal_share = Some(0.06), Grade::D, Some("steal 6.0 %"));
         check(|e| e.throttled_ns = Some(2e6), Grade::D, Some("cgroup throttled for 2 ms"));
     }

@@ -65,7 +65,7 @@ struct TestTexts<'a> {
 impl<'a> ScreenTexts<'a> {
     /// The texts of a session.
     pub fn of(view: &'a View) -> ScreenTexts<'a> {
-        let (overview_head, overview) = overview::whole(&view.tests);
+        let (overview_head, overview) = overview::whole(view);
         let (results, others): (Vec<_>, Vec<_>) = view.summary.iter().partition(|line| line.is_result);
         let (reasons, facts) = others.into_iter().partition(|line| summary::is_reason(line));
         ScreenTexts {

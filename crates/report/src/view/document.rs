@@ -33,6 +33,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::interval_rounding::ShareScale;
+
 pub use audit::{AuditRival, AuditSummary, AuditView};
 pub use between::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
@@ -59,7 +61,7 @@ pub use lever::LeverView;
 pub use link::LinkView;
 pub use over_time::OverTimeView;
 pub use result::{
-    Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, SummaryLine,
+    Avoided, Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, SummaryLine,
     Test, TestState,
 };
 pub use ring::RingView;
@@ -113,6 +115,9 @@ pub struct View {
     pub next: Vec<NextStep>,
     /// The results of long trials for all options together; `null` without any.
     pub audit: Option<AuditSummary>,
+    /// The unit of all differences.
+    #[serde(skip)]
+    pub scale: ShareScale,
     /// Settings with a larger effect than the compared options, the largest first; `findings` has them.
     #[serde(skip)]
     pub levers: Vec<LeverView>,
@@ -187,7 +192,7 @@ pub struct FactorView {
 /// The machine, and its other load during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EnvironmentView {
-    /// A (calm) to D (much was taken from the session), a description that decides nothing; `null` when nothing is
+    /// A (calm) to D (much was taken from the session, or other programs used a quarter of the CPUs or more), a description that decides nothing; `null` when nothing is
     /// known about the machine.
     #[schemars(extend("enum" = ['A', 'B', 'C', 'D', null]))]
     pub grade: Option<char>,

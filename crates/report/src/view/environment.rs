@@ -23,6 +23,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
         steal_share: steal,
         throttled_ns: throttled_us.map(|us| us as f64 * 1e3),
         other_load_cpus: others,
+        cpus: cpus(machine).map(|cpus| cpus as f64),
         governor_known: fact(machine, "governor").is_some(),
         turbo_known: fact(machine, "turbo").is_some(),
     });

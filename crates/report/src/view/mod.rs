@@ -58,6 +58,7 @@ use bytegauge_model::{
 use bytegauge_stats::group::Method;
 
 use crate::SessionData;
+use crate::interval_rounding::ShareScale;
 use analyses::SessionAnalyses;
 pub use audit::AuditedGroup;
 use audit::Together;
@@ -176,6 +177,7 @@ impl View {
             findings: Vec::new(),
             summary: Vec::new(),
             next: Vec::new(),
+            scale: ShareScale::default(),
             audit: conditions.audit.map(|audit| audit.view),
             levers: lever::levers(&compared, &conditions),
             floor: floors.view.clone(),

@@ -135,12 +135,11 @@ fn whole(line: &SummaryLine) -> String {
 
 /// The heading of what to use, and how sure the results of several tests are.
 pub(super) fn result_heading(view: &View) -> (&'static str, String) {
-    let has = |state: TestState| view.tests.iter().any(|test| test.state == state);
-    let is_open = has(TestState::Inconclusive);
-    if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !(is_open || has(TestState::Decided)) {
+    if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !view.tests.iter().any(Test::is_compared) {
         return ("Result", String::new());
     }
-    let open = if is_open { "; “for now”: inconclusive; “tied”: may be as good" } else { "" };
+    let is_open = view.tests.iter().any(|test| test.state == TestState::Inconclusive);
+    let open = if is_open { "; undecided: may be as good or better" } else { "" };
     ("Use", format!(" ({} confidence{open})", percent(view.plan.level)))
 }
 

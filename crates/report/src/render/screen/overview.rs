@@ -5,48 +5,37 @@ use bytegauge_model::unit::significant;
 use super::ScreenLayout;
 use super::table::time;
 use crate::View;
-use crate::interval_rounding::{ShareScale, share_range};
+use crate::interval_rounding::ShareScale;
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
-use crate::view::document::{Compares, OptionResult, OptionStatus, Test, TestState};
+use crate::view::document::{Avoided, OptionResult, Test, TestState};
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
-/// The heading of what to avoid, as multiples.
-const AVOID_TIMES: &str = "avoid (times as slow)";
+/// The heading of what to avoid.
+const AVOID: &str = "avoid";
 /// Cells of a row: the test, the option, its rate, p99 and interval.
 const CELLS: usize = 5;
 /// The cell that gives way where a row does not fit.
 const P99: usize = 3;
 
 /// The headings and a row for each test, nothing of them cut. The last column has the options to avoid.
-pub fn whole(tests: &[Test]) -> (Vec<&'static str>, Vec<Vec<String>>) {
+pub fn whole(view: &View) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let tests = &view.tests;
     let scale = scale(tests);
-    let of_avoid = scale_of_avoid(tests);
     let whole = |test: &Test| {
-        let avoid = avoid(test, of_avoid, usize::MAX);
+        let avoid = avoid(test, view.scale, usize::MAX);
         row(test, true, scale).into_iter().chain([avoid]).collect()
     };
     let rows: Vec<Vec<String>> = tests.iter().map(whole).collect();
     let has_p99 = rows.iter().any(|row| !row[P99].is_empty());
-    (head(tests, has_p99).into_iter().chain([avoid_heading(of_avoid)]).collect(), rows)
+    (head(tests, has_p99).into_iter().chain([AVOID]).collect(), rows)
 }
 
 fn head(tests: &[Test], has_p99: bool) -> [&'static str; CELLS] {
-    let of_cpu = tests.first().is_some_and(|test| test.compares == Compares::Cpu);
-    let slower = if of_cpu { "more CPU by (95 %)" } else { "slower by (95 %)" };
+    let slower = tests.first().map_or("", |test| test.slower_heading);
     ["", "use", scale(tests).map_or("rate", |(_, unit)| unit), if has_p99 { "p99" } else { "" }, slower]
-}
-
-fn scale_of_avoid(tests: &[Test]) -> ShareScale {
-    let is_slower = |option: &&OptionResult| option.status == OptionStatus::Slower;
-    let slower = tests.iter().flat_map(|test| &test.options).filter(is_slower);
-    ShareScale::of(slower.filter_map(|option| option.slower_upper))
-}
-
-fn avoid_heading(scale: ShareScale) -> &'static str {
-    if scale.multiples { AVOID_TIMES } else { "avoid (slower by)" }
 }
 
 /// One row for each test, under the headings of their titles.
@@ -57,7 +46,6 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let rows: Vec<[String; CELLS]> = tests.iter().map(|test| row(test, is_alone(test), scale)).collect();
     let has_p99 = rows.iter().any(|row| !row[P99].is_empty());
     let head = head(tests, has_p99);
-    let of_avoid = scale_of_avoid(tests);
     let width = |at: usize| rows.iter().map(|row| chars(&row[at])).chain([chars(head[at])]).max().unwrap_or(0);
     let mut widths: [usize; CELLS] = std::array::from_fn(width);
     let used = |widths: &[usize]| widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>();
@@ -73,11 +61,7 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     let for_avoid = layout.width.saturating_sub(used(&widths) + 2);
     let for_avoid = if for_avoid >= AVOID_MIN { for_avoid } else { 0 };
     let mut out = Vec::new();
-    let avoided = match for_avoid {
-        0 => "",
-        short if short < AVOID_TIMES.len() => "avoid",
-        _ => avoid_heading(of_avoid),
-    };
+    let avoided = if for_avoid == 0 { "" } else { AVOID };
     out.push(layout.paint.dim(&line(&head.map(str::to_owned), &widths, avoided)));
     let mut heading = "";
     for (test, row) in tests.iter().zip(&rows) {
@@ -85,7 +69,7 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
             out.push(layout.paint.bold(&test.heading));
         }
         heading = &test.heading;
-        let avoid = if for_avoid > 0 { avoid(test, of_avoid, for_avoid) } else { String::new() };
+        let avoid = if for_avoid > 0 { avoid(test, view.scale, for_avoid) } else { String::new() };
         let mut row = row.clone();
         if two_lines {
             let name = std::mem::take(&mut row[0]);
@@ -124,7 +108,7 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
         let why = match test.state {
             TestState::Invalid => "not valid",
             TestState::Failed => "failed",
-            TestState::Inconclusive => "intervals too wide",
+            TestState::Inconclusive => "undecided",
             _ => "no result yet",
         };
         return [conditions, "–".into(), String::new(), String::new(), why.into()];
@@ -137,22 +121,16 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
         }
     });
     let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
-    // The interval of a recommended option is below 100 %: this column has one unit, whatever the tables have.
-    let slower = own.slower_lower.zip(own.slower_upper).map(|(lower, upper)| share_range(lower, upper));
-    [conditions, own.label.clone(), rate, p99, slower.unwrap_or_else(|| own.slower.clone())]
+    [conditions, own.label.clone(), rate, p99, own.slower.clone()]
 }
 
-/// The significantly slower options, the slowest first; those that do not fit are counted.
+/// The options to avoid, the worst first; those that do not fit are counted.
 fn avoid(test: &Test, scale: ShareScale, width: usize) -> String {
-    let mut slower: Vec<&OptionResult> =
-        test.options.iter().filter(|option| option.status == OptionStatus::Slower).collect();
-    slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
-    let each = slower.iter().filter_map(|option| {
-        let (lower, upper) = option.slower_lower.zip(option.slower_upper)?;
-        Some(format!("{} {}", option.label, scale.interval(lower, upper)))
-    });
-    let screened = test.screened_slower.iter().map(|label| format!("{label} (screening)"));
-    let each: Vec<String> = each.chain(screened).collect();
+    let text = |one: &Avoided| match &one.harm {
+        Some(harm) => format!("{} ({harm})", one.label),
+        None => format!("{} {}", one.label, one.interval(scale)),
+    };
+    let each: Vec<String> = test.avoid.iter().map(text).collect();
     for count in (1..=each.len()).rev() {
         let more = if count < each.len() { format!(", +{}", each.len() - count) } else { String::new() };
         let text = each[..count].join(", ") + &more;

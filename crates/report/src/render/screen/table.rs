@@ -64,7 +64,7 @@ pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     if !rows.is_empty() {
         out.extend(table(test, &rows, layout, full));
     }
-    out.extend(self::hidden(test, &rows, hidden, layout).map(|line| layout.paint.dim(&line)));
+    out.extend(self::hidden(&rows, hidden).map(|line| layout.paint.dim(&line)));
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
     out.extend(without_result(test).iter().flat_map(indented));
     if full {
@@ -92,17 +92,10 @@ pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
     (kept, hidden)
 }
 
-/// Options that were measured in the screening only and are not shown, with the range of their rates there.
-fn hidden(test: &Test, rows: &[&OptionResult], count: usize, layout: &ScreenLayout) -> Option<String> {
-    let is_hidden = |option: &&OptionResult| rows.iter().all(|row| row.id != option.id);
-    let rates: Vec<f64> = test.options.iter().filter(is_hidden).filter_map(|option| option.rate).collect();
-    let (divisor, unit) = scale(test, layout.tests);
-    let ends = [rates.iter().copied().reduce(f64::min)?, rates.iter().copied().reduce(f64::max)?];
-    let ends = ends.map(|rate| significant(rate / divisor, 2));
-    let range = if ends[0] == ends[1] { ends[0].clone() } else { ends.join("–") };
+/// How many options were measured in short trials only and are not shown.
+fn hidden(rows: &[&OptionResult], count: usize) -> Option<String> {
     let others = if rows.is_empty() { "options" } else { "more options" };
-    let reached = if test.unit == "runs/s" { String::new() } else { format!(" ({range} {unit})") };
-    (count > 0).then(|| format!("  {count} {others} measured in the screening only{reached}: --full"))
+    (count > 0).then(|| format!("  {count} {others} measured in short trials only: --full"))
 }
 
 fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
@@ -150,9 +143,9 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
         let space = if bar > 0 { format!("  {drawn:<bar$}") } else { String::new() };
         let line = format!("  {}{space}  {}", texts.join("  "), marks[at]);
         let line = line.trim_end();
-        out.push(match marks[at].is_empty() {
-            true => line.to_owned(),
-            false => layout.paint.bold(line),
+        out.push(match test.recommended.as_ref() == Some(&row.id) && !marks[at].is_empty() {
+            true => layout.paint.bold(line),
+            false => line.to_owned(),
         });
     }
     out
@@ -172,14 +165,17 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         rate.map_or_else(|| UNKNOWN.into(), |rate| significant(rate / divisor, digits))
     };
     let mut columns = Vec::new();
+    // Rates of short trials do not compare with those of confirmed options.
+    let marked = |row: &OptionResult, text: String| if is_short(test, row) { format!("({text})") } else { text };
     // The duration of a program is read as time.
     if test.unit == "runs/s" {
-        columns.push(ScreenColumn::of("a run", true, rows, |row| time(row.rate.map(|rate| 1e9 / rate))));
+        let a_run = |row: &OptionResult| marked(row, time(row.rate.map(|rate| 1e9 / rate)));
+        columns.push(ScreenColumn::of("a run", true, rows, a_run));
     } else {
-        columns.push(ScreenColumn::of(unit, true, rows, |row| rate(row.rate, digits(row))));
+        columns.push(ScreenColumn::of(unit, true, rows, |row| marked(row, rate(row.rate, digits(row)))));
     }
     let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
-    if any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
+    if full && any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
         let all = |row: &OptionResult| row.rate_all.map_or_else(String::new, |all| rate(Some(all), digits(row)));
         columns.push(ScreenColumn::of("average", true, rows, all));
     }
@@ -227,8 +223,16 @@ pub fn time(ns: Option<f64>) -> String {
     ns.filter(|ns| ns.is_finite()).map_or_else(|| UNKNOWN.into(), crate::view::results::outcome::time)
 }
 
-/// The mark of the recommended option.
+/// Whether an option was measured in short trials only, next to others with intervals.
+fn is_short(test: &Test, option: &OptionResult) -> bool {
+    test.is_compared() && option.slower_upper.is_none()
+}
+
+/// The mark of the recommended option, and of those to avoid.
 pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
+    if test.avoid.iter().any(|avoid| avoid.option.as_ref() == Some(&option.id)) {
+        return "avoid".into();
+    }
     if test.recommended.as_ref() != Some(&option.id) || test.state == TestState::Single {
         return String::new();
     }
@@ -242,6 +246,7 @@ pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
 /// The length of a bar: the rate, or the CPU time where the rate is fixed.
 fn bar_value(test: &Test, option: &OptionResult) -> Option<f64> {
     match test.compares {
+        _ if is_short(test, option) => None,
         Compares::Time => option.rate,
         Compares::Cpu => option.cpu,
     }

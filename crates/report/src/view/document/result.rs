@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::factor_levels::FactorLevels;
 use super::{Factors, OptionRatio, schema};
+use crate::interval_rounding::ShareScale;
 
 /// One test: options that were measured under the same conditions and compared with each other.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -38,7 +39,7 @@ pub struct Test {
     pub congestion: Option<String>,
     /// The quantity that `slower` compares.
     pub compares: Compares,
-    /// The heading of the options' `slower`: `slower by (95 %)`, `times as slow (95 %)` and the same of CPU time.
+    /// The heading of the options' `slower`: `slower by (95 %)`, `× as long as best (95 %)` and the same of CPU time.
     pub slower_heading: &'static str,
     /// Unit of the rates: `bytes/s`, `calls/s`, `NOPs/s`, `runs/s`.
     pub unit: &'static str,
@@ -50,12 +51,9 @@ pub struct Test {
     pub varied: Vec<String>,
     /// The options in the order of the plan.
     pub options: Vec<OptionResult>,
-    /// Levels that the screening showed to be slower, as labels; the group has their numbers.
+    /// Options that are surely worse, the worst first.
     #[serde(skip)]
-    pub screened_slower: Vec<String>,
-    /// Options that were screened only and were far slower there, as labels; no interval shows it.
-    #[serde(skip)]
-    pub screened_out: Vec<String>,
+    pub avoid: Vec<Avoided>,
     /// The fastest option against each other one, where the user named the options.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<OptionRatio>,
@@ -73,6 +71,38 @@ pub struct Test {
     pub control_is_wide: bool,
     /// Complete blocks behind the comparison. A block measures each option once.
     pub blocks: usize,
+}
+
+impl Test {
+    /// Whether its options have intervals that hold.
+    pub fn is_compared(&self) -> bool {
+        matches!(self.state, TestState::Decided | TestState::Inconclusive)
+    }
+}
+
+/// An option that is surely worse than the best one, by more than the margin and than the same option differs that is measured
+/// twice; or that harms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Avoided {
+    /// The option; `None` for a level of a factor, of which all options are worse.
+    pub option: Option<CellId>,
+    /// The option, or the level.
+    pub label: String,
+    /// Lower end of its extra time, as a share.
+    pub lower: f64,
+    /// Upper end of the same.
+    pub upper: f64,
+    /// The harm, where it is the reason.
+    pub harm: Option<String>,
+    /// Whether the screening alone shows it.
+    pub is_screened: bool,
+}
+
+impl Avoided {
+    /// The interval of its extra time.
+    pub fn interval(&self, scale: ShareScale) -> String {
+        scale.interval(self.lower, self.upper)
+    }
 }
 
 /// The quantity that `slower_lower` and `slower_upper` compare.
@@ -131,8 +161,8 @@ pub struct OptionResult {
     pub slower_lower: Option<f64>,
     /// Upper end of the same.
     pub slower_upper: Option<f64>,
-    /// The same interval as text, rounded outward: `12–97 %`, or in all options of the test `1.12–5.3×` where one is above 300 %;
-    /// `screened only`, `failed` or `–` without an interval.
+    /// The same interval as text, rounded outward: `12–97 %`, or in all options of the session `1.12–5.3×` where one is above 200 %;
+    /// `short trials only`, `failed` or `–` without an interval.
     pub slower: String,
     /// Median of a call's time, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]

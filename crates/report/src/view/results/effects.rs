@@ -89,21 +89,18 @@ pub fn biggest(view: &View) -> Vec<Finding> {
     if levers.is_empty() { vec![of_options(view)] } else { levers }
 }
 
-/// The option that is significantly slower by most, in any test.
+/// The option that is surely slower by most, in any test.
 fn of_options(view: &View) -> Finding {
-    let slower = view.tests.iter().flat_map(|test| test.options.iter().map(move |option| (test, option)));
-    let slower = slower.filter_map(|(test, option)| {
-        let is_slower = option.status == OptionStatus::Slower;
-        Some((test, option, option.slower_lower.filter(|_| is_slower)?))
-    });
+    let slower = view.tests.iter().flat_map(|test| test.avoid.iter().map(move |one| (test, one)));
+    let slower = slower.filter_map(|(test, one)| Some((test, one, one.option.as_ref()?)));
     let finding = found(FindingKind::BiggestEffect, Severity::Result);
-    match slower.max_by(|a, b| a.2.total_cmp(&b.2)) {
+    match slower.filter(|(_, one, _)| one.harm.is_none()).max_by(|a, b| a.1.lower.total_cmp(&b.1.lower)) {
         None => finding,
-        Some((test, option, lower)) => finding
+        Some((test, one, option)) => finding
             .test(&test.id)
-            .option(&option.id)
-            .number("slower_lower", Some(lower))
-            .number("slower_upper", option.slower_upper),
+            .option(option)
+            .number("slower_lower", Some(one.lower))
+            .number("slower_upper", Some(one.upper)),
     }
 }
 

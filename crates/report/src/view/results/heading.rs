@@ -2,6 +2,7 @@
 
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, Spec};
+use bytegauge_stats::noise_grade::OTHER_LOAD_MUCH;
 
 use super::super::document::{GroupView, View};
 use super::valid_for;
@@ -9,9 +10,6 @@ use crate::interval_rounding::percent;
 
 /// Steal below this share is left out of the heading.
 const STEAL_NOTICED: f64 = 0.0005;
-
-/// From this share of all CPUs on, other programs decide which results are possible.
-const CROWDED: f64 = 0.25;
 
 /// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
 pub fn crowd(view: &View) -> Option<(f64, usize)> {
@@ -22,7 +20,7 @@ pub fn crowd(view: &View) -> Option<(f64, usize)> {
 
 /// Whether other programs kept a quarter of the CPUs busy or more: a quiet machine may have another result.
 pub fn is_crowded(busy: f64, cpus: f64) -> bool {
-    busy >= CROWDED * cpus
+    busy >= OTHER_LOAD_MUCH * cpus
 }
 
 /// A duration in seconds, as the heading and the findings print it.
@@ -39,7 +37,7 @@ pub fn heading(view: &View) -> String {
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_NOTICED);
     let steal = steal.map(|share| format!("steal {}", percent(share)));
-    let crowd = crowd(view).map(|(busy, cpus)| format!("others used {} of {cpus} CPUs", significant(busy, 2)));
+    let crowd = crowd(view).map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
     // The number of CPUs is known already where others used them.
     let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));

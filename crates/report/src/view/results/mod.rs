@@ -3,6 +3,7 @@
 //! One place decides how an option compares with the best one, and every text follows from it: two lines of a report
 //! cannot contradict each other. Computes no statistics; those are settled before.
 
+mod avoid;
 mod build;
 mod copied;
 mod effects;
@@ -13,7 +14,6 @@ mod long_trials;
 mod memory;
 mod next;
 pub mod outcome;
-mod screened;
 mod sentences;
 pub mod summary;
 mod title;
@@ -35,12 +35,14 @@ use crate::phrase;
 pub fn settle(view: &mut View) {
     view.heading = heading::heading(view);
     view.tests = tests(view);
+    view.scale = outcome::scale(view);
     view.findings = findings::findings(view);
     let results: Vec<String> = view.tests.iter().map(|test| outcome::of_test(view, test)).collect();
+    let scale = view.scale;
     for (test, result) in view.tests.iter_mut().zip(results) {
         test.result = result;
-        test.slower_heading = outcome::slower_heading(test);
-        let texts: Vec<String> = test.options.iter().map(|option| outcome::slower(test, option)).collect();
+        test.slower_heading = outcome::slower_heading(test, scale);
+        let texts: Vec<String> = test.options.iter().map(|option| outcome::slower(test, option, scale)).collect();
         test.options.iter_mut().zip(texts).for_each(|(option, text)| option.slower = text);
     }
     view.summary = summary::lines(view);
@@ -48,7 +50,11 @@ pub fn settle(view: &mut View) {
 }
 
 fn tests(view: &View) -> Vec<Test> {
-    let mut tests: Vec<Test> = view.groups.iter().map(|group| test(view, group)).collect();
+    let test = |group| {
+        let test = test(view, group);
+        Test { avoid: avoid::of(view, group, &test), ..test }
+    };
+    let mut tests: Vec<Test> = view.groups.iter().map(test).collect();
     for (test, title) in tests.iter_mut().zip(title::titles(view)) {
         test.title = title.full;
         test.name = title.short;
@@ -97,8 +103,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         control_upper: group.twin_reach,
         control_is_wide: control_is_wide(view, group, group.recommendation.cell.as_ref()),
         blocks: group.blocks.used,
-        screened_slower: screened::slower(view, group, recommended),
-        screened_out: screened::far_behind(view, group, &options, recommended),
+        avoid: Vec::new(),
         options,
         comparisons: if group.asked { group.ratios.clone() } else { Vec::new() },
     }

@@ -10,7 +10,7 @@ use bytegauge_stats::block_dependence::MIN_BLOCKS;
 use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
 use super::heading::crowd;
 use super::{long_trials, open_bound};
-use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound};
+use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -132,7 +132,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         false => steps,
         true if view.check.is_some() => vec![words("give each run more work, or compare fewer values")],
         true => {
-            vec![words("an hour would not decide it either: take any of the tied options, or compare fewer at once")]
+            vec![words("an hour would not decide it either: take any of the undecided options, or compare fewer at once")]
         }
     }
 }
@@ -201,7 +201,8 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     if let Some((group, words)) = closest.filter(|_| all_s > LONG_S).and_then(|(group, _)| alone(view, group)) {
         let alone_s = all_s / view.tests.len() as f64;
         if alone_s <= FORECAST_MAX_S {
-            let text = format!("measure “{}” alone, {}: likely decides it", name(view, group), budget(alone_s));
+            let (name, within) = (name(view, group), percent(view.plan.margin));
+            let text = format!("measure “{name}” alone for {}, likely to decide it within {within}", budget(alone_s));
             return again_with(view, Some(&budget(alone_s)), &words)
                 .map(|command| step(&command, &text))
                 .into_iter()
@@ -213,7 +214,7 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     }
     let bounds: Vec<[f64; 2]> = bounded.iter().map(|(_, bound)| [*bound, likely_bound(*bound, 1.0, longer)]).collect();
     let time = budget(all_s);
-    let text = format!("measure for {time} in a new session{}", brings(&bounds, view.plan.margin));
+    let text = format!("measure for {time} in a new session{}", brings(view, &bounds));
     match again_with(view, Some(&time), &[]) {
         Some(command) => vec![step(&command, &text)],
         None => vec![words(&format!("{text}: add --time {time} to the command"))],
@@ -251,7 +252,7 @@ fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
         return None;
     }
     let time = forecast(rest_ns(view)?);
-    let text = format!("narrow the intervals, up to {time} more{}", brings(&bounds, view.plan.margin));
+    let text = format!("measure up to {time} more{}", brings(view, &bounds));
     Some(step(&format!("{} --until conclusive", resume(view)), &text))
 }
 
@@ -261,21 +262,26 @@ fn decided(bounds: &[[f64; 2]], margin: f64) -> usize {
     bounds.iter().filter(|both| both[1] <= margin * (1.0 + 1e-9)).count()
 }
 
-/// ` (likely from 9.3–46 % to 4.6–23 %)`, of interval ends as they are and as they are forecast, and of several tests how many that
-/// decides; nothing without any.
-fn brings(bounds: &[[f64; 2]], margin: f64) -> String {
+/// `, to decide within 5 % (upper ends likely fall from 9.3–46 % to 4.6–23 %: 1 of 4 tests decided)`, of interval ends as they are
+/// and as they are forecast.
+fn brings(view: &View, bounds: &[[f64; 2]]) -> String {
+    let margin = view.plan.margin;
     let known: Vec<&[f64; 2]> = bounds.iter().filter(|[now, _]| *now > 0.0005 && !excludes_nothing(*now)).collect();
     let span = |at: usize| {
         let low = known.iter().map(|both| both[at]).fold(f64::INFINITY, f64::min);
         let high = known.iter().map(|both| both[at]).fold(0.0, f64::max);
-        let [low, high] = [low, high].map(at_most);
-        if low == high { high } else { format!("{}–{high}", low.trim_end_matches(" %")) }
+        let [low, high] = [low, high].map(|share| view.scale.at_most(share));
+        if low == high { high } else { format!("{}–{high}", low.trim_end_matches([' ', '%', '×'])) }
     };
     let count = match decided(bounds, margin) {
-        part if part < bounds.len() => format!("; decides {part} of {}", counted(bounds.len(), "test")),
+        part if part < bounds.len() => format!(": {part} of {} decided", counted(bounds.len(), "test")),
         _ => String::new(),
     };
-    if known.is_empty() { String::new() } else { format!(" (likely from {} to {}{count})", span(0), span(1)) }
+    let likely = match known.is_empty() {
+        true => String::new(),
+        false => format!(" (upper ends likely fall from {} to {}{count})", span(0), span(1)),
+    };
+    format!(", to decide within {}{likely}", percent(margin))
 }
 
 /// The next steps after two were compared.
@@ -293,16 +299,17 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
         };
     }
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
-    let narrows = narrows(view, versus).unwrap_or_default();
+    let (within, narrows) = (percent(versus.margin), narrows(view, versus).unwrap_or_default());
     let mut steps = match rest_ns(view).filter(|_| !imported) {
         Some(rest_ns) => {
-            let text = format!("narrow the interval, up to {} more{narrows}", forecast(rest_ns));
+            let text = format!("measure up to {} more, to decide within {within}{narrows}", forecast(rest_ns));
             vec![step(&format!("{} --until conclusive", resume(view)), &text)]
         }
         None if own_s * LONGER > FORECAST_MAX_S => vec![words("give each run more work")],
         None => {
             let time = budget(own_s * LONGER);
-            vec![again(view, Some(&time), &format!("measure for {time} in a new session{narrows}"))]
+            let text = format!("measure for {time} in a new session, to decide within {within}{narrows}");
+            vec![again(view, Some(&time), &text)]
         }
     };
     if versus.difference.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {

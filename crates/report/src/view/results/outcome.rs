@@ -6,9 +6,9 @@ use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{counted, significant};
 
 use super::super::document::{
-    Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
+    Avoided, Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
-use crate::interval_rounding::{ShareScale, at_most, percent, up_to};
+use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
 use crate::phrase::rate_unit;
 
 /// More options than this are counted instead of named.
@@ -21,8 +21,10 @@ const NOTHING: f64 = 0.0005;
 /// The result of a test as a sentence without a full stop.
 pub fn of_test(view: &View, test: &Test) -> String {
     match test.state {
-        TestState::Decided | TestState::Inconclusive => compared(test, &view.tests),
-        TestState::Invalid => format!("no result: the A/A control differs significantly{}", avoid_harm(test)),
+        TestState::Decided | TestState::Inconclusive => compared(view, test),
+        TestState::Invalid => {
+            format!("no result: the same option, measured twice, differs significantly{}", avoid(view, test))
+        }
         TestState::Unconfirmed => unconfirmed(view, test),
         TestState::Single => {
             let only = test.options.iter().find(|option| option.trials > 0);
@@ -118,14 +120,7 @@ fn unconfirmed(view: &View, test: &Test) -> String {
         _ if depends(view, test) => "no result: neighbouring blocks depend on each other, so there are no intervals",
         _ => "no result: too few trials for an interval",
     };
-    format!("{why}{so_far}{}", avoid_harm(test))
-}
-
-/// The options with harm, of a test without intervals: `. Avoid: 208K (71.6 % of the datagrams lost)`.
-fn avoid_harm(test: &Test) -> String {
-    let harmful: Vec<String> =
-        test.options.iter().filter(|own| super::harm::is_avoided(&own.harm)).map(harmed).collect();
-    if harmful.is_empty() { String::new() } else { format!(". Avoid: {}", harmful.join(", ")) }
+    format!("{why}{so_far}{}", avoid(view, test))
 }
 
 /// Whether its blocks are enough for an interval, but depend on each other.
@@ -148,99 +143,107 @@ pub fn recommended(test: &Test) -> Option<&OptionResult> {
     test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id))
 }
 
-/// The confirmed options with one of these statuses, without the recommended one.
-fn others<'a>(test: &'a Test, statuses: &'a [OptionStatus]) -> impl Iterator<Item = &'a OptionResult> {
-    let has_interval = |option: &&OptionResult| option.slower_upper.is_some();
+/// The confirmed options with a status, without the recommended one.
+fn others(test: &Test, status: OptionStatus) -> Vec<String> {
+    let has_interval = |option: &&OptionResult| option.slower_upper.is_some() && option.status == status;
     let is_other = |option: &&OptionResult| test.recommended.as_ref() != Some(&option.id);
-    test.options.iter().filter(has_interval).filter(is_other).filter(|option| statuses.contains(&option.status))
+    test.options.iter().filter(has_interval).filter(is_other).map(|option| option.label.clone()).collect()
 }
 
-/// How good the recommended option is: `the fastest`, `at most 12 % slower`, followed by `than`.
-fn how_good(test: &Test, own: &OptionResult, than: &str) -> String {
+/// How good the recommended option is: `the fastest`, `at most 12 % slower than the best`; in a line of many less of it.
+fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> String {
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
+    let within = || format!("within {} of the best", percent(test.margin));
     match own.status {
         OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
-        OptionStatus::Best => format!("within {} of the best", percent(test.margin)),
+        OptionStatus::Best => within(),
         // Its interval alone would make it the best.
         _ if upper <= test.margin && test.control_is_wide => {
-            let reach = test.control_upper.unwrap_or(0.0);
-            let control = if than.is_empty() { "; A/A control" } else { ", but the A/A control differs by" };
-            format!("within {} of the best{control} {}", percent(test.margin), at_most_by(reach))
+            let noise = up_to(view.scale, test.control_upper.unwrap_or(0.0));
+            match is_short {
+                true => format!("{}, undecided: noise of {noise}", within()),
+                false => format!(
+                    "{}, but the same option, measured twice, differs by {noise}, so smaller differences are undecided",
+                    within()
+                ),
+            }
         }
-        _ if upper <= test.margin => {
-            format!("within {} of the best, with a limitation: see Caveat", percent(test.margin))
+        _ if upper <= test.margin => format!("{}, with a limitation: see Caveat", within()),
+        _ => {
+            let how = more(test.compares, view.scale, &view.scale.at_most(upper));
+            format!("at most {}", if is_short { how } else { than_the_best(view.scale, &how) })
         }
-        _ => format!("at most {}{than}", more(test, &at_most(upper))),
     }
 }
 
-/// The verdict, the recommendation with its interval, then the options that are tied and those that are slower.
-fn compared(test: &Test, tests: &[Test]) -> String {
-    let is_decided = test.state == TestState::Decided;
-    let Some(own) = recommended(test) else {
-        return format!("{}: {}", if is_decided { "conclusive" } else { "inconclusive" }, too_wide(test));
-    };
-    let tied: Vec<&OptionResult> = others(test, &[OptionStatus::Best, OptionStatus::Tied]).collect();
-    let slower: Vec<&OptionResult> = others(test, &[OptionStatus::Slower]).collect();
-    let how = how_good(test, own, " than the best");
+/// The recommendation with its interval, then the options that are as good, those that are undecided, and those to avoid.
+fn compared(view: &View, test: &Test) -> String {
+    let Some(own) = recommended(test) else { return too_wide(view, test) };
     let why = match test.because {
-        Some(Because::Fastest) | None => None,
-        because => Some(reason(because).to_owned()),
+        Some(Because::Fastest) | None => String::new(),
+        because => format!(", the {}", reason(because)),
     };
-    let known: Vec<String> = rate(test, tests, own).into_iter().chain(why).collect();
-    let why = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
-    let all_tied = slower.is_empty() && !tied.is_empty() && own.status == OptionStatus::Tied;
-    let all = if tied.len() == 1 { "both".into() } else { format!("all {}", tied.len() + 1) };
-    let mut phrases = vec![match (is_decided, all_tied) {
-        (true, _) => format!("conclusive: use {}{why}, {how}", own.label),
-        (false, true) => format!("inconclusive: {all} options are tied. For now use {}{why}, {how}", own.label),
-        (false, false) => format!("inconclusive. For now use {}{why}, {how}", own.label),
-    }];
-    if !all_tied && !tied.is_empty() {
-        phrases.push(format!("Tied: {}", listed(&labels(&tied))));
+    let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(" ({rate})"));
+    let sure = match test.state {
+        TestState::Decided => format!(", with {} confidence", percent(view.plan.level)),
+        _ => String::new(),
+    };
+    let how = how_good(view, test, own, false);
+    let mut phrases = vec![format!("use {}{rate}{why}: {how}{sure}", own.label)];
+    let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
+    if !good.is_empty() {
+        phrases.push(format!("As good: {}", listed(&good)));
     }
-    let mut avoid: Vec<String> = others(test, &[OptionStatus::Harmful]).map(harmed).collect();
-    if !slower.is_empty() {
-        avoid.push(avoided(test, slower));
+    if !open.is_empty() {
+        phrases.push(format!("Undecided: {} may be {}", listed(&open), better(test)));
     }
-    avoid.extend(screened(test));
-    if !avoid.is_empty() {
-        phrases.push(format!("Avoid: {}", avoid.join(", ")));
-    }
-    phrases.join(". ")
+    phrases.join(". ") + &avoid(view, test)
 }
 
-/// The levels that are significantly slower by the screening, then the options that were far slower there: `write 4K (by the
-/// screening)`.
-fn screened(test: &Test) -> Vec<String> {
-    let of = |labels: &[String], why: &str| (!labels.is_empty()).then(|| format!("{} ({why})", listed(labels)));
-    let known = [of(&test.screened_slower, "by the screening"), of(&test.screened_out, "screened only")];
-    known.into_iter().flatten().collect()
+/// An option that may be better than the recommended one.
+fn better(test: &Test) -> &'static str {
+    if test.compares == Compares::Cpu { "cheaper" } else { "faster" }
+}
+
+/// The options to avoid with their numbers: `. Avoid: tokio (34–57 % slower)`.
+fn avoid(view: &View, test: &Test) -> String {
+    let each = avoided(view, test, NAMED_MAX, |one| more(test.compares, view.scale, &one.interval(view.scale)));
+    each.map_or_else(String::new, |text| format!(". Avoid: {text}"))
+}
+
+/// The options to avoid, the worst first, each with its reason; of many the table has the others.
+fn avoided(view: &View, test: &Test, most: usize, slower: impl Fn(&Avoided) -> String) -> Option<String> {
+    let reason = |one: &Avoided| match &one.harm {
+        Some(harm) => harm.clone(),
+        None if one.is_screened => format!("{} in short trials", more(test.compares, view.scale, &one.interval(view.scale))),
+        None => slower(one),
+    };
+    let each = test.avoid.iter().take(most).map(|one| format!("{} ({})", one.label, reason(one)));
+    let more = test.avoid.len().saturating_sub(most);
+    let more = (more > 0).then(|| format!("{more} more in the table"));
+    let each: Vec<String> = each.chain(more).collect();
+    (!each.is_empty()).then(|| each.join(", "))
 }
 
 /// The result of one test of several in a line: its table has the intervals.
-pub fn in_short(test: &Test, tests: &[Test]) -> String {
+pub fn in_short(view: &View, test: &Test) -> String {
     let Some(own) = recommended(test).filter(|_| matches!(test.state, TestState::Decided | TestState::Inconclusive))
     else {
         return test.result.clone();
     };
-    let for_now = if test.state == TestState::Decided { "" } else { " for now" };
-    let rate = rate(test, tests, own).map_or_else(String::new, |rate| format!(", {rate}"));
-    let tied: Vec<&OptionResult> = others(test, &[OptionStatus::Best, OptionStatus::Tied]).collect();
-    let tied = if tied.is_empty() { String::new() } else { format!("; tied: {}", listed(&labels(&tied))) };
-    let avoided: Vec<&OptionResult> = others(test, &[OptionStatus::Harmful, OptionStatus::Slower]).collect();
-    // The lines of many tests fit on a terminal together; the table has the others.
-    let is_brief = tests.len() > BRIEF_TESTS;
-    let avoided = match avoided.as_slice() {
-        [] => None,
-        few if few.len() <= if is_brief { 1 } else { NAMED_MAX } => Some(labels(few).join(", ")),
-        many => Some(format!("{} and {}", slowest(many).label, counted(many.len() - 1, "other option"))),
+    let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(", {rate}"));
+    let part = |name: &str, labels: &[String]| match labels {
+        [] => String::new(),
+        labels => format!("; {name} {}", listed(labels)),
     };
-    let by_screening = if is_brief { Vec::new() } else { screened(test) };
-    let avoided: Vec<String> = avoided.into_iter().chain(by_screening).collect();
-    let avoid = if avoided.is_empty() { String::new() } else { format!("; avoid {}", avoided.join(", ")) };
-    format!("{}{for_now}{rate}, {}{tied}{avoid}", own.label, how_good(test, own, ""))
+    let good = part("as good:", &others(test, OptionStatus::Best));
+    let open = part("undecided:", &others(test, OptionStatus::Tied));
+    // The lines of many tests fit on a terminal together; the table has the others.
+    let most = if view.tests.len() > BRIEF_TESTS { 1 } else { NAMED_MAX };
+    let avoid = avoided(view, test, most, |one| one.interval(view.scale));
+    let avoid = avoid.map_or_else(String::new, |text| format!("; avoid {text}"));
+    format!("{}{rate}, {}{good}{open}{avoid}", own.label, how_good(view, test, own, true))
 }
 
 /// `; measured with bbr`, where another test recommends another congestion control.
@@ -251,21 +254,12 @@ pub fn condition(view: &View, test: &Test) -> String {
     differing.next().map_or_else(String::new, |_| format!("; measured with {own}"))
 }
 
-fn labels(options: &[&OptionResult]) -> Vec<String> {
-    options.iter().map(|option| option.label.clone()).collect()
-}
-
-fn slowest<'a>(options: &[&'a OptionResult]) -> &'a OptionResult {
-    let lower = |option: &OptionResult| option.slower_lower.unwrap_or(0.0);
-    options.iter().copied().max_by(|a, b| lower(a).total_cmp(&lower(b))).expect("one at least")
-}
-
-/// An option with its first harm: `208 KiB (71.6 % of the datagrams lost)`.
+/// The first harm of an option: `71.6 % of the datagrams lost`.
 pub fn harmed(option: &OptionResult) -> String {
     let of = |share: Option<f64>, text: &str| {
         share.map_or_else(|| text.into(), |share| format!("{} of the {text}", percent(share)))
     };
-    let harm = match option.harm.first() {
+    match option.harm.first() {
         Some(FindingKind::LostDatagrams) => of(option.lost_share, "datagrams lost"),
         Some(FindingKind::FailedCalls) => of(option.failed_share, "calls failed"),
         Some(FindingKind::StarvedClients) => of(option.starved_share, "clients without an answer"),
@@ -275,16 +269,14 @@ pub fn harmed(option: &OptionResult) -> String {
         Some(FindingKind::Stalled) => "trials without data".into(),
         Some(FindingKind::TruncatedDatagrams) => "datagrams cut off".into(),
         _ => "see Caveat".into(),
-    };
-    format!("{} ({harm})", option.label)
+    }
 }
 
-/// `up to 12 %`, or `more than 1000 %`.
-pub fn at_most_by(share: f64) -> String {
-    let text = at_most(share);
-    match text.strip_prefix('>') {
-        Some(least) => format!("more than {least}"),
-        None => format!("up to {text}"),
+/// `up to 12 %`, or `over 10×`.
+pub fn up_to(scale: ShareScale, share: f64) -> String {
+    match scale.at_most(share) {
+        text if share >= BOUND_MAX => text,
+        text => format!("up to {text}"),
     }
 }
 
@@ -293,82 +285,78 @@ fn listed(labels: &[String]) -> String {
     if labels.len() <= NAMED_MAX { labels.join(", ") } else { counted(labels.len(), "other option") }
 }
 
-/// The significantly slower options, the slowest first, each with its interval; of many the slowest and their number.
-fn avoided(test: &Test, mut slower: Vec<&OptionResult>) -> String {
-    slower.sort_by(|a, b| b.slower_lower.unwrap_or(0.0).total_cmp(&a.slower_lower.unwrap_or(0.0)));
-    let each = |option: &&OptionResult| {
-        let by = scale(test).interval(option.slower_lower.unwrap_or(0.0), option.slower_upper.unwrap_or(f64::INFINITY));
-        format!("{} ({})", option.label, more(test, &by))
-    };
-    match slower.len() {
-        few if few <= NAMED_MAX => slower.iter().map(each).collect::<Vec<_>>().join(", "),
-        many => format!("{} and {}", each(&slower[0]), counted(many - 1, "other option")),
-    }
-}
-
 /// No option is recommended: every interval is too wide.
-fn too_wide(test: &Test) -> String {
+fn too_wide(view: &View, test: &Test) -> String {
     let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
     let narrowest = known.min_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((upper, own)) = narrowest.filter(|(upper, _)| upper.is_finite()) else {
-        return "the intervals are too wide for a recommendation".into();
-    };
-    let verb = match test.compares {
-        Compares::Time => "be",
-        Compares::Cpu => "use",
-    };
-    let how = than_the_best(&more(test, &up_to(upper)));
-    format!("the intervals are too wide for a recommendation; even {} may {verb} {how}", own.label)
+    let even = narrowest.filter(|(upper, _)| upper.is_finite()).map(|(upper, own)| {
+        let how = than_the_best(view.scale, &more(test.compares, view.scale, &up_to(view.scale, upper)));
+        format!(": even {} may be {how}", own.label)
+    });
+    format!("undecided, nothing is recommended{}{}", even.unwrap_or_default(), avoid(view, test))
 }
 
-/// The scale of all intervals of a test: its largest value decides.
-pub fn scale(test: &Test) -> ShareScale {
-    ShareScale::of(test.options.iter().filter_map(|option| option.slower_upper))
+/// The scale of all differences of a session: the largest one decides.
+pub fn scale(view: &View) -> ShareScale {
+    let options = view.tests.iter().flat_map(|test| test.options.iter().filter_map(|option| option.slower_upper));
+    let controls = view.tests.iter().filter_map(|test| test.control_upper);
+    ShareScale::of(options.chain(controls))
 }
 
 /// The heading of the intervals of a test.
-pub fn slower_heading(test: &Test) -> &'static str {
-    match (test.compares, scale(test).multiples) {
+pub fn slower_heading(test: &Test, scale: ShareScale) -> &'static str {
+    match (test.compares, scale.multiples) {
         (Compares::Time, false) => "slower by (95 %)",
-        (Compares::Time, true) => "times as slow (95 %)",
+        (Compares::Time, true) => "× as long as best (95 %)",
         (Compares::Cpu, false) => "more CPU by (95 %)",
-        (Compares::Cpu, true) => "times the CPU (95 %)",
+        (Compares::Cpu, true) => "× the CPU of best (95 %)",
     }
 }
 
 /// The interval of an option for tables, or why it has none.
-pub fn slower(test: &Test, option: &OptionResult) -> String {
+pub fn slower(test: &Test, option: &OptionResult, scale: ShareScale) -> String {
     match (option.slower_lower, option.slower_upper) {
-        (Some(lower), Some(upper)) => scale(test).interval(lower, upper),
+        (Some(lower), Some(upper)) => scale.interval(lower, upper),
         _ if option.status == OptionStatus::Failed => "failed".into(),
-        _ if matches!(test.state, TestState::Decided | TestState::Inconclusive) => "screened only".into(),
+        _ if test.is_compared() => "short trials only".into(),
         _ => "–".into(),
     }
 }
 
-/// A share or a multiple, with its noun.
-pub fn more(test: &Test, share: &str) -> String {
-    let is_multiple = !share.ends_with('%');
-    match test.compares {
-        Compares::Time if is_multiple => format!("{share} as slow"),
-        Compares::Time => format!("{share} slower"),
-        Compares::Cpu if is_multiple => format!("{share} the CPU time"),
-        Compares::Cpu => format!("{share} more CPU time"),
-    }
+/// A difference with its noun: `12 % slower`, `1.12× as long`.
+pub fn more(compares: Compares, scale: ShareScale, amount: &str) -> String {
+    let noun = match (compares, scale.multiples) {
+        (Compares::Time, false) => "slower",
+        (Compares::Time, true) => "as long",
+        (Compares::Cpu, false) => "more CPU time",
+        (Compares::Cpu, true) => "as much CPU time",
+    };
+    format!("{amount} {noun}")
 }
 
-/// A difference by [`more`], from the best option: `2× as slow as the best`, `12 % slower than the best`.
-pub fn than_the_best(how: &str) -> String {
-    format!("{how} {} the best", if how.ends_with("as slow") { "as" } else { "than" })
+/// A difference by [`more`] from another option: `is 12 % slower than the best`, `takes 1.12× as long as the best`.
+pub fn is_slower(compares: Compares, scale: ShareScale, amount: &str, than: &str) -> String {
+    let verb = match (compares, scale.multiples) {
+        (Compares::Time, false) => "is",
+        (Compares::Time, true) => "takes",
+        (Compares::Cpu, _) => "uses",
+    };
+    let conjunction = if scale.multiples { "as" } else { "than" };
+    format!("{verb} {} {conjunction} {than}", more(compares, scale, amount))
+}
+
+/// The same from the best option, without a verb.
+fn than_the_best(scale: ShareScale, how: &str) -> String {
+    format!("{how} {} the best", if scale.multiples { "as" } else { "than" })
 }
 
 /// Why an option is recommended although another one is faster, in brackets behind it.
 pub fn reason(because: Option<Because>) -> &'static str {
     match because {
         Some(Because::Fastest) => "fastest",
-        Some(Because::Default) => "the default",
+        Some(Because::Default) => "default",
         Some(Because::Smallest) => "smallest",
-        Some(Because::SmallestMaximum) => "smallest upper limit",
+        Some(Because::SmallestMaximum) => "safest",
         Some(Because::Only) | None => "only option",
     }
 }

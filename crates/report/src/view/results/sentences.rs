@@ -7,9 +7,9 @@ mod effect;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
-use super::super::document::{Finding, FindingKind, Test, View};
-use super::outcome::at_most_by;
-use crate::interval_rounding::{ShareScale, at_least, at_most, percent, share_range, up_to};
+use super::super::document::{Compares, Finding, FindingKind, Test, View};
+use super::outcome::{is_slower, more, up_to};
+use crate::interval_rounding::percent;
 use crate::phrase::{self, rate_unit};
 
 /// Levels that only the kernel of this machine gives a meaning.
@@ -110,13 +110,21 @@ impl Sentence<'_> {
         format!("{} s", significant(self.number(name), 2))
     }
 
-    /// The end of an interval of extra time: `up to 12 % slower`.
-    fn up_to_slower(&self) -> String {
-        match self.known("slower_upper").map(|upper| (upper, up_to(upper))) {
-            Some((upper, text)) if text.ends_with('%') => format!("at most {} slower", at_most(upper)),
-            Some((_, text)) => format!("{text} as slow"),
-            None => "slower by an unknown amount".into(),
-        }
+    /// What the options of the test are compared by.
+    fn compares(&self) -> Compares {
+        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
+        test.map_or(Compares::Time, |test| test.compares)
+    }
+
+    /// `is 12 % slower than epoll`.
+    fn is_slower(&self, amount: &str, than: &str) -> String {
+        is_slower(self.compares(), self.view.scale, amount, than)
+    }
+
+    /// The end of an interval of extra time: `at most 12 % slower`.
+    fn at_most_slower(&self) -> String {
+        let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
+        format!("at most {}", more(self.compares(), self.view.scale, &self.view.scale.at_most(upper)))
     }
 
     fn text(&self) -> String {
@@ -163,29 +171,26 @@ impl Sentence<'_> {
     /// The A/A control repeats the option that led the screening, which is not always the recommended one.
     fn control(&self) -> String {
         let twice = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
+        let scale = self.view.scale;
         match self.finding.kind {
             FindingKind::ControlDiffers => {
                 let (a, b) = (self.number("lower").abs(), self.number("upper").abs());
-                let range = share_range(a.min(b), a.max(b));
-                match self.known("widened") {
-                    Some(more) => format!(
-                        "the A/A control ({twice}, measured twice) differs by {range}: the interval is wider by {} on each \
-                         side.",
-                        at_most(more)
-                    ),
-                    None => format!(
-                        "the A/A control ({twice}, measured twice) differs by {range}, so the test has no valid result."
-                    ),
-                }
+                let range = scale.interval(a.min(b), a.max(b));
+                let so = match self.known("widened") {
+                    Some(more) => format!(": the interval is wider by {} on each side", scale.at_most(more)),
+                    None => ", so the test has no valid result".into(),
+                };
+                format!("{twice}, measured twice (A/A control), differs by {range}{so}.")
             }
             FindingKind::ControlContradicts => format!(
-                "the second measurement of {twice} (the A/A control) is {} than the best, so the result is inconclusive.",
-                self.up_to_slower()
+                "the second measurement of {twice} (the A/A control) is not within {} of the best ({}), so the result is \
+                 undecided.",
+                percent(self.view.plan.margin),
+                self.at_most_slower()
             ),
             _ => format!(
-                "the A/A control ({twice}, measured twice) differs by {}: too much to decide within {}.",
-                at_most_by(self.number("reach").abs()),
-                self.share("margin")
+                "{twice}, measured twice (A/A control), differs by {}: smaller differences are undecided.",
+                up_to(scale, self.number("reach").abs())
             ),
         }
     }
@@ -194,20 +199,19 @@ impl Sentence<'_> {
         let window = Nanos((self.number("window_s") * 1e3) as u64 * 1_000_000);
         match self.finding.kind {
             FindingKind::LongTrialsContradict => {
-                let lower = at_least(self.number("slower_lower"));
-                format!(
-                    "in trials of {window} it is at least {lower} slower than {}: use {0} for long-lived connections.",
-                    self.other()
-                )
+                let least = format!("at least {}", self.view.scale.at_least(self.number("slower_lower")));
+                let other = self.other();
+                let slower = self.is_slower(&least, &other);
+                format!("in trials of {window} it {slower}: use {other} for long-lived connections.")
             }
             FindingKind::LongTrialsConfirm => {
-                format!("trials of {window} confirm the recommendation: {}.", self.up_to_slower())
+                format!("trials of {window} confirm the recommendation: {}.", self.at_most_slower())
             }
             FindingKind::LongTrialsInconclusive => match self.known("slower_lower") {
                 Some(lower) => {
                     let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
-                    let range = ShareScale::of([upper]).interval(lower, upper);
-                    format!("in trials of {window} it is {range} slower than {}, which does not decide.", self.other())
+                    let slower = self.is_slower(&self.view.scale.interval(lower, upper), &self.other());
+                    format!("in trials of {window} it {slower}, which does not decide.")
                 }
                 None => format!("too few trials of {window} to check the recommendation."),
             },
@@ -264,8 +268,7 @@ impl Sentence<'_> {
                 format!("over all trials, slow ones included, it reached {own} and {} {other}.", self.other())
             }
             FindingKind::MeansDisagree => {
-                "its mean, which counts slow trials in full, contradicts its median, so its result is inconclusive."
-                    .into()
+                "its mean, which counts slow trials in full, contradicts its median, so its result is undecided.".into()
             }
             FindingKind::Drift => {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);
@@ -297,18 +300,14 @@ impl Sentence<'_> {
     fn screening(&self) -> String {
         match self.finding.kind {
             FindingKind::ScreenedSlower => {
-                let lower = self.number("slower_lower");
-                let range =
-                    self.known("slower_upper").map_or_else(|| at_least(lower), |upper| share_range(lower, upper));
-                let against = self.level("against");
-                format!(
-                    "{} {} is {range} slower than {against} (screening).",
-                    phrase::in_code(self.name("factor")),
-                    self.level("level")
-                )
+                let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
+                let range = self.view.scale.interval(self.number("slower_lower"), upper);
+                let slower = self.is_slower(&range, &self.level("against"));
+                let factor = phrase::in_code(self.name("factor"));
+                format!("{factor} {} {slower} in the short trials of the screening.", self.level("level"))
             }
             FindingKind::ScreenedOnly => format!(
-                "{} confirmed in every block; {} more measured in the screening only.",
+                "{} confirmed in every block; {} more measured in short trials only (screening).",
                 self.count("confirmed", "option"),
                 self.number("options") as usize
             ),
@@ -358,8 +357,8 @@ impl Sentence<'_> {
     fn session(&self) -> String {
         match self.finding.kind {
             FindingKind::FewBlocks => format!(
-                "{} of {} planned blocks were measured.",
-                self.number("blocks") as usize,
+                "{} measured in the time given, fewer than the {} planned.",
+                self.count("blocks", "block"),
                 self.number("planned") as usize
             ),
             FindingKind::DependentBlocks => {

@@ -31,12 +31,11 @@ pub fn lines(view: &View) -> Vec<SummaryLine> {
 
 /// The lines that name the options to use; at most `max` of one heading.
 pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
-    let mut all = of_heading(view, Heading::Compared, max);
+    let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
     all.extend(of_tests(view));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(one_setting(view));
     all.extend(code(view));
-    all.extend(busy(view));
     all.iter_mut().for_each(|line| line.is_result = true);
     all
 }
@@ -49,7 +48,7 @@ fn of_tests(view: &View) -> Vec<SummaryLine> {
     match view.tests.as_slice() {
         [test] => vec![line("Result", format!("{}.", phrase::capital(&test.result)))],
         tests if tests.len() <= TESTS_MAX => {
-            let text = |test| format!("{}{}.", in_short(test, tests), condition(view, test));
+            let text = |test| format!("{}{}.", in_short(view, test), condition(view, test));
             tests.iter().map(|test| line(&test.name, text(test))).collect()
         }
         tests => [Some(line("Results", counts(tests))), used(tests)].into_iter().flatten().collect(),
@@ -80,8 +79,8 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
 /// How many tests have which state.
 fn counts(tests: &[Test]) -> String {
     let known = [
-        (TestState::Decided, "conclusive"),
-        (TestState::Inconclusive, "inconclusive"),
+        (TestState::Decided, "decided"),
+        (TestState::Inconclusive, "undecided"),
         (TestState::Unconfirmed, "without a result yet"),
         (TestState::Invalid, "without a valid result"),
         (TestState::Single, "with one option only"),
@@ -195,7 +194,10 @@ impl Heading {
 
 /// The worst findings of a heading, one of each kind, with the number of those that are left out.
 fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLine> {
+    // The table has the intervals of options; levels of a factor have none there.
+    let is_in_table = |finding: &Finding| finding.kind == FindingKind::Comparison && finding.names.is_empty();
     let mut all: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
+    all.retain(|finding| lines_max == usize::MAX || !is_in_table(finding));
     let found = all.len();
     let is_caveat = heading == Heading::Caveat;
     if is_caveat {
@@ -272,9 +274,10 @@ fn code(view: &View) -> Option<SummaryLine> {
 fn busy(view: &View) -> Option<SummaryLine> {
     let (used, of) = crowd(view)?;
     let used = significant(used, 2);
+    let grade = view.environment.grade.map_or_else(String::new, |grade| format!(" (noise grade {grade} of A to D)"));
     Some(line(
         Heading::Busy.name(),
-        format!("other programs used {used} of {of} CPUs; a quiet machine may have another result."),
+        format!("other programs used {used} of {of} CPUs{grade}; a quiet machine may have another result."),
     ))
 }
 

@@ -1,33 +1,37 @@
 //! The sentences of comparisons: named options, the biggest effect, one setting for all tests.
 
-use bytegauge_model::unit::{significant, significant_down, significant_up};
 use bytegauge_model::{CellId, Level};
 
-use super::super::super::document::{Compares, OptionResult};
+use super::super::super::document::{Compares, OptionResult, Test};
 use super::super::harm::is_avoided;
 use super::super::{outcome, valid_for};
 use super::{CONGESTION, Sentence};
 use crate::interval_rounding::at_most;
 use crate::phrase;
 
+/// Tests up to which each is named.
+const NAMED_MAX: usize = 2;
+
 impl Sentence<'_> {
-    /// `epoll is 1.31× as fast as blocking (1.25–1.4×).`
+    /// `blocking is 31 % slower than epoll (25–40 %).`
     pub(super) fn comparison(&self) -> String {
         let (fast, slow, with) = self.compared();
         let with = with + &self.harm_of_compared();
-        let of_cpu = self.finding.test.as_ref().and_then(|id| self.test(id));
-        let of_cpu = of_cpu.is_some_and(|test| test.compares == Compares::Cpu);
-        let (times, lower) = (self.number("times"), self.number("times_lower"));
-        let upper = self.known("times_upper").map(|upper| format!("–{}", significant_up(upper, 3)));
-        let range = match upper {
-            Some(upper) => format!("{}{upper}×", significant_down(lower, 3)),
-            None => format!("at least {}×", significant_down(lower, 3)),
-        };
-        match (lower > 1.0, of_cpu) {
-            (true, false) => format!("{fast} is {}× as fast as {slow} ({range}){with}.", significant(times, 3)),
-            (true, true) => format!("{slow} uses {}× the CPU time of {fast} ({range}){with}.", significant(times, 3)),
-            (false, false) => format!("{fast} and {slow} are tied: {fast} is {range} as fast{with}."),
-            (false, true) => format!("{fast} and {slow} are tied: {slow} uses {range} the CPU time{with}."),
+        let scale = self.view.scale;
+        // The times of both have the ratio of their rates.
+        let [times, lower] = ["times", "times_lower"].map(|name| self.number(name) - 1.0);
+        let upper = self.known("times_upper").map_or(f64::INFINITY, |upper| upper - 1.0);
+        let range = scale.interval(lower, upper);
+        match lower > 0.0 {
+            true => format!("{slow} {} ({range}){with}.", self.is_slower(&scale.estimate(times), &fast)),
+            false if scale.multiples => {
+                format!("{fast} and {slow} are undecided: {slow} {}{with}.", self.is_slower(&range, &fast))
+            }
+            false => {
+                let what = if self.compares() == Compares::Cpu { "CPU time" } else { "time" };
+                let (less, more) = (at_most(-lower), scale.at_most(upper));
+                format!("{fast} and {slow} are undecided: {slow} takes {less} less to {more} more {what}{with}.")
+            }
         }
     }
 
@@ -37,7 +41,8 @@ impl Sentence<'_> {
         let ids = [&self.finding.option, &self.finding.other];
         let is_compared = |option: &&OptionResult| ids.into_iter().flatten().any(|id| *id == option.id);
         let compared = options.into_iter().flatten().filter(is_compared);
-        let harmed: Vec<String> = compared.filter(|own| is_avoided(&own.harm)).map(outcome::harmed).collect();
+        let of = |own: &OptionResult| format!("{} ({})", own.label, outcome::harmed(own));
+        let harmed: Vec<String> = compared.filter(|own| is_avoided(&own.harm)).map(of).collect();
         if harmed.is_empty() { String::new() } else { format!("; avoid {}", harmed.join(", ")) }
     }
 
@@ -93,19 +98,17 @@ impl Sentence<'_> {
         let place =
             test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!(" ({})", test.name));
         let (fast, slow) = (self.level("level"), self.level("other_level"));
-        let of_cpu = test.is_some_and(|test| test.compares == Compares::Cpu);
-        let times = self.known("times_lower").map(|lower| {
-            let upper =
-                self.known("times_upper").map_or_else(String::new, |upper| format!("–{}", significant_up(upper, 2)));
-            format!("{}{upper}×", significant_down(lower, 2))
+        let slower = self.known("times_lower").map(|lower| {
+            let upper = self.known("times_upper").map_or(f64::INFINITY, |upper| upper - 1.0);
+            self.is_slower(&self.view.scale.interval(lower - 1.0, upper), &fast)
         });
-        let how = match (of_cpu, times, self.known("rate").zip(self.known("other_rate"))) {
-            (true, Some(times), _) => format!("{slow} uses {times} the CPU time of {fast}"),
-            (true, None, _) => format!("{slow} uses more CPU time than {fast}"),
-            (false, Some(times), Some((rate, _))) => {
-                format!("{fast} reaches {}, {times} the rate of {slow}", self.rates([rate, rate])[0])
+        let of_cpu = self.compares() == Compares::Cpu;
+        let how = match (slower, self.known("rate").zip(self.known("other_rate"))) {
+            (Some(slower), Some((rate, _))) if !of_cpu => {
+                format!("{slow} {slower}, which reaches {}", self.rates([rate, rate])[0])
             }
-            (false, None, Some((rate, other))) => {
+            (Some(slower), _) => format!("{slow} {slower}"),
+            (None, Some((rate, other))) if !of_cpu => {
                 let [rate, other] = self.rates([rate, other]);
                 // The best option with each level: other settings may differ, too.
                 let labels = self.finding.option.as_ref().zip(self.finding.other.as_ref());
@@ -116,7 +119,8 @@ impl Sentence<'_> {
                     None => format!("{fast} reaches {rate}, {slow} {other}"),
                 }
             }
-            (false, times, None) => format!("{fast} is {} faster than {slow}", times.unwrap_or_default()),
+            (None, _) if of_cpu => format!("{slow} uses more CPU time than {fast}"),
+            (None, _) => format!("{slow} is slower than {fast}"),
         };
         let loopback =
             self.name("factor") == CONGESTION && self.view.groups.iter().any(valid_for::is_group_over_loopback);
@@ -127,34 +131,32 @@ impl Sentence<'_> {
     /// No setting has a larger effect than the options of the tests.
     fn effect_of_options(&self) -> String {
         let Some(option) = &self.finding.option else {
-            return "none found: no option and no other setting is significantly slower.".into();
+            return "none found: no option and no other setting is surely slower.".into();
         };
         let test = self.finding.test.as_ref().and_then(|id| self.test(id));
         let place =
             test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!("{}: ", test.name));
-        let (lower, upper) = (self.number("slower_lower"), self.known("slower_upper").unwrap_or(f64::INFINITY));
-        let by =
-            test.map_or_else(String::new, |test| outcome::more(test, &outcome::scale(test).interval(lower, upper)));
-        format!("{place}{} is {}.", self.option(option), outcome::than_the_best(&by))
+        let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
+        let range = self.view.scale.interval(self.number("slower_lower"), upper);
+        format!("{place}{} {}.", self.option(option), self.is_slower(&range, "the best"))
     }
 
+    /// `read 64 KiB is at most 12 % slower than the best in each test.`
     pub(super) fn one_setting(&self) -> String {
         let factor = self.name("factor");
         let is_true = |name: &str| self.finding.names.get(name).and_then(serde_json::Value::as_bool) == Some(true);
-        let tests = match self.number("tests") as usize {
-            2 => "in both tests".to_owned(),
-            many => format!("in all {many} tests"),
+        let varying: Vec<&Test> =
+            self.view.tests.iter().filter(|test| test.varied.iter().any(|name| name == factor)).collect();
+        let names: Vec<String> = varying.iter().map(|test| test.name.clone()).collect();
+        let tests = match is_true("all_tests") {
+            true => "each test".to_owned(),
+            false if names.len() <= NAMED_MAX => phrase::join(&names, "and"),
+            false => format!("each of the {} tests that vary it", names.len()),
         };
-        let tests = if is_true("all_tests") { tests } else { format!("{tests} that compare it") };
-        let upper = self.number("slower_upper");
-        let mut varying = self.view.tests.iter().filter(|test| test.varied.iter().any(|name| name == factor));
-        let of_cpu = varying.any(|test| test.compares == Compares::Cpu);
-        let more = if of_cpu { "more CPU time" } else { "slower" };
-        let how = match upper <= 0.0005 {
-            true => format!("not {more}"),
-            false => format!("at most {} {more}", at_most(upper)),
-        };
-        let with = if is_true("alone") { "" } else { " with the best other settings" };
-        format!("{} {} {tests}, {how}{with}.", phrase::in_code(factor), self.level("level"))
+        let compares = varying.first().map_or(Compares::Time, |test| test.compares);
+        let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
+        let slower = outcome::is_slower(compares, self.view.scale, &most, "the best");
+        let with = if is_true("alone") { "" } else { ", with the best other settings" };
+        format!("{} {} {slower} in {tests}{with}.", phrase::in_code(factor), self.level("level"))
     }
 }
