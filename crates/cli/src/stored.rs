@@ -310,27 +310,38 @@ pub fn style(store: &Path) -> TerminalStyle {
     TerminalStyle { columns, colour: terminal::is_output_terminal(), store: Some(path), program }
 }
 
-/// The program's name with the option that finds these results.
+/// The program as a shell finds it: by its name, or by the path that it was called by.
+fn program() -> String {
+    let words = std::env::args_os().next().and_then(|word| word.into_string().ok());
+    let path = words.filter(|word| word.contains('/'));
+    path.map_or_else(|| "bytegauge".into(), |path| shlex::try_quote(&path).unwrap_or(Cow::Borrowed(&path)).into_owned())
+}
+
+/// The program as it was called, with the option that finds these results.
 pub fn called(store: &Path) -> String {
     match default_path::default_path().is_some_and(|default| default == store) {
-        true => "bytegauge".into(),
+        true => program(),
         // The command may be copied to another place.
         false => {
             let path = std::path::absolute(store).as_deref().unwrap_or(store).display().to_string();
-            format!("bytegauge --store {}", shlex::try_quote(&path).unwrap_or(Cow::Borrowed(&path)))
+            format!("{} --store {}", program(), shlex::try_quote(&path).unwrap_or(Cow::Borrowed(&path)))
         }
     }
 }
 
 /// A message whose commands find these results; commands with a store are left alone.
 pub fn naming(message: &str, store: &Path) -> String {
+    with_program(message, &called(store))
+}
+
+fn with_program(message: &str, called: &str) -> String {
     let plain = "`bytegauge ";
     let mut parts = message.split(plain);
     let mut named = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.starts_with("--store ") {
             true => named.push_str(plain),
-            false => named.extend(["`", &called(store), " "]),
+            false => named.extend(["`", called, " "]),
         }
         named.push_str(part);
     }
@@ -362,13 +373,14 @@ mod tests {
 
     #[test]
     fn a_command_of_a_message_names_one_store() {
-        let check = |message: &str, named: &str| assert_eq!(naming(message, Path::new("/tmp/r.db")), named);
-        check("run `bytegauge report 1`, or leave", "run `bytegauge --store /tmp/r.db report 1`, or leave");
+        let check =
+            |message: &str, named: &str| assert_eq!(with_program(message, "./bytegauge --store /tmp/r.db"), named);
+        check("run `bytegauge report 1`, or leave", "run `./bytegauge --store /tmp/r.db report 1`, or leave");
         let saved = "see it with `bytegauge --store r.db.saved-1 report`";
         check(saved, saved);
         check(
             "`bytegauge --store x report`, `bytegauge doctor`",
-            "`bytegauge --store x report`, `bytegauge --store /tmp/r.db doctor`",
+            "`bytegauge --store x report`, `./bytegauge --store /tmp/r.db doctor`",
         );
         check("no command", "no command");
     }

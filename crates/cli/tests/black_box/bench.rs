@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::SocketAddr;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_bytegauge");
+/// The name by which a shell finds it: printed commands begin as it was called.
+const NAME: &str = "bytegauge";
 
 /// The longest run of a test on a busy machine: a run beyond it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -94,14 +96,17 @@ impl Bench {
     /// Runs the binary with arguments that may hold white space, and waits.
     pub fn run_args(&self, arguments: &[&str]) -> Ran {
         let mut command = Command::new(BINARY);
-        command.args(arguments);
+        command.arg0(NAME).args(arguments);
         self.spawn(command, arguments.join(" ")).wait()
     }
 
-    /// Starts the binary, which hears SIGHUP even where the tests themselves were started by nohup(1).
+    /// Starts the binary by its name, which hears SIGHUP even where the tests themselves were started by nohup(1).
     pub fn start(&self, words: &str) -> Running {
         let mut command = Command::new("env");
-        command.args(["--default-signal=HUP", BINARY]).args(words.split_whitespace());
+        let path = std::env::var("PATH").unwrap_or_default();
+        let folder = BINARY.trim_end_matches(NAME);
+        command.args(["--default-signal=HUP", NAME]).args(words.split_whitespace());
+        command.env("PATH", format!("{folder}:{path}"));
         self.spawn(command, words.to_owned())
     }
 
