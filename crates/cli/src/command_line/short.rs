@@ -17,10 +17,10 @@ const SHORT: &[(&str, &[&str])] = &[
             "sndbuf",
             "rcvbuf",
             "congestion",
+            "compare",
             "time",
             "until",
             "resume",
-            "format",
         ],
     ),
     (
@@ -36,10 +36,10 @@ const SHORT: &[(&str, &[&str])] = &[
             "slo",
             "server-engine",
             "server-threads",
+            "compare",
             "time",
             "until",
             "resume",
-            "format",
         ],
     ),
     (
