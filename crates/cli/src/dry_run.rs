@@ -9,6 +9,7 @@ use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
+use bytegauge_report::{PROFILE_FACTORS, TEST_S, budget};
 
 use crate::print::fitted;
 use crate::resume::Begun;
@@ -30,6 +31,8 @@ fn few_lines(plan: &Plan) -> String {
         plan.seed,
         plan.looks,
         match has_known_blocks(plan) {
+            // The pace of this machine is not known yet.
+            true if plan.blocks.is_none() => format!("at most {}", counted(schedule.blocks as usize, "confirmation block")),
             true => counted(schedule.blocks as usize, "confirmation block"),
             false => "as many blocks as fit into this time; the first runs show how many".into(),
         },
@@ -41,6 +44,9 @@ fn few_lines(plan: &Plan) -> String {
             text,
             "  note: this takes about {needs}, more than the given {given}: fewer blocks give no significant result"
         );
+    }
+    if let Some(short) = short_of_time(plan) {
+        let _ = writeln!(text, "  note: {short}");
     }
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");
@@ -54,6 +60,29 @@ fn few_lines(plan: &Plan) -> String {
 /// Whether the number of blocks is known before a session: the length of a program's runs is not.
 fn has_known_blocks(plan: &Plan) -> bool {
     plan.task.is_none() || plan.blocks.is_some()
+}
+
+/// The time that many tests need, where they were given less than half of it.
+fn short_of_time(plan: &Plan) -> Option<String> {
+    let tests = plan.groups.len();
+    let (needed_s, given_s) = (tests as f64 * TEST_S, plan.budget_ns as f64 / 1e9);
+    let is_short = tests > 1 && plan.blocks.is_none() && plan.task.is_none() && 2.0 * given_s < needed_s;
+    let levels = |factor: &Factor| -> BTreeSet<Level> {
+        let levels = plan.groups.iter().map(|group| group.factors.get(factor.name));
+        levels.filter(|level| *level != Level::Absent).collect()
+    };
+    // A profile sets conditions of its own.
+    let is_own = |factor: &&Factor| !PROFILE_FACTORS[1..].contains(&factor.name);
+    let varied = FACTORS.iter().filter(is_own).filter(|factor| levels(factor).len() > 1);
+    let flags: Vec<String> = varied.map(|factor| format!("--{}", factor.flag())).collect();
+    is_short.then(|| {
+        format!(
+            "{} for {tests} tests are likely too short to decide them: give about {} (--time), or fewer levels ({})",
+            Nanos(plan.budget_ns),
+            budget(needed_s),
+            flags.join(", ")
+        )
+    })
 }
 
 /// The blocks that a resumed session would measure until its next analysis.

@@ -15,7 +15,9 @@ pub mod render;
 pub mod view;
 
 pub use data::SessionData;
+pub use interval_rounding::budget;
 pub use names::TestNames;
+pub use phrase::PROFILE_FACTORS;
 pub use view::across::AcrossView;
 pub use view::document::BetweenView;
 pub use view::history::HistoryView;
