@@ -105,7 +105,7 @@ describe("differences", () => {
     const texts = (...shares: number[]) =>
       shares.map((share) => slower(shares)(share)).map((text) => text.replace("\u00a0", " "));
     expect(texts(-3.36, -0.096, 1.8)).toEqual(["4.36×", "1.1×", "2.8×"]);
-    expect(texts(-2.36, -0.096, 1.8)).toEqual(["236 %", "9.6 %", "180 %"]);
+    expect(texts(-1.36, -0.096, 1.8)).toEqual(["136 %", "9.6 %", "180 %"]);
     expect(texts(-0.1, 0.02, 0.4)).toEqual(["10 %", "2 %", "40 %"]);
     const ticks = ratioTicks(ratio.place(-2.5), ratio.place(2), 12);
     expect(ticks.map((at) => Math.round(1e3 * ratio.share(at)) / 1e3)).toEqual([-2, -1, -0.25, 0, 0.25, 1, 2]);

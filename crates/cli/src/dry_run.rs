@@ -32,7 +32,8 @@ fn few_lines(plan: &Plan) -> String {
         plan.looks,
         match has_known_blocks(plan) {
             // The pace of this machine is not known yet.
-            true if plan.blocks.is_none() => format!("at most {}", counted(schedule.blocks as usize, "confirmation block")),
+            true if plan.blocks.is_none() =>
+                format!("at most {}", counted(schedule.blocks as usize, "confirmation block")),
             true => counted(schedule.blocks as usize, "confirmation block"),
             false => "as many blocks as fit into this time; the first runs show how many".into(),
         },

@@ -234,6 +234,9 @@ const MS: u64 = 1_000_000;
 /// A forecast this far beyond the measured blocks is no plan.
 pub const FORECAST_MAX_S: f64 = 3600.0;
 
+/// Seconds of a test that usually decide something.
+pub const TEST_S: f64 = 15.0;
+
 /// A budget as the flag takes it, rounded up to a usual number.
 pub fn budget(seconds: f64) -> String {
     match seconds {

@@ -15,7 +15,7 @@ pub mod render;
 pub mod view;
 
 pub use data::SessionData;
-pub use interval_rounding::budget;
+pub use interval_rounding::{TEST_S, budget};
 pub use names::TestNames;
 pub use phrase::PROFILE_FACTORS;
 pub use view::across::AcrossView;

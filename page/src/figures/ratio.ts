@@ -4,7 +4,7 @@
 import { type End, mirrored, percentOf, rounded } from "../outward";
 
 /** Above this share numbers are multiples, as in the document's texts. */
-const MULTIPLE = 3;
+const MULTIPLE = 2;
 
 /** The place of a share on a scale of ratios, and the share at a place. */
 export const ratio = {

@@ -146,3 +146,15 @@ fn commands_of_a_session_with_another_host_run() {
     assert!(check(&bench, &screen) >= 1, "{screen}");
     stopped(far);
 }
+
+#[test]
+fn commands_begin_as_the_program_was_called() {
+    let bench = Bench::new();
+    bench.run(&format!("{QUICK} --quiet")).exits(0);
+    let report = |called: &str| {
+        let script = format!("ln -sf \"$BYTEGAUGE\" bytegauge; PATH=${{BYTEGAUGE%/*}}:$PATH; exec {called} report");
+        let all = format!("  All details: {called} report 1 --full\n");
+        bench.shell(&script).exits(0).prints(&[&all]);
+    };
+    ["./bytegauge", "bytegauge"].into_iter().for_each(report);
+}

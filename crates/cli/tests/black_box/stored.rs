@@ -114,8 +114,8 @@ fn read_only_store_can_be_reported() {
     let drop =
         if crate::bench::possible("a user without rights", "unshare", &["-U", "true"]) { "unshare -U" } else { "" };
     let script = format!(
-        "chmod 444 data/bytegauge/results.db && chmod 555 data/bytegauge && {drop} \"$BYTEGAUGE\" report; code=$?; \
-         chmod 755 data/bytegauge; exit $code"
+        "PATH=${{BYTEGAUGE%/*}}:$PATH; chmod 444 data/bytegauge/results.db && chmod 555 data/bytegauge && \
+         {drop} bytegauge report; code=$?; chmod 755 data/bytegauge; exit $code"
     );
     assert_eq!(bench.shell(&script).exits(0).stdout, before);
 }

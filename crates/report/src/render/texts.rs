@@ -10,7 +10,6 @@ use super::screen::{overview, result_heading};
 use crate::View;
 use crate::interval_rounding::percent;
 use crate::view::document::{SummaryLine, Test};
-use crate::view::results::outcome::scale;
 use crate::view::results::summary::{self, Heading};
 
 /// If a test has more options, only those with an interval have a row.
@@ -114,10 +113,10 @@ impl<'a> TestTexts<'a> {
             columns: columns(test, &rows, true, &view.tests),
             hidden: rated - rows.len(),
             marks: rows.iter().map(|row| mark(test, row, true).trim_start_matches("<- ").to_owned()).collect(),
-            multiples: scale(test).multiples,
+            multiples: view.scale.multiples,
             rows: rows.iter().map(|row| &row.id).collect(),
             without_result: without_result(test),
-            facts: facts(test),
+            facts: facts(test, view.scale),
             details: group.map_or_else(Vec::new, |group| super::details::lines(view, group)),
         }
     }

@@ -61,8 +61,8 @@ pub use lever::LeverView;
 pub use link::LinkView;
 pub use over_time::OverTimeView;
 pub use result::{
-    Avoided, Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity, SummaryLine,
-    Test, TestState,
+    Avoided, Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity,
+    SummaryLine, Test, TestState,
 };
 pub use ring::RingView;
 pub use versus::{VersusSideView, VersusView};

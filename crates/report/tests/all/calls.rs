@@ -423,7 +423,7 @@ fn a_knee_has_its_rate_and_the_next() {
 fn an_engine_is_recommended_in_a_sentence() {
     let view = view(&engines());
     check(&view.tests[0].title, &["Calls over TCP (", "50 connections", "512 B"]);
-    check(&view.tests[0].result, &["use epoll (", " k calls/s), the fastest"]);
+    check(&view.tests[0].result, &["use epoll (", " k calls/s): the fastest"]);
     assert_eq!(view.tests[0].state, TestState::Decided);
 }
 

@@ -121,7 +121,10 @@ fn the_comparison_names_lost_datagrams() {
     assert_eq!(phrases(&view, FindingKind::Comparison), "", "no option was named");
     data.record.plan["families"] = serde_json::json!([{ "named": true, "groups": [view.groups[0].id] }]);
     let text = phrases(&View::of(&data, &Settings::default()), FindingKind::Comparison);
-    assert!(text.contains("as fast") && text.contains("; avoid ") && text.contains("of the datagrams lost)"), "{text}");
+    assert!(
+        text.contains(" % slower than ") && text.contains("; avoid ") && text.contains("of the datagrams lost)"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn a_terminal_reads_like_this() {
         "Bottleneck: sender CPU: ",
         "2025-11-21 20:17:49 UTC · complete",
         "again     bytegauge report 12",
-        "Result\n  Conclusive: use read 64K + write 64K",
+        "Result\n  Use read 64K + write 64K",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -66,7 +66,7 @@ fn many_tests_are_a_row_each() {
     let view = many();
     let style = render::TerminalStyle { columns: 80, ..Default::default() };
     let text = render::screen::render(&view, &style);
-    assert!(text.contains("slower by (95 %)") && text.contains("8 tests: "), "{text}");
+    assert!(text.contains("× as long as best (95 %)") && text.contains("8 tests: 8 decided"), "{text}");
     assert_eq!(text.matches(" 64K  ").count(), 8, "{text}");
     // The full text has a table for each.
     let full = terminal(&view, 80, false);
@@ -125,7 +125,7 @@ fn markdown_has_a_table_a_group() {
         "| option | GiB/s |",
         "| read 64K + write 64K |",
         "| use",
-        "- Result: Conclusive: use read 64K + write 64K",
+        "- Result: Use read 64K + write 64K",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -14,7 +14,7 @@ use bytegauge_model::escape;
 use super::fit::chars;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
-use crate::interval_rounding::percent;
+use crate::interval_rounding::{ShareScale, percent};
 use crate::view::document::{NextStep, SummaryLine, Test, TestState};
 use crate::view::results::summary::{self, Heading};
 
@@ -71,12 +71,14 @@ pub(super) struct ScreenLayout<'a> {
     paint: Paint,
     /// All tests of the session: their rates have one unit.
     tests: &'a [Test],
+    /// The unit of all differences.
+    scale: ShareScale,
 }
 
 impl<'a> ScreenLayout<'a> {
     fn of(view: &'a View, style: &TerminalStyle) -> ScreenLayout<'a> {
         let width = style.columns.clamp(*COLUMNS.start(), *COLUMNS.end());
-        ScreenLayout { width, paint: Paint(style.colour), tests: &view.tests }
+        ScreenLayout { width, paint: Paint(style.colour), tests: &view.tests, scale: view.scale }
     }
 
     /// How wide text is; tables use the whole width.

@@ -4,11 +4,11 @@ use bytegauge_model::unit::significant;
 use serde::Serialize;
 
 use super::{ScreenLayout, heading};
-use crate::interval_rounding::percent;
+use crate::interval_rounding::{ShareScale, percent};
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
 use crate::view::document::{Because, Compares, FindingKind, OptionResult, OptionStatus, Test, TestState};
-use crate::view::results::outcome::{rate_scale as scale, reason};
+use crate::view::results::outcome::{rate_scale as scale, reason, up_to};
 
 /// Tests with more options show those with an interval.
 const OPTIONS_MAX: usize = 6;
@@ -25,7 +25,7 @@ const BAR_MIN: usize = 6;
 /// On 80 columns longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
-const EXPENDABLE: [&str; 5] = ["95 %", "p50", "CPU", "p99.9", "average"];
+const EXPENDABLE: [&str; 6] = ["95 %", "p50", "CPU", "p99.9", "average", "longest"];
 /// Characters of `  <- use`.
 const MARK: usize = 8;
 /// An unknown value.
@@ -68,7 +68,7 @@ pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
     out.extend(without_result(test).iter().flat_map(indented));
     if full {
-        let facts = facts(test).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
+        let facts = facts(test, layout.scale).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
         out.extend(facts.flat_map(|text| wrap(&text, layout.text() - 4)).map(|line| format!("    {line}")));
     }
     out
@@ -308,15 +308,14 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
 }
 
 /// The lines under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
-pub fn facts(test: &Test) -> Vec<(&'static str, String)> {
+pub fn facts(test: &Test, scale: ShareScale) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Result", test.result.clone())];
     if !test.code.is_empty() {
         facts.push(("In the program", test.code.join(", ")));
     }
     facts.extend(test.bottleneck.as_ref().map(|found| ("Bottleneck", found.text.trim_end_matches('.').to_owned())));
-    let control = test.control_upper.map(|upper| {
-        format!("the same option measured twice differs by at most {}", crate::interval_rounding::at_most(upper))
-    });
+    let control =
+        test.control_upper.map(|upper| format!("the same option, measured twice, differs by {}", up_to(scale, upper)));
     let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
     let basis: Vec<String> = blocks.into_iter().chain(control).collect();
     if !basis.is_empty() {

@@ -43,7 +43,14 @@ fn is_slower(option: &OptionResult) -> bool {
 
 fn named(option: &OptionResult) -> Avoided {
     let (lower, upper) = (0.0, 0.0);
-    Avoided { option: Some(option.id.clone()), label: option.label.clone(), lower, upper, harm: None, is_screened: false }
+    Avoided {
+        option: Some(option.id.clone()),
+        label: option.label.clone(),
+        lower,
+        upper,
+        harm: None,
+        is_screened: false,
+    }
 }
 
 /// The confirmed options with harm, or all where none is confirmed; none where all have it.

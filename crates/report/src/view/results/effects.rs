@@ -166,18 +166,16 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     let known =
         levels.into_iter().filter_map(|level| Some((worst(&level).filter(|upper| *upper < SLOWER_MAX)?, level)));
     let mut known: Vec<(f64, Level)> = known.collect();
-    let (upper, level) = known.swap_remove(recommended(&known, view.plan.margin)?);
-    let all = tests.len() == view.tests.len();
-    let alone = tests.iter().all(|test| test.varied.len() == 1);
-    Some(
-        found(FindingKind::OneSetting, Severity::Result)
-            .number("slower_upper", Some(upper))
-            .number("tests", Some(tests.len() as f64))
-            .name("factor", factor)
-            .name("level", serde_json::to_value(level).ok()?)
-            .name("all_tests", all)
-            .name("alone", alone),
-    )
+    let finding = found(FindingKind::OneSetting, Severity::Result)
+        .number("tests", Some(tests.len() as f64))
+        .name("factor", factor)
+        .name("all_tests", tests.len() == view.tests.len())
+        .name("alone", tests.iter().all(|test| test.varied.len() == 1));
+    let Some(at) = recommended(&known, view.plan.margin) else {
+        return factor.ends_with("_size").then(|| finding.number("slower_max", Some(SLOWER_MAX)));
+    };
+    let (upper, level) = known.swap_remove(at);
+    Some(finding.number("slower_upper", Some(upper)).name("level", serde_json::to_value(level).ok()?))
 }
 
 /// Selects a level by the rule of one test, from the largest share by which each may be slower.

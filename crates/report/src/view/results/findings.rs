@@ -12,6 +12,7 @@ use super::super::harm::Least;
 use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
+use super::heading::crowd;
 use super::valid_for::{self, is_loopback};
 use super::{all_trials, copied, effects, harm, long_trials, memory, sentences};
 
@@ -288,7 +289,8 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
         all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
     }
-    if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C') {
+    // A busy machine has a line of its own, with the grade.
+    if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C' && crowd(view).is_none()) {
         all.push(warning(FindingKind::NoisyMachine).name("grade", grade.to_string()));
     }
     all.extend(valid_for::unasked_congestion(view));

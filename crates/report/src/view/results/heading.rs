@@ -37,7 +37,8 @@ pub fn heading(view: &View) -> String {
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_NOTICED);
     let steal = steal.map(|share| format!("steal {}", percent(share)));
-    let crowd = crowd(view).map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
+    let crowd =
+        crowd(view).map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
     // The number of CPUs is known already where others used them.
     let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));

@@ -54,7 +54,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
     let (each, all) = (phrase::level(factor, &Level::Number(bytes)), about_bytes(bytes * CONNECTIONS));
     let tied = smaller.map_or_else(String::new, |smaller| {
         let level = phrase::level(factor, &Level::Number(smaller));
-        format!(" To save memory, {level} (tied) takes {}.", about_bytes(smaller * CONNECTIONS))
+        format!(" To save memory, {level} (may be as good) takes {}.", about_bytes(smaller * CONNECTIONS))
     });
     let finding = found(FindingKind::Memory, severity(view, bytes))
         .test(&test.id)

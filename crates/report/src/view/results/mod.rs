@@ -10,6 +10,7 @@ mod effects;
 mod findings;
 mod harm;
 mod heading;
+mod least_cpu;
 mod long_trials;
 mod memory;
 mod next;
@@ -23,7 +24,7 @@ use bytegauge_model::{CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMe
 use serde_json::Value;
 
 use super::document::{
-    Because, Bottleneck, CellView, Compares, GroupView, OptionResult, OptionStatus, Test, TestState, View,
+    Because, Bottleneck, CellView, Compares, Estimate, GroupView, OptionResult, OptionStatus, Test, TestState, View,
 };
 use super::harm::Least;
 use super::recommendation::is_control_wide;
@@ -321,19 +322,25 @@ fn level_label(varied: &[String], factor: &str, level: &Level) -> String {
     }
 }
 
-/// CPU time of a unit of work: of the relay or the server where there is one, else of both ends.
-fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
+/// CPU time of a unit of work with its interval, and the factor to the unit: of the relay or the server where there is one, else
+/// of both ends.
+fn cpu_estimate(cell: &CellView) -> Option<(&Estimate, f64, &'static str)> {
     if let Some(cost) = relays::cost(cell) {
         let per_call = cell.more.contains_key("relay_cpu_s_per_million_calls");
-        return cost.median.map(|median| (median, if per_call { "s/M calls" } else { "s/GiB" }));
+        return Some((cost, 1.0, if per_call { "s/M calls" } else { "s/GiB" }));
     }
-    if let Some(ns) = cell.median("server_cpu_ns_per_call") {
-        return Some((ns / 1e3, "µs/call"));
-    }
-    if let Some(ns) = cell.median("cpu_ns_per_run") {
-        return Some((ns / 1e6, "ms/run"));
-    }
-    cell.cpu.ends_s_per_gib.map(|seconds| (seconds, "s/GiB"))
+    let known = [
+        ("server_cpu_ns_per_call", 1e-3, "µs/call"),
+        ("cpu_ns_per_run", 1e-6, "ms/run"),
+        ("cpu_ns_per_byte", (1u64 << 30) as f64 / 1e9, "s/GiB"),
+    ];
+    known.into_iter().find_map(|(name, factor, unit)| Some((cell.more.get(name)?, factor, unit)))
+}
+
+/// The same without the interval; of imported numbers what is known.
+fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
+    let median = cpu_estimate(cell).and_then(|(estimate, factor, unit)| Some((estimate.median? * factor, unit)));
+    median.or_else(|| cell.cpu.ends_s_per_gib.map(|seconds| (seconds, "s/GiB")))
 }
 
 fn bottleneck(cell: &CellView) -> Bottleneck {

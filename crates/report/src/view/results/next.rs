@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
-use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, CellKind, SessionStatus, Transport, Workload, session};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
 use super::heading::crowd;
 use super::{long_trials, open_bound};
-use crate::interval_rounding::{FORECAST_MAX_S, at_most, budget, excludes_nothing, likely_bound, percent};
+use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -113,7 +112,8 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         |group: &&GroupView| view.tests.iter().any(|test| test.id == group.id && test.state == TestState::Decided);
     let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
     if open.is_empty() {
-        return vec![again(view, None, "repeat it at another time of day to check the result")];
+        let when = if crowd(view).is_some() { "while other programs are stopped" } else { "at another time of day" };
+        return vec![again(view, None, &format!("repeat it {when} to check the result"))];
     }
     let mut steps = match crowd(view).filter(|_| view.check.is_none()) {
         None => narrow(view, &open, imported),
@@ -122,7 +122,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
             let more = match rest_of_looks(view, &open).filter(|_| !imported) {
                 Some(rest) => Some(rest),
                 None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => narrow(view, &open, imported).pop(),
-                None => Some(again(view, None, "measure again while other programs are stopped")),
+                None => Some(again(view, longer(view).as_deref(), "measure again while other programs are stopped")),
             };
             [quiet].into_iter().chain(more).collect()
         }
@@ -132,9 +132,17 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         false => steps,
         true if view.check.is_some() => vec![words("give each run more work, or compare fewer values")],
         true => {
-            vec![words("an hour would not decide it either: take any of the undecided options, or compare fewer at once")]
+            vec![words(
+                "an hour would not decide it either: take any of the undecided options, or compare fewer at once",
+            )]
         }
     }
+}
+
+/// The time that many tests need, where they were given less than half of it.
+fn longer(view: &View) -> Option<String> {
+    let (needed_s, given_s) = (TEST_S * view.tests.len() as f64, view.plan.budget_ns? as f64 / 1e9);
+    (view.tests.len() > 1 && 2.0 * given_s < needed_s).then(|| budget(needed_s))
 }
 
 /// A check of all measured sizes in the program of the user: bytegauge's own loop is a model of it, and the best size of a program
@@ -214,11 +222,11 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     }
     let bounds: Vec<[f64; 2]> = bounded.iter().map(|(_, bound)| [*bound, likely_bound(*bound, 1.0, longer)]).collect();
     let time = budget(all_s);
-    let text = format!("measure for {time} in a new session{}", brings(view, &bounds));
-    match again_with(view, Some(&time), &[]) {
-        Some(command) => vec![step(&command, &text)],
-        None => vec![words(&format!("{text}: add --time {time} to the command"))],
-    }
+    let brings = brings(view, &bounds);
+    vec![match again_with(view, Some(&time), &[]) {
+        Some(command) => step(&command, &format!("measure for {time} in a new session{brings}")),
+        None => words(&format!("again with --time {time}{brings}")),
+    }]
 }
 
 fn name<'a>(view: &'a View, group: &GroupView) -> &'a str {
@@ -262,26 +270,15 @@ fn decided(bounds: &[[f64; 2]], margin: f64) -> usize {
     bounds.iter().filter(|both| both[1] <= margin * (1.0 + 1e-9)).count()
 }
 
-/// `, to decide within 5 % (upper ends likely fall from 9.3–46 % to 4.6–23 %: 1 of 4 tests decided)`, of interval ends as they are
-/// and as they are forecast.
+/// `, likely to decide 1 of 4 tests within 5 %`, of interval ends as they are and as they are forecast.
 fn brings(view: &View, bounds: &[[f64; 2]]) -> String {
-    let margin = view.plan.margin;
-    let known: Vec<&[f64; 2]> = bounds.iter().filter(|[now, _]| *now > 0.0005 && !excludes_nothing(*now)).collect();
-    let span = |at: usize| {
-        let low = known.iter().map(|both| both[at]).fold(f64::INFINITY, f64::min);
-        let high = known.iter().map(|both| both[at]).fold(0.0, f64::max);
-        let [low, high] = [low, high].map(|share| view.scale.at_most(share));
-        if low == high { high } else { format!("{}–{high}", low.trim_end_matches([' ', '%', '×'])) }
-    };
-    let count = match decided(bounds, margin) {
-        part if part < bounds.len() => format!(": {part} of {} decided", counted(bounds.len(), "test")),
-        _ => String::new(),
-    };
-    let likely = match known.is_empty() {
-        true => String::new(),
-        false => format!(" (upper ends likely fall from {} to {}{count})", span(0), span(1)),
-    };
-    format!(", to decide within {}{likely}", percent(margin))
+    let within = percent(view.plan.margin);
+    match (decided(bounds, view.plan.margin), bounds.len()) {
+        (0, _) => format!(", to decide within {within}"),
+        (1, 1) => format!(", likely to decide within {within}"),
+        (part, all) if part < all => format!(", likely to decide {part} of {all} tests within {within}"),
+        (_, all) => format!(", likely to decide {all} tests within {within}"),
+    }
 }
 
 /// The next steps after two were compared.

@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 3;
 /// With more tests than this the line of each names fewer options.
 const BRIEF_TESTS: usize = 4;
 /// A share that is printed as 0.
-const NOTHING: f64 = 0.0005;
+pub const NOTHING: f64 = 0.0005;
 
 /// The result of a test as a sentence without a full stop.
 pub fn of_test(view: &View, test: &Test) -> String {
@@ -104,7 +104,8 @@ fn unconfirmed(view: &View, test: &Test) -> String {
             super::fastest(&test.options).map(|option| format!("fastest so far: {}", rated(test, &view.tests, option)))
         }
         Compares::Cpu => {
-            let known = test.options.iter().filter_map(|option| Some((option.cpu?, option.cpu_unit?, option)));
+            let carried = test.options.iter().filter(|option| !super::harm::is_avoided(&option.harm));
+            let known = carried.filter_map(|option| Some((option.cpu?, option.cpu_unit?, option)));
             let least = known.min_by(|a, b| a.0.total_cmp(&b.0));
             least.map(|(cpu, unit, own)| format!("least CPU so far: {} with {} {unit}", own.label, significant(cpu, 3)))
         }
@@ -216,12 +217,14 @@ fn avoid(view: &View, test: &Test) -> String {
 fn avoided(view: &View, test: &Test, most: usize, slower: impl Fn(&Avoided) -> String) -> Option<String> {
     let reason = |one: &Avoided| match &one.harm {
         Some(harm) => harm.clone(),
-        None if one.is_screened => format!("{} in short trials", more(test.compares, view.scale, &one.interval(view.scale))),
+        None if one.is_screened => {
+            format!("{} in short trials", more(test.compares, view.scale, &one.interval(view.scale)))
+        }
         None => slower(one),
     };
     let each = test.avoid.iter().take(most).map(|one| format!("{} ({})", one.label, reason(one)));
     let more = test.avoid.len().saturating_sub(most);
-    let more = (more > 0).then(|| format!("{more} more in the table"));
+    let more = (more > 0).then(|| format!("{more} more (--full)"));
     let each: Vec<String> = each.chain(more).collect();
     (!each.is_empty()).then(|| each.join(", "))
 }

@@ -110,7 +110,7 @@ impl Sentence<'_> {
         format!("{} s", significant(self.number(name), 2))
     }
 
-    /// What the options of the test are compared by.
+    /// The quantity by which the options of the test are compared.
     fn compares(&self) -> Compares {
         let test = self.finding.test.as_ref().and_then(|id| self.test(id));
         test.map_or(Compares::Time, |test| test.compares)

@@ -6,6 +6,7 @@ use bytegauge_model::unit::{counted, significant};
 
 use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
 use super::heading::{crowd, is_crowded};
+use super::least_cpu;
 use super::outcome::{condition, in_short, recommended};
 use crate::interval_rounding::percent;
 use crate::phrase;
@@ -33,6 +34,7 @@ pub fn lines(view: &View) -> Vec<SummaryLine> {
 pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
     all.extend(of_tests(view));
+    all.extend(least_cpu(view, max));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(one_setting(view));
     all.extend(code(view));
@@ -74,6 +76,15 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
     let each = view.findings.iter().filter(|finding| finding.kind == FindingKind::OneSetting);
     let each: Vec<&str> = each.map(|finding| finding.text.trim_end_matches('.')).collect();
     (!each.is_empty()).then(|| line(Heading::OneSetting.name(), format!("{}.", each.join("; "))))
+}
+
+/// The options with the least CPU time, of tests whose rates are undecided.
+fn least_cpu(view: &View, max: usize) -> impl Iterator<Item = SummaryLine> + use<'_> {
+    let of_test = |test: &'_ Test| {
+        let name = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
+        Some(line("Least CPU", format!("{name}{}.", least_cpu::sentence(view, test)?)))
+    };
+    view.tests.iter().filter_map(of_test).take(max)
 }
 
 /// How many tests have which state.
@@ -342,6 +353,7 @@ mod tests {
             "Use",
             "Basis",
             "In the program",
+            "Least CPU",
             "Bottleneck",
             "Summary",
             "Findings",

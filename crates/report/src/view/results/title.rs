@@ -89,7 +89,9 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
         let is_default = view.environment.congestion() == Some(name.as_str());
         format!("{}congestion control {name}", if is_default { "default " } else { "" })
     });
-    let mut details: Vec<String> = peer(&conditions).into_iter().chain(congestion).collect();
+    let mut details: Vec<String> = peer(&conditions).into_iter().collect();
+    details.extend(fixed_sizes(view, group));
+    details.extend(congestion);
     for (factor, level) in conditions.present() {
         let name = factor.name;
         let varies = varying.iter().any(|varying| varying == name);
@@ -153,6 +155,17 @@ fn peer(conditions: &Spec) -> Option<String> {
         ProgramRole::Relay => Some(format!("one peer writes {}, the other reads {}", writes?, reads?)),
         ProgramRole::Both => None,
     }
+}
+
+/// The sizes of the program in a stream whose options differ in something else: `read 64 KiB`.
+fn fixed_sizes(view: &View, group: &GroupView) -> Vec<String> {
+    let is_named = group.spec().workload() == Workload::Stream && !group.varied.is_empty();
+    let Some(cell) = view.cells_of(&group.id).next().filter(|_| is_named) else { return Vec::new() };
+    let is_own =
+        |name: &&str| group.spec().get(name) == Level::Absent && !group.varied.iter().any(|varied| varied == name);
+    let sizes = ["read_size", "write_size"].into_iter().filter(is_own).map(|name| (name, cell.level(name)));
+    let sizes = sizes.filter(|(_, level)| *level != Level::Absent);
+    sizes.map(|(name, level)| format!("{} {}", phrase::in_code(name), phrase::level(name, &level))).collect()
 }
 
 fn head(view: &View, conditions: &Spec) -> String {

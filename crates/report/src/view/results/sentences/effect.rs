@@ -6,7 +6,7 @@ use super::super::super::document::{Compares, OptionResult, Test};
 use super::super::harm::is_avoided;
 use super::super::{outcome, valid_for};
 use super::{CONGESTION, Sentence};
-use crate::interval_rounding::at_most;
+use crate::interval_rounding::{at_most, percent};
 use crate::phrase;
 
 /// Tests up to which each is named.
@@ -153,9 +153,16 @@ impl Sentence<'_> {
             false if names.len() <= NAMED_MAX => phrase::join(&names, "and"),
             false => format!("each of the {} tests that vary it", names.len()),
         };
+        if let Some(most) = self.known("slower_max") {
+            let size = factor.replace('_', " ");
+            return format!("no {size} is within {} of the best in {tests}.", percent(most));
+        }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
-        let slower = outcome::is_slower(compares, self.view.scale, &most, "the best");
+        let slower = match self.number("slower_upper") <= outcome::NOTHING {
+            true => "is the best".to_owned(),
+            false => outcome::is_slower(compares, self.view.scale, &most, "the best"),
+        };
         let with = if is_true("alone") { "" } else { ", with the best other settings" };
         format!("{} {} {slower} in {tests}{with}.", phrase::in_code(factor), self.level("level"))
     }
