@@ -1,6 +1,6 @@
 // Several sessions in one table: for each test, how often each subject differs from the first. Counts results only.
 
-import type { BetweenQuestion } from "./data";
+import type { BetweenQuestion, View } from "./data";
 import { h, table } from "./dom";
 import { FINDINGS, verdict } from "./figures/between";
 import { reading } from "./frame";
@@ -11,6 +11,13 @@ export function counted(words: string[]): string {
   const counts = new Map<string, number>();
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
   return [...counts].map(([word, count]) => `${count} ${word}`).join(", ") || "–";
+}
+
+/** The name of a test, as in the session that has it first. */
+function nameOf(views: readonly View[], { groups, question }: BetweenQuestion): string {
+  const [first] = groups;
+  const tests = views.find(({ session }) => session === first?.session)?.tests;
+  return tests?.find(({ id }) => id === first?.group)?.name ?? question;
 }
 
 export function sideBySide(state: State): HTMLElement | null {
@@ -43,7 +50,8 @@ export function sideBySide(state: State): HTMLElement | null {
   const link = (question: BetweenQuestion) => {
     const own = question.groups.find((each) => each.session === view.session);
     const open = () => own && state.openGroup(own.group);
-    return own ? h("a", { href: "#evidence", onclick: open }, question.question) : question.question;
+    const name = nameOf(state.views, question);
+    return own ? h("a", { href: "#evidence", onclick: open }, name) : name;
   };
   return h(
     "section",
