@@ -105,6 +105,10 @@ export function level(of: CellView | GroupView, factor: string): Level {
 export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefined =>
   view.tests.find(({ id }) => id === group.id);
 
+/** The heading of the intervals of a group's options: `slower by (95 %)`. */
+export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
+  testOf(view, group)?.slower_heading ?? "slower by";
+
 /** The recommended cell of a group; null if there is none. */
 export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null =>
   testOf(view, group)?.recommended ?? null;

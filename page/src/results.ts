@@ -90,6 +90,7 @@ function pictured({ tests, plan }: View, { reach, margin }: Ground): HTMLElement
 
 /** One row for each test, with its recommendation. */
 function overview({ tests, screen }: View, open: (test: string) => void): HTMLElement {
+  const last = screen.overview_head.length - 1;
   const shown = screen.overview_head.map((_, at) => at > 0 && screen.overview.some((row) => row[at]));
   const rows = tests.map((test, row) =>
     h(
@@ -98,7 +99,12 @@ function overview({ tests, screen }: View, open: (test: string) => void): HTMLEl
       h("th", { scope: "row" }, h("a", { href: "#evidence", onclick: () => open(test.id) }, test.name)),
       ...(screen.overview[row] ?? []).map(
         (text, at) =>
-          shown[at] && h("td", { "data-head": screen.overview_head[at] }, at === 1 ? h("b", {}, text) : text),
+          shown[at] &&
+          h(
+            "td",
+            { "data-head": screen.overview_head[at], class: at >= last - 1 ? "slower" : null },
+            at === 1 ? h("b", {}, text) : text,
+          ),
       ),
     ),
   );

@@ -1,6 +1,6 @@
 // Tables: socket options, cells that were not measured, all cells, the machine.
 
-import { type CellView, candidates, factorOf, isMeasured, optionOf, testOf, type View } from "../data";
+import { type CellView, candidates, factorOf, isMeasured, optionOf, slowerHeading, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, percent, size } from "../format";
 import { ends, percentOf } from "../outward";
@@ -134,7 +134,7 @@ export function cells({ view, group }: Looking): HTMLElement | null {
     unit: name,
     divisor,
   });
-  const slower = testOf(view, group)?.compares === "cpu" ? "more CPU than the best" : "slower than the best";
+  const slower = slowerHeading(view, group);
   const table = (of: Columns): Table => ({
     columns: [
       "cell",

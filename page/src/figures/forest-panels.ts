@@ -1,12 +1,12 @@
 // The panels of the ranking: slower than the best, rate, CPU time. They share their rows.
 
 import * as Plot from "@observablehq/plot";
-import { type CellView, optionOf, speedsOf } from "../data";
+import { type CellView, optionOf, slowerHeading, speedsOf } from "../data";
 import { axisUnit, capital, digits } from "../format";
 import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } from "../look";
 import { withInterval } from "../outward";
 import { ticksOf, tickText } from "../scale";
-import { comparison, type Ranking } from "./forest";
+import type { Ranking } from "./forest";
 import { tone } from "./ranking";
 
 /** The heading of the limits. */
@@ -54,7 +54,7 @@ export function slowerPanel(ranking: Ranking): Panel | null {
   const { cells, compared, reach, multiples, margin } = ranking;
   if (!compared) return null;
   return {
-    title: `${capital(comparison(ranking))} by`,
+    title: capital(slowerHeading(ranking.view, ranking.group)),
     marks: [
       Plot.rectX([margin], { x1: 0, x2: margin, fill: accent(), fillOpacity: 0.13 }),
       Plot.ruleX([margin], { stroke: accent(), strokeDasharray: "3 3" }),
@@ -107,9 +107,9 @@ function bars({ view, cells, reach }: Ranking): Plot.Markish[] {
   ];
 }
 
-function slowerText(ranking: Ranking, cell: CellView): string {
-  const found = optionOf(ranking.view, cell);
-  return cell.above_best_upper == null ? "not compared" : `${found?.slower ?? ""} ${comparison(ranking)}`;
+function slowerText({ view, group }: Ranking, cell: CellView): string {
+  const slower = optionOf(view, cell)?.slower ?? "–";
+  return cell.above_best_upper == null ? "not compared" : `${slowerHeading(view, group)}: ${slower}`;
 }
 
 const limitText = ({ limit }: CellView): string =>

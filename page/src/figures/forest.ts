@@ -81,10 +81,6 @@ function titleOf({ view, all, compared }: Ranking): string {
   return compared ? "The confirmed options, ranked" : "The options, the fastest first: not compared yet";
 }
 
-/** What `slower` compares in a group. */
-export const comparison = ({ view, group }: Pick<Ranking, "view" | "group">): string =>
-  testOf(view, group)?.compares === "cpu" ? "more CPU than the best" : "slower than the best";
-
 function captionOf(ranking: Ranking): string {
   const { view, group, cells, compared, margin } = ranking;
   if (view.versus) return "Squares are medians: the comparison by pairs of trials is above.";

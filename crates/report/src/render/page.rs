@@ -61,8 +61,10 @@ fn packed(json: &str) -> String {
     BASE64_STANDARD.encode(bytes.expect("memory takes all bytes"))
 }
 
-/// The JSON of compressed data in a page; `None` if no page can have it.
-pub fn unpacked(data: &str) -> Option<String> {
+/// The documents in a page as JSON, for programs that read pages; `None` if it has none.
+pub fn documents_in(page: &str) -> Option<String> {
+    let (end, place) = ("</script>", slot(SLOTS[0].0, ""));
+    let (data, _) = page.split_once(place.trim_end_matches(end))?.1.split_once(end)?;
     let bytes = BASE64_STANDARD.decode(data).ok()?;
     let mut json = String::new();
     GzDecoder::new(bytes.as_slice()).read_to_string(&mut json).ok()?;

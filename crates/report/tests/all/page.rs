@@ -11,9 +11,7 @@ fn view(data: &SessionData) -> View {
 
 /// The data of the page, as the browser would read it.
 fn data_of(page: &str) -> String {
-    let slot = "<script type=\"application/json\" id=\"sessions\">";
-    let data = page.split_once(slot).and_then(|(_, rest)| rest.split_once("</script>")).expect("the data").0;
-    page::unpacked(data).expect("compressed data")
+    page::documents_in(page).expect("the data")
 }
 
 fn small() -> Plan {

@@ -12,6 +12,7 @@ import {
   level,
   optionOf,
   recommendedOf,
+  slowerHeading,
   type View,
 } from "../../data";
 import type { Note } from "../../frame";
@@ -146,7 +147,8 @@ function evidence(map: HeatMap, cell: CellView): string {
 }
 
 function aboveBest({ view }: HeatMap, cell: CellView): string[] {
-  return cell.above_best_upper == null ? [] : [`slower than the best by ${optionOf(view, cell)?.slower ?? "–"}`];
+  const slower = optionOf(view, cell)?.slower ?? "–";
+  return cell.above_best_upper == null ? [] : [`${slowerHeading(view, { id: cell.group })} ${slower}`];
 }
 
 export function caption({ measure, compared, screened }: HeatMap): string {
