@@ -64,8 +64,17 @@ impl<R: BufRead, W: Write> Peer for StdioPeer<R, W> {
         let mut line = String::new();
         match self.input.read_line(&mut line) {
             Ok(0) | Err(_) => None,
-            // An invalid line comes from another program or another version: leave.
-            Ok(_) => serde_json::from_str(&line).ok(),
+            // An invalid line comes from another program or another version: leave, with the reason.
+            Ok(_) => match serde_json::from_str(&line) {
+                Ok(command) => Some(command),
+                Err(error) => {
+                    let reason = format!(
+                        "this end cannot read a command ({error}): start all ends from one version of bytegauge"
+                    );
+                    self.reply(Reply::Failed(reason, Box::default()));
+                    None
+                }
+            },
         }
     }
 
@@ -124,5 +133,19 @@ fn reply(report: EndReport, fault: Option<EndError>) -> Reply {
         None => Reply::Done(Box::new(report)),
         Some(EndError::Missing(reason)) => Reply::Skipped(reason),
         Some(fault) => Reply::Failed(fault.to_string(), Box::new(report)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_commands_get_the_reason() {
+        let mut output = Vec::new();
+        let mut peer = StdioPeer { input: &b"{\"Open\":7}\n"[..], output: &mut output };
+        assert!(peer.command().is_none());
+        let reply: Reply = serde_json::from_slice(&output).expect("a reply");
+        assert!(matches!(&reply, Reply::Failed(reason, _) if reason.contains("cannot read a command")), "{reply:?}");
     }
 }

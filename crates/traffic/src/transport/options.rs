@@ -35,7 +35,12 @@ pub(crate) fn wanted(spec: &Spec, (setter, moment): (Setter, Moment), transport:
             }
     };
     let rows = OPTIONS.iter().filter(|row| is_of_socket(row) && (row.fits)(transport) && is_wanted(row));
-    rows.filter_map(|row| Some(known(row, setter, transport).to(asked(row, spec)?))).collect()
+    // A switch without `auto` is off in the kernel until it is turned on.
+    let is_off = |row: &OptionRow, value: &Value| {
+        matches!((row.kind, value), (LevelKind::Switch { auto: false }, Value::Switch(false)))
+    };
+    let asked = rows.filter_map(|row| Some((row, asked(row, spec)?))).filter(|(row, value)| !is_off(row, value));
+    asked.map(|(row, value)| known(row, setter, transport).to(value)).collect()
 }
 
 /// Whether a row is an option of sockets or pipes, and not of an engine's descriptor.

@@ -75,7 +75,10 @@ fn size(test: &Test, option: &OptionResult, factor: &str) -> Option<u64> {
     let own = spec(&option.settings);
     let transport = conditions.transport().or(own.transport());
     let connects = transport.is_some_and(Transport::two_ended) && !is_peers_size(&conditions, factor);
-    option.settings.get(factor).and_then(Value::as_u64).filter(|_| connects)
+    // sendfile(2) takes the pages of the file: the program has no buffer.
+    let by_kernel = [&own, &conditions].iter().any(|spec| spec.get("send_from").name() == Some("sendfile"));
+    let has_buffer = connects && !(factor == "write_size" && by_kernel);
+    option.settings.get(factor).and_then(Value::as_u64).filter(|_| has_buffer)
 }
 
 /// The size that a buffer of the kernel had at the end of a trial, where the recommended option leaves it at its default.
