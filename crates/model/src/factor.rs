@@ -10,6 +10,7 @@
 
 mod choices;
 mod conditions;
+pub(crate) mod defaults;
 pub(crate) mod row;
 
 use crate::factor::choices::{AFTER_OPTIONS, CHOICES};
@@ -20,7 +21,8 @@ use crate::option::OPTIONS;
 use crate::spec::{LENSES, Spec};
 use crate::workload::{WORKLOADS, Workload};
 
-pub use row::{Defaults, Factor, Role, SIZE_MAX};
+pub use defaults::Defaults;
+pub use row::{Factor, Role, SIZE_MAX};
 
 const BEFORE_OPTIONS: usize = CONDITIONS.len() + CHOICES.len();
 

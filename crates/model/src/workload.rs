@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{NameError, Transport};
 use crate::end::{EndRole, Side};
+use crate::factor::defaults::Defaults;
 use crate::suggest;
 use crate::unit::{byte_rate, call_rate, nop_rate, significant};
 
@@ -43,6 +44,8 @@ pub struct WorkloadRow {
     pub carries: fn(&Transport) -> bool,
     /// The roles that take part, the permanent one of each side first.
     pub roles: &'static [EndRole],
+    /// The default levels of a factor in it.
+    pub(crate) defaults: fn(&Defaults) -> Option<&'static str>,
     /// The units of its rates and costs.
     pub unit: Unit,
     /// The name of the part that works on the data; its work decides which options are good enough.
@@ -79,6 +82,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         about: "Measure bulk transfer: sizes, socket options, engines",
         carries: |_| true,
         roles: &[EndRole::Source, EndRole::Sink],
+        defaults: |defaults| defaults.stream,
         unit: Unit {
             metric: ("throughput", "bytes/s"),
             rate: byte_rate,
@@ -98,6 +102,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         about: "Measure request and response: rate, latency, CPU time",
         carries: Transport::is_socket,
         roles: &[EndRole::Client, EndRole::Server, EndRole::Competitor],
+        defaults: |defaults| defaults.call,
         unit: Unit {
             metric: ("calls", "calls/s"),
             rate: call_rate,
@@ -126,6 +131,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         about: "Measure io_uring itself: no-op operations per second",
         carries: |_| false,
         roles: &[EndRole::Ring],
+        defaults: |defaults| defaults.ring,
         // A ring has no offered load below its capacity.
         unit: Unit {
             metric: ("nops", "NOPs/s"),
@@ -147,6 +153,7 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         carries: |_| false,
         // The end that runs the program also runs its server: the second one is a place for it.
         roles: &[EndRole::Command, EndRole::Server],
+        defaults: |defaults| defaults.check,
         // A trial names another metric if it has one.
         unit: Unit {
             metric: ("runs", "runs/s"),

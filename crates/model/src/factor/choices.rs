@@ -1,9 +1,10 @@
 //! Rows of the table of factors: choices, and all factors of rings and programs.
 
 use crate::catalog::{Engine, NameError, RcvbufOn, Transport};
+use crate::factor::defaults::{both, call, check, each, ring, stream};
 use crate::factor::row::{
     BUFFER, CHOICE, CONDITION, CONNECTIONS, DATAGRAMS, Factor, NO_PATH, SIZE_MAX, SOCKET_BUFFER, SOCKETS, THREADS,
-    TWO_ENDED, both, call, check, each, ring, stream,
+    TWO_ENDED,
 };
 use crate::level::LevelKind;
 use crate::place::Place;

@@ -2,9 +2,10 @@
 
 use crate::catalog::{Arrivals, Engine, FdTable, Fill, NameError, Placement, Transport, Work};
 use crate::emulated::{LinkRate, LossShare};
+use crate::factor::defaults::{both, call, each, everywhere, stream};
 use crate::factor::row::{
     BUFFER, BYTE_PATHS, BYTE_STREAMS, CONDITION, CONNECTIONS, DATAGRAMS, ENCRYPTED, FLOWS_MAX, Factor, LOAD_FLOWS_MAX,
-    PORTS, ROUTED, SIZE_MAX, SOCKETS, TCP, THREADS, TWO_ENDED, both, call, each, everywhere, stream,
+    PORTS, ROUTED, SIZE_MAX, SOCKETS, TCP, THREADS, TWO_ENDED,
 };
 use crate::far::Direction;
 use crate::level::LevelKind;
