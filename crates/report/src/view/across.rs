@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::{GroupAnalysis, is_default};
+use super::compare::{GroupAnalysis, is_default, matching};
 use super::compared::compared;
 use super::counted_trials::Settled;
 use super::document::{Factors, TestState};
@@ -174,7 +174,7 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
                     recommended: option.map(|option| option.label.clone()),
                     slower_upper: option.and_then(|option| option.slower_upper),
                 };
-                let named = row.map(|row| choices(&row.cell.factors));
+                let named = row.map(|row| matching(&row.cell.factors, Some(Role::Choice)));
                 Some(asked_of(test.title.clone(), (result, named), group, settled))
             })
             .collect()
@@ -190,31 +190,19 @@ fn asked_of(
     let present = &group.verdict.present;
     let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
     let choice = |&choice: &usize| {
-        let levels = &settled[group.cell(Some(choice))?].cell.factors;
-        let levels = choices(levels);
+        let levels = matching(&settled[group.cell(Some(choice))?].cell.factors, Some(Role::Choice));
         let footprint = group.input.cells[choice].footprint_bytes;
         let unfit = group.input.cells[choice].unfit;
         Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint, unfit })
     };
-    let factors = &group.row.group.factors;
-    let mut conditions = factors.clone().with_workload(factors.workload());
-    conditions.drop_absent();
     GroupAnswer {
         title,
         result,
-        conditions,
+        conditions: matching(&group.row.group.factors, None),
         named,
         choices: present.iter().filter_map(choice).collect(),
         errors: present.iter().map(|&i| present.iter().map(|&j| error(i, j)).collect()).collect(),
     }
-}
-
-/// The choices of a cell, whatever else varied in its session.
-fn choices(levels: &Spec) -> Spec {
-    // Older sessions do not state their workload.
-    let mut levels = levels.of_role(Role::Choice).with_workload(levels.workload());
-    levels.drop_absent();
-    levels
 }
 
 fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) -> AcrossTest {

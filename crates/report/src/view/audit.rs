@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
+use super::document::difference::share;
 use super::document::{AuditRival, AuditSummary, AuditView};
 use super::recommendation::Conditions;
 
@@ -106,10 +107,6 @@ fn name(finding: AuditResult) -> &'static str {
         AuditResult::Contradicts => "contradicts",
         AuditResult::Open => "open",
     }
-}
-
-fn share(ln: f64) -> Option<f64> {
-    Some(ln.exp_m1()).filter(|share| share.is_finite())
 }
 
 /// The answer of a group, and its rivals for long trials.

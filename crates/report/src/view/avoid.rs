@@ -10,6 +10,7 @@ use serde_json::{Value, to_value};
 use super::compare::{GroupAnalysis, moves_nothing};
 use super::counted_trials::Settled;
 use super::document::AvoidView;
+use super::document::difference::share;
 use super::recommendation::Conditions;
 
 /// The levels that are slower than the level of the cell `reference` by significantly more than the margin, factor by factor,
@@ -55,7 +56,7 @@ pub fn avoid(judged: &GroupAnalysis, reference: Option<usize>, conditions: &Cond
             level: value(&levels[one.level]),
             against: value(&levels[kept]),
             slower_lower: one.lower.exp_m1(),
-            slower_upper: Some(one.upper.exp_m1()).filter(|share| share.is_finite()),
+            slower_upper: share(one.upper),
             pairs: one.pairs,
             age_ns: None,
         }));

@@ -14,10 +14,10 @@ use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
 
-use super::compare::{GroupAnalysis, varied};
+use super::compare::{GroupAnalysis, matching, varied};
 use super::compared::compared;
 use super::counted_trials::{Settled, verifies};
-use super::document::difference::{longer, name};
+use super::document::difference::{longer, name, share};
 use super::document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion,
     BetweenView, SubjectDifference,
@@ -156,7 +156,7 @@ fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<Measure
 fn asked_of(session: usize, group: &GroupAnalysis, settled: &[Settled]) -> MeasuredGroup {
     let confirmed = |(choice, settled): (usize, &Settled)| Confirmed {
         id: settled.cell.id.clone(),
-        choices: present(&settled.cell.factors, Some(Role::Choice)),
+        choices: matching(&settled.cell.factors, Some(Role::Choice)),
         costs: settled.trials.iter().filter_map(|trial| trial.cost_ns(group.offered)).map(f64::ln).collect(),
         lower: group.verdict.lower.get(choice).copied().flatten(),
         upper: group.verdict.upper.get(choice).copied().flatten(),
@@ -169,22 +169,13 @@ fn asked_of(session: usize, group: &GroupAnalysis, settled: &[Settled]) -> Measu
     MeasuredGroup {
         session,
         group: group.row.group.id.clone(),
-        conditions: present(&group.row.group.factors, None),
+        conditions: matching(&group.row.group.factors, None),
         cost: groups::cost_name(group),
         proves: group.standing.proves && !group.verdict.twin_alarm,
         chosen: group.alone.cell,
         cells,
         by_choices,
     }
-}
-
-/// The existing levels; older sessions do not state their workload.
-fn present(levels: &Spec, role: Option<Role>) -> Spec {
-    let levels = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
-    let workload = levels.workload();
-    let mut levels = levels.with_workload(workload);
-    levels.drop_absent();
-    levels
 }
 
 /// Whether two have the same levels; for a table, those that it states.
@@ -322,12 +313,12 @@ impl BetweenInput<'_> {
                 ([before], [after]) => apart(before, after, self.terms.level),
                 _ => None,
             };
-            let share = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
+            let extra = |ln: f64| Some(longer(ln)).filter(|extra| extra.is_finite());
             differences.push(BetweenDifference {
                 arm,
                 difference: SubjectDifference::of(Some(&judged), judged.verdict),
-                runs_lower: runs.and_then(|(lower, _)| share(lower)),
-                runs_upper: runs.and_then(|(_, upper)| share(upper)),
+                runs_lower: runs.and_then(|(lower, _)| extra(lower)),
+                runs_upper: runs.and_then(|(_, upper)| extra(upper)),
                 sessions_first: first.len(),
                 sessions: own.len(),
             });
@@ -361,7 +352,7 @@ impl BetweenInput<'_> {
                     choice: option_label(&names, &chosen.choices),
                     tried_in: self.id(tried),
                     lower: lower.map(f64::exp_m1),
-                    upper: upper.map(f64::exp_m1).filter(|upper| upper.is_finite()),
+                    upper: upper.and_then(share),
                     finding,
                 });
             }

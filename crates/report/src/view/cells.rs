@@ -18,6 +18,7 @@ use super::compare::{GroupAnalysis, moves_nothing};
 use super::counted_trials::{Blocks, Settled};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
+use super::document::difference::share;
 use super::document::{
     CallView, CellView, Counters, CpuView, Estimate, Factors, LimitDoubt, LimitView, ModeView, ModesView,
     RelayProgramView, RingView, StalledView,
@@ -64,8 +65,8 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
         let is_alone = group.cells.len() < 2;
         let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
         let bounds = bounds.filter(|_| !is_alone);
-        let share = |bound: &Option<f64>| bound.map(f64::exp_m1).filter(|share| share.is_finite());
-        above.extend(bounds.map(|(at, (lower, upper))| (&settled[*at].cell.id, (share(lower), share(upper)))));
+        let ends = |(lower, upper): (&Option<f64>, &Option<f64>)| (lower.and_then(share), upper.and_then(share));
+        above.extend(bounds.map(|(at, found)| (&settled[*at].cell.id, ends(found))));
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {

@@ -10,6 +10,7 @@ use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
+use super::document::difference::share;
 use super::document::{AdviceView, CheckView, GainView, GroupView};
 use super::recommendation::{Conditions, is_wide};
 use crate::interval_rounding::{ShareScale, at_least, at_most, percent};
@@ -51,7 +52,6 @@ fn choice_of(judged: &GroupAnalysis, value: &Level, conditions: &Conditions) -> 
 fn against(judged: &GroupAnalysis, choice: usize, reference: usize) -> Option<(f64, f64, f64)> {
     let pair = judged.verdict.pair(choice, reference)?;
     let reach = pair.critical * pair.error;
-    let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
     Some((share(-pair.mean)?, share(-pair.mean - reach)?, share(-pair.mean + reach)?))
 }
 

@@ -15,6 +15,7 @@ use super::analyses::{GroupProgress, SessionAnalyses};
 use super::bottleneck_inputs::offered_rate;
 use super::counted_trials::{Blocks, Settled};
 use super::document::HarmView;
+use super::document::difference::share;
 use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
@@ -68,7 +69,7 @@ impl GroupAnalysis<'_> {
     /// How much the same option measured twice may differ, as a share; `None` without a control, or with too few blocks.
     pub fn twin_reach(&self) -> Option<f64> {
         let twin = self.verdict.twin.filter(|twin| twin.blocks >= TWIN_BLOCKS_MIN)?;
-        Some(twin.reach.exp_m1()).filter(|reach| reach.is_finite())
+        share(twin.reach)
     }
 
     /// The share of an offered load that a choice answered, where it left more of it unanswered than it may and another carries it.
@@ -200,6 +201,15 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method
     once.avoided.retain(|&choice| !avoids(now, choice));
     once.proven.retain(|&choice| !now.proves(choice, method));
     once
+}
+
+/// The levels by which cells and groups of different sessions are matched: all, or those of a role. Older sessions do not state
+/// their workload.
+pub fn matching(levels: &Spec, role: Option<Role>) -> Spec {
+    let of_role = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
+    let mut matching = of_role.with_workload(levels.workload());
+    matching.drop_absent();
+    matching
 }
 
 /// Choices that have more than one level among the cells, in the order of the factor table.

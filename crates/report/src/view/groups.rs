@@ -9,6 +9,7 @@ use super::cells::factors;
 use super::compare::GroupAnalysis;
 use super::cost::{self, Fit};
 use super::counted_trials::Settled;
+use super::document::difference::share;
 use super::document::{AvoidView, CourseView, GroupView, LinkView, OptionRatio, SerialView, TwinView};
 use super::group_blocks::GroupBlocks;
 use super::recommendation::{Conditions, recommendation};
@@ -126,7 +127,6 @@ fn twin(judged: &GroupAnalysis, id: &dyn Fn(usize) -> CellId) -> Option<TwinView
     let reported = judged.twin_reach().is_some();
     // The reach is the far end of the interval about the difference: its half width follows.
     let half = reach - difference.abs();
-    let share = |ln: f64| Some(ln.exp_m1()).filter(|share| share.is_finite());
     Some(TwinView {
         cell: judged.cell(judged.input.twin_of).map(id)?,
         twin: id(judged.twin?),

@@ -13,6 +13,7 @@ use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::compare::matching;
 use super::compared::compared;
 use super::counted_trials::verifies;
 use super::document::SubjectDifference;
@@ -119,13 +120,6 @@ struct Named {
     levels: Spec,
 }
 
-fn key(levels: &Spec) -> Spec {
-    // Older sessions do not state their workload.
-    let mut levels = levels.clone().with_workload(levels.workload());
-    levels.drop_absent();
-    levels
-}
-
 fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
     let view = View::of(session, settings);
     let of_group = view.groups.iter().filter_map(|group| {
@@ -138,7 +132,7 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
             0 | 1 => test.title.clone(),
             _ => format!("{}: {}", test.title, option.label),
         };
-        Some(Named { label, unit: named.estimate.unit, levels: key(levels) })
+        Some(Named { label, unit: named.estimate.unit, levels: matching(levels, None) })
     });
     of_group.collect()
 }
@@ -162,7 +156,7 @@ fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Spec, Measur
                 false => rate.map(|rate| 1.0 / rate),
             };
             let ln_cost = cost?.ln();
-            ln_cost.is_finite().then(|| (key(&cell.cell.factors), Measured { ln_cost, rate }))
+            ln_cost.is_finite().then(|| (matching(&cell.cell.factors, None), Measured { ln_cost, rate }))
         });
         each.collect()
     })

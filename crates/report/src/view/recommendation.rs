@@ -5,6 +5,7 @@ use bytegauge_stats::group::Method;
 use super::audit::{Together, is_withdrawn};
 use super::compare::GroupAnalysis;
 use super::counted_trials::{Blocks, Settled};
+use super::document::difference::share;
 use super::document::{CellView, GroupRecommendation};
 use crate::interval_rounding::{excludes_nothing, likely_bound};
 use crate::phrase;
@@ -52,7 +53,7 @@ pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRe
         return own;
     }
     let proven = group.alone.proven && !is_withdrawn(group, conditions);
-    let bound = group.alone.worst_upper.map(f64::exp_m1).filter(|bound| bound.is_finite());
+    let bound = group.alone.worst_upper.and_then(share);
     let left = left(group, bound, conditions);
     GroupRecommendation {
         proven,

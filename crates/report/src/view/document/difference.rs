@@ -23,7 +23,7 @@ pub struct SubjectDifference {
 impl SubjectDifference {
     /// The difference of a comparison, with its result.
     pub fn of(comparison: Option<&Comparison>, result: ComparisonResult) -> SubjectDifference {
-        let share = |ln: f64| Some(longer(ln)).filter(|share| share.is_finite());
+        let share = |ln: f64| finite(longer(ln));
         SubjectDifference {
             longer: comparison.and_then(|comparison| share(comparison.difference)),
             lower: comparison.and_then(|comparison| share(comparison.lower)),
@@ -46,4 +46,13 @@ pub fn name(result: ComparisonResult) -> &'static str {
 /// A logarithm of costs as a share of the time of the faster one, with the sign of the slower one.
 pub fn longer(ln: f64) -> f64 {
     if ln >= 0.0 { ln.exp_m1() } else { -(-ln).exp_m1() }
+}
+
+/// How much more time a difference of logarithms is, as a share; `None` for an interval without an end.
+pub fn share(ln: f64) -> Option<f64> {
+    finite(ln.exp_m1())
+}
+
+fn finite(share: f64) -> Option<f64> {
+    Some(share).filter(|share| share.is_finite())
 }
