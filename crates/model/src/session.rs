@@ -24,10 +24,25 @@ pub const ENDED_AFTER: &str = "ended after analysis";
 /// Beginning of the note what was reduced since measuring went slower than planned.
 pub const SLOWER: &str = "slower than planned, so only ";
 
-/// Whether a session's note states why it stopped although some tests may be inconclusive.
-pub fn tells_the_end(note: &str) -> bool {
-    // Earlier versions wrote "judgement".
-    note.starts_with(ENDED_AFTER) || note.starts_with("ended after judgement")
+/// The subject of a stored note of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoteKind {
+    /// Why it stopped although some tests may be inconclusive.
+    End,
+    /// The kept part of its plan.
+    Reduced(String),
+    /// Anything else.
+    Other,
+}
+
+/// The kind of a stored note. Stores have notes as texts, so that those of other versions and imports can be printed.
+pub fn kind_of_note(note: &str) -> NoteKind {
+    match note.strip_prefix(SLOWER) {
+        Some(kept) => NoteKind::Reduced(kept.to_owned()),
+        // Earlier versions wrote "judgement".
+        None if note.starts_with(ENDED_AFTER) || note.starts_with("ended after judgement") => NoteKind::End,
+        None => NoteKind::Other,
+    }
 }
 
 /// The status of a session.

@@ -6,7 +6,7 @@ use bytegauge_model::unit::{Nanos, counted};
 use super::cell_text::{call_noun, number, share};
 use super::paint::{Paint, wrap};
 use crate::View;
-use crate::view::document::{CellView, EnvironmentView};
+use crate::view::document::{CellView, EnvironmentView, Note};
 
 pub use super::paint::TerminalStyle;
 
@@ -30,10 +30,8 @@ pub fn group_alone(view: &View, id: &str, style: &TerminalStyle) -> Option<Strin
     out.extend(super::screen::of_test(view, test, style));
     let findings = view.findings.iter().filter(|finding| finding.test.as_ref() == Some(&group.id));
     out.extend(findings.flat_map(|finding| prose(&finding.text, width)));
-    // Notes are stored with the name of their group.
-    let own = format!("{id}: ");
-    let notes = view.notes.iter().filter_map(|note| note.strip_prefix(&own));
-    out.extend(notes.flat_map(|note| prose(note, width)));
+    let notes = view.notes.iter().filter(|note| note.group.as_ref() == Some(&group.id));
+    out.extend(notes.flat_map(|note| prose(note.own(), width)));
     Some(out.join("\n") + "\n")
 }
 
@@ -82,15 +80,10 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
 }
 
 /// Equal notes of several groups, as one: `g2, g5: …`.
-fn alike(notes: &[String]) -> Vec<String> {
+fn alike(notes: &[Note]) -> Vec<String> {
     let mut phrases: Vec<(Vec<&str>, &str)> = Vec::new();
     for note in notes {
-        let (group, text) = match note.split_once(": ") {
-            Some((group, text)) if group.starts_with('g') && group[1..].bytes().all(|byte| byte.is_ascii_digit()) => {
-                (Some(group), text)
-            }
-            _ => (None, note.as_str()),
-        };
+        let (group, text) = (note.group.as_ref().map(|group| &*group.0), note.own());
         match phrases.iter_mut().find(|(groups, other)| group.is_some() && !groups.is_empty() && *other == text) {
             Some((groups, _)) => groups.extend(group),
             None => phrases.push((group.into_iter().collect(), text)),
@@ -186,8 +179,9 @@ mod tests {
 
     #[test]
     fn notes_that_are_alike_are_one() {
-        let notes = ["g1: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off", "g3: 1 block broke off"];
-        let phrases = alike(&notes.map(String::from));
+        let of = |group: &str, own: &str| Note::of_group(&bytegauge_model::GroupId(group.into()), own);
+        let (one, two) = (of("g1", "1 block broke off"), of("g2", "2 blocks broke off"));
+        let phrases = alike(&[one, Note::stored("c7 failed: it broke"), two, of("g3", "1 block broke off")]);
         assert_eq!(phrases, ["g1, g3: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off"]);
     }
 

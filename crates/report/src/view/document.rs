@@ -20,6 +20,7 @@ mod group;
 mod harm;
 mod lever;
 mod link;
+mod note;
 mod over_time;
 mod result;
 mod ring;
@@ -59,6 +60,7 @@ pub use group::{
 pub use harm::{HarmKind, HarmView};
 pub use lever::LeverView;
 pub use link::LinkView;
+pub use note::Note;
 pub use over_time::OverTimeView;
 pub use result::{
     Avoided, Because, Bottleneck, Compares, Finding, FindingKind, NextStep, OptionResult, OptionStatus, Severity,
@@ -134,7 +136,8 @@ pub struct View {
     /// Every group, in the order of the plan.
     pub groups: Vec<GroupView>,
     /// Omissions of the plan, unreadable parts of an import, and observations of the analysis.
-    pub notes: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
 }
 
 /// The plan.

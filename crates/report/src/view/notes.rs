@@ -6,7 +6,7 @@ use bytegauge_model::unit::counted;
 
 use super::call_datagrams;
 use super::calls;
-use super::document::{CellView, GroupView};
+use super::document::{CellView, GroupView, Note};
 use super::fd_table;
 use super::iperf3;
 use super::options;
@@ -18,21 +18,18 @@ use crate::interval_rounding::percent;
 const TAIL_SHARE: f64 = 0.01;
 
 /// The best results of datagrams, then the session's own notes, then observations.
-pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<String> {
-    let mut notes = call_datagrams::best(cells, groups);
-    notes.extend(data.record.notes.iter().cloned());
-    for group in groups {
-        notes.extend(of_group(group, cells));
-    }
-    notes.extend(rings::upside_down(groups, cells));
-    notes.extend(of_cells(cells));
-    notes.extend(fd_table::sentence(data));
-    notes
+pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<Note> {
+    let best = call_datagrams::best(cells, groups).into_iter().map(Note::of_session);
+    let stored = data.record.notes.iter().map(|text| Note::stored(text));
+    let of_groups = groups.iter().flat_map(|group| of_group(group, cells));
+    let rings = rings::upside_down(groups, cells).into_iter();
+    let of_session = rings.chain(of_cells(cells)).chain(fd_table::sentence(data)).map(Note::of_session);
+    best.chain(stored).chain(of_groups).chain(of_session).collect()
 }
 
-fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<String> {
+fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
     let mut notes = Vec::new();
-    let mut add = |text: String| notes.push(format!("{}: {text}", group.id));
+    let mut add = |text: String| notes.push(Note::of_group(&group.id, &text));
     if group.steady == Some(false) {
         add("not steady: the calibration trials had not settled by half of their time".into());
     }

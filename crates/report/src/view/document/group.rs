@@ -241,6 +241,11 @@ pub struct OptionRatio {
 }
 
 impl GroupView {
+    /// Whether CPU time is compared, since every option moves the offered load.
+    pub fn compares_cpu(&self) -> bool {
+        self.cost.starts_with("cpu_")
+    }
+
     /// Its conditions.
     pub fn spec(&self) -> Spec {
         spec(&self.factors)

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use bytegauge_model::option::{self, OptionRow};
-use bytegauge_model::{CellId, CellKind, SessionStatus, Spec, Stage, session};
+use bytegauge_model::session::NoteKind;
+use bytegauge_model::{CellId, CellKind, SessionStatus, Spec, Stage};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
@@ -228,7 +229,7 @@ fn drift(group: &GroupView, cell: &CellView) -> Option<Trend> {
 
 /// The confirmed option that is faster over all trials, slow ones in full, by more than the margin.
 fn faster_over_all<'a>(view: &'a View, group: &'a GroupView, cell: &CellView) -> Option<&'a CellView> {
-    let all = all_trials(cell).filter(|_| !group.cost.starts_with("cpu_"))?;
+    let all = all_trials(cell).filter(|_| !group.compares_cpu())?;
     let others = view.cells_of(&group.id).filter(|other| {
         other.kind == CellKind::Candidate && other.stage == Some(Stage::Confirm) && other.id != cell.id
     });
@@ -295,8 +296,11 @@ fn session_wide(view: &View) -> Vec<Finding> {
     }
     all.extend(valid_for::unasked_congestion(view));
     all.extend(overrun(view));
-    let reduced = view.notes.iter().filter_map(|note| note.strip_prefix(session::SLOWER));
-    all.extend(reduced.map(|what| warning(FindingKind::PlanReduced).name("kept", what)));
+    let reduced = view.notes.iter().filter_map(|note| match &note.kind {
+        NoteKind::Reduced(kept) => Some(warning(FindingKind::PlanReduced).name("kept", kept.as_str())),
+        NoteKind::End | NoteKind::Other => None,
+    });
+    all.extend(reduced);
     if let Some(check) = &view.check {
         let runs = |count: usize, kind| (count > 0).then(|| warning(kind).number("runs", Some(count as f64)));
         all.extend(runs(check.left_behind, FindingKind::ProcessesLeft));

@@ -89,7 +89,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         environment: group.factors.clone(),
         congestion: title::congestion(view, group),
         slower_heading: "",
-        compares: if group.cost.starts_with("cpu_") { Compares::Cpu } else { Compares::Time },
+        compares: if group.compares_cpu() { Compares::Cpu } else { Compares::Time },
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,
         state,
@@ -259,7 +259,7 @@ fn open_bound(view: &View, group: &GroupView) -> Option<f64> {
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
     let cell = view.cell(&option.id).filter(|_| !group.varied.is_empty());
     let is_default = cell.is_some_and(|cell| group.varied.iter().all(|name| cell.level(name).is_auto()));
-    let is_fastest = match group.cost.starts_with("cpu_") {
+    let is_fastest = match group.compares_cpu() {
         true => group.recommendation.best.as_ref() == Some(&option.id),
         false => fastest(options).is_some_and(|fastest| fastest.id == option.id),
     };

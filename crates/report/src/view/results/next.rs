@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
-use bytegauge_model::{Bytes, CellKind, SessionStatus, Transport, Workload, session};
+use bytegauge_model::session::NoteKind;
+use bytegauge_model::{Bytes, CellKind, SessionStatus, Transport, Workload};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
@@ -312,8 +313,8 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
     if versus.difference.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
         steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
     }
-    let ended = view.notes.iter().rev().find(|note| session::tells_the_end(note));
-    steps.extend(ended.map(|note| words(&format!("the session {note}"))));
+    let ended = view.notes.iter().rev().find(|note| note.kind == NoteKind::End);
+    steps.extend(ended.map(|note| words(&format!("the session {}", note.own()))));
     steps
 }
 
