@@ -9,6 +9,7 @@ use std::process::Command as Process;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::CONGESTION;
 use super::arm::{RunPlace, RunResult, seconds, word};
 use super::bench::PeerTests;
 use super::calls::{self, CLIENT_ENGINE, ours_by};
@@ -86,7 +87,8 @@ fn streamed(_: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
     let (program, engine, size) = (word(words, 0)?, word(words, 1)?, word(words, 2)?);
     let length = format!("{}s", seconds(words, 3)?);
     let mut args = vec!["stream", "--transport", "tcp", "--engine", engine, "--read-size", size, "--write-size", size];
-    args.extend(["--placement", "cross-core", "--profile", "drain", length_option(program)?, &length, "--blocks", "1"]);
+    args.extend(["--placement", "cross-core", "--congestion", CONGESTION, "--profile", "drain"]);
+    args.extend([length_option(program)?, &length, "--blocks", "1"]);
     let trials = Ours::new(PathBuf::from(program))?.exported(&args)?;
     // Older builds had a pair of ends instead of ends by role.
     let reader =
