@@ -54,11 +54,15 @@ impl Sentence<'_> {
             return (fast, self.other(), String::new());
         }
         let others = [&self.finding.option, &self.finding.other].map(|id| self.other_settings(id.as_ref(), factor));
+        let level = |name: &str| phrase::compact(factor, &self.plain_level(name));
         let with = match &others {
+            [own, other] if own == other && own.is_empty() => String::new(),
             [own, other] if own == other => format!(", both with {own}"),
+            // The other one has no such setting.
+            [own, other] if other.is_empty() => format!(", {} with {own}", level("level")),
+            [own, other] if own.is_empty() => format!(", {} with {other}", level("other_level")),
             [own, other] => format!(", each at its best: {own} and {other}"),
         };
-        let level = |name: &str| phrase::compact(factor, &self.plain_level(name));
         (format!("{} {}", phrase::in_code(factor), level("level")), level("other_level"), with)
     }
 
