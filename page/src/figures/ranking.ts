@@ -48,8 +48,8 @@ export function meaning(statuses: Status[], signs: Sign[], margin: number, width
 function entries(statuses: Status[], signs: Sign[], margin: number): Entry[] {
   const names: Partial<Record<Status, string>> = {
     best: `within ${percent(margin)} of the best`,
-    tied: "tied with the best",
-    harmful: "tied, but harmful: see Caveat",
+    tied: "undecided: may be the best",
+    harmful: "undecided, but harmful: see Caveat",
     slower: "slower than the best",
   };
   const bar = (status: Status) => (x: number, y: number) =>

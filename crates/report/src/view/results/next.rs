@@ -7,7 +7,9 @@ use bytegauge_model::session::NoteKind;
 use bytegauge_model::{Bytes, CellKind, SessionStatus, Transport, Workload};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::super::document::{CellView, GroupView, InterimView, NextStep, Test, TestState, VersusView, View};
+use super::super::document::{
+    CellView, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView, View,
+};
 use super::heading::crowd;
 use super::{long_trials, open_bound};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
@@ -163,10 +165,13 @@ fn in_program(view: &View) -> Option<NextStep> {
     })
 }
 
-/// The flags of `check` that try the sizes of a session; of many sizes those that are as good as the recommended ones.
+/// The flags of `check` that try the sizes of a session; of many sizes the confirmed ones that may be the best.
 fn values_of(view: &View) -> String {
-    let options = view.tests.iter().flat_map(|test| &test.options);
-    let sizes: BTreeSet<u64> = options.flat_map(|option| option.sizes(STREAM_SIZES)).collect();
+    let options = || view.tests.iter().flat_map(|test| &test.options);
+    let is_good = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
+    let all: BTreeSet<u64> = options().flat_map(|option| option.sizes(STREAM_SIZES)).collect();
+    let good = || options().filter(is_good).flat_map(|option| option.sizes(STREAM_SIZES)).collect();
+    let sizes = if all.len() > SIZES_MAX { good() } else { all };
     if sizes.len() > SIZES_MAX {
         return format!("--values recommended:{} --default 4K", view.session);
     }

@@ -163,11 +163,8 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
         _ if upper <= test.margin && test.control_is_wide => {
             let noise = up_to(view.scale, test.control_upper.unwrap_or(0.0));
             match is_short {
-                true => format!("{}, undecided: noise of {noise}", within()),
-                false => format!(
-                    "{}, but the same option, measured twice, differs by {noise}, so smaller differences are undecided",
-                    within()
-                ),
+                true => format!("{}, but noise of {noise}", within()),
+                false => format!("{}, but the same option, measured twice, differs by {noise}", within()),
             }
         }
         _ if upper <= test.margin => format!("{}, with a limitation: see Caveat", within()),
