@@ -118,7 +118,9 @@ fn unconfirmed(view: &View, test: &Test) -> String {
         }
         SessionStatus::Running => "no result yet: the first analysis is not reached",
         SessionStatus::Incomplete => "no result: interrupted before the first analysis",
-        _ if depends(view, test) => "no result: neighbouring blocks depend on each other, so there are no intervals",
+        _ if depends(view, test) => {
+            "no result: the speed of the machine changed slowly during the run, so there are no intervals"
+        }
         _ => "no result: too few trials for an interval",
     };
     format!("{why}{so_far}{}", avoid(view, test))

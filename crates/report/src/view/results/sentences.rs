@@ -362,7 +362,8 @@ impl Sentence<'_> {
                 self.number("planned") as usize
             ),
             FindingKind::DependentBlocks => {
-                "neighbouring blocks depend on each other, so there are no intervals.".into()
+                "neighbouring blocks depend on each other (the speed of the machine changed slowly), so there are no intervals."
+                    .into()
             }
             FindingKind::ShortRuns => {
                 let run = Nanos(self.number("run_ns") as u64);
