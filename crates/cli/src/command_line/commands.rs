@@ -31,7 +31,9 @@ that every run moves the same bytes.
 7. --recommendation 7 adds the sizes that session 7 recommends to --values. The report shows whether they are within --margin \
 of the best value.
 
-Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge export --redact` leaves it out.";
+Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge export --redact` leaves it out.
+
+Exit code: 0 values were compared (3 with --strict if the result is inconclusive); 2 wrong usage; 5 nothing could be compared.";
 const AB_HELP: &str = "\
 Both sides are measured in every block, in random order, one of them twice. The result holds at 95 %.
 
@@ -40,8 +42,8 @@ Both sides are measured in every block, in random order, one of them twice. The 
   bytegauge ab --a 'start:./old 7000' --b 'start:./new 7000' --ready tcp:7000 -- ./client 7000
   bytegauge ab --a addr:10.0.0.1:7000 --b addr:10.0.0.2:7000 --until conclusive
 
-Exit code: 0 B is as good or better, or it is not known (3 with --strict); 1 B is worse by more than --margin; 5 a side \
-could not be measured.";
+Exit code: 0 B is as good or better, or it is not known (3 with --strict); 1 B is worse by more than --margin; 2 wrong usage; \
+5 a side could not be measured.";
 const COMPARE_HELP: &str = "\
 A number means that session and the older sessions of the same plan on this machine: they show how much sessions differ by \
 themselves. A name means the sessions that --save kept under it. The comparison needs five sessions before the change; \
