@@ -228,7 +228,7 @@ fn duration(ns: u64) -> String {
 
 fn stage_name(stage: Stage) -> &'static str {
     match stage {
-        Stage::Calibrate => "warm-up",
+        Stage::Calibrate => "calibration",
         Stage::Screen => "screening",
         Stage::Narrow => "second screening",
         Stage::Confirm => "confirmation",

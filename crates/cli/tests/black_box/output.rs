@@ -140,7 +140,7 @@ fn progress_is_drawn_on_terminals_and_cleared() {
         return;
     }
     let bench = Bench::new();
-    let is_progress = |line: &str| ["warm-up: ", "confirmation: "].iter().any(|stage| line.starts_with(stage));
+    let is_progress = |line: &str| ["calibration: ", "confirmation: "].iter().any(|stage| line.starts_with(stage));
     for (columns, rows) in [(80, 24), (40, 5), (20, 3), (200, 50)] {
         let command = format!("stty cols {columns} rows {rows}; exec \\\"$BYTEGAUGE\\\" {QUICK} --store new.db");
         let script = format!("rm -f new.db; TERM=xterm script -qec \"{command}\" /dev/null");
@@ -250,7 +250,7 @@ fn progress_never_touches_standard_output() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 20ms --blocks 2 \
                  --time 2s --format json";
-    let ran = bench.run(words).exits(0).complains(&["warm-up: ", "confirmation: "]);
+    let ran = bench.run(words).exits(0).complains(&["calibration: ", "confirmation: "]);
     check_document(&ran.json());
 }
 
