@@ -110,7 +110,9 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             _ if varies || always => word(name, &level),
             _ => phrase::condition(name, &conditions),
         };
-        details.extend(shown.filter(|text| !is_none(text)));
+        // The absence of something is no condition worth a word.
+        let is_none = name != "user_data" && level.name() == Some("none");
+        details.extend(shown.filter(|_| !is_none));
     }
     // An import may have conditions that this version does not know.
     let known = |name: &str| bytegauge_model::factor::find(name).is_some();
@@ -128,11 +130,6 @@ fn word(name: &str, level: &Level) -> Option<String> {
         "request" => Some(phrase::level(name, level)),
         _ => phrase::word(name, level),
     }
-}
-
-/// Whether a condition is the absence of something.
-fn is_none(text: &str) -> bool {
-    text == "none" || text.ends_with(" none")
 }
 
 fn connections(level: &Level) -> Option<String> {
