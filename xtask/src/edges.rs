@@ -55,9 +55,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Formats for other programs.
     ("bytegauge-formats", &["bytegauge-model", "bytegauge-report"]),
     (
+        "bytegauge-flamegraph",
+        &[
+            "bytegauge-harness",
+            "bytegauge-model",
+            "bytegauge-plan",
+            "bytegauge-report",
+            "bytegauge-sys",
+            "bytegauge-traffic",
+        ],
+    ),
+    (
         "bytegauge",
         &[
             "bytegauge-agent",
+            "bytegauge-flamegraph",
             "bytegauge-formats",
             "bytegauge-harness",
             "bytegauge-emulated-link",

@@ -18,7 +18,6 @@ mod dry_run;
 mod exit_code;
 mod expired;
 mod factor_args;
-mod flamegraph;
 mod history;
 mod interrupt;
 mod interval_lines;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use bytegauge_flamegraph::Flames;
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
@@ -13,7 +14,6 @@ use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, Failure, HOST_LOST, INTERRUPTED};
-use crate::flamegraph::Flames;
 use crate::interval_lines::Listing;
 use crate::json_stream::JsonLines;
 use crate::progress::Display;
@@ -79,6 +79,16 @@ pub fn go_on(begun: &resume::Begun, matches: &ArgMatches) -> Result<u8, Failure>
     carried_out(begun.plan.clone(), Some(begun), matches)
 }
 
+/// The flame graphs that were asked for, if any.
+fn flames(matches: &ArgMatches, plan: &Plan, program: &Path) -> Result<Option<Flames>, Failure> {
+    let Ok(Some(folder)) = matches.try_get_one::<PathBuf>("flamegraph") else { return Ok(None) };
+    bytegauge_flamegraph::check(plan).map_err(Failure::usage)?;
+    if matches.get_flag("dry-run") {
+        return Ok(None);
+    }
+    Flames::in_folder(folder, program, terminal::note).map_err(Failure::usage)
+}
+
 fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatches) -> Result<u8, Failure> {
     // Errors in flags are reported now, not after a minute of measuring.
     let mut options = options(matches, &plan)?;
@@ -86,7 +96,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let key = if matches.get_flag("dry-run") { None } else { agent_sessions::key(&plan, matches)? };
     stored::settings(matches)?;
     stored::interval(matches)?;
-    let flames = Flames::asked(matches, &plan, &options.program)?;
+    let flames = flames(matches, &plan, &options.program)?;
     if matches.get_flag("dry-run") {
         match (args::text(matches, "format"), begun) {
             (Some("json"), _) => terminal::print_json(&serde_json::json!(plan)),
@@ -118,7 +128,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     drop(listing);
     let view = stored::view(&store, session, matches)?;
     if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
-        flames.draw(plan, &view, &stop);
+        flames.draw(plan, &view, matches.get_flag("quiet"), &stop);
     }
     let cut_short = match &ended {
         Ended::Interrupted => Some((INTERRUPTED, "interrupted")),

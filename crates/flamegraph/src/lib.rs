@@ -2,6 +2,7 @@
 //!
 //! perf(1) samples each relay in an extra trial after the session's own trials, so judged trials are never sampled.
 //! If sampling is impossible, a note gives the reason and the next step, and the session continues without it.
+#![forbid(unsafe_code)]
 
 mod fold;
 mod perf;
@@ -18,10 +19,6 @@ use bytegauge_model::{Cell, CellKind, RelayChoice, RelayMethod, escape};
 use bytegauge_plan::Plan;
 use bytegauge_report::View;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
-use clap::ArgMatches;
-
-use crate::exit_code::Failure;
-use crate::terminal;
 
 /// The start of the name of a folder for perf's data.
 const SCRATCH: &str = ".bytegauge-perf-";
@@ -30,40 +27,40 @@ const SCRATCH: &str = ".bytegauge-perf-";
 pub struct Flames {
     folder: PathBuf,
     program: PathBuf,
-    quiet: bool,
+    /// Prints a line for the user.
+    note: fn(&str),
+}
+
+/// The reason why a plan has no relay to sample, if any, with the next step.
+///
+/// # Errors
+/// When no relay would be measured, or one on another host.
+pub fn check(plan: &Plan) -> Result<(), String> {
+    if !plan.cells.iter().any(has_relay) {
+        return Err("--flamegraph has no effect without --relay METHOD: it samples relays".into());
+    }
+    if plan.cells.iter().any(|cell| cell.factors.relay_host().is_some()) {
+        return Err("--flamegraph samples relays on this host only, but --relay-host names another one: leave one of them out, or run \
+             `bytegauge run relay-copy --relay METHOD --flamegraph DIR` on that host"
+            .into());
+    }
+    Ok(())
 }
 
 impl Flames {
-    /// The settings from the flag, if it is given. Whether perf may sample here is checked before measuring.
+    /// Flame graphs in a folder, of ends that `program` runs. Whether perf may sample here is checked before measuring: if not,
+    /// there are none, and `note` gets the reason.
     ///
     /// # Errors
-    /// When no relay would be measured, or one on another host, or nothing can be written there.
-    pub fn asked(matches: &ArgMatches, plan: &Plan, program: &Path) -> Result<Option<Flames>, Failure> {
-        let Ok(Some(folder)) = matches.try_get_one::<PathBuf>("flamegraph") else { return Ok(None) };
-        if !plan.cells.iter().any(has_relay) {
-            return Err(Failure::usage("--flamegraph has no effect without --relay METHOD: it samples relays"));
-        }
-        if plan.cells.iter().any(|cell| cell.factors.relay_host().is_some()) {
-            return Err(Failure::usage(
-                "--flamegraph samples relays on this host only, but --relay-host names another one: leave one of them out, or run \
-                 `bytegauge run relay-copy --relay METHOD --flamegraph DIR` on that host",
-            ));
-        }
-        if matches.get_flag("dry-run") {
-            return Ok(None);
-        }
-        let unwritten = |error| {
-            Failure::usage(format!("--flamegraph {}: {error}: use a folder that can be written", folder.display()))
-        };
+    /// When nothing can be written there.
+    pub fn in_folder(folder: &Path, program: &Path, note: fn(&str)) -> Result<Option<Flames>, String> {
+        let unwritten = |error| format!("--flamegraph {}: {error}: use a folder that can be written", folder.display());
         fs::create_dir_all(folder).map_err(unwritten)?;
         remove_abandoned_folders(folder, SCRATCH);
         // perf's data of a trial is stored temporarily in the user's folder, since it may be large.
         let scratch = OwnedFolder::create_in(folder, SCRATCH).map_err(unwritten)?;
         match perf::tried(program, scratch.path()) {
-            Ok(()) => {
-                let quiet = matches.get_flag("quiet");
-                Ok(Some(Flames { folder: folder.clone(), program: program.to_owned(), quiet }))
-            }
+            Ok(()) => Ok(Some(Flames { folder: folder.to_owned(), program: program.to_owned(), note })),
             Err(reason) => {
                 note(&format!("no flame graphs: {reason}; the session continues without them"));
                 Ok(None)
@@ -72,10 +69,10 @@ impl Flames {
     }
 
     /// Samples each measured relay, in its fastest cell, and writes the results.
-    pub fn draw(&self, plan: &Plan, view: &View, stop: &AtomicBool) {
+    pub fn draw(&self, plan: &Plan, view: &View, quiet: bool, stop: &AtomicBool) {
         let (mut written, cells) = (Vec::new(), fastest(plan, view));
-        if !self.quiet {
-            note(&format!("sampling {}, each in an extra trial", counted(cells.len(), "relay")));
+        if !quiet {
+            (self.note)(&format!("sampling {}, each in an extra trial", counted(cells.len(), "relay")));
         }
         for cell in cells {
             if stop.load(Ordering::Relaxed) {
@@ -84,11 +81,14 @@ impl Flames {
             let relay = cell.factors.relay().map_or_else(String::new, ToString::to_string);
             match self.one(plan, cell, &format!("session-{}-{}", view.session, file_name(&relay)), stop) {
                 Ok(svg) => written.push(svg.display().to_string()),
-                Err(reason) => note(&format!("no flame graph of {}: {reason}", short_relay_name(&relay))),
+                Err(reason) => (self.note)(&format!("no flame graph of {}: {reason}", short_relay_name(&relay))),
             }
         }
         if !written.is_empty() {
-            note(&format!("flame graphs of extra trials (folded stacks in the same folder): {}", written.join(" ")));
+            (self.note)(&format!(
+                "flame graphs of extra trials (folded stacks in the same folder): {}",
+                written.join(" ")
+            ));
         }
     }
 
@@ -108,10 +108,6 @@ impl Flames {
         write(path("folded"), &folded)?;
         write(path("svg"), &picture)
     }
-}
-
-fn note(text: &str) {
-    terminal::note(text);
 }
 
 fn has_relay(cell: &Cell) -> bool {
