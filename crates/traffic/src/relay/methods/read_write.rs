@@ -1,5 +1,5 @@
 //! recv(2) into one buffer, send(2) out of it: the calls that every method makes which has no call of its own, since
-//! read(2) and write(2) of a socket cost 2 to 4 % more of a small message (`engine::plain`).
+//! read(2) and write(2) of a socket cost 2 to 4 % more of a small message (`engine::blocking`).
 
 use std::io;
 use std::os::fd::BorrowedFd;
