@@ -148,8 +148,8 @@ const METHOD: &str = "- All rings are made with SINGLE_ISSUER and DEFER_TASKRUN,
     distribution's, in C, compiled with the program: prepare, submit and wait for all, walk the completions, advance once.\n\
     - At the ceiling only the opcode is written and no completion is looked at; they are counted by the queue's tail.\n\
     - One session: every block visits all rings in random order. A ratio is the median over \
-    blocks, with its sign interval at 95 % or more; what checking costs is the median difference between a block of one mode \
-    and the block of the other in the same turn, likewise.\n";
+    blocks, with its sign interval at 95 % or more. The cost of checking is the median difference between a block of one \
+    mode and the block of the other in the same turn, with the same kind of interval.\n";
 
 #[cfg(test)]
 mod tests {

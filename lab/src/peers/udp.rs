@@ -22,8 +22,8 @@ pub const COMPARISON: Rivalry = Rivalry {
     arms: &[("iperf3", theirs), ("ours", ours)],
     method: "- UDP, 1000 B a datagram, one flow. iperf3 runs `-u -b 0 -l 1000` with a CPU for each end; ours the engine named, \
              4 MiB asked for as the receive buffer (its default over UDP), a CPU for each end. A coin deals the CPUs.\n\
-             - What was lost is not rated: two programs are compared by a ratio, and a loss of nothing has none. \
-             `bytegauge stream --transport udp` tells ours, by where it happened.\n",
+             - Losses are not rated: the programs are compared by a ratio, and a loss of 0 has none. `bytegauge stream \
+             --transport udp` shows bytegauge's losses, by place.\n",
 };
 
 fn pairs(bench: &PeerTests) -> Result<Rivals> {

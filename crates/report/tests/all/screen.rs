@@ -356,7 +356,7 @@ fn sizes_of_sockets_are_tried_in_a_program() {
         of(&data).next.iter().any(|step| step.command.as_ref().is_some_and(|command| command.contains(IN_PROGRAM)))
     };
     assert!(tried(&small(), &|_| ()));
-    // Of many sizes those that may be the best.
+    // With many sizes only those that may be the best.
     let sizes = (9..21).map(|power| 1 << power).collect();
     assert!(tried(&Plan { read_sizes: sizes, write_sizes: vec![65_536], finalists: 4, ..small() }, &|_| ()));
     assert!(!tried(&Plan { transports: vec!["/dev/zero"], ..small() }, &|_| ()), "a device is read by no peer");
