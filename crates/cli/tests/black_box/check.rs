@@ -49,6 +49,12 @@ fn better_value_has_a_gain() {
     check_schema(&document);
     let gain = &document["check"]["gains"][0];
     assert!(gain["lower"].as_f64() > Some(0.0) && gain["lower"].as_f64() <= gain["gain"].as_f64(), "{gain}");
+    // The rate over all runs is that of the printed times, not of the runs; and its CPU time is that of a run.
+    for cell in document["cells"].as_array().expect("cells").iter().filter(|cell| cell["kind"] == "candidate") {
+        let [all, median] =
+            [&cell["total_rate"], &cell["estimate"]["median"]].map(|rate| rate.as_f64().expect("a rate"));
+        assert!((all / median - 1.0).abs() < 1e-6 && cell["cpu"]["ends_s_per_gib"].is_null(), "{cell}");
+    }
     assert_eq!((&document["check"]["program"], &document["plan"]["workload"]), (&"sh".into(), &"check".into()));
     let raw = Raw::of(&bench, 1);
     raw.check_sound();

@@ -131,7 +131,9 @@ pub fn windows_agree(levels: &Spec, trials: &[&Trial]) -> bool {
 /// The CPU time of a cell.
 pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> CpuView {
     let (source, sink) = (source_sums(trials), sink_sums(trials));
-    let agree = windows_agree(levels, trials);
+    // A program of the user is no end of a path: its CPU time is that of a run.
+    let is_program = trials.iter().any(|trial| trial.task().is_some());
+    let agree = windows_agree(levels, trials) && !is_program;
     let per_gib = |end: Option<EndCounts>| end.and_then(|end| cpu_view(&end, 1).total_s_per_gib).filter(|_| agree);
     let view = |end: EndCounts, threads: u64| {
         let view = cpu_view(&end, threads);

@@ -312,8 +312,14 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     known.chain(latency::estimates(settled, level)).collect()
 }
 
-/// All bytes, or calls, over all time.
+/// All bytes, or calls, over all time. For runs of a program, which all do the same work, the number of runs over their sum in what
+/// is compared: a time that the program prints is not that of its run.
 pub fn total_rate(settled: &Settled) -> Option<f64> {
+    if settled.measured.iter().any(|trial| trial.task().is_some()) {
+        let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
+        let time: f64 = rates.iter().map(|rate| 1.0 / rate).sum();
+        return (time > 0.0).then(|| rates.len() as f64 / time);
+    }
     let counted = settled.trials.iter().filter(|trial| trial.rate().is_some());
     let (units, ns) = counted.fold((0.0, 0.0), |(units, ns), t| (units + t.units() as f64, ns + t.wall_ns as f64));
     (ns > 0.0 && units > 0.0).then(|| units * 1e9 / ns)
