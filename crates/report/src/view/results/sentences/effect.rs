@@ -159,7 +159,7 @@ impl Sentence<'_> {
         };
         if let Some(most) = self.known("slower_max") {
             let size = factor.replace('_', " ");
-            return format!("no {size} is certainly within {} of the best in {tests}.", percent(most));
+            return format!("no {size} is surely within {} in {tests}.", percent(most));
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
