@@ -72,6 +72,11 @@ pub fn task_of(
                  --a start:… --b start:… --ready tcp:PORT -- CLIENT, or as --load",
             ));
         }
+        Err(none) if none.is_empty() && args::text(matches, "start").is_some() => {
+            return Err(Failure::usage(
+                "check needs a command next to --start, the client that is measured: as --load 'CLIENT …', or last: -- CLIENT …",
+            ));
+        }
         Err(none) if none.is_empty() => {
             return Err(Failure::usage(
                 "check needs a command: write it last, with {value} in place of the value: bytegauge check --values 4K..1M -- dd \

@@ -234,9 +234,13 @@ fn a_busy_machine_with_few_blocks_needs_time() {
     let mut data = session(&Plan { confirm_blocks: 3, ..reads(0.05) });
     data.record.plan = serde_json::json!({ "budget_ns": 60_000_000_000_u64, "asked": ["stream", "--time", "60s"] });
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.2));
-    let view = view(&data);
-    let commands: Vec<_> = view.next.iter().filter_map(|step| step.command.as_deref()).collect();
-    assert_eq!(commands, ["bytegauge doctor", "bytegauge stream --time 4m"]);
+    let commands =
+        |data: &SessionData| -> Vec<String> { view(data).next.into_iter().filter_map(|step| step.command).collect() };
+    let expected = ["bytegauge doctor", "bytegauge stream --time 4m"];
+    assert_eq!(commands(&data), expected);
+    // The new time replaces all that was asked about the length.
+    data.record.plan["asked"] = serde_json::json!(["stream", "--until=conclusive", "--time=60s", "--max-time", "2m"]);
+    assert_eq!(commands(&data), expected);
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub fn next(view: &View) -> Vec<NextStep> {
     if let Some(versus) = &view.versus {
         return of_two(view, versus, imported);
     }
-    if let Some(check) = view.check.as_ref().filter(|check| check.default.is_none()) {
+    let is_measured = view.tests.iter().any(|test| test.state != TestState::Failed);
+    if let Some(check) = view.check.as_ref().filter(|check| check.default.is_none() && is_measured) {
         return vec![words(&format!(
             "add --default VALUE, the present value of {}, to get the gain over it",
             check.program
@@ -389,6 +390,9 @@ pub fn resume(view: &View) -> String {
     }
 }
 
+/// Flags for the length of a session: another budget replaces them.
+const LENGTHS: [&str; 3] = ["--time", "--until", "--max-time"];
+
 /// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;
 /// and with further flags.
 pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Option<String> {
@@ -399,11 +403,12 @@ pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Opti
     let mut words: Vec<&str> = vec!["bytegauge"];
     let mut skip = false;
     for word in own {
-        let is_replaced = budget.is_some() && (word == "--time" || word.starts_with("--time="));
+        let name = word.split('=').next().unwrap_or(word);
+        let is_replaced = budget.is_some() && LENGTHS.contains(&name);
         if !std::mem::take(&mut skip) && !is_replaced {
             words.push(word);
         }
-        skip |= is_replaced && word == "--time";
+        skip |= is_replaced && name == word;
     }
     words.extend(further.iter().map(String::as_str));
     words.extend(budget.iter().flat_map(|budget| ["--time", *budget]));
