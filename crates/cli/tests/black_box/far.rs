@@ -1,7 +1,7 @@
 //! The far host: an agent and its client over loopback, with the faults between them.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -378,14 +378,22 @@ fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
 
 /// `Some` if the connection is to be cut; the last bytes are lost then.
 fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
-    let (mut bytes, mut message) = ([0; 4096], 0);
+    let (mut bytes, mut message, mut ended) = ([0; 4096], 0, [false; 2]);
     for stream in [caller, callee] {
         stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     }
-    loop {
-        for (mut from, mut to) in [(caller, callee), (callee, caller)] {
+    // One direction may end before the other: closing both would answer late bytes with a reset.
+    while ended != [true; 2] {
+        for (direction, (mut from, mut to)) in [(caller, callee), (callee, caller)].into_iter().enumerate() {
+            if ended[direction] {
+                continue;
+            }
             match from.read(&mut bytes) {
-                Ok(0) => return cut.filter(|(after, _)| *after == AT_ITS_END).map(drop),
+                Ok(0) if cut.is_some_and(|(after, _)| after == AT_ITS_END) => return Some(()),
+                Ok(0) => {
+                    ended[direction] = true;
+                    to.shutdown(Shutdown::Write).ok()?;
+                }
                 Ok(n) => {
                     let of_agent = std::ptr::eq(from, callee);
                     message += if of_agent { 0 } else { n };
@@ -399,6 +407,7 @@ fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> O
             }
         }
     }
+    None
 }
 
 #[test]
