@@ -55,6 +55,8 @@ pub enum ComparedCondition {
     Tls,
     /// Where a relay runs.
     RelayPlacement,
+    /// How a client moves bytes.
+    ClientEngine,
 }
 
 impl ComparedCondition {
@@ -82,6 +84,7 @@ pub const COMPARED_CONDITIONS: &[Row<ComparedCondition>] = &[
     Row { value: ComparedCondition::FdTable, name: "fd-table", summary: "whether a private descriptor table helps" },
     Row { value: ComparedCondition::Tls, name: "tls", summary: "the cost of encryption, by the program or the kernel" },
     Row { value: ComparedCondition::RelayPlacement, name: "relay-placement", summary: "where a relay should run" },
+    Row { value: ComparedCondition::ClientEngine, name: "client-engine", summary: "how a client should move bytes" },
 ];
 
 /// How old a connection is when it is measured.

@@ -86,3 +86,17 @@ fn named_transports_can_be_compared_next() {
     let ran = bench.run(&format!("stream --transport unix,tcp --compare transport {short}")).exits(0);
     assert!(!ran.stdout.contains("compare the levels of"), "{ran}");
 }
+
+/// The same of two ways to write a client; the CPU time is then that of the client.
+#[test]
+fn named_client_engines_can_be_compared_next() {
+    let bench = Bench::new();
+    let short = "--flows 2 --server-engine epoll --client-engine epoll,blocking --profile echo --trial-time 50ms --blocks 2 \
+                 --long-trials off --time 5s --quiet";
+    let ran = bench.run(&format!("call {short}")).exits(0);
+    ran.prints(&["compare the levels of --client-engine in one test", "--compare client-engine"]);
+    let ran = bench.run(&format!("call --compare client-engine {short}")).exits(0);
+    let ran = ran.prints(&["CPU µs/call"]);
+    assert!(!ran.stdout.contains("compare the levels of"), "{ran}");
+    bench.run("report --full").exits(0).prints(&["CPU time that the client takes for each call"]);
+}

@@ -47,7 +47,7 @@ pub(super) const CONDITIONS: &[Factor] = &[
         defaults: both("none"),
         heading: "chosen",
         summary: "Condition to compare: transport, flows, placement, …",
-        details: "its levels become options of one test; transport, flows, placement, depth, fd-table, tls, relay-placement, or none",
+        details: "its levels become options of one test; transport, flows, placement, depth, fd-table, tls, relay-placement, client-engine, or none",
         fits: TWO_ENDED,
         ..CONDITION
     },
@@ -367,7 +367,7 @@ pub(super) const CONDITIONS: &[Factor] = &[
         defaults: call("epoll").datagrams("plain"),
         heading: "client",
         summary: "How the client moves bytes: epoll, blocking, …",
-        details: "the client measures, so this is a condition; docs/factors.md lists the engines",
+        details: "the client measures, so this is a condition, unless --compare client-engine asks for it; docs/factors.md lists the engines",
         fits: SOCKETS,
         ..CONDITION
     },

@@ -301,6 +301,9 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
         ("s/GiB", false) => "CPU s/GiB: seconds of CPU time that both ends take for each GiB.",
         ("s/GiB", true) => "CPU s/GiB: seconds of CPU time that the relay takes for each GiB.",
         ("s/M calls", _) => "CPU s/M calls: seconds of CPU time that the relay takes for a million calls.",
+        ("µs/call", _) if test.varied.iter().any(|name| name == "client_engine") => {
+            "CPU µs/call: CPU time that the client takes for each call."
+        }
         ("µs/call", _) => "CPU µs/call: CPU time that the server takes for each call.",
         ("ms/run", _) => "CPU ms/run: CPU time that the program takes for each run.",
         _ => return None,

@@ -322,15 +322,16 @@ fn level_label(varied: &[String], factor: &str, level: &Level) -> String {
     }
 }
 
-/// CPU time of a unit of work with its interval, and the factor to the unit: of the relay or the server where there is one, else
-/// of both ends.
+/// CPU time of a unit of work with its interval, and the factor to the unit: of the relay, the server, or compared clients where
+/// there are any, else of both ends.
 fn cpu_estimate(cell: &CellView) -> Option<(&Estimate, f64, &'static str)> {
     if let Some(cost) = relays::cost(cell) {
         let per_call = cell.more.contains_key("relay_cpu_s_per_million_calls");
         return Some((cost, 1.0, if per_call { "s/M calls" } else { "s/GiB" }));
     }
+    let compares_clients = cell.factors.get("compare").is_some_and(|condition| condition == "client-engine");
     let known = [
-        ("server_cpu_ns_per_call", 1e-3, "µs/call"),
+        (if compares_clients { "client_cpu_ns_per_call" } else { "server_cpu_ns_per_call" }, 1e-3, "µs/call"),
         ("cpu_ns_per_run", 1e-6, "ms/run"),
         ("cpu_ns_per_byte", (1u64 << 30) as f64 / 1e9, "s/GiB"),
     ];

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::{Bytes, CellKind, SessionStatus, Transport, Workload};
+use bytegauge_model::{Bytes, COMPARED_CONDITIONS, CellKind, SessionStatus, Transport, Workload};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{
@@ -23,8 +23,6 @@ const LONG_S: f64 = 900.0;
 const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 /// More sizes than this need too many runs of a program.
 const SIZES_MAX: usize = 8;
-/// Conditions of which users ask which level is faster.
-const COMPARABLE: &[&str] = &["transport", "flows", "placement"];
 
 /// The next steps, the most useful first. An imported session cannot be continued here.
 pub fn next(view: &View) -> Vec<NextStep> {
@@ -187,11 +185,14 @@ fn compare_levels(view: &View) -> Option<NextStep> {
         let flag = format!("--{name}");
         asked.iter().any(|word| word.strip_prefix(&flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
     };
-    let level = |group: &GroupView, name: &str| group.factors.get(name).cloned();
-    let differs = |name: &&&str| view.groups.windows(2).any(|pair| level(&pair[0], name) != level(&pair[1], name));
+    let differs = |flag: &&str| {
+        let factor = flag.replace('-', "_");
+        view.groups.windows(2).any(|pair| pair[0].factors.get(&factor) != pair[1].factors.get(&factor))
+    };
     let is_asked = view.groups.iter().any(|group| group.asked) || names("compare") || names("host") || names("connect");
-    let name = COMPARABLE.iter().filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
-    let command = again_with(view, None, &["--compare".to_owned(), (*name).to_owned()])?;
+    let flags = COMPARED_CONDITIONS.iter().map(|row| row.name);
+    let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
+    let command = again_with(view, None, &["--compare".to_owned(), name.to_owned()])?;
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
 }
 
