@@ -119,6 +119,9 @@ static inline int stream_socket(void) {
     if (fd < 0) die("socket");
     if (!asked.is_unix && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, CONGESTION, sizeof CONGESTION - 1) < 0)
         die("TCP_CONGESTION");
+    /* An answer in two parts would wait 40 ms for an acknowledgement. Accepted connections inherit it. */
+    int one = 1, is_call = is_role("server") || is_role("client");
+    if (!asked.is_unix && is_call && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0) die("TCP_NODELAY");
     return fd;
 }
 

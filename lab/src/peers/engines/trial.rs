@@ -27,6 +27,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 const OTHER_SIZE: u64 = 64 << 10;
 /// Bytes of a receive of joined datagrams.
 const JOINED: u64 = 64 << 10;
+
+/// Bytes of a read of servers and clients: that of the C programs (`SERVER_READ` in `lab/peers/c/peer.h`).
+const CALL_READ: u64 = 16 << 10;
 /// Where the kernel counts packets of UDP. Both sides put 64 datagrams into one with `gso`, and else one.
 const KERNEL_COUNTS: &str = "/proc/net/snmp";
 
@@ -297,7 +300,10 @@ fn setup(case: &EngineCase, entrant: &Entrant) -> Result<Setup> {
         Spec::from([("transport", named(case.transport)), ("flows", Level::from(case.connections as u64))]);
     let mut set = |factors: &[&str], level: Level| factors.iter().for_each(|factor| levels.set(factor, level.clone()));
     match case.traffic {
-        Traffic::Calls => set(&["request"], case.size.into()),
+        Traffic::Calls => {
+            set(&["request"], case.size.into());
+            set(&["read_size"], CALL_READ.into());
+        }
         _ => set(&["read_size", "write_size"], case.size.into()),
     }
     match case.end {
@@ -321,6 +327,9 @@ fn setup(case: &EngineCase, entrant: &Entrant) -> Result<Setup> {
     }
     if case.transport == "tcp" {
         set(&["congestion"], named(CONGESTION));
+        if matches!(case.end, EndRole::Server | EndRole::Client) {
+            set(&["nodelay"], Level::Switch(true));
+        }
     }
     let workload = if case.traffic == Traffic::Calls { Workload::Call } else { Workload::Stream };
     let mut setup = Setup::of(&levels.with_workload(workload))?;
