@@ -46,11 +46,7 @@ impl Watch {
             softirq_ns: softirq_ticks * change.tick_ns,
             steal_ns: change.steal_ns(),
             net_rx: change.net_rx_softirqs,
-            udp: None,
-            delayed_acks: None,
-            listen_overflows: None,
-            timeouts: None,
-            link: None,
+            ..MachineUse::default()
         })
     }
 
@@ -118,9 +114,9 @@ impl ProtocolCounts {
         let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
         machine.udp = udp.map(|(later, earlier)| Box::new(UdpUse { backlog_drops, ..udp_use(earlier, later) }));
         let tcp = self.tcp.zip(earlier.tcp).map(|(later, earlier)| later.since(&earlier)).unwrap_or_default();
-        machine.delayed_acks = tcp.delayed_acks;
-        machine.listen_overflows = tcp.listen_overflows;
-        machine.timeouts = tcp.timeouts;
+        machine.delayed_acks = tcp.delayed_acks.into();
+        machine.listen_overflows = tcp.listen_overflows.into();
+        machine.timeouts = tcp.timeouts.into();
     }
 }
 

@@ -320,12 +320,7 @@ fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
         busy_ns: busy_ns.unwrap_or(0),
         softirq_ns: softirq_ns.unwrap_or(0),
         steal_ns: steal_ns.unwrap_or(0),
-        net_rx: Vec::new(),
-        udp: None,
-        delayed_acks: None,
-        listen_overflows: None,
-        timeouts: None,
-        link: None,
+        ..MachineUse::default()
     })
 }
 

@@ -44,7 +44,7 @@ pub struct EndCounts {
     pub cpu_ns: u64,
     /// Time the threads could have run in the window but waited for a CPU; absent where the kernel does
     /// not report it.
-    pub queued_ns: Option<u64>,
+    pub queued_ns: OptionalCount,
     /// Times a thread gave up the CPU voluntarily (it blocked).
     pub voluntary_switches: u64,
     /// Times a thread was preempted.
@@ -72,7 +72,7 @@ impl EndCounts {
             user_ns: self.user_ns.saturating_add(other.user_ns),
             system_ns: self.system_ns.saturating_add(other.system_ns),
             cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
-            queued_ns: self.queued_ns.zip(other.queued_ns).map(|(one, other)| one.saturating_add(other)),
+            queued_ns: self.queued_ns.plus(other.queued_ns),
             voluntary_switches: self.voluntary_switches.saturating_add(other.voluntary_switches),
             involuntary_switches: self.involuntary_switches.saturating_add(other.involuntary_switches),
             total_bytes: self.total_bytes.saturating_add(other.total_bytes),
@@ -150,7 +150,7 @@ impl EndReport {
         // Threads report how long they waited, flows do not.
         let counts = flows.iter().fold(EndCounts::default(), |sum, flow| sum.plus(&flow.counts));
         EndReport {
-            counts: EndCounts { queued_ns: None, ..counts },
+            counts: EndCounts { queued_ns: OptionalCount::NONE, ..counts },
             datagrams: flows
                 .iter()
                 .filter_map(|flow| flow.datagrams.as_deref().copied())
@@ -202,10 +202,10 @@ pub struct FlowReport {
     /// Options as the kernel set them.
     pub options: Arc<EffectiveOptions>,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
-    pub socket_memory: Option<u64>,
+    pub socket_memory: OptionalCount,
     /// Bytes that the kernel had received for the flow and that were not read yet at the time of the check.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queued_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "OptionalCount::is_none")]
+    pub queued_bytes: OptionalCount,
     /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Box<DatagramReport>>,

@@ -13,6 +13,17 @@ impl OptionalCount {
     /// No count.
     pub const NONE: OptionalCount = OptionalCount(u64::MAX);
 
+    /// Whether there is no count.
+    pub fn is_none(&self) -> bool {
+        *self == OptionalCount::NONE
+    }
+
+    /// The sum of both; none if one of them is absent.
+    #[must_use]
+    pub fn plus(self, other: OptionalCount) -> OptionalCount {
+        self.get().zip(other.get()).map(|(one, other)| one.saturating_add(other)).into()
+    }
+
     /// The count.
     pub fn get(self) -> Option<u64> {
         (self != OptionalCount::NONE).then_some(self.0)
@@ -68,5 +79,7 @@ mod tests {
         }
         assert_eq!(OptionalCount::from(u64::MAX).get(), Some(u64::MAX - 1));
         assert_eq!(OptionalCount::default().get(), None);
+        let [one, two] = [1, 2].map(OptionalCount::from);
+        assert_eq!((one.plus(two).get(), one.plus(OptionalCount::NONE).is_none()), (Some(3), true));
     }
 }

@@ -12,6 +12,7 @@ use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
 use crate::end_report::EndReport;
+use crate::optional_count::OptionalCount;
 use crate::ring::RingReport;
 use crate::session::Stage;
 use crate::task::{Counted, TaskReport};
@@ -296,15 +297,15 @@ pub struct MachineUse {
     pub udp: Option<Box<UdpUse>>,
     /// Acknowledgements that the kernel sent because their timer had run out, in the whole network namespace
     /// (`DelayedACKs` of `/proc/net/netstat`); absent where the path is not TCP or the kernel hides it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delayed_acks: Option<u64>,
+    #[serde(skip_serializing_if = "OptionalCount::is_none")]
+    pub delayed_acks: OptionalCount,
     /// Times that a connection found a listener's queue full, counted in the same way (`ListenOverflows`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub listen_overflows: Option<u64>,
+    #[serde(skip_serializing_if = "OptionalCount::is_none")]
+    pub listen_overflows: OptionalCount,
     /// Times that TCP sent again because nothing had been acknowledged for the retransmission time-out, counted in the same way
     /// (`TCPTimeouts`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<u64>,
+    #[serde(skip_serializing_if = "OptionalCount::is_none")]
+    pub timeouts: OptionalCount,
     /// Counts of the emulated link between the ends; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Box<LinkUse>>,

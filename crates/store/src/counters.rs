@@ -1,6 +1,6 @@
 //! The counters that an end and each of its flows share, as one list for columns, export and detail.
 
-use bytegauge_model::{EndCounts, EndReport, FlowReport};
+use bytegauge_model::{EndCounts, EndReport, FlowReport, OptionalCount};
 
 /// Number of counters.
 pub const COUNT: usize = NAMES.len();
@@ -21,7 +21,7 @@ macro_rules! counters {
         /// An end with these counters and flows.
         pub fn end(counters: [u64; COUNT], flows: Vec<FlowReport>) -> EndReport {
             let [$($name),+] = counters;
-            let counts = EndCounts { $($name,)+ queued_ns: None };
+            let counts = EndCounts { $($name,)+ queued_ns: OptionalCount::NONE };
             EndReport { counts, flows, ..EndReport::default() }
         }
     };

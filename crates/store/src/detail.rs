@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytegauge_model::{
     CallReport, CellId, DatagramReport, EffectiveOptions, EndReport, EngineReport, FlowReport, Iperf3Report,
-    RelayProgramReport, RelayReport, RingReport, TaskReport, TcpReport,
+    OptionalCount, RelayProgramReport, RelayReport, RingReport, TaskReport, TcpReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::counters;
 #[serde(default, bound(deserialize = "O: Deserialize<'de> + Default"))]
 pub(crate) struct EndDetail<O> {
     /// Time on a run queue.
-    queued_ns: Option<u64>,
+    queued_ns: OptionalCount,
     /// The calls.
     call: Option<Box<CallReport>>,
     /// The engine.
@@ -52,8 +52,8 @@ pub(crate) struct EndDetail<O> {
 struct KernelDetail<O> {
     tcp: Option<Box<TcpReport>>,
     options: O,
-    socket_memory: Option<u64>,
-    queued_bytes: Option<u64>,
+    socket_memory: OptionalCount,
+    queued_bytes: OptionalCount,
     datagrams: Option<Box<DatagramReport>>,
 }
 

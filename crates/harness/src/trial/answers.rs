@@ -87,7 +87,7 @@ pub(super) fn crossed(answers: &mut Answers) {
         flows.map(|flows| flows.into_iter().partition::<Vec<FlowReport>, _>(|flow| !flow.back));
     let of = |flows: Vec<FlowReport>, more, engine| {
         let mut report = EndReport { engine, ..EndReport::of_flows([flows, more].concat()) };
-        report.queued_ns = queued_ns(&report.flows);
+        report.queued_ns = queued_ns(&report.flows).into();
         report
     };
     let crossed = [(EndRole::Source, of(wrote, wrote_back, of_source)), (EndRole::Sink, of(read, read_back, of_sink))];
@@ -100,7 +100,7 @@ pub(super) fn crossed(answers: &mut Answers) {
 
 /// How long the threads of these flows waited for a CPU. Each thread reports it with its first flow; absent if one is missing.
 fn queued_ns(flows: &[FlowReport]) -> Option<u64> {
-    flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.queued_ns).sum()
+    flows.iter().filter(|flow| flow.window_ns > 0).map(|flow| flow.queued_ns.get()).sum()
 }
 
 #[cfg(test)]
@@ -115,8 +115,9 @@ mod tests {
     fn directions_are_merged_by_writer_and_reader() {
         // A thread reports with its first flow.
         let of = |back, counts| FlowReport { back, counts, ..FlowReport::default() };
-        let flow =
-            |back, bytes, queued_ns| of(back, EndCounts { bytes, window_ns: 10, queued_ns, ..EndCounts::default() });
+        let flow = |back, bytes, queued_ns: Option<u64>| {
+            of(back, EndCounts { bytes, window_ns: 10, queued_ns: queued_ns.into(), ..EndCounts::default() })
+        };
         let other = |back| of(back, EndCounts { bytes: 1, ..EndCounts::default() });
         let of_both = |sinks_wait: Option<u64>| {
             let source = [flow(false, 100, Some(1)), other(false), flow(true, 200, Some(20))];
@@ -130,7 +131,7 @@ mod tests {
             crossed(&mut answers);
             [EndRole::Source, EndRole::Sink].map(|role| {
                 let report = answers.report(role).unwrap();
-                (report.bytes, report.queued_ns)
+                (report.bytes, report.queued_ns.get())
             })
         };
         assert_eq!(of_both(Some(300)), [(501, Some(4001)), (501, Some(320))]);

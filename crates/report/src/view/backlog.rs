@@ -18,7 +18,7 @@ pub fn listen_overflows(settled: &Settled) -> Option<u64> {
 
 fn overflows(levels: &Spec, trial: &Trial) -> Option<u64> {
     let own = trial.end(EndRole::Server).and_then(|server| server.call.as_ref()?.listen_drops);
-    own.or_else(|| trial.machine.as_ref()?.listen_overflows.filter(|_| listens_here(levels)))
+    own.or_else(|| trial.machine.as_ref()?.listen_overflows.get().filter(|_| listens_here(levels)))
 }
 
 fn listens_here(levels: &Spec) -> bool {

@@ -71,7 +71,7 @@ fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     // A client whose writes never follow each other before a reply waits for nothing but the server.
     let levels = &settled.cell.factors;
     let pieces = levels.request_chunk().is_some() || levels.depth() > Some(1);
-    let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks).sum();
+    let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks.get()).sum();
     if acks == 0 || !pieces {
         return None;
     }

@@ -43,7 +43,7 @@ fn cpu_view(end: &EndCounts, threads: u64) -> EndCpu {
 pub fn queued_ns<'a>(reports: impl Iterator<Item = &'a EndReport>, threads: u64) -> Option<u64> {
     let within = |report: &EndReport| {
         let all_ns = report.window_ns.saturating_mul(threads.max(1));
-        report.queued_ns.map(|ns| ns.min(all_ns.saturating_sub(report.cpu_time_ns())))
+        report.queued_ns.get().map(|ns| ns.min(all_ns.saturating_sub(report.cpu_time_ns())))
     };
     reports.map(within).try_fold(0, |sum: u64, ns| Some(sum.saturating_add(ns?)))
 }
@@ -256,13 +256,13 @@ fn add(sum: &mut Option<u64>, value: Option<u64>) {
 }
 
 fn queued<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {
-    reports.flat_map(|report| &report.flows).filter_map(|flow| flow.queued_bytes).max()
+    reports.flat_map(|report| &report.flows).filter_map(|flow| flow.queued_bytes.get()).max()
 }
 
 fn socket_memory<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {
     let held: Vec<f64> = reports
         .filter_map(|report| {
-            let flows = report.flows.iter().filter_map(|flow| flow.socket_memory);
+            let flows = report.flows.iter().filter_map(|flow| flow.socket_memory.get());
             flows.reduce(u64::saturating_add).map(|bytes| bytes as f64)
         })
         .collect();

@@ -75,7 +75,7 @@ fn timeouts(settled: &Settled) -> Option<f64> {
     if settled.cell.factors.link_loss().is_some_and(|loss| loss > LossShare(0)) {
         return None;
     }
-    let share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts?, trial.client()?.begun);
+    let share = |trial: &&Trial| ratio(trial.machine.as_ref()?.timeouts.get()?, trial.client()?.begun);
     median(&settled.trials.iter().filter_map(share).collect::<Vec<f64>>())
 }
 

@@ -241,7 +241,7 @@ fn copies_that_all_options_make_are_one_caveat() {
 fn other_programs_are_a_finding_without_a_limit() {
     let mut data = session(&reads(0.01));
     for end in data.trials.iter_mut().flat_map(|trial| trial.ends.values_mut()) {
-        (end.cpu_ns, end.queued_ns, end.voluntary_switches) = (end.window_ns / 4, Some(0), 0);
+        (end.cpu_ns, end.queued_ns, end.voluntary_switches) = (end.window_ns / 4, 0.into(), 0);
         for flow in &mut end.flows {
             (flow.cpu_ns, flow.user_ns, flow.system_ns) = (flow.window_ns / 4, flow.window_ns / 8, flow.window_ns / 8);
             flow.voluntary_switches = 0;

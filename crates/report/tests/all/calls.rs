@@ -54,7 +54,7 @@ fn end(calls: u64, busy: f64, rcvbuf: u64) -> EndReport {
             window_ns: WINDOW_NS,
             cpu_ns: (WINDOW_NS as f64 * busy) as u64,
             voluntary_switches: calls,
-            queued_ns: Some(0),
+            queued_ns: 0.into(),
             ..EndCounts::default()
         },
         flows: vec![flow],
@@ -237,7 +237,7 @@ fn one_client_thread_waits_within_its_time() {
             // One thread with fifty flows, and waits that began before the window.
             end.flows = vec![FlowReport::default(); 50];
             end.cpu_ns = WINDOW_NS / 5;
-            end.queued_ns = Some(WINDOW_NS * 7 / 4);
+            end.queued_ns = (WINDOW_NS * 7 / 4).into();
         }
     }
     let epoll = cell(&view(&data), "c2").limit.clone();
@@ -469,7 +469,7 @@ fn time_outs_make_an_option_harmful() {
     let mut data = buffers(20_000.0, 0.0);
     for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1") {
         let begun = trial.client().expect("calls").begun;
-        trial.machine.get_or_insert_default().timeouts = Some(begun / 50);
+        trial.machine.get_or_insert_default().timeouts = (begun / 50).into();
     }
     let view = view(&data);
     let own = view.tests[0].options.iter().find(|option| &*option.id.0 == "c1").expect("measured");
@@ -524,7 +524,7 @@ fn unconnected(transport: &str, class: ErrorClass, listen_overflows: Option<u64>
         let client = trial.ends.get_mut(EndRole::Client);
         let errors = client.and_then(|client| client.call.as_mut()).into_iter().flat_map(|call| &mut call.errors);
         errors.for_each(|error| (error.class, error.phase) = (class, ErrorPhase::Connect));
-        trial.machine = Some(MachineUse { listen_overflows, ..MachineUse::default() });
+        trial.machine = Some(MachineUse { listen_overflows: listen_overflows.into(), ..MachineUse::default() });
     }
     cell(&view(&data), "c1").clone()
 }

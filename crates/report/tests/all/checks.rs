@@ -171,7 +171,7 @@ fn waits_for_a_cpu_end_with_the_window() {
             let end = trial.ends.get_mut(role).expect("an end");
             end.cpu_ns = end.window_ns / 3;
             // A wait that began before the window and is counted when it ends.
-            end.queued_ns = Some(2 * end.window_ns);
+            end.queued_ns = (2 * end.window_ns).into();
         }
     });
     assert_eq!(cell.limit.name, "other programs", "{:?}", cell.limit);

@@ -117,7 +117,7 @@ fn a_relay_without_back_pressure_has_a_caveat() {
         data.trials.iter_mut().for_each(|trial| {
             // Ends that wait for a CPU for most of the time.
             for end in trial.ends.values_mut() {
-                (end.cpu_ns, end.queued_ns) = (end.window_ns / 10, Some(end.window_ns / 10 * 6));
+                (end.cpu_ns, end.queued_ns) = (end.window_ns / 10, (end.window_ns / 10 * 6).into());
                 let window_ns = end.window_ns;
                 end.flows.iter_mut().for_each(|flow| flow.cpu_ns = window_ns / 10);
             }

@@ -59,7 +59,7 @@ fn levels() -> impl Strategy<Value = Spec> {
 fn end() -> impl Strategy<Value = Option<EndReport>> {
     let flow = (count(), count(), count()).prop_map(|(bytes, window_ns, limited)| FlowReport {
         counts: EndCounts { bytes, window_ns, ..EndCounts::default() },
-        socket_memory: Some(limited),
+        socket_memory: limited.into(),
         tcp: Some(Box::new(TcpReport {
             busy_us: window_ns.into(),
             rwnd_limited_us: limited.into(),
@@ -82,7 +82,7 @@ fn end() -> impl Strategy<Value = Option<EndReport>> {
                 involuntary_switches: switches,
                 total_bytes: bytes,
                 verified_bytes: short,
-                queued_ns: Some(switches),
+                queued_ns: switches.into(),
             },
             flows,
             ..EndReport::default()
@@ -124,11 +124,7 @@ prop_compose! {
                 .filter_map(|(role, end)| Some((role, end?)))
                 .collect(),
             machine: machine.map(|(wall_ns, busy_ns, softirq_ns, steal_ns)| MachineUse {
-                wall_ns, busy_ns, softirq_ns, steal_ns, net_rx: vec![busy_ns, softirq_ns], udp: None,
-            delayed_acks: None,
-            listen_overflows: None,
-            timeouts: None,
-            link: None,
+                wall_ns, busy_ns, softirq_ns, steal_ns, net_rx: vec![busy_ns, softirq_ns], ..MachineUse::default()
             }),
         }
     }

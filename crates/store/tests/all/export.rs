@@ -116,7 +116,7 @@ fn our_csv_needs_no_mapping() {
     let bare = |mut trial: Trial| {
         for end in trial.ends.values_mut() {
             end.flows.clear();
-            end.queued_ns = None;
+            end.queued_ns = OptionalCount::NONE;
         }
         if let Some(machine) = &mut trial.machine {
             machine.net_rx.clear();

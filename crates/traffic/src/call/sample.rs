@@ -36,7 +36,7 @@ impl Samples {
             return;
         }
         let report = FlowReport {
-            queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64),
+            queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64).into(),
             ..kernel_report::report(fd, &self.setup)
         };
         let has_syn_data = report.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true));

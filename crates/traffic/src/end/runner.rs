@@ -153,7 +153,7 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option
     rows.sort_by_key(|(number, _)| *number);
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
     let mut report = EndReport { engine: engine.map(Box::new), ..EndReport::of_flows(flows) };
-    report.queued_ns = queued_ns;
+    report.queued_ns = queued_ns.into();
     let used_up = is_used_up.then_some(EndError::UsedUp);
     (report, used_up.or(early).or(late).or(last))
 }

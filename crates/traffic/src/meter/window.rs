@@ -106,7 +106,7 @@ impl Window {
             user_ns: self.usage.user_ns,
             system_ns: self.usage.system_ns,
             cpu_ns: self.usage.total_ns,
-            queued_ns: self.queued_ns,
+            queued_ns: self.queued_ns.into(),
             voluntary_switches: self.usage.voluntary_switches,
             involuntary_switches: self.usage.involuntary_switches,
             ..EndCounts::default()

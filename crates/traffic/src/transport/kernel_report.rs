@@ -22,7 +22,7 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
             })
         }),
         options: options::in_force(fd, transport, &setup.spec).into(),
-        socket_memory: memory.as_ref().map(held_bytes),
+        socket_memory: memory.as_ref().map(held_bytes).into(),
         ..FlowReport::default()
     }
 }

@@ -143,10 +143,10 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
                 })
             }),
             options: in_force(&[("sndbuf", 212_992), ("rcvbuf", 212_992)]),
-            socket_memory: Some(180_000),
+            socket_memory: 180_000.into(),
             ..FlowReport::default()
         };
-        EndReport { counts: EndCounts { queued_ns: Some(0), ..counts }, flows: vec![flow], ..EndReport::default() }
+        EndReport { counts: EndCounts { queued_ns: 0.into(), ..counts }, flows: vec![flow], ..EndReport::default() }
     };
     let tcp = cell.factors.transport().is_some_and(bytegauge_model::Transport::is_tcp);
     Trial {
@@ -173,11 +173,7 @@ pub fn trial(cell: &Cell, stage: Stage, block: u64, position: u32, rate: f64) ->
             softirq_ns: 11_000_000,
             steal_ns: 0,
             net_rx: vec![700, 300],
-            udp: None,
-            delayed_acks: None,
-            listen_overflows: None,
-            timeouts: None,
-            link: None,
+            ..MachineUse::default()
         }),
     }
 }

@@ -102,18 +102,18 @@ pub fn plain_trial(n: u64) -> Trial {
         cpu_ns: 40_123_456 + n,
         voluntary_switches: 120,
         involuntary_switches: 3,
-        queued_ns: Some(7_000 + n),
+        queued_ns: (7_000 + n).into(),
         total_bytes: 250_000_000 + n,
         verified_bytes: 0,
     };
     let flow = FlowReport {
-        queued_bytes: None,
+        queued_bytes: OptionalCount::NONE,
         datagrams: None,
         back: false,
         counts,
         tcp: Some(Box::new(tcp)),
         options: options.into(),
-        socket_memory: Some(2_304 + n),
+        socket_memory: (2_304 + n).into(),
         series: Vec::new(),
     };
     let end = EndReport { counts, flows: vec![flow], ..EndReport::default() };
@@ -137,11 +137,7 @@ pub fn plain_trial(n: u64) -> Trial {
             softirq_ns: 10_000_000,
             steal_ns: 0,
             net_rx: vec![120 + n, 3],
-            udp: None,
-            delayed_acks: None,
-            listen_overflows: None,
-            timeouts: None,
-            link: None,
+            ..MachineUse::default()
         }),
     }
 }
@@ -187,11 +183,11 @@ fn flow() -> impl Strategy<Value = FlowReport> {
     let bin = (any::<u64>(), any::<u64>()).prop_map(|(ns, bytes)| Bin { ns, bytes });
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
-            queued_bytes: queued_ns.filter(|ns| ns % 2 == 0),
+            queued_bytes: queued_ns.filter(|ns| ns % 2 == 0).into(),
             datagrams: socket_memory.map(datagrams).map(Box::new),
             back: n[0] % 2 == 0,
             counts: EndCounts {
-                queued_ns,
+                queued_ns: queued_ns.into(),
                 bytes: n[0],
                 calls: n[1],
                 short_calls: n[2],
@@ -206,7 +202,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
             },
             tcp: tcp.map(Box::new),
             options: options.into(),
-            socket_memory,
+            socket_memory: socket_memory.into(),
             series,
         },
     )
@@ -258,10 +254,10 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         softirq_ns: n[2],
         steal_ns: n[3],
         udp: net_rx.first().map(|drops| Box::new(UdpUse { receive_buffer_errors: *drops, ..UdpUse::default() })),
-        delayed_acks: net_rx.last().copied(),
+        delayed_acks: net_rx.last().copied().into(),
         link: net_rx.last().map(|ns| Box::new(LinkUse { cpu_ns: *ns, ..LinkUse::default() })),
-        listen_overflows: net_rx.first().copied(),
-        timeouts: net_rx.last().copied(),
+        listen_overflows: net_rx.first().copied().into(),
+        timeouts: net_rx.last().copied().into(),
         net_rx,
     })
 }
