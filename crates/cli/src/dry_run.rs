@@ -242,10 +242,15 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
     let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
     for factor in FACTORS {
         let mut levels: Vec<Level> = Vec::new();
+        let mut last = Level::Absent;
         for cell in &cells {
-            let level = cell.factors.get(factor.name);
-            if level != Level::Absent && !levels.contains(&level) {
-                levels.push(level);
+            let level = cell.factors.get_by(&factor.lens);
+            // Most cells have the level of the one before.
+            if level != last {
+                if level != Level::Absent && !levels.contains(&level) {
+                    levels.push(level.clone());
+                }
+                last = level;
             }
         }
         // All cells of a family belong to one program.

@@ -3,6 +3,8 @@
 //! The rows are in `option_table`. Streams, calls and datagrams set options and read them back by walking these rows, and a
 //! report compares the values in force with the requested ones. Never touches a socket.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{RcvbufOn, Transport};
@@ -237,12 +239,21 @@ fn rcvbuf_sites(spec: &Spec) -> Sites {
 
 /// The requested level of an option; `None` if a spec leaves the option to the system.
 pub fn asked(spec: &Spec, row: &OptionRow) -> Option<Level> {
-    Some(spec.get(row.factor)).filter(|level| *level != Level::Absent && !level.is_auto())
+    Some(spec.get(row.factor)).filter(is_asked)
+}
+
+fn is_asked(level: &Level) -> bool {
+    *level != Level::Absent && !level.is_auto()
 }
 
 /// A sentence for each option of a cell that cannot have an effect on its path.
 pub fn without_effect(spec: &Spec) -> impl Iterator<Item = String> {
-    OPTIONS.iter().filter(|row| asked(spec, row).is_some()).filter_map(|row| {
+    // Each of up to 100,000 cells of a plan is searched, so no option is looked up by its name.
+    static ROWS: LazyLock<Vec<(&'static OptionRow, &'static Lens)>> = LazyLock::new(|| {
+        let lens = |row: &OptionRow| Some(&FACTORS.get(index_of(row.factor)?)?.lens);
+        OPTIONS.iter().filter_map(|row| Some((row, lens(row)?))).collect()
+    });
+    ROWS.iter().filter(|(_, lens)| is_asked(&spec.get_by(lens))).filter_map(|(row, _)| {
         let why = (row.no_effect)(spec)?;
         Some(format!("--{}: {} has no effect here: {why}", row.factor.replace('_', "-"), row.name))
     })

@@ -336,8 +336,17 @@ impl Spec {
     /// The level of a factor, by its name: for code that walks factors, parses or imports. Other code reads fields.
     pub fn get(&self, name: &str) -> Level {
         match slot_of(name) {
-            Some(slot) if (LENSES[slot as usize].is_set)(self) => (LENSES[slot as usize].get)(self),
-            _ => self.other.get(name).cloned().unwrap_or(Level::Absent),
+            Some(slot) => self.get_by(&LENSES[slot as usize]),
+            None => self.other.get(name).cloned().unwrap_or(Level::Absent),
+        }
+    }
+
+    /// The level of a factor by its lens; faster than by its name.
+    pub fn get_by(&self, lens: &Lens) -> Level {
+        match (lens.is_set)(self) {
+            true => (lens.get)(self),
+            false if self.other.is_empty() => Level::Absent,
+            false => self.other.get(lens.name).cloned().unwrap_or(Level::Absent),
         }
     }
 
@@ -406,10 +415,12 @@ impl Spec {
     /// Sets the levels that another spec states.
     pub fn extend(&mut self, other: &Spec) {
         for lens in LENSES {
-            if (lens.is_set)(other) || other.stated.has(lens.slot) {
-                self.forget(lens.slot);
+            if other.stated.has(lens.slot) || (lens.is_set)(other) {
                 (lens.copy)(other, self);
                 self.stated.insert(lens.slot);
+                if !self.other.is_empty() {
+                    self.other.remove(lens.name);
+                }
             }
         }
         self.other.extend(other.other.iter().map(|(name, level)| (name.clone(), level.clone())));

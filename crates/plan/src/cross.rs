@@ -6,7 +6,7 @@ use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::{Level, Spec, Transport, Workload};
 
-use crate::effective_factors::{decides, joints, moot_with};
+use crate::effective_factors::{deciders, decides, joints, moot_with};
 use crate::engines::suits;
 use crate::error::PlanError;
 use crate::relay;
@@ -17,7 +17,8 @@ use crate::{emulated, external, far};
 /// fit the transport, where there is one, or has no effect with the other levels.
 pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Spec> {
     let mut combinations = vec![Spec::of(workload)];
-    for (factor, levels) in axes(workload, part, role, transport) {
+    let (same, different) = same_first(axes(workload, part, role, transport));
+    for (factor, levels) in same.into_iter().chain(different) {
         let is_moot = moot_with(factor);
         if let [level] = levels.as_slice() {
             for combination in &mut combinations {
@@ -45,6 +46,22 @@ pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Opti
         combinations = longer;
     }
     combinations
+}
+
+/// A factor and its levels.
+type Axis = (&'static Factor, Vec<Level>);
+
+/// The axes whose level is the same in every combination, and the others. The same levels are set once, before the combinations
+/// are many; a factor that has an effect only with some levels of another follows that one.
+fn same_first(axes: Vec<Axis>) -> (Vec<Axis>, Vec<Axis>) {
+    let mut varied: Vec<&str> = Vec::new();
+    axes.into_iter().partition(|(factor, levels)| {
+        let is_same = levels.len() == 1 && !deciders(factor).any(|name| varied.contains(&name));
+        if !is_same {
+            varied.push(factor.name);
+        }
+        is_same
+    })
 }
 
 /// How many combinations [`cross`] makes, without making them; at most `u64::MAX`. More than `enough` are not counted
@@ -90,12 +107,7 @@ pub(crate) fn longest(workload: Workload, part: &Part) -> Option<(&'static Facto
 }
 
 /// The factors of one role and the levels that each has over a transport.
-fn axes(
-    workload: Workload,
-    part: &Part,
-    role: Role,
-    transport: Option<&Transport>,
-) -> Vec<(&'static Factor, Vec<Level>)> {
+fn axes(workload: Workload, part: &Part, role: Role, transport: Option<&Transport>) -> Vec<Axis> {
     let levels = |factor: &'static Factor| match factor.name {
         "transport" => transport.iter().map(|transport| Level::Name(transport.to_string())).collect(),
         "profile" if sets_by_hand(part) => vec![Level::Absent],

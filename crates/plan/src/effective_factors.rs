@@ -210,6 +210,12 @@ pub(crate) fn moot_with(factor: &Factor) -> impl Fn(&Spec) -> bool {
     move |combination| rules.iter().any(|rule| !(rule.when)(combination))
 }
 
+/// The factors whose levels decide whether a factor has an effect.
+pub(crate) fn deciders(factor: &Factor) -> impl Iterator<Item = &'static str> {
+    let name = factor.name;
+    DEPENDENT.iter().filter(move |rule| rule.factor == name).flat_map(|rule| rule.with).copied()
+}
+
 /// Whether the levels of a factor decide if another one has an effect.
 pub(crate) fn decides(factor: &Factor) -> bool {
     DEPENDENT.iter().any(|rule| rule.with.contains(&factor.name))
