@@ -34,18 +34,26 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("This machine", &["survey", "doctor", "selftest", "completions", "man"]),
 ];
 
-/// The whole command.
+/// Adds the options of a command that has those of all factors.
+type AddOptions = fn(Command) -> Command;
+
+/// The whole command, for texts about it.
 pub fn command() -> Command {
-    let workloads = WORKLOADS.iter().map(|row| {
-        let command = Command::new(row.name).about(row.about);
-        match row.value {
-            Workload::Check => commands::check(command),
-            _ => measuring::measuring(command, Some(row.value)),
-        }
-    });
+    made(|command, options| options(command))
+}
+
+/// The same command to parse words: a command with many options gets them when the words name it, since each end that is a
+/// process starts the program too.
+pub fn lazy_command() -> Command {
+    made(Command::defer)
+}
+
+fn made(add: fn(Command, AddOptions) -> Command) -> Command {
+    let large = |name, about, options: AddOptions| add(Command::new(name).about(about), options);
+    let workloads = WORKLOADS.iter().map(|row| large(row.name, row.about, workload));
     let others = [
-        commands::run(),
-        commands::ab(),
+        large("run", "Run a plan: a built-in one, or a TOML file", commands::run),
+        large("ab", "Compare two commands, servers or settings; exit 1 if B is worse", commands::ab),
         commands::observe(),
         commands::report(),
         commands::compare(),
@@ -55,7 +63,7 @@ pub fn command() -> Command {
         commands::import(),
         serve::command(),
         agent::command(),
-        mesh::command(),
+        add(mesh::command(), |command| short::shortened(mesh::options(command))),
         commands::survey(),
         commands::doctor(),
         commands::selftest(),
@@ -68,11 +76,19 @@ pub fn command() -> Command {
         .about("Measure how bytes move on this machine, and find the settings to use")
         .after_help(exit_code::help())
         .arg(option::store())
-        .subcommands(workloads.chain(others).map(short::shortened));
+        .subcommands(workloads.chain(others));
     let groups = groups(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}\n"
     ))
+}
+
+/// Adds the options of the workload that a command is named after.
+fn workload(command: Command) -> Command {
+    short::shortened(match command.get_name().parse() {
+        Ok(Workload::Check) => commands::check(command),
+        workload => measuring::measuring(command, workload.ok()),
+    })
 }
 
 /// The commands under their headings, a line each.
@@ -110,6 +126,25 @@ mod tests {
     #[test]
     fn the_command_is_sound() {
         command().debug_assert();
+        lazy_command().debug_assert();
+    }
+
+    #[test]
+    fn lazy_commands_have_the_same_help() {
+        let help = |mut root: Command| -> Vec<String> {
+            root.build();
+            let all =
+                root.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
+            all.flat_map(|command| {
+                command.clone().render_long_help().to_string().lines().map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect()
+        };
+        let (lazy, whole) = (help(lazy_command()), help(command()));
+        for (lazy, whole) in lazy.iter().zip(&whole) {
+            assert_eq!(lazy, whole);
+        }
+        assert_eq!(lazy.len(), whole.len());
     }
 
     fn given(words: &str, workload: Workload) -> Vec<(&'static str, String)> {

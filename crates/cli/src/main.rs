@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     plain_on_dumb_terminals();
     interrupt::survive_file_limits();
     let words = args::joined(std::env::args_os());
-    let matches = match command_line::command().try_get_matches_from(&words) {
+    let matches = match command_line::lazy_command().try_get_matches_from(&words) {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::DisplayHelp && command_line::is_full_help(&words) => {
             terminal::help(&command_line::full_help(&words));

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
 use super::option::{self, formats, switch, valued, with_details};
+use super::short::shortened;
 use super::{EXPORT_FORMATS, STORED_FORMATS};
 use crate::selftest::SCALES;
 
@@ -68,11 +69,10 @@ and its data is not read. Only root may observe programs of other users.
   bytegauge observe --time 10s -- dd if=/dev/zero of=/dev/null bs=64K count=100K
 
 A command that observe starts has no input, prints to standard error, and is stopped (TERM) at the end.";
-pub fn run() -> Command {
+pub fn run(command: Command) -> Command {
     let plan = Arg::new("plan").value_name("PLAN").required_unless_present("resume");
     let plan = plan.help("Built-in plan (listed below), or a TOML file");
-    let command = Command::new("run").about("Run a plan: a built-in one, or a TOML file").after_help(built_in_plans());
-    measuring(command.arg(plan), None)
+    shortened(measuring(command.after_help(built_in_plans()).arg(plan), None))
 }
 
 /// The built-in plans, each with its summary.
@@ -95,23 +95,23 @@ pub fn check(command: Command) -> Command {
     measuring(command, Some(Workload::Check)).mut_args(hide_what_programs_lack)
 }
 
-pub fn ab() -> Command {
-    let command = Command::new("ab")
-        .about("Compare two commands, servers or settings; exit 1 if B is worse")
+pub fn ab(command: Command) -> Command {
+    let command = command
         .arg(with_details(
             valued("a", "SIDE", "Present side: run:FLAGS, cmd:CMD, start:CMD, addr:PLACE"),
             "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND of a server, or addr:HOST:PORT of a server",
         ))
         .arg(valued("b", "SIDE", "Side that may replace it, of the same kind"));
     let hidden = |arg: Arg| arg.hide(true);
-    measuring(with_program(command), Some(Workload::Check))
+    let command = measuring(with_program(command), Some(Workload::Check))
         .after_help(AB_HELP)
         .mut_args(hide_what_programs_lack)
         .mut_arg("values", hidden)
         .mut_arg("save", hidden)
         .mut_arg("against", hidden)
         .mut_arg("margin", |arg| arg.help("Slowdown of B that is acceptable [default: 5%]").long_help(None))
-        .mut_arg("strict", |arg| arg.help("Exit with 3 if the result is inconclusive"))
+        .mut_arg("strict", |arg| arg.help("Exit with 3 if the result is inconclusive"));
+    shortened(command)
 }
 
 pub fn observe() -> Command {

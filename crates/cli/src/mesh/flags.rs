@@ -71,17 +71,18 @@ pub fn refused(flag: &str) -> Option<&'static str> {
     NOT_OF_A_MESH.iter().find(|(name, _)| *name == flag).map(|(_, why)| *why)
 }
 
-/// The subcommand.
+/// The subcommand without its options.
 pub fn command() -> Command {
-    let command = Command::new("mesh")
+    Command::new("mesh")
         .about("Measure many hosts, started by srun, mpirun or pdsh")
         .args_conflicts_with_subcommands(true)
         .subcommand(gather())
         .subcommand(super::print::command())
-        .next_help_heading("Ranks")
-        .args(ranks())
-        .next_help_heading("Schedule")
-        .args(schedule());
+}
+
+/// Adds the options of the subcommand.
+pub fn options(command: Command) -> Command {
+    let command = command.next_help_heading("Ranks").args(ranks()).next_help_heading("Schedule").args(schedule());
     let factors = factor_args::args(None).into_iter().filter(|arg| {
         let is_between_hosts = |name: &str| {
             let workloads = [Workload::Stream, Workload::Call];

@@ -24,7 +24,7 @@ use bytegauge_mesh::files::{self, MeshFileError};
 use bytegauge_wire::Key;
 use clap::ArgMatches;
 
-pub use flags::{command, refused};
+pub use flags::{command, options, refused};
 
 use crate::exit_code::{DONE, Failure, INTERRUPTED};
 use crate::{interrupt, leftovers, terminal};
