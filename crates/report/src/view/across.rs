@@ -13,8 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::factors;
-use super::compare::{GroupAnalysis, is_default, matching};
-use super::compared::compared;
+use super::compare::{self, CompareInput, GroupAnalysis, is_default, matching};
 use super::counted_trials::Settled;
 use super::document::{Factors, TestState};
 use super::results::option_label;
@@ -160,25 +159,24 @@ fn congestion(machine: &Value) -> Option<String> {
 /// The result of a session for each of its groups.
 fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
     let view = View::of(session, settings);
-    compared(session, settings, |groups, settled, _| {
-        let confirmed = groups.iter().filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
-        confirmed
-            .filter_map(|group| {
-                let test = view.tests.iter().find(|test| test.id == group.row.group.id)?;
-                let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
-                let row = option.and_then(|option| session.cells.iter().find(|row| row.cell.id == option.id));
-                let result = AcrossResult {
-                    session: session.record.id,
-                    test: test.id.clone(),
-                    state: test.state,
-                    recommended: option.map(|option| option.label.clone()),
-                    slower_upper: option.and_then(|option| option.slower_upper),
-                };
-                let named = row.map(|row| matching(&row.cell.factors, Some(Role::Choice)));
-                Some(asked_of(test.title.clone(), (result, named), group, settled))
-            })
-            .collect()
-    })
+    let input = CompareInput::of(session, settings);
+    let judged = compare::groups(session, &input);
+    let confirmed = judged.iter().filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
+    let each = confirmed.filter_map(|group| {
+        let test = view.tests.iter().find(|test| test.id == group.row.group.id)?;
+        let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
+        let row = option.and_then(|option| session.cells.iter().find(|row| row.cell.id == option.id));
+        let result = AcrossResult {
+            session: session.record.id,
+            test: test.id.clone(),
+            state: test.state,
+            recommended: option.map(|option| option.label.clone()),
+            slower_upper: option.and_then(|option| option.slower_upper),
+        };
+        let named = row.map(|row| matching(&row.cell.factors, Some(Role::Choice)));
+        Some(asked_of(test.title.clone(), (result, named), group, &input.settled))
+    });
+    each.collect()
 }
 
 fn asked_of(

@@ -8,11 +8,13 @@ use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
-use super::compare::GroupAnalysis;
+use super::Settings;
+use super::compare::{CompareInput, GroupAnalysis, groups};
 use super::counted_trials::Settled;
 use super::document::difference::share;
 use super::document::{AuditRival, AuditSummary, AuditView};
 use super::recommendation::Conditions;
+use crate::SessionData;
 
 /// The results of the long trials of a session together.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +122,13 @@ pub struct AuditedGroup {
     pub proven: bool,
 }
 
-/// All groups that could have long trials.
-pub fn subjects(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<AuditedGroup> {
-    groups.iter().filter_map(|group| subject(group, settled)).collect()
+impl AuditedGroup {
+    /// The choices of a session so far, and their rivals for long trials.
+    #[must_use]
+    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<AuditedGroup> {
+        let input = CompareInput::of(session, settings);
+        groups(session, &input).iter().filter_map(|group| subject(group, &input.settled)).collect()
+    }
 }
 
 fn subject(group: &GroupAnalysis, settled: &[Settled]) -> Option<AuditedGroup> {

@@ -14,8 +14,7 @@ use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
 
-use super::compare::{GroupAnalysis, matching, varied};
-use super::compared::compared;
+use super::compare::{self, CompareInput, GroupAnalysis, matching, varied};
 use super::counted_trials::{Settled, verifies};
 use super::document::difference::{longer, name, share};
 use super::document::{
@@ -147,10 +146,10 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
 
 /// The confirmed cells of a session.
 fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<MeasuredGroup> {
-    compared(data, settings, |groups, settled, _| {
-        let asked = groups.iter().map(|group| asked_of(session, group, settled));
-        asked.filter(|asked| !asked.cells.is_empty()).collect()
-    })
+    let input = CompareInput::of(data, settings);
+    let judged = compare::groups(data, &input);
+    let asked = judged.iter().map(|group| asked_of(session, group, &input.settled));
+    asked.filter(|asked| !asked.cells.is_empty()).collect()
 }
 
 fn asked_of(session: usize, group: &GroupAnalysis, settled: &[Settled]) -> MeasuredGroup {

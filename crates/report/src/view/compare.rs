@@ -6,20 +6,23 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
-use bytegauge_model::{CellKind, GroupId, Level, Role, Spec, Trial};
+use bytegauge_model::{CellKind, GroupId, Level, Outcome, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
 use super::analyses::{GroupProgress, SessionAnalyses};
 use super::bottleneck_inputs::offered_rate;
-use super::counted_trials::{Blocks, Settled};
+use super::consistency::contradiction;
+use super::counted_trials::{Blocks, Settled, settle};
 use super::document::HarmView;
 use super::document::difference::share;
+use super::environment;
 use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
 use super::harm::{beyond, harm, least};
+use super::{Settings, level};
 use crate::SessionData;
 
 /// One group, judged.
@@ -88,25 +91,67 @@ impl GroupAnalysis<'_> {
     }
 }
 
-/// The input of the comparison.
+/// The input of the comparison: the trials of a session that count.
 pub struct CompareInput<'a> {
     /// Every cell with its trials.
-    pub settled: &'a [Settled<'a>],
+    pub settled: Vec<Settled<'a>>,
     /// Every block, judged.
-    pub blocks: &'a Blocks<'a>,
+    pub blocks: Blocks<'a>,
     /// Confirmation blocks by group.
-    pub group_blocks: &'a GroupBlocks,
+    pub group_blocks: GroupBlocks,
     /// Every factor that the plan varies.
-    pub varied: &'a [String],
+    pub varied: Vec<String>,
     /// How to judge.
-    pub method: &'a Method,
+    pub method: Method,
     /// When the session is judged.
-    pub looks: &'a SessionAnalyses,
+    looks: SessionAnalyses,
+}
+
+impl<'a> CompareInput<'a> {
+    /// Sorts the trials of a stored session.
+    pub fn of(session: &'a SessionData, settings: &Settings) -> CompareInput<'a> {
+        let method = method(session, settings);
+        let group_blocks = GroupBlocks::of(&session.blocks);
+        let looks = SessionAnalyses::of(&session.groups, session.record.status, method.level);
+        let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
+        let settled = settled(session, &blocks);
+        CompareInput { settled, blocks, group_blocks, varied: plan_varied(session), method, looks }
+    }
+}
+
+/// How a session is judged.
+fn method(session: &SessionData, settings: &Settings) -> Method {
+    let margin = settings.margin.unwrap_or(session.record.margin);
+    let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
+    let (seed, groups) = (session.record.seed, session.groups.len().max(1));
+    Method { level: level(settings), margin, seed, groups, ..Method::default() }
+}
+
+/// The trials of every cell, and whether it has left its group.
+fn settled<'a>(session: &'a SessionData, blocks: &Blocks) -> Vec<Settled<'a>> {
+    let mut settled = settle(session.cells.iter().map(|row| &row.cell), &session.trials, blocks);
+    let cpus = environment::cpus(&session.record.machine);
+    for (settled, row) in settled.iter_mut().zip(&session.cells) {
+        // The trials behind the estimate, and those that chose the finalists.
+        let found = |trials: &[&Trial]| contradiction(&settled.cell.factors, trials, cpus);
+        if let Some(phrases) = found(&settled.trials).or_else(|| found(&settled.measured)) {
+            settled.reject(phrases);
+        }
+        settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
+    }
+    settled
+}
+
+/// Factors with more than one level among the candidates of the session.
+fn plan_varied(session: &SessionData) -> Vec<String> {
+    let candidates = session.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate);
+    let levels: Vec<&Spec> = candidates.map(|row| &row.cell.factors).collect();
+    varied(&levels, |_, _| true)
 }
 
 /// Compares everything in a session, in the order of the plan.
 pub fn groups<'a>(data: &'a SessionData, scene: &CompareInput) -> Vec<GroupAnalysis<'a>> {
-    let members = members(scene.settled);
+    let members = members(&scene.settled);
     let of_row = |row: &'a GroupRow| judge(row, members.get(&row.group.id).map_or(&[], Vec::as_slice), scene);
     data.groups.iter().map(of_row).collect()
 }
@@ -134,7 +179,7 @@ pub fn moves_nothing(levels: &Spec) -> bool {
 }
 
 fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> GroupAnalysis<'a> {
-    let (settled, method) = (scene.settled, scene.method);
+    let (settled, method) = (&scene.settled, &scene.method);
     let cells: Vec<usize> = members.iter().copied().filter(|&at| competes(&settled[at])).collect();
     let candidates: Vec<usize> =
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
@@ -231,7 +276,7 @@ pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<Str
 }
 
 fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &CompareInput) -> GroupInput {
-    let (settled, blocks) = (scene.settled, scene.blocks);
+    let (settled, blocks) = (&scene.settled, &scene.blocks);
     let cost = |trial: &Trial| trial.cost_ns(offered);
     // By block, then by choice; broken blocks were repeated and do not count.
     let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
@@ -251,7 +296,7 @@ fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &CompareInp
     let is_twinned = |at: &usize| Some(&settled[*at].cell.id) == twin_of;
     let choices = varied_choices(cells, settled);
     GroupInput {
-        cells: cells.iter().map(|&at| cell_input(at, &settled[at], &choices, scene.varied)).collect(),
+        cells: cells.iter().map(|&at| cell_input(at, &settled[at], &choices, &scene.varied)).collect(),
         twin_of: cells.iter().position(is_twinned),
         blocks: by_block.into_values().collect(),
     }

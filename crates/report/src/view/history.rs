@@ -13,8 +13,7 @@ use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::compare::matching;
-use super::compared::compared;
+use super::compare::{CompareInput, matching};
 use super::counted_trials::verifies;
 use super::document::SubjectDifference;
 use super::document::difference::name;
@@ -147,19 +146,18 @@ fn over_sessions(rates: &[f64]) -> Option<f64> {
 /// The confirmed cells of a session: of each the median that its report shows, so that no two screens order two cells of a
 /// session differently.
 fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Spec, Measured> {
-    compared(session, settings, |_, settled, method| {
-        let confirmed = settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
-        let each = confirmed.filter_map(|cell| {
-            let rate = throughput(cell, method.level).median;
-            let cost = match cell.cell.factors.offers_load() {
-                true => median(&cell.trials.iter().filter_map(|trial| trial.cost_ns(true)).collect::<Vec<_>>()),
-                false => rate.map(|rate| 1.0 / rate),
-            };
-            let ln_cost = cost?.ln();
-            ln_cost.is_finite().then(|| (matching(&cell.cell.factors, None), Measured { ln_cost, rate }))
-        });
-        each.collect()
-    })
+    let input = CompareInput::of(session, settings);
+    let confirmed = input.settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
+    let each = confirmed.filter_map(|cell| {
+        let rate = throughput(cell, input.method.level).median;
+        let cost = match cell.cell.factors.offers_load() {
+            true => median(&cell.trials.iter().filter_map(|trial| trial.cost_ns(true)).collect::<Vec<_>>()),
+            false => rate.map(|rate| 1.0 / rate),
+        };
+        let ln_cost = cost?.ln();
+        ln_cost.is_finite().then(|| (matching(&cell.cell.factors, None), Measured { ln_cost, rate }))
+    });
+    each.collect()
 }
 
 fn line(

@@ -15,7 +15,6 @@ mod calls;
 mod cells;
 mod check;
 mod compare;
-mod compared;
 mod consistency;
 pub(crate) mod cost;
 mod counted_trials;
@@ -52,24 +51,19 @@ mod time;
 mod versus;
 
 use bytegauge_model::{
-    Cell, CellKind, GroupId, Outcome, ProgramTask, SessionStatus, Spec, Versus, Workload, factor, level::LevelKind,
-    level_descriptions, old_names,
+    GroupId, ProgramTask, SessionStatus, Versus, Workload, factor, level::LevelKind, level_descriptions, old_names,
 };
-use bytegauge_stats::group::Method;
 
 use crate::SessionData;
 use crate::interval_rounding::ShareScale;
-use analyses::SessionAnalyses;
 pub use audit::AuditedGroup;
 use audit::Together;
 use cells::Context;
 use compare::{CompareInput, GroupAnalysis};
 use cost::Fit;
-use counted_trials::{Blocks, Settled, settle};
 pub use document::View;
 use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
-use group_blocks::GroupBlocks;
 pub use progress::Progress;
 use recommendation::Conditions;
 pub use time::paused_ns;
@@ -99,27 +93,14 @@ impl View {
     /// Settles the numbers of a stored session.
     pub fn of(session: &SessionData, settings: &Settings) -> View {
         let record = &session.record;
-        let method = method(session, settings);
-        let (level, margin) = (method.level, method.margin);
         let status = match record.status {
             SessionStatus::Running if !settings.is_running => SessionStatus::Incomplete,
             status => status,
         };
-        let cells: Vec<Cell> = session.cells.iter().map(|row| row.cell.clone()).collect();
-        let varied = plan_varied(&cells);
-        let group_blocks = GroupBlocks::of(&session.blocks);
-        let looks = SessionAnalyses::of(&session.groups, record.status, level);
-        let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
-        let settled = settled(session, &cells, &blocks);
-        let scene = CompareInput {
-            settled: &settled,
-            blocks: &blocks,
-            group_blocks: &group_blocks,
-            varied: &varied,
-            method: &method,
-            looks: &looks,
-        };
-        let compared = compare::groups(session, &scene);
+        let input = CompareInput::of(session, settings);
+        let compared = compare::groups(session, &input);
+        let CompareInput { settled, blocks, group_blocks, varied, method, .. } = input;
+        let (level, margin) = (method.level, method.margin);
         let floors = Floors::of(&settled, level);
         let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &compared, &context);
@@ -165,7 +146,7 @@ impl View {
                 is_imported: record.imported,
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 asked: asked(&record.plan),
-                varied: varied.clone(),
+                varied,
                 factors: factors(&record.workload, &cells),
             },
             check: task(session).map(|task| check::check(&task, &compared, &conditions, &groups)),
@@ -216,39 +197,6 @@ fn two(session: &SessionData) -> Option<Versus> {
 /// The confidence of all looks together, as a share.
 fn level(settings: &Settings) -> f64 {
     if settings.level > 0.5 && settings.level < 1.0 { settings.level } else { 0.95 }
-}
-
-/// How a session is judged.
-fn method(session: &SessionData, settings: &Settings) -> Method {
-    let margin = settings.margin.unwrap_or(session.record.margin);
-    let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
-    let (seed, groups) = (session.record.seed, session.groups.len().max(1));
-    Method { level: level(settings), margin, seed, groups, ..Method::default() }
-}
-
-/// The trials of every cell, and whether it has left its group.
-fn settled<'a>(session: &'a SessionData, cells: &'a [Cell], blocks: &Blocks) -> Vec<Settled<'a>> {
-    let mut settled = settle(cells, &session.trials, blocks);
-    let cpus = environment::cpus(&session.record.machine);
-    for settled in &mut settled {
-        // The trials behind the estimate, and those that chose the finalists.
-        let found =
-            |trials: &[&bytegauge_model::Trial]| consistency::contradiction(&settled.cell.factors, trials, cpus);
-        if let Some(phrases) = found(&settled.trials).or_else(|| found(&settled.measured)) {
-            settled.reject(phrases);
-        }
-    }
-    for (settled, row) in settled.iter_mut().zip(&session.cells) {
-        settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
-    }
-    settled
-}
-
-/// Factors with more than one level among the candidates of the session.
-fn plan_varied(cells: &[Cell]) -> Vec<String> {
-    let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let levels: Vec<&Spec> = candidates.map(|cell| &cell.factors).collect();
-    compare::varied(&levels, |_, _| true)
 }
 
 /// The factors of a workload, and the meanings of their named levels in these cells.
