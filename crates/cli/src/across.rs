@@ -2,11 +2,12 @@
 
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::view::document::TestState;
-use bytegauge_report::{AcrossView, SessionData, expiry, render};
+use bytegauge_report::{AcrossView, SessionData, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, Failure, INCONCLUSIVE};
+use crate::machine_changes::is_same_machine;
 use crate::{args, stored, terminal};
 
 /// The most older sessions of the same plan that are used.
@@ -29,7 +30,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
     let sessions = sessions?;
     let view = AcrossView::of(&sessions, &stored::settings(matches)?);
-    if sessions.iter().any(|session| !expiry::is_same_machine(&session.record, &sessions[0].record)) {
+    if sessions.iter().any(|session| !is_same_machine(&session.record, &sessions[0].record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel");
     }
     match args::text(matches, "format") {
@@ -51,7 +52,7 @@ fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>,
     });
     let mut ids = Vec::new();
     for other in same.take(SESSIONS_MAX) {
-        if expiry::is_same_machine(&record, &store.session(other.id)?) {
+        if is_same_machine(&record, &store.session(other.id)?) {
             ids.push(other.id);
         }
     }

@@ -3,11 +3,11 @@
 use bytegauge_harness::this_machine;
 use bytegauge_model::{SessionRecord, SessionStatus};
 use bytegauge_plan::Plan;
-use bytegauge_report::expiry::{MachineChange, OTHER_HOST, changes};
 use bytegauge_store::Store;
 use serde_json::{Value, json};
 
 use crate::exit_code::Failure;
+use crate::machine_changes::{MachineChange, OTHER_HOST, changes};
 use crate::terminal;
 
 /// Sessions that are searched for the same test, the latest first.

@@ -1,11 +1,12 @@
 //! `compare`, `--save` and `--against`: compares new results with earlier ones.
 
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
-use bytegauge_report::{HistoryView, SessionData, expiry, render};
+use bytegauge_report::{HistoryView, SessionData, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
+use crate::machine_changes::is_same_machine;
 use crate::{args, design_flags, expired, stored, terminal};
 
 /// The most older sessions that are used.
@@ -60,7 +61,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         return Err(Failure::usage("there is no earlier session: `bytegauge sessions` lists all"));
     };
     let one = &before[0].record;
-    if before.iter().chain(&after).any(|session| !expiry::is_same_machine(one, &session.record)) {
+    if before.iter().chain(&after).any(|session| !is_same_machine(one, &session.record)) {
         terminal::note("note: these sessions are not all of one machine with one kernel: this may explain differences");
     }
     if let Some(last) = after.last() {
@@ -99,7 +100,7 @@ fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Ve
         let older = other.id.0 < number && !after.contains(&other.id);
         if older && other.plan_name == record.plan_name && other.status == SessionStatus::Complete && !other.imported {
             let other = store.session(other.id)?;
-            if expiry::is_same_machine(&record, &other) && is_same_question(&record, &other) {
+            if is_same_machine(&record, &other) && is_same_question(&record, &other) {
                 ids.push(other.id);
             }
         }

@@ -24,6 +24,7 @@ mod interval_lines;
 mod iperf3_server;
 mod json_stream;
 mod leftovers;
+mod machine_changes;
 mod measure;
 mod mesh;
 mod observe;

@@ -7,7 +7,6 @@
 
 mod data;
 pub mod errors;
-pub mod expiry;
 mod interval_rounding;
 mod names;
 mod phrase;
