@@ -2,11 +2,11 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { compile } from "json-schema-to-typescript";
 
-for (const [name, file] of [
-  ["report", "document"],
-  ["between", "between"],
+for (const [crate, name, file] of [
+  ["report", "report", "document"],
+  ["compare", "between", "between"],
 ]) {
-  const schema = new URL(`../../crates/report/schema/${name}.schema.json`, import.meta.url);
+  const schema = new URL(`../../crates/${crate}/schema/${name}.schema.json`, import.meta.url);
   const types = new URL(`../src/${file}.ts`, import.meta.url);
   const text = await compile(JSON.parse(await readFile(schema, "utf8")), "View", {
     additionalProperties: false,

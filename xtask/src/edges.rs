@@ -52,6 +52,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-bottleneck", &["bytegauge-model", "bytegauge-stats"]),
     ("bytegauge-report", &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
+    // Several sessions together.
+    ("bytegauge-compare", &["bytegauge-model", "bytegauge-report", "bytegauge-stats"]),
     // Formats for other programs.
     ("bytegauge-formats", &["bytegauge-model", "bytegauge-report"]),
     (
@@ -69,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "bytegauge",
         &[
             "bytegauge-agent",
+            "bytegauge-compare",
             "bytegauge-flamegraph",
             "bytegauge-formats",
             "bytegauge-harness",
@@ -88,10 +91,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-wire",
         ],
     ),
-    // `report` for the schema of its document, `import` and `store` for the session that the README shows.
+    // `compare` and `report` for the schemas of their documents, `import` and `store` for the session that the README shows.
     (
         "xtask",
         &[
+            "bytegauge-compare",
             "bytegauge-import",
             "bytegauge-model",
             "bytegauge-plan",

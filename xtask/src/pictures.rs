@@ -29,7 +29,8 @@ pub fn run(_: &ArgMatches) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let command = format!("$ bytegauge report {}\n", view.session);
     fs::write(folder.path().join("screen.txt"), command + &screen::shown(&view, true)).context("writing the screen")?;
-    fs::write(folder.path().join("page.html"), render::page::render(&[view], None)).context("writing the page")?;
+    fs::write(folder.path().join("page.html"), render::page::render(&[view], serde_json::Value::Null))
+        .context("writing the page")?;
     let browser = page::browser().map_err(anyhow::Error::msg)?;
     let npm = ["run", "--silent", "pictures", "--"];
     steps::visible(

@@ -1,8 +1,9 @@
 //! `bytegauge report --across`: the results that hold over several sessions.
 
+use bytegauge_compare::{AcrossView, across};
 use bytegauge_model::{SessionId, SessionStatus};
+use bytegauge_report::SessionData;
 use bytegauge_report::view::document::TestState;
-use bytegauge_report::{AcrossView, SessionData, render};
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
@@ -36,7 +37,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&serde_json::json!(view)),
         Some("text") | None => {
-            terminal::print_styled(&stored::style(&path), |style| render::across::render(&view, style));
+            terminal::print_styled(&stored::style(&path), |style| across::render(&view, style));
         }
         Some(other) => return Err(Failure::usage(format!("--across has no format {other}: use text or json"))),
     }

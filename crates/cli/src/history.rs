@@ -1,7 +1,8 @@
 //! `compare`, `--save` and `--against`: compares new results with earlier ones.
 
+use bytegauge_compare::{HistoryView, history};
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
-use bytegauge_report::{HistoryView, SessionData, render};
+use bytegauge_report::SessionData;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
@@ -78,7 +79,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         Some("json") => terminal::print_json(&serde_json::json!(view)),
         _ => {
             let style = stored::style(&stored::store_path(matches)?);
-            terminal::print_styled(&style, |style| render::history::render(&view, style));
+            terminal::print_styled(&style, |style| history::render(&view, style));
         }
     }
     Ok(match view.verdict {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use bytegauge_compare::BetweenView;
 use bytegauge_formats::{csv, go_bench, junit, openmetrics};
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
@@ -13,7 +14,7 @@ use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::view::document::{Test, TestState};
 use bytegauge_report::view::over_time;
-use bytegauge_report::{BetweenView, SessionData, Settings, View, paused_ns, render};
+use bytegauge_report::{SessionData, Settings, View, paused_ns, render};
 use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
 use clap::ArgMatches;
 

@@ -7,17 +7,13 @@
 
 mod data;
 pub mod errors;
-mod interval_rounding;
+pub mod interval_rounding;
 mod names;
-mod phrase;
+pub mod phrase;
 pub mod render;
 pub mod view;
 
 pub use data::SessionData;
-pub use interval_rounding::{TEST_S, budget};
 pub use names::TestNames;
-pub use phrase::PROFILE_FACTORS;
-pub use view::across::AcrossView;
-pub use view::document::BetweenView;
-pub use view::history::HistoryView;
+pub use view::confirmed::{ConfirmedCell, ConfirmedGroup, ConfirmedRate};
 pub use view::{AuditedGroup, Progress, Settings, View, paused_ns};

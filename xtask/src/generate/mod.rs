@@ -7,6 +7,7 @@ pub mod screen;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+use bytegauge_compare::schema as compared;
 use bytegauge_report::view::document::schema;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
@@ -28,8 +29,8 @@ const DOCUMENTS: &[Document] = &[
     Document { path: "docs/tutorial.md", notice: "", text: screen::tutorial },
     // JSON has no comments; the README describes how it is made.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(schema::text()) },
-    Document { path: "crates/report/schema/between.schema.json", notice: "", text: || Ok(schema::between_text()) },
-    Document { path: "crates/report/schema/compare.schema.json", notice: "", text: || Ok(schema::compare_text()) },
+    Document { path: "crates/compare/schema/between.schema.json", notice: "", text: || Ok(compared::between_text()) },
+    Document { path: "crates/compare/schema/compare.schema.json", notice: "", text: || Ok(compared::compare_text()) },
 ];
 
 const NOTICE: &str = "<!-- Made by `cargo xtask generate`; edit the tables that it reads instead. -->\n\n";

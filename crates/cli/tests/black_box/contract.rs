@@ -27,7 +27,7 @@ pub fn check_schema(document: &Value) {
 /// The document of `compare` matches its schema.
 #[track_caller]
 pub fn check_compare_schema(document: &Value) {
-    check_against(include_str!("../../../report/schema/compare.schema.json"), document);
+    check_against(include_str!("../../../compare/schema/compare.schema.json"), document);
 }
 
 #[track_caller]

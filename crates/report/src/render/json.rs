@@ -7,12 +7,6 @@ use crate::View;
 /// JSON Schema (2020-12) of the document.
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 
-/// The same for the comparison of several sessions.
-pub const BETWEEN_SCHEMA: &str = include_str!("../../schema/between.schema.json");
-
-/// The same for `bytegauge compare` of sessions before and after.
-pub const COMPARE_SCHEMA: &str = include_str!("../../schema/compare.schema.json");
-
 /// One document, indented, with a newline at its end.
 pub fn render(view: &View) -> String {
     // Keys are strings and numbers finite or null: nothing in a view can fail to serialise.

@@ -1,8 +1,6 @@
 //! Prints views. Decides nothing: every number and every sentence is settled before.
 
-pub mod across;
 pub mod brief;
-pub mod history;
 pub mod json;
 pub mod markdown;
 pub mod over_time;
@@ -23,4 +21,5 @@ mod rings;
 mod rows;
 mod texts;
 
-pub use paint::{TerminalStyle, on_terminal, wrap};
+pub use cell_text::rate;
+pub use paint::{Paint, TerminalStyle, on_terminal, wrap};

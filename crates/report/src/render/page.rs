@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use super::texts::ScreenTexts;
-use crate::{BetweenView, View};
+use crate::View;
 
 /// The page as `page/` builds it: `cargo xtask page`.
 const TEMPLATE: &str = include_str!("../../page/page.html");
@@ -27,9 +27,8 @@ const POLICY: (&str, &str) = ("default-src 'none'", "default-src 'none'; connect
 /// Beyond this number of trials only every n-th is in the page: a picture of residuals could not show more.
 const RESIDUALS_MAX: usize = 600;
 
-/// The page of some sessions, of which it opens the first, and their comparison.
-pub fn render(views: &[View], between: Option<&BetweenView>) -> String {
-    let mut between = serde_json::to_value(between).expect("a view is plain data");
+/// The page of some sessions, of which it opens the first, and the document of their comparison, `null` without one.
+pub fn render(views: &[View], mut between: Value) -> String {
     drop_unknown(&mut between);
     filled([packed(&documents(views)), packed(&embedded(between)), "null".into()])
 }

@@ -35,17 +35,20 @@ pub fn on_terminal(style: &TerminalStyle, render: impl Fn(&TerminalStyle) -> Str
 
 /// Puts colour on text, or leaves it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Paint(pub bool);
+pub struct Paint(pub bool);
 
 impl Paint {
+    /// Text in a style.
     pub fn style(self, style: Style, text: &str) -> String {
         if self.0 && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
+    /// Bold text.
     pub fn bold(self, text: &str) -> String {
         self.style(Style::new().bold(), text)
     }
 
+    /// Dim text.
     pub fn dim(self, text: &str) -> String {
         self.style(Style::new().dimmed(), text)
     }

@@ -11,6 +11,7 @@ use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Me
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
+use super::Settings;
 use super::analyses::{GroupProgress, SessionAnalyses};
 use super::bottleneck_inputs::offered_rate;
 use super::consistency::contradiction;
@@ -22,7 +23,6 @@ use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::group_blocks::GroupBlocks;
 use super::harm::{beyond, harm, least};
-use super::{Settings, level};
 use crate::SessionData;
 
 /// One group, judged.
@@ -124,7 +124,7 @@ fn method(session: &SessionData, settings: &Settings) -> Method {
     let margin = settings.margin.unwrap_or(session.record.margin);
     let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
     let (seed, groups) = (session.record.seed, session.groups.len().max(1));
-    Method { level: level(settings), margin, seed, groups, ..Method::default() }
+    Method { level: settings.confidence(), margin, seed, groups, ..Method::default() }
 }
 
 /// The trials of every cell, and whether it has left its group.

@@ -204,13 +204,10 @@ pub fn verifies(trials: &[Trial]) -> bool {
 }
 
 /// Sorts the trials to their cells, in the order of the cells; linear in both.
-pub fn settle<'a>(
-    cells: impl Iterator<Item = &'a Cell>,
-    trials: &'a [Trial],
-    blocks: &Blocks,
-) -> Vec<Settled<'a>> {
+pub fn settle<'a>(cells: impl Iterator<Item = &'a Cell>, trials: &'a [Trial], blocks: &Blocks) -> Vec<Settled<'a>> {
     let mut settled: Vec<Settled> = cells.map(Settled::empty).collect();
-    let place: HashMap<&CellId, usize> = settled.iter().enumerate().map(|(at, settled)| (&settled.cell.id, at)).collect();
+    let place: HashMap<&CellId, usize> =
+        settled.iter().enumerate().map(|(at, settled)| (&settled.cell.id, at)).collect();
     for trial in trials {
         if let Some(&at) = place.get(&trial.cell) {
             settled[at].take(trial);

@@ -7,14 +7,13 @@
 //! Each part of the document has a file of its own.
 
 mod audit;
-mod between;
 mod call;
 mod cell;
 mod check;
 mod cost;
 mod course;
 mod datagram;
-pub(crate) mod difference;
+pub mod difference;
 mod factor_levels;
 mod group;
 mod harm;
@@ -37,9 +36,6 @@ use serde_json::{Map, Value};
 use crate::interval_rounding::ShareScale;
 
 pub use audit::{AuditRival, AuditSummary, AuditView};
-pub use between::{
-    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
-};
 pub use call::{
     CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
     LatenessView, ProbeView,

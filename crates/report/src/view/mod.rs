@@ -3,18 +3,17 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
-pub mod across;
 mod analyses;
 mod audit;
 mod avoid;
 mod backlog;
-pub mod between;
 mod bottleneck_inputs;
 pub(crate) mod call_datagrams;
 mod calls;
 mod cells;
 mod check;
 mod compare;
+pub mod confirmed;
 mod consistency;
 pub(crate) mod cost;
 mod counted_trials;
@@ -30,7 +29,6 @@ mod footprint;
 mod group_blocks;
 mod groups;
 mod harm;
-pub mod history;
 mod iperf3;
 pub(crate) mod knee;
 mod latency;
@@ -59,15 +57,18 @@ use crate::interval_rounding::ShareScale;
 pub use audit::AuditedGroup;
 use audit::Together;
 use cells::Context;
+pub use cells::factors;
 use compare::{CompareInput, GroupAnalysis};
+pub use compare::{is_default, matching, varied};
 use cost::Fit;
+pub use counted_trials::verifies;
 pub use document::View;
 use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 pub use progress::Progress;
 use recommendation::Conditions;
-pub use time::paused_ns;
-pub(crate) use time::rfc3339;
+pub use results::option_label;
+pub use time::{paused_ns, rfc3339};
 
 /// How a session is analysed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +87,13 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings { level: 0.95, margin: None, fit_max: None, is_running: false }
+    }
+}
+
+impl Settings {
+    /// The confidence of all looks together, as a share.
+    pub fn confidence(&self) -> f64 {
+        if self.level > 0.5 && self.level < 1.0 { self.level } else { 0.95 }
     }
 }
 
@@ -147,7 +155,7 @@ impl View {
                 audit_share: record.plan.get("audit").and_then(serde_json::Value::as_f64),
                 asked: asked(&record.plan),
                 varied,
-                factors: factors(&record.workload, &cells),
+                factors: factor_views(&record.workload, &cells),
             },
             check: task(session).map(|task| check::check(&task, &compared, &conditions, &groups)),
             versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
@@ -194,13 +202,8 @@ fn two(session: &SessionData) -> Option<Versus> {
     serde_json::from_value(session.record.plan.get("versus")?.clone()).ok()
 }
 
-/// The confidence of all looks together, as a share.
-fn level(settings: &Settings) -> f64 {
-    if settings.level > 0.5 && settings.level < 1.0 { settings.level } else { 0.95 }
-}
-
 /// The factors of a workload, and the meanings of their named levels in these cells.
-fn factors(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
+fn factor_views(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
     let occurs = |factor: &str, name: &str| {
         let levels = cells.iter().filter_map(|cell| cell.factors.get(factor)?.as_str());
         // Several set-ups of a ring are one level.

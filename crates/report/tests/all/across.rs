@@ -3,10 +3,11 @@
 use crate::flat;
 use crate::several::{one_of_several, slow_large_reads};
 use crate::support::session;
+use bytegauge_compare::AcrossView;
+use bytegauge_compare::across::{self, AcrossTest};
 use bytegauge_model::{SessionId, SessionStatus};
-use bytegauge_report::view::across::AcrossTest;
 use bytegauge_report::view::document::TestState;
-use bytegauge_report::{AcrossView, SessionData, Settings, render};
+use bytegauge_report::{SessionData, Settings, render};
 
 /// Sessions that ask which of four cells is best, each with noise of its own.
 fn sessions(count: u64) -> Vec<SessionData> {
@@ -36,7 +37,7 @@ fn an_answer_that_every_session_gives_holds() {
     assert_eq!((test.sessions.len(), test.compared, test.recommended.as_deref()), (5, 4, Some("read 1M + write 64K")));
     assert!(test.between.is_some_and(|between| between < 0.02), "{test:?}");
     assert_eq!((view.sessions.len(), view.boots), (5, 3));
-    let text = render::across::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
+    let text = across::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
     for part in ["5 sessions in 3 boots", "conclusive: use read 1M + write 64K, at most", "in the mean of 5"] {
         assert!(flat(&text).contains(part), "{part}: {text}");
     }

@@ -2,9 +2,10 @@
 
 use crate::phrases;
 use crate::support::{Plan, session};
+use bytegauge_compare::{HistoryView, history};
 use bytegauge_model::{CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
 use bytegauge_report::view::document::FindingKind;
-use bytegauge_report::{HistoryView, SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
 
 /// One question about reads of four sizes.

@@ -2,10 +2,14 @@
 
 use crate::several::{one_of_several, slow_large_reads};
 use crate::support::session;
+use bytegauge_compare::BetweenView;
+use bytegauge_compare::between::{BetweenChoice, BetweenQuestion};
 use bytegauge_model::{Level, SessionId, SessionStatus};
-use bytegauge_report::view::document::{BetweenChoice, BetweenQuestion, SubjectDifference};
-use bytegauge_report::{BetweenView, SessionData, Settings, render};
+use bytegauge_report::view::document::SubjectDifference;
+use bytegauge_report::{SessionData, Settings};
 use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../../compare/schema/between.schema.json");
 
 const OLD: &str = "6.1.0";
 const NEW: &str = "6.18.0";
@@ -23,7 +27,7 @@ fn on(kernel: &str, number: u64, slower: f64) -> SessionData {
 
 fn between(sessions: &[SessionData]) -> BetweenView {
     let view = BetweenView::of(sessions, &Settings::default());
-    let schema: Value = serde_json::from_str(render::json::BETWEEN_SCHEMA).expect("the schema is JSON");
+    let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("the schema is a schema");
     let document = serde_json::to_value(&view).expect("plain data");
     let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();

@@ -97,14 +97,14 @@ fn a_reader_that_compares_does_work() {
     let plain = session(&plan);
     let three = [plain.clone(), plain.clone(), plain];
     let history = |after: SessionData| {
-        let view = bytegauge_report::view::history::HistoryView::of(&three, &[after], &Settings::default());
+        let view = bytegauge_compare::HistoryView::of(&three, &[after], &Settings::default());
         let view = view.expect("a history");
         (view.verdict, view.text)
     };
     let (verdict, text) = history(data.clone());
     assert!(verdict == "open" && text.contains("--verify"), "{text}");
     assert!(!history(session(&plan)).1.contains("--verify"));
-    let two = bytegauge_report::view::document::BetweenView::of(&[session(&plan), data], &Settings::default());
+    let two = bytegauge_compare::BetweenView::of(&[session(&plan), data], &Settings::default());
     let names: Vec<&str> = two.arms.iter().map(|arm| arm.name.as_str()).collect();
     assert!(names.iter().any(|name| name.contains("every byte compared (--verify)")), "{names:?}");
 }

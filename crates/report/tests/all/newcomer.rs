@@ -3,10 +3,11 @@
 use crate::flat;
 use crate::phrases;
 use crate::support::{Plan, levels, session};
+use bytegauge_compare::{AcrossView, across};
 use bytegauge_model::unit::count_rate;
 use bytegauge_model::{CellKind, EndRole, Level, SessionId, Stage};
 use bytegauge_report::view::document::{FindingKind, OptionStatus, TestState};
-use bytegauge_report::{AcrossView, SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View, render};
 
 fn style() -> render::TerminalStyle {
     render::TerminalStyle { columns: 80, ..Default::default() }
@@ -95,9 +96,8 @@ fn compared_sessions_show_their_congestion_control() {
         data.record.machine["network"]["congestion_control"] = name.into();
         data
     };
-    let text = |sessions: &[SessionData]| {
-        flat(&render::across::render(&AcrossView::of(sessions, &Settings::default()), &style()))
-    };
+    let text =
+        |sessions: &[SessionData]| flat(&across::render(&AcrossView::of(sessions, &Settings::default()), &style()));
     let alike = text(&[one(1, "bbr"), one(2, "bbr"), one(3, "bbr")]);
     assert!(alike.contains("congestion control, where none is named: bbr in all of them"), "{alike}");
     let differ = text(&[one(1, "bbr"), one(2, "cubic"), one(3, "bbr")]);

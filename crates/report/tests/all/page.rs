@@ -45,7 +45,7 @@ fn agrees(shown: &Value, known: &Value) -> bool {
 fn page_and_document_agree() {
     let view = view(&session(&Plan { confirm_blocks: 40, ..small() }));
     let mut shown: Value =
-        serde_json::from_str(&data_of(&page::render(std::slice::from_ref(&view), None))).expect("JSON");
+        serde_json::from_str(&data_of(&page::render(std::slice::from_ref(&view), Value::Null))).expect("JSON");
     let known: Value = serde_json::from_str(&json::render(&view)).expect("JSON");
     // Texts of the screen, which the document does not have.
     shown[0].as_object_mut().and_then(|document| document.remove("screen")).expect("the texts");
@@ -59,7 +59,7 @@ fn page_and_document_agree() {
 fn many_trials_are_no_larger_a_page() {
     let bytes = |confirm_blocks| {
         let data = session(&Plan { confirm_blocks, ..small() });
-        (data.trials.len(), page::render(&[view(&data)], None).len())
+        (data.trials.len(), page::render(&[view(&data)], Value::Null).len())
     };
     let (few, many) = (bytes(130), bytes(2_500));
     assert!(many.0 >= 20_000, "{few:?} {many:?}");
@@ -70,7 +70,7 @@ fn many_trials_are_no_larger_a_page() {
 #[test]
 fn usual_session_has_a_small_page() {
     let data = session(&Plan { confirm_blocks: 60, profiles: vec!["sum"], ..Plan::default() });
-    let bytes = page::render(&[view(&data)], None).len();
+    let bytes = page::render(&[view(&data)], Value::Null).len();
     assert!(data.trials.len() >= 500 && bytes < 500_000, "{} trials, {bytes} bytes", data.trials.len());
 }
 
@@ -79,7 +79,7 @@ fn names_that_look_like_markup_are_data() {
     let mut data = session(&small());
     let nasty = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";
     data.record.plan_name = nasty.into();
-    let page = page::render(&[view(&data)], None);
+    let page = page::render(&[view(&data)], Value::Null);
     assert!(!page.contains("<script>alert") && !page.contains("<img src=x"));
     let documents: Value = serde_json::from_str(&data_of(&page)).expect("JSON");
     assert_eq!(documents[0]["plan"]["name"], nasty);

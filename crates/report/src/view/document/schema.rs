@@ -8,25 +8,15 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
-use super::{BetweenView, SCHEMA_VERSION, View};
-use crate::HistoryView;
+use super::{SCHEMA_VERSION, View};
 
 /// JSON Schema (2020-12) of the document of a session, indented, with a newline at its end.
 pub fn text() -> String {
     of::<View>("report", "bytegauge report")
 }
 
-/// The same for the comparison of several sessions.
-pub fn between_text() -> String {
-    of::<BetweenView>("between", "bytegauge between")
-}
-
-/// The same for sessions before and after.
-pub fn compare_text() -> String {
-    of::<HistoryView>("compare", "bytegauge compare")
-}
-
-fn of<Document: JsonSchema>(name: &str, title: &str) -> String {
+/// The schema of a document of this name and title.
+pub fn of<Document: JsonSchema>(name: &str, title: &str) -> String {
     let mut schema = SchemaSettings::draft2020_12()
         .for_serialize()
         .with_transform(RecursiveTransform(closed))

@@ -4,21 +4,20 @@
 //! sessions are the replicates (`bytegauge_stats::across`). A session interrupted before its first analysis is left out. Never
 //! pools the blocks of two sessions.
 
+mod terminal;
+
 use std::collections::BTreeMap;
 
-use bytegauge_model::{GroupId, Role, SessionId, Spec};
+use bytegauge_model::{GroupId, SessionId, Spec};
+use bytegauge_report::view::document::{Factors, TestState};
+use bytegauge_report::view::{factors, is_default, option_label, rfc3339, varied};
+use bytegauge_report::{ConfirmedGroup, SessionData, Settings, View};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cells::factors;
-use super::compare::{self, CompareInput, GroupAnalysis, is_default, matching};
-use super::counted_trials::Settled;
-use super::document::{Factors, TestState};
-use super::results::option_label;
-use super::{Settings, View, level, rfc3339};
-use crate::SessionData;
+pub use terminal::render;
 
 /// The results of several sessions together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,7 +133,7 @@ impl AcrossView {
         AcrossView {
             plan: sessions.first().map_or_else(String::new, |session| session.record.plan_name.clone()),
             margin,
-            level: level(settings),
+            level: settings.confidence(),
             boots: boots.len(),
             sessions: sessions
                 .iter()
@@ -146,7 +145,7 @@ impl AcrossView {
                 .collect(),
             tests: several
                 .iter()
-                .map(|conditions| test(conditions, &by_question[conditions], (level(settings), margin)))
+                .map(|conditions| test(conditions, &by_question[conditions], (settings.confidence(), margin)))
                 .collect(),
         }
     }
@@ -159,48 +158,36 @@ fn congestion(machine: &Value) -> Option<String> {
 /// The result of a session for each of its groups.
 fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
     let view = View::of(session, settings);
-    let input = CompareInput::of(session, settings);
-    let judged = compare::groups(session, &input);
-    let confirmed = judged.iter().filter(|group| group.verdict.present.len() > 1 && group.standing.proves);
-    let each = confirmed.filter_map(|group| {
-        let test = view.tests.iter().find(|test| test.id == group.row.group.id)?;
-        let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
-        let row = option.and_then(|option| session.cells.iter().find(|row| row.cell.id == option.id));
-        let result = AcrossResult {
-            session: session.record.id,
+    let groups = ConfirmedGroup::all_of(session, settings).into_iter();
+    let confirmed = groups.filter(|group| group.verdict.present.len() > 1 && group.proves);
+    confirmed.filter_map(|group| answer(group, session.record.id, &view)).collect()
+}
+
+fn answer(group: ConfirmedGroup, session: SessionId, view: &View) -> Option<GroupAnswer> {
+    let test = view.tests.iter().find(|test| test.id == group.id)?;
+    let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
+    let named = option.and_then(|option| group.cells.iter().find(|cell| cell.id == option.id));
+    let verdict = &group.verdict;
+    let error = |i: usize, j: usize| verdict.pair(i, j).map_or(0.0, |pair| pair.error);
+    let choice = |&at: &usize| {
+        let cell = &group.cells[at];
+        let levels = cell.choices.clone();
+        Some(Choice { levels, mean: verdict.excess[at]?, footprint: cell.footprint_bytes, unfit: cell.unfit })
+    };
+    Some(GroupAnswer {
+        title: test.title.clone(),
+        result: AcrossResult {
+            session,
             test: test.id.clone(),
             state: test.state,
             recommended: option.map(|option| option.label.clone()),
             slower_upper: option.and_then(|option| option.slower_upper),
-        };
-        let named = row.map(|row| matching(&row.cell.factors, Some(Role::Choice)));
-        Some(asked_of(test.title.clone(), (result, named), group, &input.settled))
-    });
-    each.collect()
-}
-
-fn asked_of(
-    title: String,
-    (result, named): (AcrossResult, Option<Spec>),
-    group: &GroupAnalysis,
-    settled: &[Settled],
-) -> GroupAnswer {
-    let present = &group.verdict.present;
-    let error = |i: usize, j: usize| group.verdict.pair(i, j).map_or(0.0, |pair| pair.error);
-    let choice = |&choice: &usize| {
-        let levels = matching(&settled[group.cell(Some(choice))?].cell.factors, Some(Role::Choice));
-        let footprint = group.input.cells[choice].footprint_bytes;
-        let unfit = group.input.cells[choice].unfit;
-        Some(Choice { levels, mean: group.verdict.excess[choice]?, footprint, unfit })
-    };
-    GroupAnswer {
-        title,
-        result,
-        conditions: matching(&group.row.group.factors, None),
-        named,
-        choices: present.iter().filter_map(choice).collect(),
-        errors: present.iter().map(|&i| present.iter().map(|&j| error(i, j)).collect()).collect(),
-    }
+        },
+        named: named.map(|cell| cell.choices.clone()),
+        choices: verdict.present.iter().filter_map(choice).collect(),
+        errors: verdict.present.iter().map(|&i| verdict.present.iter().map(|&j| error(i, j)).collect()).collect(),
+        conditions: group.conditions,
+    })
 }
 
 fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) -> AcrossTest {
@@ -221,7 +208,7 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) 
     };
     let judged = across(&asked.iter().map(replicate).collect::<Vec<_>>(), level);
     let names: Vec<&Spec> = common.iter().map(|choice| &choice.levels).collect();
-    let varied = super::compare::varied(&names, |_, _| true);
+    let varied = varied(&names, |_, _| true);
     let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
     let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
     let label = |cell: usize| option_label(&varied, &common[cell].levels);

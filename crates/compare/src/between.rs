@@ -7,60 +7,43 @@
 //!
 //! Never pools trials of different sessions.
 
+mod document;
+
 use std::collections::{BTreeSet, HashMap};
 
-use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionRecord, Spec};
+use bytegauge_model::{GroupId, SessionId, SessionRecord, Spec};
+use bytegauge_report::phrase::{PROFILE_FACTORS, brief, profile_brief};
+use bytegauge_report::view::document::SubjectDifference;
+use bytegauge_report::view::document::difference::{longer, name, share};
+use bytegauge_report::view::{option_label, varied, verifies};
+use bytegauge_report::{ConfirmedCell, ConfirmedGroup, SessionData, Settings};
 use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
 
-use super::compare::{self, CompareInput, GroupAnalysis, matching, varied};
-use super::counted_trials::{Settled, verifies};
-use super::document::difference::{longer, name, share};
-use super::document::{
-    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion,
-    BetweenView, SubjectDifference,
+pub use document::{
+    BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
 };
-use super::results::option_label;
-use super::{Settings, groups, level};
-use crate::SessionData;
-use crate::phrase::{brief, profile_brief};
 
 /// A group of a session with its confirmed cells.
 struct MeasuredGroup {
     session: usize,
-    group: GroupId,
-    conditions: Spec,
-    cost: &'static str,
-    /// The evidence that it provides for other sessions' choices.
-    proves: bool,
-    /// Place among the cells.
-    chosen: Option<usize>,
-    cells: Vec<Confirmed>,
+    group: ConfirmedGroup,
     /// The place of the cell with these choices; none if two have them. Sessions have thousands of cells.
     by_choices: HashMap<Spec, Option<usize>>,
-}
-
-struct Confirmed {
-    id: CellId,
-    choices: Spec,
-    /// ln cost of every trial.
-    costs: Vec<f64>,
-    lower: Option<f64>,
-    upper: Option<f64>,
 }
 
 impl BetweenView {
     /// Compares sessions, in the given order.
     pub fn of(sessions: &[SessionData], settings: &Settings) -> BetweenView {
         let margin = settings.margin.or(sessions.first().map(|session| session.record.margin)).unwrap_or(0.05);
-        let terms = ComparisonTerms { level: level(settings), delta: margin };
+        let terms = ComparisonTerms { level: settings.confidence(), delta: margin };
         let arms = arms(sessions);
         let asked: Vec<MeasuredGroup> =
             sessions.iter().enumerate().flat_map(|(at, data)| asked(at, data, settings)).collect();
         let scene = BetweenInput { sessions, arms: &arms, terms: &terms };
         let lined_up: Vec<Vec<&MeasuredGroup>> = line_up(&asked, sessions);
-        let conditions: Vec<&Spec> = lined_up.iter().map(|same| &same[0].conditions).collect();
+        let conditions: Vec<&Spec> = lined_up.iter().map(|same| &same[0].group.conditions).collect();
         let mut names = varied(&conditions, |_, _| true);
         names.insert(0, "transport".into());
         names.dedup();
@@ -68,7 +51,7 @@ impl BetweenView {
         let mut choices = Vec::new();
         let mut comparisons: Vec<Vec<Comparison>> = vec![Vec::new(); arms.len()];
         for same in &lined_up {
-            let question = worded(&same[0].conditions, &names);
+            let question = worded(&same[0].group.conditions, &names);
             choices.extend(scene.choices(&question, same));
             questions.extend(scene.question(question, same, &mut comparisons));
         }
@@ -144,37 +127,16 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
     kinds.iter().map(arm).collect()
 }
 
-/// The confirmed cells of a session.
-fn asked(session: usize, data: &SessionData, settings: &Settings) -> Vec<MeasuredGroup> {
-    let input = CompareInput::of(data, settings);
-    let judged = compare::groups(data, &input);
-    let asked = judged.iter().map(|group| asked_of(session, group, &input.settled));
-    asked.filter(|asked| !asked.cells.is_empty()).collect()
-}
-
-fn asked_of(session: usize, group: &GroupAnalysis, settled: &[Settled]) -> MeasuredGroup {
-    let confirmed = |(choice, settled): (usize, &Settled)| Confirmed {
-        id: settled.cell.id.clone(),
-        choices: matching(&settled.cell.factors, Some(Role::Choice)),
-        costs: settled.trials.iter().filter_map(|trial| trial.cost_ns(group.offered)).map(f64::ln).collect(),
-        lower: group.verdict.lower.get(choice).copied().flatten(),
-        upper: group.verdict.upper.get(choice).copied().flatten(),
-    };
-    let cells: Vec<Confirmed> = group.cells.iter().map(|&at| &settled[at]).enumerate().map(confirmed).collect();
-    let mut by_choices = HashMap::with_capacity(cells.len());
-    for (at, cell) in cells.iter().enumerate() {
-        by_choices.entry(cell.choices.clone()).and_modify(|place| *place = None).or_insert(Some(at));
-    }
-    MeasuredGroup {
-        session,
-        group: group.row.group.id.clone(),
-        conditions: matching(&group.row.group.factors, None),
-        cost: groups::cost_name(group),
-        proves: group.standing.proves && !group.verdict.twin_alarm,
-        chosen: group.alone.cell,
-        cells,
-        by_choices,
-    }
+/// The groups of a session with compared cells.
+fn asked(session: usize, data: &SessionData, settings: &Settings) -> impl Iterator<Item = MeasuredGroup> {
+    let groups = ConfirmedGroup::all_of(data, settings).into_iter().filter(|group| !group.cells.is_empty());
+    groups.map(move |group| {
+        let mut by_choices = HashMap::with_capacity(group.cells.len());
+        for (at, cell) in group.cells.iter().enumerate() {
+            by_choices.entry(cell.choices.clone()).and_modify(|place| *place = None).or_insert(Some(at));
+        }
+        MeasuredGroup { session, group, by_choices }
+    })
 }
 
 /// Whether two have the same levels; for a table, those that it states.
@@ -195,7 +157,7 @@ fn line_up<'a>(asked: &'a [MeasuredGroup], sessions: &[SessionData]) -> Vec<Vec<
     let mut order: Vec<&MeasuredGroup> = asked.iter().collect();
     order.sort_by_key(|one| (table(one), one.session));
     for first in order {
-        if !taken.insert((first.session, &first.group)) {
+        if !taken.insert((first.session, &first.group.id)) {
             continue;
         }
         let mut same = vec![first];
@@ -205,13 +167,13 @@ fn line_up<'a>(asked: &'a [MeasuredGroup], sessions: &[SessionData]) -> Vec<Vec<
             }
             let fits = |one: &&MeasuredGroup| {
                 one.session == session
-                    && one.cost == first.cost
-                    && agree(&first.conditions, &one.conditions, table(first) || table(one))
+                    && one.group.cost == first.group.cost
+                    && agree(&first.group.conditions, &one.group.conditions, table(first) || table(one))
             };
             let mut found = asked.iter().filter(fits);
             // If two fit, they are two groups, and the right one is unknown.
             if let (Some(one), None) = (found.next(), found.next()) {
-                taken.insert((one.session, &one.group));
+                taken.insert((one.session, &one.group.id));
                 same.push(one);
             }
         }
@@ -224,8 +186,7 @@ fn line_up<'a>(asked: &'a [MeasuredGroup], sessions: &[SessionData]) -> Vec<Vec<
 }
 
 fn worded(conditions: &Spec, names: &[String]) -> String {
-    let names: Vec<String> =
-        names.iter().filter(|name| !crate::phrase::PROFILE_FACTORS.contains(&name.as_str())).cloned().collect();
+    let names: Vec<String> = names.iter().filter(|name| !PROFILE_FACTORS.contains(&name.as_str())).cloned().collect();
     let (who, question) = (profile_brief(conditions), brief(conditions, &names));
     if who.is_empty() { question } else { format!("{question}, {who}") }
 }
@@ -247,13 +208,14 @@ impl BetweenInput<'_> {
         self.arms.iter().position(|arm| arm.sessions.contains(&id))
     }
 
-    /// The cell of one session in another.
-    fn same<'c>(&self, choices: &Spec, first: &MeasuredGroup, in_: &'c MeasuredGroup) -> Option<&'c Confirmed> {
+    /// The place of the cell of one session in another.
+    fn same(&self, choices: &Spec, first: &MeasuredGroup, in_: &MeasuredGroup) -> Option<usize> {
         let stated_only = [first, in_].iter().any(|asked| is_table(&self.sessions[asked.session].record));
         if !stated_only {
-            return in_.by_choices.get(choices).copied().flatten().map(|at| &in_.cells[at]);
+            return in_.by_choices.get(choices).copied().flatten();
         }
-        let mut found = in_.cells.iter().filter(|cell| agree(choices, &cell.choices, true));
+        let cells = in_.group.cells.iter().enumerate();
+        let mut found = cells.filter(|(_, cell)| agree(choices, &cell.choices, true)).map(|(at, _)| at);
         found.next().filter(|_| found.next().is_none())
     }
 
@@ -265,15 +227,16 @@ impl BetweenInput<'_> {
         comparisons: &mut [Vec<Comparison>],
     ) -> Option<BetweenQuestion> {
         let first = same[0];
-        let every: Vec<&Spec> = first.cells.iter().map(|cell| &cell.choices).collect();
+        let every: Vec<&Spec> = first.group.cells.iter().map(|cell| &cell.choices).collect();
         let names = varied(&every, |_, _| true);
         let mut cells = Vec::new();
-        for cell in &first.cells {
-            let found: Vec<(&MeasuredGroup, &Confirmed)> =
-                same.iter().filter_map(|asked| Some((*asked, self.same(&cell.choices, first, asked)?))).collect();
+        for cell in &first.group.cells {
+            let place = |asked: &MeasuredGroup| self.same(&cell.choices, first, asked);
+            let found: Vec<(&MeasuredGroup, &ConfirmedCell)> =
+                same.iter().filter_map(|asked| Some((*asked, &asked.group.cells[place(asked)?]))).collect();
             let differences = self.differences(&found, comparisons);
             if !differences.is_empty() {
-                let place = |(asked, cell): &(&MeasuredGroup, &Confirmed)| BetweenPlace {
+                let place = |(asked, cell): &(&MeasuredGroup, &ConfirmedCell)| BetweenPlace {
                     session: self.id(asked),
                     cell: cell.id.clone(),
                 };
@@ -284,20 +247,20 @@ impl BetweenInput<'_> {
                 });
             }
         }
-        let group = |asked: &&MeasuredGroup| BetweenGroup { session: self.id(asked), group: asked.group.clone() };
+        let group = |asked: &&MeasuredGroup| BetweenGroup { session: self.id(asked), group: asked.group.id.clone() };
         let groups = same.iter().map(group).collect();
-        (!cells.is_empty()).then_some(BetweenQuestion { question, groups, cost: first.cost, cells })
+        (!cells.is_empty()).then_some(BetweenQuestion { question, groups, cost: first.group.cost, cells })
     }
 
     /// Every subject with the cell, compared with the first.
     fn differences(
         &self,
-        found: &[(&MeasuredGroup, &Confirmed)],
+        found: &[(&MeasuredGroup, &ConfirmedCell)],
         comparisons: &mut [Vec<Comparison>],
     ) -> Vec<BetweenDifference> {
         let of_arm = |arm: usize| -> Vec<&[f64]> {
             let own = found.iter().filter(|(asked, _)| self.arm(asked) == Some(arm));
-            own.map(|(_, cell)| cell.costs.as_slice()).filter(|costs| !costs.is_empty()).collect()
+            own.map(|(_, cell)| cell.ln_costs.as_slice()).filter(|costs| !costs.is_empty()).collect()
         };
         let means = |runs: &[&[f64]]| runs.iter().filter_map(|costs| typical(costs)).collect::<Vec<f64>>();
         let first = of_arm(0);
@@ -328,18 +291,20 @@ impl BetweenInput<'_> {
 
     /// The choice of each session, in every other one.
     fn choices(&self, question: &str, same: &[&MeasuredGroup]) -> Vec<BetweenChoice> {
-        let every: Vec<&Spec> = same.iter().flat_map(|asked| &asked.cells).map(|cell| &cell.choices).collect();
+        let every: Vec<&Spec> = same.iter().flat_map(|asked| &asked.group.cells).map(|cell| &cell.choices).collect();
         let names = varied(&every, |_, _| true);
         let mut choices = Vec::new();
         for from in same {
-            let Some(chosen) = from.chosen.map(|at| &from.cells[at]) else { continue };
+            let Some(chosen) = from.group.chosen.map(|at| &from.group.cells[at]) else { continue };
             for tried in same.iter().filter(|tried| tried.session != from.session) {
                 let found = self.same(&chosen.choices, from, tried);
-                let (lower, upper) = found.map_or((None, None), |cell| (cell.lower, cell.upper));
+                let verdict = &tried.group.verdict;
+                let end = |ends: &[Option<f64>]| ends.get(found?).copied().flatten();
+                let (lower, upper) = (end(&verdict.lower), end(&verdict.upper));
                 let margin = self.terms.delta.ln_1p();
                 let finding = match found {
                     None => "absent",
-                    Some(_) if !tried.proves => "open",
+                    Some(_) if !tried.group.proves || verdict.twin_alarm => "open",
                     Some(_) if lower.is_some_and(|lower| lower > margin) => "contradicted",
                     Some(_) if upper.is_some_and(|upper| upper <= margin) => "holds",
                     Some(_) => "open",
@@ -347,7 +312,7 @@ impl BetweenInput<'_> {
                 choices.push(BetweenChoice {
                     question: question.to_owned(),
                     session: self.id(from),
-                    group: from.group.clone(),
+                    group: from.group.id.clone(),
                     choice: option_label(&names, &chosen.choices),
                     tried_in: self.id(tried),
                     lower: lower.map(f64::exp_m1),

@@ -5,22 +5,21 @@
 //! (`bytegauge_stats::compare::between_sessions`). Only the choice of the last session before is compared in each group, so that
 //! few lines share the error of 5 %: all intervals hold together. Never pools the trials of two sessions.
 
+mod terminal;
+
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, SessionId, Spec};
+use bytegauge_report::interval_rounding::percent;
+use bytegauge_report::view::document::SubjectDifference;
+use bytegauge_report::view::document::difference::name;
+use bytegauge_report::view::{matching, verifies};
+use bytegauge_report::{ConfirmedRate, SessionData, Settings, View};
 use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, between_sessions};
-use bytegauge_stats::quantile::median;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::compare::{CompareInput, matching};
-use super::counted_trials::verifies;
-use super::document::SubjectDifference;
-use super::document::difference::name;
-use super::estimate::throughput;
-use super::{Settings, View, level};
-use crate::SessionData;
-use crate::interval_rounding::percent;
+pub use terminal::render;
 
 /// The comparison of sessions before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -65,21 +64,19 @@ pub struct HistoryLine {
     pub difference: SubjectDifference,
 }
 
-/// The measurement of a cell in a session.
-struct Measured {
-    ln_cost: f64,
-    rate: Option<f64>,
-}
+/// The confirmed cells of a session, by their levels.
+type Confirmed = BTreeMap<Spec, ConfirmedRate>;
 
 impl HistoryView {
     /// Compares sessions; the last of those before determines the compared cells.
     pub fn of(before: &[SessionData], after: &[SessionData], settings: &Settings) -> Option<HistoryView> {
         let last = before.last()?;
         let margin = settings.margin.unwrap_or(last.record.margin);
-        let level = level(settings);
+        let level = settings.confidence();
         let named = named(last, settings);
-        let measured = |sessions: &[SessionData]| -> Vec<BTreeMap<Spec, Measured>> {
-            sessions.iter().map(|session| measured(session, settings)).collect()
+        let measured = |sessions: &[SessionData]| -> Vec<Confirmed> {
+            let rates = sessions.iter().map(|session| ConfirmedRate::all_of(session, settings));
+            rates.map(|rates| rates.into_iter().map(|rate| (rate.levels.clone(), rate)).collect()).collect()
         };
         let (was, is) = (measured(before), measured(after));
         let present: Vec<&Named> =
@@ -143,31 +140,9 @@ fn over_sessions(rates: &[f64]) -> Option<f64> {
     Some(mean.exp()).filter(|rate| rate.is_finite())
 }
 
-/// The confirmed cells of a session: of each the median that its report shows, so that no two screens order two cells of a
-/// session differently.
-fn measured(session: &SessionData, settings: &Settings) -> BTreeMap<Spec, Measured> {
-    let input = CompareInput::of(session, settings);
-    let confirmed = input.settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
-    let each = confirmed.filter_map(|cell| {
-        let rate = throughput(cell, input.method.level).median;
-        let cost = match cell.cell.factors.offers_load() {
-            true => median(&cell.trials.iter().filter_map(|trial| trial.cost_ns(true)).collect::<Vec<_>>()),
-            false => rate.map(|rate| 1.0 / rate),
-        };
-        let ln_cost = cost?.ln();
-        ln_cost.is_finite().then(|| (matching(&cell.cell.factors, None), Measured { ln_cost, rate }))
-    });
-    each.collect()
-}
-
-fn line(
-    named: &Named,
-    was: &[BTreeMap<Spec, Measured>],
-    is: &[BTreeMap<Spec, Measured>],
-    terms: &ComparisonTerms,
-) -> HistoryLine {
-    let of = |sessions: &[BTreeMap<Spec, Measured>]| -> (Vec<f64>, Option<f64>) {
-        let found: Vec<&Measured> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
+fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], terms: &ComparisonTerms) -> HistoryLine {
+    let of = |sessions: &[Confirmed]| -> (Vec<f64>, Option<f64>) {
+        let found: Vec<&ConfirmedRate> = sessions.iter().filter_map(|session| session.get(&named.levels)).collect();
         let rates: Vec<f64> = found.iter().filter_map(|measured| measured.rate).collect();
         (found.iter().map(|measured| measured.ln_cost).collect(), over_sessions(&rates))
     };

@@ -1,9 +1,10 @@
 //! Several sessions: a line per group, and the result of each session.
 
-use super::paint::{Paint, TerminalStyle, wrap};
-use crate::interval_rounding::{at_most, excludes_nothing, percent, up_to_times};
-use crate::view::across::{AcrossResult, AcrossTest, AcrossView};
-use crate::view::document::TestState;
+use bytegauge_report::interval_rounding::{at_most, excludes_nothing, percent, up_to_times};
+use bytegauge_report::render::{Paint, TerminalStyle, wrap};
+use bytegauge_report::view::document::TestState;
+
+use super::{AcrossResult, AcrossTest, AcrossView};
 
 /// Indentation of a group's lines.
 const INDENT: usize = 4;

@@ -1,10 +1,9 @@
 //! Comparison of sessions: how far apart the same cells are in them, and whether the choice of one holds in another.
 
 use bytegauge_model::{CellId, GroupId, SessionId};
+use bytegauge_report::view::document::SubjectDifference;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::SubjectDifference;
 
 /// The comparison of several sessions. Shares are between 0 and 1, differences are of cost: above 0 is slower.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -1,10 +1,10 @@
 //! Sessions before and after: a line per test, the slowest first, then the verdict.
 
-use super::cell_text::rate;
-use super::paint::{Paint, TerminalStyle, wrap};
-use crate::interval_rounding::{ShareScale, percent};
-use crate::view::document::SubjectDifference;
-use crate::view::history::{HistoryLine, HistoryView};
+use bytegauge_report::interval_rounding::{ShareScale, percent};
+use bytegauge_report::render::{Paint, TerminalStyle, rate, wrap};
+use bytegauge_report::view::document::SubjectDifference;
+
+use super::{HistoryLine, HistoryView};
 
 /// More lines than this fit no screen.
 const LINES_MAX: usize = 12;

@@ -1,0 +1,102 @@
+//! What a session confirmed, for comparisons of several sessions.
+
+use bytegauge_model::{CellId, CellKind, GroupId, Role, Spec};
+use bytegauge_stats::group::GroupVerdict;
+use bytegauge_stats::quantile::median;
+
+use super::compare::{self, CompareInput, GroupAnalysis, matching};
+use super::estimate::throughput;
+use super::{Settings, groups};
+use crate::SessionData;
+
+/// A group of a session, with the cells that were compared.
+pub struct ConfirmedGroup {
+    /// The group.
+    pub id: GroupId,
+    /// Its conditions.
+    pub conditions: Spec,
+    /// The compared quantity: `ns_per_byte`, `cpu_ns_per_call`, ….
+    pub cost: &'static str,
+    /// Whether a significant result of it counts as proven.
+    pub proves: bool,
+    /// The place of the cell that it recommends.
+    pub chosen: Option<usize>,
+    /// The compared cells.
+    pub cells: Vec<ConfirmedCell>,
+    /// Its comparison, with the cells in the same order.
+    pub verdict: GroupVerdict,
+}
+
+/// A compared cell.
+pub struct ConfirmedCell {
+    /// The cell.
+    pub id: CellId,
+    /// Its choices.
+    pub choices: Spec,
+    /// ln cost of every trial.
+    pub ln_costs: Vec<f64>,
+    /// The memory that it takes, bytes, where its choices state one.
+    pub footprint_bytes: Option<f64>,
+    /// It stalls, harms its users, or does not carry a load that others carry.
+    pub unfit: bool,
+}
+
+impl ConfirmedGroup {
+    /// The groups of a session.
+    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<ConfirmedGroup> {
+        let input = CompareInput::of(session, settings);
+        compare::groups(session, &input).into_iter().map(|group| of_group(group, &input)).collect()
+    }
+}
+
+fn of_group(group: GroupAnalysis, input: &CompareInput) -> ConfirmedGroup {
+    let cells = group.cells.iter().zip(&group.input.cells).map(|(&at, cell)| {
+        let settled = &input.settled[at];
+        ConfirmedCell {
+            id: settled.cell.id.clone(),
+            choices: matching(&settled.cell.factors, Some(Role::Choice)),
+            ln_costs: settled.trials.iter().filter_map(|trial| trial.cost_ns(group.offered)).map(f64::ln).collect(),
+            footprint_bytes: cell.footprint_bytes,
+            unfit: cell.unfit,
+        }
+    });
+    ConfirmedGroup {
+        id: group.row.group.id.clone(),
+        conditions: matching(&group.row.group.factors, None),
+        cost: groups::cost_name(&group),
+        proves: group.standing.proves,
+        chosen: group.alone.cell,
+        cells: cells.collect(),
+        verdict: group.verdict,
+    }
+}
+
+/// The rate of a confirmed cell: the median that the report shows, so that no two screens order two cells of a session
+/// differently.
+pub struct ConfirmedRate {
+    /// Its levels.
+    pub levels: Spec,
+    /// ln of its cost: the time of its work, or the CPU time under an offered load.
+    pub ln_cost: f64,
+    /// Its rate, per second.
+    pub rate: Option<f64>,
+}
+
+impl ConfirmedRate {
+    /// The confirmed cells of a session.
+    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<ConfirmedRate> {
+        let input = CompareInput::of(session, settings);
+        let confirmed =
+            input.settled.iter().filter(|cell| cell.cell.kind == CellKind::Candidate && cell.is_confirmed());
+        let each = confirmed.filter_map(|cell| {
+            let rate = throughput(cell, input.method.level).median;
+            let cost = match cell.cell.factors.offers_load() {
+                true => median(&cell.trials.iter().filter_map(|trial| trial.cost_ns(true)).collect::<Vec<_>>()),
+                false => rate.map(|rate| 1.0 / rate),
+            };
+            let ln_cost = cost?.ln();
+            ln_cost.is_finite().then(|| ConfirmedRate { levels: matching(&cell.cell.factors, None), ln_cost, rate })
+        });
+        each.collect()
+    }
+}
