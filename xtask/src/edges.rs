@@ -51,9 +51,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-emulated-link", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-bottleneck", &["bytegauge-model", "bytegauge-stats"]),
-    ("bytegauge-report", &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
+    // Numbers and settings as text.
+    ("bytegauge-text", &["bytegauge-bottleneck", "bytegauge-model"]),
+    (
+        "bytegauge-report",
+        &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store", "bytegauge-text"],
+    ),
     // Several sessions together.
-    ("bytegauge-compare", &["bytegauge-model", "bytegauge-report", "bytegauge-stats"]),
+    ("bytegauge-compare", &["bytegauge-model", "bytegauge-report", "bytegauge-stats", "bytegauge-text"]),
     // Formats for other programs.
     ("bytegauge-formats", &["bytegauge-model", "bytegauge-report"]),
     (
@@ -87,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-stats",
             "bytegauge-store",
             "bytegauge-sys",
+            "bytegauge-text",
             "bytegauge-traffic",
             "bytegauge-wire",
         ],

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytegauge_model::option::OPTIONS;
 use bytegauge_model::{Level, Nanos, Spec};
-use bytegauge_report::render::wrap;
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
 use bytegauge_sys::uring::{self, Missing};
+use bytegauge_text::paint::wrap;
 use clap::ArgMatches;
 use serde::Serialize;
 

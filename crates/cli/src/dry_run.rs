@@ -9,8 +9,8 @@ use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
-use bytegauge_report::interval_rounding::{TEST_S, budget};
-use bytegauge_report::phrase::PROFILE_FACTORS;
+use bytegauge_text::interval_rounding::{TEST_S, budget};
+use bytegauge_text::phrase::PROFILE_FACTORS;
 
 use crate::print::fitted;
 use crate::resume::Begun;

@@ -1,6 +1,6 @@
 //! The characters and widths of text for people, and the welcome. Writes nothing.
 
-use bytegauge_report::render::wrap;
+use bytegauge_text::paint::wrap;
 
 /// Columns of text that is no table of results.
 pub const COLUMNS: usize = 80;

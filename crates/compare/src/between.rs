@@ -12,7 +12,6 @@ mod document;
 use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::{GroupId, SessionId, SessionRecord, Spec};
-use bytegauge_report::phrase::{PROFILE_FACTORS, brief, profile_brief};
 use bytegauge_report::view::document::SubjectDifference;
 use bytegauge_report::view::document::difference::{longer, name, share};
 use bytegauge_report::view::{option_label, varied, verifies};
@@ -20,6 +19,7 @@ use bytegauge_report::{ConfirmedCell, ConfirmedGroup, SessionData, Settings};
 use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
+use bytegauge_text::phrase::{PROFILE_FACTORS, brief, profile_brief};
 
 pub use document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,

@@ -10,12 +10,12 @@ mod terminal;
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, SessionId, Spec};
-use bytegauge_report::interval_rounding::percent;
 use bytegauge_report::view::document::SubjectDifference;
 use bytegauge_report::view::document::difference::name;
 use bytegauge_report::view::{matching, verifies};
 use bytegauge_report::{ConfirmedRate, SessionData, Settings, View};
 use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, between_sessions};
+use bytegauge_text::interval_rounding::percent;
 use schemars::JsonSchema;
 use serde::Serialize;
 

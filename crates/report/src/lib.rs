@@ -7,11 +7,11 @@
 
 mod data;
 pub mod errors;
-pub mod interval_rounding;
 mod names;
-pub mod phrase;
 pub mod render;
 pub mod view;
+
+use bytegauge_text::{interval_rounding, phrase};
 
 pub use data::SessionData;
 pub use names::TestNames;

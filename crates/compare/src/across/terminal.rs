@@ -1,8 +1,8 @@
 //! Several sessions: a line per group, and the result of each session.
 
-use bytegauge_report::interval_rounding::{at_most, excludes_nothing, percent, up_to_times};
-use bytegauge_report::render::{Paint, TerminalStyle, wrap};
 use bytegauge_report::view::document::TestState;
+use bytegauge_text::interval_rounding::{at_most, excludes_nothing, percent, up_to_times};
+use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 
 use super::{AcrossResult, AcrossTest, AcrossView};
 

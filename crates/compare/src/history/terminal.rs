@@ -1,8 +1,9 @@
 //! Sessions before and after: a line per test, the slowest first, then the verdict.
 
-use bytegauge_report::interval_rounding::{ShareScale, percent};
-use bytegauge_report::render::{Paint, TerminalStyle, rate, wrap};
 use bytegauge_report::view::document::SubjectDifference;
+use bytegauge_text::interval_rounding::{ShareScale, percent};
+use bytegauge_text::number::rate;
+use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 
 use super::{HistoryLine, HistoryView};
 

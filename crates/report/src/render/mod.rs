@@ -15,11 +15,10 @@ mod calls;
 mod cell_text;
 mod datagrams;
 mod details;
-mod fit;
-mod paint;
 mod rings;
 mod rows;
 mod texts;
 
-pub use cell_text::rate;
-pub use paint::{Paint, TerminalStyle, on_terminal, wrap};
+use bytegauge_text::{fit, paint};
+
+pub use paint::{TerminalStyle, on_terminal, wrap};
