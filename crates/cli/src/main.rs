@@ -35,6 +35,7 @@ mod progress;
 mod resume;
 mod selftest;
 mod serve;
+mod session_list;
 mod stored;
 mod survey;
 mod terminal;

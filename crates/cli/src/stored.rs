@@ -19,7 +19,7 @@ use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
-use crate::{args, expired, page, terminal};
+use crate::{args, expired, page, session_list, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -38,7 +38,7 @@ pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
     let listed = listed(&store)?;
-    terminal::print_styled(&style(&path), |style| render::sessions::render(&listed, style));
+    terminal::print_styled(&style(&path), |style| session_list::render(&listed, style));
     Ok(DONE)
 }
 

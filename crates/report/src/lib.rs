@@ -7,13 +7,11 @@
 
 mod data;
 pub mod errors;
-mod names;
 pub mod render;
 pub mod view;
 
 use bytegauge_text::{interval_rounding, phrase};
 
 pub use data::SessionData;
-pub use names::TestNames;
 pub use view::confirmed::{ConfirmedCell, ConfirmedGroup, ConfirmedRate};
 pub use view::{AuditedGroup, Progress, Settings, View, paused_ns};

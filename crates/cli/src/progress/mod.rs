@@ -5,6 +5,7 @@
 
 mod redraw;
 mod state_lines;
+mod test_names;
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -12,13 +13,13 @@ use std::time::{Duration, Instant};
 use bytegauge_harness::{AnalysisProgress, Event, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::{SessionId, escape, forecast::forecast, unit::counted};
-use bytegauge_report::TestNames;
 use bytegauge_store::Store;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{print, terminal};
 use redraw::{Redraw, cut};
 use state_lines::{Leader, SessionProgress};
+use test_names::TestNames;
 
 /// A terminal shows at most four states a second: each takes time between two trials.
 const DRAW_PAUSE: Duration = Duration::from_millis(250);

@@ -6,8 +6,9 @@ use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Trial, Workload};
-use bytegauge_report::TestNames;
 use bytegauge_stats::interval::sign_interval;
+
+use super::test_names::TestNames;
 
 /// A smaller share of CPU time is no disturbance.
 const STEAL_MIN: f64 = 0.005;

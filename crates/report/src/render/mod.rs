@@ -6,7 +6,6 @@ pub mod markdown;
 pub mod over_time;
 pub mod page;
 pub mod screen;
-pub mod sessions;
 pub mod terminal;
 mod versus;
 

@@ -1,9 +1,8 @@
 //! Output of the renderers for planted sessions.
 
 use crate::support::{Plan, session};
-use bytegauge_model::{SessionId, SessionStatus, Workload, factor};
+use bytegauge_model::{Workload, factor};
 use bytegauge_report::{Settings, View, render};
-use bytegauge_store::SessionSummary;
 
 /// Without noise every number is known beforehand.
 fn exact() -> View {
@@ -129,32 +128,6 @@ fn markdown_has_a_table_a_group() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-}
-
-#[test]
-fn sessions_are_listed() {
-    let summary = SessionSummary {
-        id: SessionId(3),
-        started_unix_ns: 1_763_756_269_000_000_000,
-        finished_unix_ns: Some(1_763_756_330_500_000_000),
-        status: SessionStatus::Complete,
-        plan_name: "buffer-size".into(),
-        workload: "stream".into(),
-        version: "0.1.0".into(),
-        imported: false,
-        saved: None,
-        groups: 6,
-        cells: 132,
-        trials: 2400,
-    };
-    let style = render::TerminalStyle::default();
-    let text = render::sessions::render(&[(summary.clone(), 0)], &style);
-    assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
-    assert!(!text.contains("saved as"), "{text}");
-    let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
-    let text = render::sessions::render(&[(summary, 0), (saved, 0)], &style);
-    assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
-    assert_eq!(render::sessions::render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
 }
 
 #[test]

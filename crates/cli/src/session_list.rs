@@ -1,12 +1,11 @@
 //! The list of sessions in a store.
 
 use bytegauge_model::unit::Nanos;
+use bytegauge_report::view::rfc3339;
 use bytegauge_store::SessionSummary;
+use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
-
-use super::paint::{Paint, TerminalStyle, wrap};
-use crate::view::rfc3339;
 
 /// One line per session, the newest first as in the store, each with the time of its pauses, nanoseconds.
 pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> String {
@@ -67,4 +66,37 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
     lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::{SessionId, SessionStatus};
+
+    use super::*;
+
+    #[test]
+    fn sessions_are_listed() {
+        let summary = SessionSummary {
+            id: SessionId(3),
+            started_unix_ns: 1_763_756_269_000_000_000,
+            finished_unix_ns: Some(1_763_756_330_500_000_000),
+            status: SessionStatus::Complete,
+            plan_name: "buffer-size".into(),
+            workload: "stream".into(),
+            version: "0.1.0".into(),
+            imported: false,
+            saved: None,
+            groups: 6,
+            cells: 132,
+            trials: 2400,
+        };
+        let style = TerminalStyle::default();
+        let text = render(&[(summary.clone(), 0)], &style);
+        assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
+        assert!(!text.contains("saved as"), "{text}");
+        let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
+        let text = render(&[(summary, 0), (saved, 0)], &style);
+        assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
+        assert_eq!(render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
+    }
 }

@@ -1,13 +1,12 @@
-//! TestNames the tests and options of a session that is being measured, as its report will name them. Reads no trials.
+//! Names of the tests and options of a session that is being measured, as its report will name them. Reads no trials.
 
 use std::collections::HashMap;
 
 use bytegauge_model::{CellId, GroupId, SessionId};
+use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::{Store, StoreError};
 
-use crate::{SessionData, Settings, View};
-
-/// TestNames of the tests and options of a session.
+/// Names of the tests and options of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TestNames {
     /// The shortest title of each test that no other test of the session has, in the order of the plan.
@@ -17,7 +16,7 @@ pub struct TestNames {
 }
 
 impl TestNames {
-    /// TestNames everything that is in the store by now. Options that are added later need another call.
+    /// Names everything that is in the store by now. Options that are added later need another call.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be read.
