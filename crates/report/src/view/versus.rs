@@ -106,7 +106,7 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
             let each = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit());
             match settled.cell.factors.workload() {
                 // As the table of both has it.
-                Workload::Stream => Some(conditions.cells[at].cpu.ends_s_per_gib? * 1e9 / (1_u64 << 30) as f64),
+                Workload::Stream => conditions.cells[at].median("cpu_ns_per_byte"),
                 _ => median(&each.collect::<Vec<_>>()),
             }
         });

@@ -121,7 +121,12 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
         }
     });
     let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
-    [conditions, own.label.clone(), rate, p99, own.slower.clone()]
+    // One option alone is measured, not recommended.
+    let (label, slower) = match test.state {
+        TestState::Single => ("–", format!("{} only", own.label)),
+        _ => (own.label.as_str(), own.slower.clone()),
+    };
+    [conditions, label.into(), rate, p99, slower]
 }
 
 /// The options to avoid, the worst first; those that do not fit are counted.

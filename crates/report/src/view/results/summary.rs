@@ -106,7 +106,7 @@ fn counts(tests: &[Test]) -> String {
 /// The recommended options of many tests, each with the number of its tests.
 fn used(tests: &[Test]) -> Option<SummaryLine> {
     let mut known: Vec<(&str, usize)> = Vec::new();
-    for own in tests.iter().filter_map(recommended) {
+    for own in tests.iter().filter(|test| test.state != TestState::Single).filter_map(recommended) {
         match known.iter_mut().find(|(label, _)| *label == own.label) {
             Some((_, count)) => *count += 1,
             None => known.push((&own.label, 1)),
