@@ -3,7 +3,7 @@
 
 import type { OptionResult } from "./data";
 import { svg } from "./dom";
-import { ticksOf, tickText } from "./scale";
+import { ticksOf, ticksAs } from "./scale";
 
 type Compared = Pick<OptionResult, "slower_lower" | "slower_upper" | "status">;
 
@@ -12,6 +12,8 @@ export interface Ground {
   margin: number;
   /** The end of the scale, as a share. */
   reach: number;
+  /** Intervals go on beyond it. */
+  isCut: boolean;
 }
 
 const HEIGHT = 26;
@@ -61,9 +63,10 @@ export function interval(option: Compared, { margin, reach }: Ground): SVGSVGEle
 }
 
 /** The scale above the pictures. */
-export function scale({ reach }: Ground, multiples: boolean): SVGSVGElement {
+export function scale({ reach, isCut }: Ground, multiples: boolean): SVGSVGElement {
+  const textOf = ticksAs(multiples, isCut ? reach : null);
   const labels = ticksOf(reach).flatMap((share) => [
-    svg("text", { x: at(share, reach), y: 11, "text-anchor": "middle" }, tickText(share, multiples)),
+    svg("text", { x: at(share, reach), y: 11, "text-anchor": "middle" }, textOf(share)),
     svg("line", { x1: at(share, reach), x2: at(share, reach), y1: 15, y2: 20, class: "tick" }),
   ]);
   return svg("svg", { class: "bound scale", height: 20, "aria-hidden": "true" }, ...labels);

@@ -109,9 +109,11 @@ export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefin
 export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
   testOf(view, group)?.slower_heading ?? "slower by";
 
-/** The recommended cell of a group; null if there is none. */
-export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null =>
-  testOf(view, group)?.recommended ?? null;
+/** The recommended cell of a group; null if there is none, as of a test with one option. */
+export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null => {
+  const { state, recommended } = testOf(view, group) ?? {};
+  return state === "single" ? null : (recommended ?? null);
+};
 
 /** The options of a document's tests by their cells, made once: a session can have thousands. */
 const optionsOf = new WeakMap<Test[], Map<string, OptionResult>>();

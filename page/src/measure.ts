@@ -38,13 +38,20 @@ function mean(cells: CellView[]): Measure {
   return { ...rate(cells), key: "mean", label: `${rate(cells).label}, mean ± sd`, of };
 }
 
-/** CPU time; a device is read by one end. */
+/** Seconds a GiB of nanoseconds a byte. */
+const S_PER_GIB = 2 ** 30 / 1e9;
+
+/** CPU time, as the table of options has it: the median over trials, else the sum of all; a device is read by one end. */
 const cpu = (cells: CellView[]): Measure => ({
   key: "cpu",
   label: `CPU time of ${cells.some(({ cpu: { source, sink } }) => sink && !source) ? "the reader" : "both ends"}`,
   unit: "s/GiB",
   less: true,
-  of: (cell) => interval(cell.cpu.ends_s_per_gib),
+  of: (cell) => {
+    const { median, lower, upper } = cell.more["cpu_ns_per_byte"] ?? {};
+    const scaled = (value: number | null | undefined) => (value == null ? null : value * S_PER_GIB);
+    return median == null ? interval(cell.cpu.ends_s_per_gib) : interval(scaled(median), scaled(lower), scaled(upper));
+  },
 });
 
 /** The name of a key of the document: `total_p99_9_ns` → `latency p99.9`. */

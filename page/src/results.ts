@@ -2,12 +2,12 @@
 // its intervals. Draws the document and judges nothing.
 
 import { type Ground, interval, scale } from "./bound";
-import { cellOf, type SummaryLine, type Test, type TestTexts, type View } from "./data";
+import { cellOf, recommendedOf, type SummaryLine, type Test, type TestTexts, type View } from "./data";
 import { h, table } from "./dom";
 import { percent } from "./format";
 import { following } from "./lines";
 import { USED } from "./look";
-import { scaleEnd } from "./scale";
+import { isBeyond, scaleEnd } from "./scale";
 import { verdict } from "./versus";
 import { hinted, type Explained, words } from "./words";
 
@@ -19,7 +19,8 @@ export function results(view: View, open: (test: string) => void): HTMLElement {
   const explained: Explained = new Set();
   const { screen, tests } = view;
   const many = tests.length > TESTS_MAX;
-  const ground = { reach: scaleEnd(view), margin: view.plan.margin };
+  const reach = scaleEnd(view);
+  const ground = { reach, margin: view.plan.margin, isCut: isBeyond(view, reach) };
   const tables = tests.map((test, at) => one(view, test, screen.tests[at], ground, open, explained));
   return h(
     "section",
@@ -75,7 +76,7 @@ function list(lines: SummaryLine[], explained: Explained, above?: string): HTMLE
 const unfold = (): void => document.getElementById("findings")?.setAttribute("open", "");
 
 /** The meaning of the pictures; null if no option was compared. */
-function pictured({ tests, plan }: View, { reach, margin }: Ground): HTMLElement | null {
+function pictured({ tests, plan }: View, { margin, isCut }: Ground): HTMLElement | null {
   const options = tests.flatMap((test) => test.options).filter(({ slower_upper: upper }) => upper != null);
   if (options.length === 0) return null;
   const parts = [
@@ -83,7 +84,7 @@ function pictured({ tests, plan }: View, { reach, margin }: Ground): HTMLElement
     `the shade is the margin of ${percent(margin)}`,
     options.some(({ status }) => status === "slower") && "red options are slower than the best",
     options.some(({ status }) => status === "harmful") && "a dashed bar is a harmful option: see Caveat",
-    options.some(({ slower_upper: upper }) => (upper ?? 0) > reach) && "an arrow is an interval beyond the scale",
+    isCut && "an arrow is an interval that goes on beyond the scale: its numbers are next to it",
   ];
   return h("p", { class: "reading" }, `${parts.filter((part) => part).join("; ")}.`);
 }
@@ -117,7 +118,7 @@ function one(
   view: View,
   test: Test,
   texts: TestTexts | undefined,
-  { reach }: Ground,
+  { reach, isCut }: Ground,
   open: (test: string) => void,
   explained: Explained,
 ): HTMLElement | null {
@@ -137,7 +138,7 @@ function one(
     "section",
     { class: "texts test" },
     h("h3", {}, link),
-    texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin }),
+    texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin, isCut }),
     hidden > 0 && h("p", {}, `${hidden} more options are in the table of cells.`),
     ...others.map(line),
     ...texts.facts.map(fact),
@@ -161,7 +162,7 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
     };
     return h(
       "tr",
-      { class: id === test.recommended ? "used" : null },
+      { class: id === recommendedOf(view, test) ? "used" : null },
       h("th", { scope: "row", title: cellOf(view, id)?.label ?? "" }, option?.label ?? id),
       ...columns.map(number),
       compared && h("td", { class: "picture" }, option && interval(option, ground)),

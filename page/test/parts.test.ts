@@ -23,7 +23,7 @@ import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
 import { placing } from "../src/figures/tiles";
 import { atRates, costOf, lacks, measures, nameOf } from "../src/measure";
 import { csv, wrapped } from "../src/save";
-import { scaleEnd, tickText } from "../src/scale";
+import { scaleEnd, ticksAs } from "../src/scale";
 import { places, seriesOf, seriesOfLevels } from "../src/series";
 import type { Looking } from "../src/state";
 import { versus } from "../src/versus";
@@ -44,10 +44,11 @@ describe("the picture of an interval", () => {
     expect(of(0.05, [])).toBe(0.1);
     expect(of(0.05, [0.02, 0.04, null])).toBe(0.1);
     expect(of(0.05, [0.1, 0.2, 0.3, 0.4, 30])).toBe(0.5);
-    expect(of(0.05, [3, 4])).toBe(2);
+    expect(of(0.05, [3, 4])).toBe(5);
+    expect(of(0.05, [0.1, 0.2, 0.3, 4, 30])).toBe(2);
     expect(of(0.4, [0.1])).toBe(1);
-    expect(of(3, [0.1])).toBe(6);
-    expect([tickText(0.5, true), tickText(0.5, false).replace("\u00a0", " ")]).toEqual(["1.5×", "50 %"]);
+    expect(of(3, [0.1])).toBe(10);
+    expect([ticksAs(true, null)(0.5), ticksAs(false, null)(0.5), ticksAs(false, 0.5)(0.5)]).toEqual(["1.5×", "50\u00a0%", "50\u00a0%\u00a0→"]);
   });
 });
 

@@ -5,7 +5,7 @@ import { type CellView, optionOf, slowerHeading, speedsOf } from "../data";
 import { axisUnit, capital, digits } from "../format";
 import { accent, draw, faint, fromZero, ink, inLines, paper, rows, valueAxis } from "../look";
 import { withInterval } from "../outward";
-import { ticksOf, tickText } from "../scale";
+import { ticksAs, ticksOf } from "../scale";
 import type { Ranking } from "./forest";
 import { tone } from "./ranking";
 
@@ -51,7 +51,7 @@ const tip = (
 
 /** Intervals of "slower than the best"; null if nothing is compared. */
 export function slowerPanel(ranking: Ranking): Panel | null {
-  const { cells, compared, reach, multiples, margin } = ranking;
+  const { cells, compared, reach, isCut, multiples, margin } = ranking;
   if (!compared) return null;
   return {
     title: capital(slowerHeading(ranking.view, ranking.group)),
@@ -70,7 +70,7 @@ export function slowerPanel(ranking: Ranking): Panel | null {
     x: () => ({
       domain: [0, reach * ROOM],
       ticks: ticksOf(reach),
-      tickFormat: (share: number) => tickText(share, multiples),
+      tickFormat: ticksAs(multiples, isCut ? reach : null),
     }),
   };
 }

@@ -8,7 +8,7 @@ import { type Figure, nothing, type Note } from "../frame";
 import { inLines, rows, USED } from "../look";
 import { costOf, lacks, type Measure, measures } from "../measure";
 import type { Table } from "../save";
-import { scaleEnd } from "../scale";
+import { isBeyond, scaleEnd } from "../scale";
 import type { Looking } from "../state";
 import { carriedOf, failing, mayBeBest, ranked } from "./compared";
 import { costPanel, LIMITED, lettersOf, type Panel, panelOf, ratePanel, slowerPanel } from "./forest-panels";
@@ -37,6 +37,8 @@ export interface Ranking {
   several: CellView[];
   /** The end of the scale of "slower", as a share: that of all tests. */
   reach: number;
+  /** Intervals of some test go on beyond it. */
+  isCut: boolean;
   /** The intervals are multiples. */
   multiples: boolean;
 }
@@ -56,6 +58,7 @@ export function forest({ view, group }: Looking): Figure | null {
 }
 
 function rankingOf(view: View, group: GroupView, all: CellView[]): Ranking {
+  const reach = scaleEnd(view);
   const recommended = recommendedOf(view, group);
   const cells = all.filter((cell, at) => at < ROWS_MAX || cell.id === recommended);
   const margin = testOf(view, group)?.margin ?? view.plan.margin;
@@ -70,7 +73,8 @@ function rankingOf(view: View, group: GroupView, all: CellView[]): Ranking {
     margin,
     relayless: withoutRelay(view, group),
     several: cells.filter((cell) => speedsOf(cell).length > 0),
-    reach: scaleEnd(view),
+    reach,
+    isCut: isBeyond(view, reach),
     multiples: view.screen.tests[view.tests.findIndex(({ id }) => id === group.id)]?.multiples ?? false,
   };
 }

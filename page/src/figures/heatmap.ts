@@ -6,8 +6,8 @@ import { capital } from "../format";
 import { type Figure, select } from "../frame";
 import { levels, named } from "../levels";
 import type { Looking, State } from "../state";
-import { board } from "./heat/board";
-import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heat/contents";
+import { board } from "./heatmap/board";
+import { caption, type HeatMap, heatMap, notes, table, type Wish } from "./heatmap/contents";
 
 const wishes = new Map<string, Wish>();
 /** The last measure in any group: another group begins with it. */
