@@ -2,7 +2,7 @@
 
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_compare::{HistoryView, history};
+use bytegauge_compare::HistoryView;
 use bytegauge_model::{CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
 use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{SessionData, Settings, View, render};

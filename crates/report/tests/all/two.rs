@@ -100,7 +100,8 @@ fn both_tables_have_the_same_cpu_time() {
     let versus = view.versus.as_ref().expect("two");
     let screen = render::screen::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
     for side in [&versus.a, &versus.b] {
-        let in_full = view.cell(&side.cell).and_then(|cell| cell.cpu.ends_s_per_gib).expect("CPU time");
+        let option = view.tests[0].options.iter().find(|option| option.id == side.cell);
+        let in_full = option.and_then(|option| option.cpu).expect("CPU time");
         let phrases = format!("{} CPU s/GiB", significant(in_full, 3));
         assert!(screen.contains(&phrases), "{phrases}: {screen}");
     }
