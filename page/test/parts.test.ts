@@ -48,7 +48,11 @@ describe("the picture of an interval", () => {
     expect(of(0.05, [0.1, 0.2, 0.3, 4, 30])).toBe(2);
     expect(of(0.4, [0.1])).toBe(1);
     expect(of(3, [0.1])).toBe(10);
-    expect([ticksAs(true, null)(0.5), ticksAs(false, null)(0.5), ticksAs(false, 0.5)(0.5)]).toEqual(["1.5×", "50\u00a0%", "50\u00a0%\u00a0→"]);
+    expect([ticksAs(true, null)(0.5), ticksAs(false, null)(0.5), ticksAs(false, 0.5)(0.5)]).toEqual([
+      "1.5×",
+      "50\u00a0%",
+      "50\u00a0%\u00a0→",
+    ]);
   });
 });
 
