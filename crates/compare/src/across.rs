@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use bytegauge_model::{GroupId, SessionId, Spec};
 use bytegauge_report::view::document::{Factors, TestState};
 use bytegauge_report::view::{factors, is_default, option_label, rfc3339, varied};
-use bytegauge_report::{ConfirmedGroup, SessionData, Settings, View};
+use bytegauge_report::{SessionData, SessionGroup, Settings, View};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde::Serialize;
@@ -158,12 +158,12 @@ fn congestion(machine: &Value) -> Option<String> {
 /// The result of a session for each of its groups.
 fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
     let view = View::of(session, settings);
-    let groups = ConfirmedGroup::all_of(session, settings).into_iter();
+    let groups = SessionGroup::all_of(session, settings).into_iter();
     let confirmed = groups.filter(|group| group.verdict.present.len() > 1 && group.proves);
     confirmed.filter_map(|group| answer(group, session.record.id, &view)).collect()
 }
 
-fn answer(group: ConfirmedGroup, session: SessionId, view: &View) -> Option<GroupAnswer> {
+fn answer(group: SessionGroup, session: SessionId, view: &View) -> Option<GroupAnswer> {
     let test = view.tests.iter().find(|test| test.id == group.id)?;
     let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
     let named = option.and_then(|option| group.cells.iter().find(|cell| cell.id == option.id));

@@ -15,7 +15,7 @@ use bytegauge_model::{GroupId, SessionId, SessionRecord, Spec};
 use bytegauge_report::view::document::SubjectDifference;
 use bytegauge_report::view::document::difference::{longer, name, share};
 use bytegauge_report::view::{option_label, varied, verifies};
-use bytegauge_report::{ConfirmedCell, ConfirmedGroup, SessionData, Settings};
+use bytegauge_report::{ConfirmedCell, SessionData, SessionGroup, Settings};
 use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
@@ -28,7 +28,7 @@ pub use document::{
 /// A group of a session with its confirmed cells.
 struct MeasuredGroup {
     session: usize,
-    group: ConfirmedGroup,
+    group: SessionGroup,
     /// The place of the cell with these choices; none if two have them. Sessions have thousands of cells.
     by_choices: HashMap<Spec, Option<usize>>,
 }
@@ -129,7 +129,7 @@ fn arms(sessions: &[SessionData]) -> Vec<BetweenArm> {
 
 /// The groups of a session with compared cells.
 fn asked(session: usize, data: &SessionData, settings: &Settings) -> impl Iterator<Item = MeasuredGroup> {
-    let groups = ConfirmedGroup::all_of(data, settings).into_iter().filter(|group| !group.cells.is_empty());
+    let groups = SessionGroup::all_of(data, settings).into_iter().filter(|group| !group.cells.is_empty());
     groups.map(move |group| {
         let mut by_choices = HashMap::with_capacity(group.cells.len());
         for (at, cell) in group.cells.iter().enumerate() {

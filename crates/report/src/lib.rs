@@ -13,5 +13,5 @@ pub mod view;
 use bytegauge_text::{interval_rounding, phrase};
 
 pub use data::SessionData;
-pub use view::confirmed::{ConfirmedCell, ConfirmedGroup, ConfirmedRate};
+pub use view::confirmed::{ConfirmedCell, ConfirmedRate, SessionGroup};
 pub use view::{AuditedGroup, Progress, Settings, View, paused_ns};

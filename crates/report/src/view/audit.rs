@@ -8,12 +8,13 @@ use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
-use super::Settings;
-use super::compare::{CompareInput, GroupAnalysis, groups};
+use super::compare::{GroupAnalysis, groups};
 use super::counted_trials::Settled;
 use super::document::difference::share;
 use super::document::{AuditRival, AuditSummary, AuditView};
+use super::input::CompareInput;
 use super::recommendation::Conditions;
+use super::settings::Settings;
 use crate::SessionData;
 
 /// The results of the long trials of a session together.

@@ -7,10 +7,11 @@ use bytegauge_model::{Level, Role, Spec, Stage, Trial};
 use bytegauge_stats::avoid::{GridPlace, against};
 use serde_json::{Value, to_value};
 
-use super::compare::{GroupAnalysis, moves_nothing};
+use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::AvoidView;
 use super::document::difference::share;
+use super::levels::moves_nothing;
 use super::recommendation::Conditions;
 
 /// The levels that are slower than the level of the cell `reference` by significantly more than the margin, factor by factor,

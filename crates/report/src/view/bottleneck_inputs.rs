@@ -13,12 +13,12 @@ use bytegauge_stats::quantile::median;
 
 use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
-use super::compare::moves_nothing;
 use super::counted_trials::Settled;
 use super::counters::{queued_ns, sink_sums, source_sums};
 use super::document::{CallView, Counters, CpuView, RingView};
 use super::footprint::BUFFERS;
 use super::knee::objective;
+use super::levels::moves_nothing;
 use super::threads::{flows, lanes, threads, ways};
 
 /// The known properties of a cell before its limit is determined.

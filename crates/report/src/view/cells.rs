@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::bottleneck_inputs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use super::calls::{calls, mean_and_sd};
-use super::compare::{GroupAnalysis, moves_nothing};
+use super::compare::GroupAnalysis;
 use super::counted_trials::{Blocks, Settled};
 use super::counters::{counters, cpu};
 use super::datagrams::datagrams;
@@ -28,6 +28,7 @@ use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
 use super::footprint::footprint;
 use super::harm::harm;
+use super::levels::moves_nothing;
 use super::relays;
 use super::rings::{artefact, cheapest_siblings, ring};
 use crate::{SessionData, phrase};

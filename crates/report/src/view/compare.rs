@@ -6,23 +6,21 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
-use bytegauge_model::{CellKind, GroupId, Level, Outcome, Role, Spec, Trial};
+use bytegauge_model::{CellKind, GroupId, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_store::GroupRow;
 
-use super::Settings;
-use super::analyses::{GroupProgress, SessionAnalyses};
+use super::analyses::GroupProgress;
 use super::bottleneck_inputs::offered_rate;
-use super::consistency::contradiction;
-use super::counted_trials::{Blocks, Settled, settle};
+use super::counted_trials::Settled;
 use super::document::HarmView;
 use super::document::difference::share;
-use super::environment;
 use super::estimate::total_rate;
 use super::footprint::footprint;
-use super::group_blocks::GroupBlocks;
 use super::harm::{beyond, harm, least};
+use super::input::CompareInput;
+use super::levels::{is_default, moves_nothing, varied};
 use crate::SessionData;
 
 /// One group, judged.
@@ -91,64 +89,6 @@ impl GroupAnalysis<'_> {
     }
 }
 
-/// The input of the comparison: the trials of a session that count.
-pub struct CompareInput<'a> {
-    /// Every cell with its trials.
-    pub settled: Vec<Settled<'a>>,
-    /// Every block, judged.
-    pub blocks: Blocks<'a>,
-    /// Confirmation blocks by group.
-    pub group_blocks: GroupBlocks,
-    /// Every factor that the plan varies.
-    pub varied: Vec<String>,
-    /// How to judge.
-    pub method: Method,
-    /// When the session is judged.
-    looks: SessionAnalyses,
-}
-
-impl<'a> CompareInput<'a> {
-    /// Sorts the trials of a stored session.
-    pub fn of(session: &'a SessionData, settings: &Settings) -> CompareInput<'a> {
-        let method = method(session, settings);
-        let group_blocks = GroupBlocks::of(&session.blocks);
-        let looks = SessionAnalyses::of(&session.groups, session.record.status, method.level);
-        let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
-        let settled = settled(session, &blocks);
-        CompareInput { settled, blocks, group_blocks, varied: plan_varied(session), method, looks }
-    }
-}
-
-/// How a session is judged.
-fn method(session: &SessionData, settings: &Settings) -> Method {
-    let margin = settings.margin.unwrap_or(session.record.margin);
-    let margin = if margin.is_finite() && margin > 0.0 { margin } else { 0.05 };
-    let (seed, groups) = (session.record.seed, session.groups.len().max(1));
-    Method { level: settings.confidence(), margin, seed, groups, ..Method::default() }
-}
-
-/// The trials of every cell, and whether it has left its group.
-fn settled<'a>(session: &'a SessionData, blocks: &Blocks) -> Vec<Settled<'a>> {
-    let mut settled = settle(session.cells.iter().map(|row| &row.cell), &session.trials, blocks);
-    let cpus = environment::cpus(&session.record.machine);
-    for (settled, row) in settled.iter_mut().zip(&session.cells) {
-        // The trials behind the estimate, and those that chose the finalists.
-        let found = |trials: &[&Trial]| contradiction(&settled.cell.factors, trials, cpus);
-        if let Some(phrases) = found(&settled.trials).or_else(|| found(&settled.measured)) {
-            settled.reject(phrases);
-        }
-        settled.has_left = row.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
-    }
-    settled
-}
-
-/// Factors with more than one level among the candidates of the session.
-fn plan_varied(session: &SessionData) -> Vec<String> {
-    let candidates = session.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate);
-    let levels: Vec<&Spec> = candidates.map(|row| &row.cell.factors).collect();
-    varied(&levels, |_, _| true)
-}
-
 /// Compares everything in a session, in the order of the plan.
 pub fn groups<'a>(data: &'a SessionData, scene: &CompareInput) -> Vec<GroupAnalysis<'a>> {
     let members = members(&scene.settled);
@@ -169,13 +109,6 @@ fn competes(settled: &Settled) -> bool {
         && settled.is_confirmed()
         && !settled.has_left
         && !moves_nothing(&settled.cell.factors)
-}
-
-/// Whether the cell's engine moves no bytes, or its ring is none.
-pub fn moves_nothing(levels: &Spec) -> bool {
-    ["engine", "server_engine", "client_engine", "implementation"]
-        .iter()
-        .any(|engine| levels.get(engine).name() == Some("null"))
 }
 
 fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> GroupAnalysis<'a> {
@@ -248,31 +181,11 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method
     once
 }
 
-/// The levels by which cells and groups of different sessions are matched: all, or those of a role. Older sessions do not state
-/// their workload.
-pub fn matching(levels: &Spec, role: Option<Role>) -> Spec {
-    let of_role = role.map_or_else(|| levels.clone(), |role| levels.of_role(role));
-    let mut matching = of_role.with_workload(levels.workload());
-    matching.drop_absent();
-    matching
-}
-
 /// Choices that have more than one level among the cells, in the order of the factor table.
 pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
     let levels: Vec<&Spec> = cells.iter().map(|&at| &settled[at].cell.factors).collect();
     // One program's option may be another's condition.
     varied(&levels, |levels, name| levels.role_of(name) == Role::Choice)
-}
-
-/// Factors that have more than one level among the cells of which they are counted, in the order of the factor table.
-/// Where a factor does not exist it has no level: a device compared with sockets varies no socket option.
-pub fn varied(levels: &[&Spec], counts: impl Fn(&Spec, &str) -> bool) -> Vec<String> {
-    let varies = |name: &str| {
-        let counted = levels.iter().filter(|levels| counts(levels, name)).map(|levels| levels.get(name));
-        let mut present = counted.filter(|level| *level != Level::Absent);
-        present.next().is_some_and(|first| present.any(|other| other != first))
-    };
-    bytegauge_model::FACTORS.iter().filter(|factor| varies(factor.name)).map(|factor| factor.name.to_owned()).collect()
 }
 
 fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &CompareInput) -> GroupInput {
@@ -312,11 +225,6 @@ fn audit_rows(cells: &[usize], offered: bool, scene: &CompareInput) -> Vec<Vec<O
         }
     }
     by_block.into_values().collect()
-}
-
-/// Whether a choice leaves everything that varies to the system.
-pub fn is_default(levels: &Spec, varied: &[String]) -> bool {
-    !varied.is_empty() && varied.iter().all(|factor| levels.get(factor).is_auto())
 }
 
 /// `order`: the place in the plan. `choices` are the factors that vary in the group, `varied` those that vary in the session.

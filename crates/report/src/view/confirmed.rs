@@ -1,16 +1,19 @@
-//! What a session confirmed, for comparisons of several sessions.
+//! The confirmed results of a session, for comparisons of several sessions.
 
 use bytegauge_model::{CellId, CellKind, GroupId, Role, Spec};
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::quantile::median;
 
-use super::compare::{self, CompareInput, GroupAnalysis, matching};
+use super::compare::{self, GroupAnalysis};
 use super::estimate::throughput;
-use super::{Settings, groups};
+use super::groups;
+use super::input::CompareInput;
+use super::levels::matching;
+use super::settings::Settings;
 use crate::SessionData;
 
 /// A group of a session, with the cells that were compared.
-pub struct ConfirmedGroup {
+pub struct SessionGroup {
     /// The group.
     pub id: GroupId,
     /// Its conditions.
@@ -41,15 +44,15 @@ pub struct ConfirmedCell {
     pub unfit: bool,
 }
 
-impl ConfirmedGroup {
+impl SessionGroup {
     /// The groups of a session.
-    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<ConfirmedGroup> {
+    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<SessionGroup> {
         let input = CompareInput::of(session, settings);
         compare::groups(session, &input).into_iter().map(|group| of_group(group, &input)).collect()
     }
 }
 
-fn of_group(group: GroupAnalysis, input: &CompareInput) -> ConfirmedGroup {
+fn of_group(group: GroupAnalysis, input: &CompareInput) -> SessionGroup {
     let cells = group.cells.iter().zip(&group.input.cells).map(|(&at, cell)| {
         let settled = &input.settled[at];
         ConfirmedCell {
@@ -60,7 +63,7 @@ fn of_group(group: GroupAnalysis, input: &CompareInput) -> ConfirmedGroup {
             unfit: cell.unfit,
         }
     });
-    ConfirmedGroup {
+    SessionGroup {
         id: group.row.group.id.clone(),
         conditions: matching(&group.row.group.factors, None),
         cost: groups::cost_name(&group),

@@ -8,11 +8,11 @@ use bytegauge_stats::interval::student_interval;
 use bytegauge_stats::quantile::median;
 
 use super::calls::mean_and_sd;
-use super::compare::moves_nothing;
 use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::{BreakView, CostModel, Linear, OffCurve, ResidualCorrelation, ResidualView, SegmentView, Slice};
 use super::estimate::ns_per_call;
+use super::levels::moves_nothing;
 
 /// One end of the path, as input of the model.
 struct CostEnd {

@@ -8,11 +8,11 @@ use bytegauge_model::{CellKind, EndCounts, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 
 use super::bottleneck_inputs::call_ns;
-use super::compare::moves_nothing;
 use super::counted_trials::Settled;
 use super::counters::{ratio, sink_sums, source_sums};
 use super::document::FloorView;
 use super::estimate::{ns_of_threads, throughput};
+use super::levels::moves_nothing;
 use super::threads::lanes;
 
 /// The floor of each group, and of the session.

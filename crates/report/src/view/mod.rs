@@ -29,10 +29,12 @@ mod footprint;
 mod group_blocks;
 mod groups;
 mod harm;
+mod input;
 mod iperf3;
 pub(crate) mod knee;
 mod latency;
 mod lateness;
+mod levels;
 mod lever;
 pub mod link;
 mod notes;
@@ -43,6 +45,7 @@ mod recommendation;
 pub mod relays;
 pub(crate) mod results;
 mod rings;
+mod settings;
 mod stolen;
 mod threads;
 mod time;
@@ -58,44 +61,19 @@ pub use audit::AuditedGroup;
 use audit::Together;
 use cells::Context;
 pub use cells::factors;
-use compare::{CompareInput, GroupAnalysis};
-pub use compare::{is_default, matching, varied};
+use compare::GroupAnalysis;
 use cost::Fit;
 pub use counted_trials::verifies;
 pub use document::View;
 use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
+use input::CompareInput;
+pub use levels::{is_default, matching, varied};
 pub use progress::Progress;
 use recommendation::Conditions;
 pub use results::option_label;
+pub use settings::Settings;
 pub use time::{paused_ns, rfc3339};
-
-/// How a session is analysed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// Confidence of every interval and of every family of comparisons, as a share.
-    pub level: f64,
-    /// "Within x of the best", as a share; `None` takes the session's own.
-    pub margin: Option<f64>,
-    /// The largest size that the fits of the cost use, bytes.
-    pub fit_max: Option<u64>,
-    /// A process measures the session just now. A session that is stored as running without such a process
-    /// was interrupted.
-    pub is_running: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { level: 0.95, margin: None, fit_max: None, is_running: false }
-    }
-}
-
-impl Settings {
-    /// The confidence of all looks together, as a share.
-    pub fn confidence(&self) -> f64 {
-        if self.level > 0.5 && self.level < 1.0 { self.level } else { 0.95 }
-    }
-}
 
 impl View {
     /// Settles the numbers of a stored session.
