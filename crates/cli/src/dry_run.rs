@@ -238,22 +238,30 @@ fn lengths(cells: &[&Cell], family: &Family) -> String {
     lengths.into_iter().map(|ns| Nanos(ns).to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// The levels of each factor in cells, in the order in which they occur. The cells are read once: those of a large plan do not
+/// fit into the cache of a CPU.
+fn levels_of(cells: &[&Cell]) -> Vec<Vec<Level>> {
+    let mut found = vec![(Vec::new(), Level::Absent); FACTORS.len()];
+    for cell in cells {
+        for (factor, (levels, last)) in FACTORS.iter().zip(&mut found) {
+            let level = cell.factors.get_by(&factor.lens);
+            // Most cells have the level of the one before.
+            if level == *last {
+                continue;
+            }
+            if level != Level::Absent && !levels.contains(&level) {
+                levels.push(level.clone());
+            }
+            *last = level;
+        }
+    }
+    found.into_iter().map(|(levels, _)| levels).collect()
+}
+
 fn describe(text: &mut String, plan: &Plan, family: &Family) {
     let groups: HashSet<_> = family.groups.iter().collect();
     let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
-    for factor in FACTORS {
-        let mut levels: Vec<Level> = Vec::new();
-        let mut last = Level::Absent;
-        for cell in &cells {
-            let level = cell.factors.get_by(&factor.lens);
-            // Most cells have the level of the one before.
-            if level != last {
-                if level != Level::Absent && !levels.contains(&level) {
-                    levels.push(level.clone());
-                }
-                last = level;
-            }
-        }
+    for (factor, levels) in FACTORS.iter().zip(levels_of(&cells)) {
         // All cells of a family belong to one program.
         let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
         let is_shown = matches!(factor.name, "transport" | "role") || role == Role::Choice && levels.len() > 1;

@@ -61,12 +61,14 @@ fn main() -> ExitCode {
             terminal::help(&command_line::full_help(&words));
             return ExitCode::from(exit_code::DONE);
         }
-        Err(error) => {
-            let error = unknown_option::explained(error, &command_line::command(), &words);
-            // Help and version are asked for and succeed; anything else is wrong usage.
-            let code = if error.use_stderr() { exit_code::USAGE } else { exit_code::DONE };
+        // Help and version are asked for and succeed; anything else is wrong usage.
+        Err(error) if !error.use_stderr() => {
             terminal::clap_message(&error);
-            return ExitCode::from(code);
+            return ExitCode::from(exit_code::DONE);
+        }
+        Err(error) => {
+            terminal::clap_message(&unknown_option::explained(error, &command_line::command(), &words));
+            return ExitCode::from(exit_code::USAGE);
         }
     };
     let code = dispatch(&matches).unwrap_or_else(|failure| failed(&failure, &matches));
