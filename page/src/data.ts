@@ -105,9 +105,9 @@ export function level(of: CellView | GroupView, factor: string): Level {
 export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefined =>
   view.tests.find(({ id }) => id === group.id);
 
-/** The heading of the intervals of a group's options: `slower by (95 %)`. */
+/** The heading of the intervals of a group's options: `slower than best (95 %)`. */
 export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
-  testOf(view, group)?.slower_heading ?? "slower by";
+  testOf(view, group)?.slower_heading ?? "slower than best";
 
 /** The recommended cell of a group; null if there is none, as of a test with one option. */
 export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null => {

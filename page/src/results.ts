@@ -166,7 +166,7 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
       h("th", { scope: "row", title: cellOf(view, id)?.label ?? "" }, option?.label ?? id),
       ...columns.map(number),
       compared && h("td", { class: "picture" }, option && interval(option, ground)),
-      h("td", { class: "mark" }, marks[at] ? `${USED} ${marks[at]}` : ""),
+      h("td", { class: "mark" }, `${id === test.recommended && marks[at] ? `${USED} ` : ""}${marks[at] ?? ""}`),
     );
   };
   const head = ({ heading, right }: (typeof columns)[number]) =>

@@ -178,7 +178,7 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
     result: recommended ? "use 64K, within 5 % of the best" : "no result",
     code: recommended ? ["read(fd, buf, 65536)"] : [],
     compares: "time",
-    slower_heading: "slower by (95 %)",
+    slower_heading: "slower than best (95 %)",
     unit: "bytes/s",
     margin: 0.05,
     state: recommended ? "decided" : "unconfirmed",
@@ -210,7 +210,7 @@ function textsOf({ options, recommended, result, code }: Test): TestTexts {
     hidden: known.length - rated.length,
     columns: [
       { heading: "GiB/s", texts: rated.map(({ rate }) => `${(rate ?? 0) / 1e9}`), right: true },
-      { heading: "slower by (95 %)", texts: rated.map(({ slower }) => slower), right: false },
+      { heading: "slower than best (95 %)", texts: rated.map(({ slower }) => slower), right: false },
     ],
     marks: rated.map(({ id }) => (id === recommended ? "use (smallest)" : "")),
     multiples: false,

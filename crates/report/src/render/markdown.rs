@@ -58,8 +58,7 @@ fn test(view: &View, test: &Test) -> Vec<String> {
         for (at, option) in rows.iter().enumerate() {
             let texts = columns.iter().map(|column| column.texts[at].as_str());
             let mark = mark(test, option, true);
-            let mark = mark.trim_start_matches("<- ");
-            out.push(row([option.label.as_str()].into_iter().chain(texts).chain([mark])));
+            out.push(row([option.label.as_str()].into_iter().chain(texts).chain([mark.as_str()])));
         }
     }
     let unmeasured = test.options.iter().filter(|option| option.status >= OptionStatus::Skipped);

@@ -112,7 +112,7 @@ impl<'a> TestTexts<'a> {
         TestTexts {
             columns: columns(test, &rows, true, &view.tests),
             hidden: rated - rows.len(),
-            marks: rows.iter().map(|row| mark(test, row, true).trim_start_matches("<- ").to_owned()).collect(),
+            marks: rows.iter().map(|row| mark(test, row, true)).collect(),
             multiples: view.scale.multiples,
             rows: rows.iter().map(|row| &row.id).collect(),
             without_result: without_result(test),

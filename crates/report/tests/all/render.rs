@@ -65,7 +65,7 @@ fn many_tests_are_a_row_each() {
     let view = many();
     let style = render::TerminalStyle { columns: 80, ..Default::default() };
     let text = render::screen::render(&view, &style);
-    assert!(text.contains("× as long as best (95 %)") && text.contains("8 tests: 8 decided"), "{text}");
+    assert!(text.contains("time / best time (95 %)") && text.contains("8 tests: 8 decided"), "{text}");
     assert_eq!(text.matches(" 64K  ").count(), 8, "{text}");
     // The full text has a table for each.
     let full = terminal(&view, 80, false);

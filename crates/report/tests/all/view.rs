@@ -183,7 +183,7 @@ fn an_unconfirmed_control_is_a_caveat() {
     );
     assert_eq!(states(&view), [TestState::Inconclusive]);
     let text = phrases(&view, FindingKind::ControlContradicts);
-    assert!(text.contains("the second measurement of ") && text.contains(" (the A/A control) is"), "{text}");
+    assert!(text.contains(" was measured twice as a check, and the second time it is at most "), "{text}");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn steal_is_described_and_forbids_nothing() {
     assert_eq!(states(&stolen), states(&calm));
     assert_eq!(states(&stolen), [TestState::Decided; 3]);
     assert!(phrases(&stolen, FindingKind::NoisyMachine).contains("grade D"), "{:?}", stolen.findings);
-    assert!(stolen.heading.contains(" · steal 7 % · ends pinned to "), "{}", stolen.heading);
+    assert!(stolen.heading.contains(" · CPU steal 7 % · ends pinned to "), "{}", stolen.heading);
 }
 
 #[test]

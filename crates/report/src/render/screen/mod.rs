@@ -15,7 +15,7 @@ use super::fit::chars;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::interval_rounding::{ShareScale, percent};
-use crate::view::document::{NextStep, SummaryLine, Test, TestState};
+use crate::view::document::{NextStep, SummaryLine, Test};
 use crate::view::results::summary::{self, Heading};
 
 /// Shorter lines hold no table; wider tables are hard to follow.
@@ -49,6 +49,7 @@ pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> 
         let lines = units.into_iter().flat_map(|text| wrap(text, page.layout.text()));
         out.extend(lines.chain([String::new()]));
     }
+    out.extend(page.marks_explained());
     out.extend(page.findings());
     out.extend(details);
     out.push(String::new());
@@ -140,9 +141,7 @@ pub(super) fn result_heading(view: &View) -> (&'static str, String) {
     if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !view.tests.iter().any(Test::is_compared) {
         return ("Result", String::new());
     }
-    let is_open = view.tests.iter().any(|test| test.state == TestState::Inconclusive);
-    let open = if is_open { "; undecided: may be as good or better" } else { "" };
-    ("Use", format!(" ({} confidence{open})", percent(view.plan.level)))
+    ("Use", format!(" ({} confidence)", percent(view.plan.level)))
 }
 
 struct Page<'a> {
@@ -171,7 +170,10 @@ impl<'a> Page<'a> {
         let rows: usize = tests.iter().map(|test| table::rows(test, false).0.len()).sum();
         match tests.len() > TESTS_MAX || (tests.len() > 1 && rows > ROWS_MAX) {
             true => overview::lines(self.view, &self.layout),
-            false => tests.iter().flat_map(|test| self.table(test, false)).collect(),
+            false => {
+                let tables = tests.iter().flat_map(|test| self.table(test, false));
+                tables.chain(self.marks_explained()).collect()
+            }
         }
     }
 
@@ -179,6 +181,13 @@ impl<'a> Page<'a> {
         let mut lines = table::lines(test, &self.layout, full);
         lines.push(String::new());
         lines
+    }
+
+    /// The rule behind the marks, once below all tables.
+    fn marks_explained(&self) -> Vec<String> {
+        let Some(text) = table::marks_explained(&self.view.tests, self.view.plan.level) else { return Vec::new() };
+        let lines = wrap(&text, self.layout.text()).into_iter().map(|line| self.layout.paint.dim(&line));
+        lines.chain([String::new()]).collect()
     }
 
     /// Every finding under its heading, without those that are results.

@@ -1,14 +1,17 @@
 //! The options of one test: a row for each, with its rate, its interval, a bar and the recommendation.
 
+use std::collections::BTreeSet;
+
 use bytegauge_model::unit::significant;
 use serde::Serialize;
 
 use super::{ScreenLayout, heading};
 use crate::interval_rounding::{ShareScale, percent};
+use crate::phrase;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
-use crate::view::document::{Because, Compares, FindingKind, OptionResult, OptionStatus, Test, TestState};
-use crate::view::results::outcome::{rate_scale as scale, reason, up_to};
+use crate::view::document::{Compares, FindingKind, OptionResult, OptionStatus, Test};
+use crate::view::results::outcome::{self, OptionMark, rate_scale as scale, reason, up_to};
 
 /// Tests with more options show those with an interval.
 const OPTIONS_MAX: usize = 6;
@@ -102,6 +105,8 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     let more_room = layout.width.saturating_sub(USUAL_WIDTH);
     let (label_max, bar_max) = (LABEL_MAX + more_room, (BAR + more_room / 2).min(BAR_MAX));
     let mut numbers = columns(test, rows, full, layout.tests);
+    // Without a comparison the last column is empty.
+    numbers.retain(|column| column.heading != test.slower_heading || column.texts.iter().any(|text| text != UNKNOWN));
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
     let label = if widest_label > label_max { 2 } else { widest_label };
     for name in EXPENDABLE {
@@ -114,13 +119,16 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     // Labels that do not fit next to the numbers are above them.
     let own_line = widest_label > label_max || 2 + widest_label + of_numbers + MARK > layout.width;
     let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
-    let label = ScreenColumn::of("", rows.iter().all(starts_with_digit), rows, |row| {
+    let name = varied(test);
+    let has_room = !own_line && 2 + chars(&name) + of_numbers + MARK + BAR_MIN <= layout.width;
+    let name = if has_room { name.as_str() } else { "" };
+    let label = ScreenColumn::of(name, rows.iter().all(starts_with_digit), rows, |row| {
         if own_line { "  ".into() } else { row.label.clone() }
     });
     let columns: Vec<ScreenColumn> = [label].into_iter().chain(numbers).collect();
     let used = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
-    let marks: Vec<String> = rows.iter().map(|row| mark(test, row, true)).collect();
-    let short: Vec<String> = rows.iter().map(|row| mark(test, row, false)).collect();
+    let marks: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, true), row)).collect();
+    let short: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, false), row)).collect();
     let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
     let room = layout.width.saturating_sub(used);
     // The reason gives way to the bar, the bar to the mark.
@@ -201,6 +209,10 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         let cpu = |row: &OptionResult| row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
         columns.push(ScreenColumn::of(&format!("{}CPU {unit}", if is_relay { "relay " } else { "" }), true, rows, cpu));
     }
+    if any(|row| row.server_cpu_ms.is_some()) {
+        let cpu = |row: &OptionResult| row.server_cpu_ms.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
+        columns.push(ScreenColumn::of("server CPU ms/run", true, rows, cpu));
+    }
     if any(|row| row.lost_share.is_some()) {
         columns
             .push(ScreenColumn::of("lost", true, rows, |row| row.lost_share.map_or_else(|| UNKNOWN.into(), percent)));
@@ -220,7 +232,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
 
 /// A time to three digits.
 pub fn time(ns: Option<f64>) -> String {
-    ns.filter(|ns| ns.is_finite()).map_or_else(|| UNKNOWN.into(), crate::view::results::outcome::time)
+    ns.filter(|ns| ns.is_finite()).map_or_else(|| UNKNOWN.into(), outcome::time)
 }
 
 /// Whether an option was measured in short trials only, next to others with intervals.
@@ -228,19 +240,57 @@ fn is_short(test: &Test, option: &OptionResult) -> bool {
     test.is_compared() && option.slower_upper.is_none()
 }
 
-/// The mark of the recommended option, and of those to avoid.
+/// The one mark of an option, with the reason why it is recommended; empty where its row has another text in its place.
 pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
-    if test.avoid.iter().any(|avoid| avoid.option.as_ref() == Some(&option.id)) {
-        return "avoid".into();
+    let Some(mark) = outcome::mark(test, option) else { return String::new() };
+    match reason(test.because).filter(|_| with_reason && mark == OptionMark::Use) {
+        Some(reason) => format!("{} ({reason})", mark.name()),
+        None => mark.name().to_owned(),
     }
-    if test.recommended.as_ref() != Some(&option.id) || test.state == TestState::Single {
-        return String::new();
+}
+
+/// A mark as it is at the end of a row: that of the recommended option is seen at once.
+fn arrow(test: &Test, mark: String, option: &OptionResult) -> String {
+    let is_recommended = outcome::mark(test, option) == Some(OptionMark::Use);
+    if is_recommended { format!("<- {mark}") } else { mark }
+}
+
+/// The factors that the options differ in: `write size + congestion control`.
+fn varied(test: &Test) -> String {
+    let named = |factor: &String| match factor.as_str() {
+        "read_size" | "write_size" => factor.replace('_', " "),
+        "congestion" => "congestion control".into(),
+        other => phrase::in_code(other).to_owned(),
+    };
+    test.varied.iter().map(named).collect::<Vec<_>>().join(" + ")
+}
+
+/// The rule behind the marks of these tests, for those that occur, in one sentence.
+pub fn marks_explained(tests: &[Test], level: f64) -> Option<String> {
+    let margin = percent(tests.first()?.margin);
+    let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
+    let marks: BTreeSet<OptionMark> = shown.collect();
+    let is_noisy = tests.iter().any(|test| test.control_upper.is_some_and(|upper| upper > test.margin));
+    let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
+    let meaning = |mark: &OptionMark| match mark {
+        OptionMark::Use => None,
+        OptionMark::AsGood => Some(format!("within {margin} of the best")),
+        OptionMark::Undecided => Some("may be the best".to_owned()),
+        OptionMark::Slower => Some(format!(
+            "not the best, perhaps by less than {margin}{}",
+            if is_noisy { " or than the noise" } else { "" }
+        )),
+        OptionMark::Avoid => {
+            let noise = if is_noisy { " and than the noise" } else { "" };
+            Some(format!("slower by more than {margin}{noise}{}", if is_harmful { ", or harmful" } else { "" }))
+        }
+    };
+    let each = marks.iter().filter_map(|mark| Some(format!("{} = {}", mark.name(), meaning(mark)?)));
+    let mut each: Vec<String> = each.collect();
+    if is_noisy && marks.iter().any(|mark| matches!(mark, OptionMark::Slower | OptionMark::Avoid)) {
+        each.push("noise = how far one option, measured twice, differs".to_owned());
     }
-    match test.because {
-        Some(Because::Fastest) | None => "<- use".into(),
-        _ if !with_reason => "<- use".into(),
-        because => format!("<- use ({})", reason(because)),
-    }
+    (!each.is_empty()).then(|| format!("With {} confidence: {}.", percent(level), each.join("; ")))
 }
 
 /// The length of a bar: the rate, or the CPU time where the rate is fixed.

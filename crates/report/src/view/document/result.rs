@@ -39,7 +39,7 @@ pub struct Test {
     pub congestion: Option<String>,
     /// The quantity that `slower` compares.
     pub compares: Compares,
-    /// The heading of the options' `slower`: `slower by (95 %)`, `× as long as best (95 %)` and the same of CPU time.
+    /// The heading of the options' `slower`: `slower than best (95 %)`, `time / best time (95 %)` and the same of CPU time.
     pub slower_heading: &'static str,
     /// Unit of the rates: `bytes/s`, `calls/s`, `NOPs/s`, `runs/s`.
     pub unit: &'static str,
@@ -176,6 +176,9 @@ pub struct OptionResult {
     /// CPU time of one unit of work, in `cpu_unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
+    /// CPU time of the server for each run of a program, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_cpu_ms: Option<f64>,
     /// Share of the datagrams sent that were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_share: Option<f64>,

@@ -259,7 +259,7 @@ fn screened(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding>
     let screened = group.undecided.len();
     if screened > 0 && confirmed > 0 {
         all.push(
-            found(FindingKind::ScreenedOnly, Severity::Note)
+            found(FindingKind::ScreenedOnly, if view.check.is_some() { Severity::Warning } else { Severity::Note })
                 .test(&group.id)
                 .number("options", Some(screened as f64))
                 .number("confirmed", Some(confirmed as f64)),

@@ -9,7 +9,7 @@ use super::valid_for;
 use crate::interval_rounding::percent;
 
 /// Steal below this share is left out of the heading.
-const STEAL_NOTICED: f64 = 0.0005;
+const STEAL_NOTICED: f64 = 0.005;
 
 /// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
 pub fn crowd(view: &View) -> Option<(f64, usize)> {
@@ -36,7 +36,7 @@ pub fn heading(view: &View) -> String {
         other => Some(other.name().to_owned()),
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_NOTICED);
-    let steal = steal.map(|share| format!("steal {}", percent(share)));
+    let steal = steal.map(|share| format!("CPU steal {}", percent(share)));
     let crowd =
         crowd(view).map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());

@@ -8,6 +8,7 @@ use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, S
 use super::super::footprint::{BUFFERS, FactorBuffer};
 use super::build::found;
 use super::is_peers_size;
+use super::outcome::than_the_best;
 use crate::phrase;
 
 /// A large number of connections of one server.
@@ -48,25 +49,40 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
     });
     let (bytes, factor, test, own) =
         sizes.max_by_key(|(bytes, ..)| *bytes).filter(|(bytes, ..)| *bytes >= BUFFER_LARGE)?;
-    let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
-    let tied = test.options.iter().filter(is_tied).filter_map(|option| size(test, option, factor));
-    let smaller = tied.min().filter(|smaller| *smaller < bytes);
+    let smaller = smaller(test, factor, bytes);
     let (each, all) = (phrase::level(factor, &Level::Number(bytes)), about_bytes(bytes * CONNECTIONS));
-    let tied = smaller.map_or_else(String::new, |smaller| {
+    let saving = smaller.map_or_else(String::new, |(smaller, option)| {
         let level = phrase::level(factor, &Level::Number(smaller));
-        format!(" To save memory, {level} (may be as good) takes {}.", about_bytes(smaller * CONNECTIONS))
+        let upper = view.scale.at_most(option.slower_upper.unwrap_or(f64::INFINITY));
+        let how = match option.status {
+            OptionStatus::Best => "as good".to_owned(),
+            _ => format!("undecided, at most {}", than_the_best(test.compares, view.scale, &upper)),
+        };
+        format!(" To save memory, {level} ({how}) takes {}.", about_bytes(smaller * CONNECTIONS))
     });
     let finding = found(FindingKind::Memory, severity(view, bytes))
         .test(&test.id)
         .option(&own.id)
         .number("bytes", Some(bytes as f64))
         .number("connections", Some(CONNECTIONS as f64))
-        .number("smaller_bytes", smaller.map(|bytes| bytes as f64))
+        .number("smaller_bytes", smaller.map(|(bytes, _)| bytes as f64))
         .name("factor", factor);
     let of_test = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
     Some(
-        finding.with_text(format!("{of_test}{CONNECTIONS} connections with a buffer of {each} each take {all}.{tied}")),
+        finding
+            .with_text(format!("{of_test}{CONNECTIONS} connections with a buffer of {each} each take {all}.{saving}")),
     )
+}
+
+/// The smaller size to use where memory is short: the smallest that is as good, else the one that can be slower by the least.
+fn smaller<'a>(test: &'a Test, factor: &str, bytes: u64) -> Option<(u64, &'a OptionResult)> {
+    let sized = test.options.iter().filter_map(|option| Some((size(test, option, factor)?, option)));
+    let (good, open): (Vec<_>, Vec<_>) = sized
+        .filter(|(size, option)| *size < bytes && matches!(option.status, OptionStatus::Best | OptionStatus::Tied))
+        .partition(|(_, option)| option.status == OptionStatus::Best);
+    let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
+    let smallest = good.into_iter().min_by_key(|(size, _)| *size);
+    smallest.or_else(|| open.into_iter().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))))
 }
 
 /// A size that the user's program sets in each connection.

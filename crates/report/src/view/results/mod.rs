@@ -201,6 +201,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         p99_ns: cell.median("total_p99_ns"),
         p99_9_ns: cell.median("total_p99_9_ns"),
         cpu,
+        server_cpu_ms: cell.median("server_cpu_ns_per_run").map(|ns| ns / 1e6),
         lost_share: harm::lost_share(cell),
         longest_ns: cell.harm.longest_ns,
         starved_share: cell.harm.starved_share,
@@ -313,12 +314,19 @@ pub fn option_label(varied: &[String], spec: &Spec) -> String {
     varied.iter().filter_map(shown).collect::<Vec<_>>().join(" + ")
 }
 
-/// One level, with the name of its factor where options differ in several: `64K`, `epoll`, `read 4K`.
+/// One level, with the name of its factor where the level alone tells nothing, or options differ in several: `64K`, `epoll`,
+/// `flows 4`, `read 4K`.
 fn level_label(varied: &[String], factor: &str, level: &Level) -> String {
     let text = phrase::compact(factor, level);
-    match varied.len() == 1 || NAME_THEMSELVES.contains(&factor) {
+    let name = phrase::in_code(factor);
+    // The relay itself is named before its threads and buffers.
+    let has_relay = varied.iter().any(|name| name == "relay");
+    let name = name.strip_prefix("relay ").filter(|_| has_relay).unwrap_or(name);
+    // A sentence that begins with “4” or “off” tells nothing.
+    let is_bare = text.bytes().all(|byte| byte.is_ascii_digit()) || matches!(text.as_str(), "on" | "off");
+    match NAME_THEMSELVES.contains(&factor) || varied.len() == 1 && !is_bare {
         true => text,
-        false => format!("{} {text}", phrase::in_code(factor)),
+        false => format!("{name} {text}"),
     }
 }
 

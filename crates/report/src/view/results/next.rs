@@ -130,15 +130,14 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         }
     };
     steps.extend(across);
-    match steps.is_empty() {
-        false => steps,
-        true if view.check.is_some() => vec![words("give each run more work, or compare fewer values")],
-        true => {
-            vec![words(
-                "an hour would not decide it either: take any of the undecided options, or compare fewer at once",
-            )]
-        }
+    if steps.is_empty() {
+        steps.push(words(match view.check {
+            Some(_) => "give each run more work, or compare fewer values",
+            None => "an hour would not decide it either: take any of the undecided options, or compare fewer at once",
+        }));
     }
+    steps.extend(why_ended(view));
+    steps
 }
 
 /// The time that many tests need, where they were given less than half of it.
@@ -157,10 +156,10 @@ fn in_program(view: &View) -> Option<NextStep> {
     let is_stream = view.plan.workload == Workload::Stream.to_string() && view.groups.iter().all(is_of_sockets);
     (is_stream && view.tests.iter().any(advises)).then(|| {
         let command = format!(
-            "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count={{count:512M}}",
+            "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
             values_of(view)
         );
-        step(&command, "try these sizes in your program (write it where dd is)")
+        step(&command, "try these sizes in your program (write it where dd is, with {value} as its size)")
     })
 }
 
@@ -320,9 +319,14 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
     if versus.difference.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
         steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
     }
-    let ended = view.notes.iter().rev().find(|note| note.kind == NoteKind::End);
-    steps.extend(ended.map(|note| words(&format!("the session {}", note.own()))));
+    steps.extend(why_ended(view));
     steps
+}
+
+/// Why the session ended before its last analysis.
+fn why_ended(view: &View) -> Option<NextStep> {
+    let ended = view.notes.iter().rev().find(|note| note.kind == NoteKind::End)?;
+    Some(words(&format!("the session {}", ended.own())))
 }
 
 /// The likely effect of the remaining analyses, or of a longer session, on the interval; `None` where it is decided, and where
@@ -393,6 +397,8 @@ pub fn resume(view: &View) -> String {
 
 /// Flags for the length of a session: another budget replaces them.
 const LENGTHS: [&str; 3] = ["--time", "--until", "--max-time"];
+/// Flags without a value that change what is shown, not what is measured.
+const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
 
 /// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;
 /// and with further flags.
@@ -406,7 +412,7 @@ pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Opti
     for word in own {
         let name = word.split('=').next().unwrap_or(word);
         let is_replaced = budget.is_some() && LENGTHS.contains(&name);
-        if !std::mem::take(&mut skip) && !is_replaced {
+        if !std::mem::take(&mut skip) && !is_replaced && !OF_DISPLAY.contains(&name) {
             words.push(word);
         }
         skip |= is_replaced && name == word;

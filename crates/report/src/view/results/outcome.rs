@@ -153,8 +153,14 @@ fn others(test: &Test, status: OptionStatus) -> Vec<String> {
     test.options.iter().filter(has_interval).filter(is_other).map(|option| option.label.clone()).collect()
 }
 
-/// How good the recommended option is: `the fastest`, `at most 12 % slower than the best`; in a line of many less of it.
-fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> String {
+/// The options that are significantly slower, but not surely by so much that they are to be avoided.
+fn slower_labels(test: &Test) -> Vec<String> {
+    let slower = test.options.iter().filter(|option| mark(test, option) == Some(OptionMark::Slower));
+    slower.map(|option| option.label.clone()).collect()
+}
+
+/// How good the recommended option is: `the fastest`, `at most 12 % slower than the best`.
+fn how_good(view: &View, test: &Test, own: &OptionResult) -> String {
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
     let within = || format!("within {} of the best", percent(test.margin));
     match own.status {
@@ -164,32 +170,23 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
         // Its interval alone would make it the best.
         _ if upper <= test.margin && test.control_is_wide => {
             let noise = up_to(view.scale, test.control_upper.unwrap_or(0.0));
-            match is_short {
-                true => format!("{}, but noise of {noise}", within()),
-                false => format!("{}, but the same option, measured twice, differs by {noise}", within()),
-            }
+            format!("{}, but one option, measured twice, differs by {noise}", within())
         }
         _ if upper <= test.margin => format!("{}, with a limitation: see Caveat", within()),
-        _ => {
-            let how = more(test.compares, view.scale, &view.scale.at_most(upper));
-            format!("at most {}", if is_short { how } else { than_the_best(view.scale, &how) })
-        }
+        _ => format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper))),
     }
 }
 
 /// The recommendation with its interval, then the options that are as good, those that are undecided, and those to avoid.
 fn compared(view: &View, test: &Test) -> String {
     let Some(own) = recommended(test) else { return too_wide(view, test) };
-    let why = match test.because {
-        Some(Because::Fastest) | None => String::new(),
-        because => format!(", the {}", reason(because)),
-    };
+    let why = reason(test.because).map_or_else(String::new, |reason| format!(", the {reason}"));
     let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(" ({rate})"));
     let sure = match test.state {
         TestState::Decided => format!(", with {} confidence", percent(view.plan.level)),
         _ => String::new(),
     };
-    let how = how_good(view, test, own, false);
+    let how = how_good(view, test, own);
     let mut phrases = vec![format!("use {}{rate}{why}: {how}{sure}", own.label)];
     let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
     if !good.is_empty() {
@@ -197,6 +194,10 @@ fn compared(view: &View, test: &Test) -> String {
     }
     if !open.is_empty() {
         phrases.push(format!("Undecided: {} may be {}", listed(&open), better(test)));
+    }
+    let slower = slower_labels(test);
+    if !slower.is_empty() {
+        phrases.push(format!("Slower: {}", listed(&slower)));
     }
     phrases.join(". ") + &avoid(view, test)
 }
@@ -208,18 +209,23 @@ fn better(test: &Test) -> &'static str {
 
 /// The options to avoid with their numbers: `. Avoid: tokio (34–57 % slower)`.
 fn avoid(view: &View, test: &Test) -> String {
-    let each = avoided(view, test, NAMED_MAX, |one| more(test.compares, view.scale, &one.interval(view.scale)));
-    each.map_or_else(String::new, |text| format!(". Avoid: {text}"))
+    avoided(view, test, NAMED_MAX).map_or_else(String::new, |text| format!(". Avoid: {text}"))
 }
 
 /// The options to avoid, the worst first, each with its reason; of many the table has the others.
-fn avoided(view: &View, test: &Test, most: usize, slower: impl Fn(&Avoided) -> String) -> Option<String> {
-    let reason = |one: &Avoided| match &one.harm {
+fn avoided(view: &View, test: &Test, most: usize) -> Option<String> {
+    // The first interval has the noun, which is that of all.
+    let mut is_first = true;
+    let mut reason = |one: &Avoided| match &one.harm {
         Some(harm) => harm.clone(),
-        None if one.is_screened => {
-            format!("{} in short trials", more(test.compares, view.scale, &one.interval(view.scale)))
+        None => {
+            let interval = one.interval(view.scale);
+            let slower = match std::mem::take(&mut is_first) {
+                true => than_the_best(test.compares, view.scale, &interval),
+                false => interval,
+            };
+            if one.is_screened { format!("{slower} in short trials") } else { slower }
         }
-        None => slower(one),
     };
     let each = test.avoid.iter().take(most).map(|one| format!("{} ({})", one.label, reason(one)));
     let more = test.avoid.len().saturating_sub(most);
@@ -228,24 +234,25 @@ fn avoided(view: &View, test: &Test, most: usize, slower: impl Fn(&Avoided) -> S
     (!each.is_empty()).then(|| each.join(", "))
 }
 
-/// The result of one test of several in a line: its table has the intervals.
+/// The result of one test of several in a line: its table has the other intervals.
 pub fn in_short(view: &View, test: &Test) -> String {
     let Some(own) = recommended(test).filter(|_| matches!(test.state, TestState::Decided | TestState::Inconclusive))
     else {
         return test.result.clone();
     };
     let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(", {rate}"));
-    let part = |name: &str, labels: &[String]| match labels {
+    let good = match &others(test, OptionStatus::Best)[..] {
         [] => String::new(),
-        labels => format!("; {name} {}", listed(labels)),
+        labels => format!("; as good: {}", listed(labels)),
     };
-    let good = part("as good:", &others(test, OptionStatus::Best));
-    let open = part("undecided:", &others(test, OptionStatus::Tied));
+    let left = [("undecided", others(test, OptionStatus::Tied).len()), ("slower", slower_labels(test).len())];
+    let left: Vec<String> =
+        left.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}")).collect();
+    let left = if left.is_empty() { String::new() } else { format!("; {} (see the table)", left.join(", ")) };
     // The lines of many tests fit on a terminal together; the table has the others.
     let most = if view.tests.len() > BRIEF_TESTS { 1 } else { NAMED_MAX };
-    let avoid = avoided(view, test, most, |one| one.interval(view.scale));
-    let avoid = avoid.map_or_else(String::new, |text| format!("; avoid {text}"));
-    format!("{}{rate}, {}{good}{open}{avoid}", own.label, how_good(view, test, own, true))
+    let avoid = avoided(view, test, most).map_or_else(String::new, |text| format!("; avoid {text}"));
+    format!("{}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own))
 }
 
 /// `; measured with bbr`, where another test recommends another congestion control.
@@ -292,8 +299,13 @@ fn too_wide(view: &View, test: &Test) -> String {
     let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
     let narrowest = known.min_by(|a, b| a.0.total_cmp(&b.0));
     let even = narrowest.filter(|(upper, _)| upper.is_finite()).map(|(upper, own)| {
-        let how = than_the_best(view.scale, &more(test.compares, view.scale, &up_to(view.scale, upper)));
-        format!(": even {} may be {how}", own.label)
+        let verb = match (test.compares, view.scale.multiples) {
+            (Compares::Time, false) => "be",
+            (Compares::Time, true) => "take",
+            (Compares::Cpu, _) => "use",
+        };
+        let how = than_the_best(test.compares, view.scale, &up_to(view.scale, upper));
+        format!(": even {} may {verb} {how}", own.label)
     });
     format!("undecided, nothing is recommended{}{}", even.unwrap_or_default(), avoid(view, test))
 }
@@ -308,10 +320,10 @@ pub fn scale(view: &View) -> ShareScale {
 /// The heading of the intervals of a test.
 pub fn slower_heading(test: &Test, scale: ShareScale) -> &'static str {
     match (test.compares, scale.multiples) {
-        (Compares::Time, false) => "slower by (95 %)",
-        (Compares::Time, true) => "× as long as best (95 %)",
-        (Compares::Cpu, false) => "more CPU by (95 %)",
-        (Compares::Cpu, true) => "× the CPU of best (95 %)",
+        (Compares::Time, false) => "slower than best (95 %)",
+        (Compares::Time, true) => "time / best time (95 %)",
+        (Compares::Cpu, false) => "more CPU than best (95 %)",
+        (Compares::Cpu, true) => "CPU time / least (95 %)",
     }
 }
 
@@ -347,19 +359,62 @@ pub fn is_slower(compares: Compares, scale: ShareScale, amount: &str, than: &str
     format!("{verb} {} {conjunction} {than}", more(compares, scale, amount))
 }
 
-/// The same from the best option, without a verb.
-fn than_the_best(scale: ShareScale, how: &str) -> String {
-    format!("{how} {} the best", if scale.multiples { "as" } else { "than" })
+/// The same from the best option, without a verb: `12 % slower than the best`, `1.12× as long as the best`.
+pub fn than_the_best(compares: Compares, scale: ShareScale, amount: &str) -> String {
+    format!("{} {} the best", more(compares, scale, amount), if scale.multiples { "as" } else { "than" })
 }
 
-/// Why an option is recommended although another one is faster, in brackets behind it.
-pub fn reason(because: Option<Because>) -> &'static str {
+/// Why an option is recommended although another one is faster, where its interval does not show it.
+pub fn reason(because: Option<Because>) -> Option<&'static str> {
     match because {
-        Some(Because::Fastest) => "fastest",
-        Some(Because::Default) => "default",
-        Some(Because::Smallest) => "smallest",
-        Some(Because::SmallestMaximum) => "safest",
-        Some(Because::Only) | None => "only option",
+        Some(Because::Default) => Some("default"),
+        Some(Because::Smallest) => Some("smallest"),
+        Some(Because::Fastest | Because::SmallestMaximum | Because::Only) | None => None,
+    }
+}
+
+/// The result of an option that has an interval, as one word of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OptionMark {
+    /// The recommended option.
+    Use,
+    /// Within the margin of the best.
+    AsGood,
+    /// Its interval includes that of the best.
+    Undecided,
+    /// Significantly slower, and not to be avoided.
+    Slower,
+    /// Surely worse by more than the margin and than the noise, or harmful.
+    Avoid,
+}
+
+impl OptionMark {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            OptionMark::Use => "use",
+            OptionMark::AsGood => "as good",
+            OptionMark::Undecided => "undecided",
+            OptionMark::Slower => "slower",
+            OptionMark::Avoid => "avoid",
+        }
+    }
+}
+
+/// The one mark of an option; `None` where its test has no result for it: it failed, or was measured in short trials only.
+pub fn mark(test: &Test, option: &OptionResult) -> Option<OptionMark> {
+    if test.avoid.iter().any(|avoid| avoid.option.as_ref() == Some(&option.id)) {
+        return Some(OptionMark::Avoid);
+    }
+    if test.recommended.as_ref() == Some(&option.id) {
+        return Some(OptionMark::Use).filter(|_| test.state != TestState::Single);
+    }
+    let compared = option.slower_upper.and(Some(option.status))?;
+    match compared {
+        OptionStatus::Best => Some(OptionMark::AsGood),
+        OptionStatus::Tied | OptionStatus::Harmful => Some(OptionMark::Undecided),
+        OptionStatus::Slower => Some(OptionMark::Slower),
+        OptionStatus::Unconfirmed | OptionStatus::Skipped | OptionStatus::Failed => None,
     }
 }
 

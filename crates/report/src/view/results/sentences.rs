@@ -8,7 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Compares, Finding, FindingKind, Test, View};
-use super::outcome::{is_slower, more, up_to};
+use super::outcome::{is_slower, than_the_best, up_to};
 use crate::interval_rounding::percent;
 use crate::phrase::{self, rate_unit};
 
@@ -121,10 +121,10 @@ impl Sentence<'_> {
         is_slower(self.compares(), self.view.scale, amount, than)
     }
 
-    /// The end of an interval of extra time: `at most 12 % slower`.
+    /// The end of an interval of extra time: `at most 12 % slower than the best`.
     fn at_most_slower(&self) -> String {
         let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
-        format!("at most {}", more(self.compares(), self.view.scale, &self.view.scale.at_most(upper)))
+        format!("at most {}", than_the_best(self.compares(), self.view.scale, &self.view.scale.at_most(upper)))
     }
 
     fn text(&self) -> String {
@@ -180,16 +180,15 @@ impl Sentence<'_> {
                     Some(more) => format!(": the interval is wider by {} on each side", scale.at_most(more)),
                     None => ", so the test has no valid result".into(),
                 };
-                format!("{twice}, measured twice (A/A control), differs by {range}{so}.")
+                format!("{twice}, measured twice as a check, differs from itself by {range}{so}.")
             }
             FindingKind::ControlContradicts => format!(
-                "the second measurement of {twice} (the A/A control) is not within {} of the best ({}), so the result is \
-                 undecided.",
-                percent(self.view.plan.margin),
-                self.at_most_slower()
+                "{twice} was measured twice as a check, and the second time it is {}, not within {}: the result is undecided.",
+                self.at_most_slower(),
+                percent(self.view.plan.margin)
             ),
             _ => format!(
-                "{twice}, measured twice (A/A control), differs by {}: smaller differences are undecided.",
+                "{twice}, measured twice as a check, differs from itself by {}: smaller differences are undecided.",
                 up_to(scale, self.number("reach").abs())
             ),
         }
@@ -306,6 +305,12 @@ impl Sentence<'_> {
                 let factor = phrase::in_code(self.name("factor"));
                 format!("{factor} {} {slower} in the short trials of the screening.", self.level("level"))
             }
+            // A program has as many values as its user lists, and few runs of each.
+            FindingKind::ScreenedOnly if self.view.check.is_some() => format!(
+                "{} left out after a few runs each, which noise may mislead; to measure all of them, list fewer (--values) or \
+                 give more --time.",
+                self.count("options", "value")
+            ),
             FindingKind::ScreenedOnly => format!(
                 "{} confirmed in every block; {} more measured in short trials only (screening).",
                 self.count("confirmed", "option"),
@@ -340,7 +345,8 @@ impl Sentence<'_> {
                 self.other()
             ),
             FindingKind::Steal => {
-                format!("CPU steal in {} of {}.", self.number("trials") as usize, self.count("of", "trial"))
+                let (hit, trials) = (self.number("trials") as usize, self.count("of", "trial"));
+                format!("The hypervisor took CPU time (steal) in {hit} of {trials}.")
             }
             FindingKind::Throttled => {
                 format!("The control group throttled the session for {}.", self.seconds("throttled_s"))

@@ -19,6 +19,8 @@ const LIMITED_MAX: usize = 2;
 pub const LINES_MAX: usize = 4;
 /// Caveats of a session with several tests: the results and they fit on a terminal of 24 lines.
 const CAVEATS_MAX: usize = 2;
+/// Lines about relays: the table has their rates and CPU time, the full report their versions and descriptors.
+const RELAY_MAX: usize = 1;
 
 /// The summary: recommended options, then effects, the bottleneck and caveats.
 pub fn lines(view: &View) -> Vec<SummaryLine> {
@@ -222,6 +224,7 @@ fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLin
     let max = match heading {
         Heading::Effect => 1,
         Heading::Caveat if view.tests.len() > 1 => CAVEATS_MAX,
+        Heading::Relay => lines_max.min(RELAY_MAX),
         _ => lines_max,
     };
     all.truncate(max);
@@ -285,10 +288,9 @@ fn code(view: &View) -> Option<SummaryLine> {
 fn busy(view: &View) -> Option<SummaryLine> {
     let (used, of) = crowd(view)?;
     let used = significant(used, 2);
-    let grade = view.environment.grade.map_or_else(String::new, |grade| format!(" (noise grade {grade} of A to D)"));
     Some(line(
         Heading::Busy.name(),
-        format!("other programs used {used} of {of} CPUs{grade}; a quiet machine may have another result."),
+        format!("other programs used {used} of {of} CPUs; a quiet machine may have another result."),
     ))
 }
 

@@ -108,8 +108,9 @@ impl Sentence<'_> {
         });
         let of_cpu = self.compares() == Compares::Cpu;
         let how = match (slower, self.known("rate").zip(self.known("other_rate"))) {
-            (Some(slower), Some((rate, _))) if !of_cpu => {
-                format!("{slow} {slower}, which reaches {}", self.rates([rate, rate])[0])
+            (Some(slower), Some((rate, other))) if !of_cpu => {
+                let means = if self.is_of_medians(rate / other) { "" } else { " (means; the tables have medians)" };
+                format!("{slow} {slower}{means}, which reaches {}", self.rates([rate, rate])[0])
             }
             (Some(slower), _) => format!("{slow} {slower}"),
             (None, Some((rate, other))) if !of_cpu => {
@@ -130,6 +131,12 @@ impl Sentence<'_> {
             self.name("factor") == CONGESTION && self.view.groups.iter().any(valid_for::is_group_over_loopback);
         let loopback = if loopback { " Measured over loopback; a network may differ." } else { "" };
         format!("{what}{place}: {how}.{loopback}")
+    }
+
+    /// Whether the rates of the tables have the ratio of this effect, which is one of means.
+    fn is_of_medians(&self, times: f64) -> bool {
+        let upper = self.known("times_upper").unwrap_or(f64::INFINITY);
+        self.known("times_lower").is_none_or(|lower| (lower..=upper).contains(&times))
     }
 
     /// No setting has a larger effect than the options of the tests.
@@ -159,7 +166,7 @@ impl Sentence<'_> {
         };
         if let Some(most) = self.known("slower_max") {
             let size = factor.replace('_', " ");
-            return format!("no {size} is surely within {} in {tests}.", percent(most));
+            return format!("no {size} is at most {} slower than the best in {tests}.", percent(most));
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
