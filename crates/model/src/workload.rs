@@ -12,7 +12,6 @@ use crate::catalog::{NameError, Transport};
 use crate::end::{EndRole, Side};
 use crate::factor::defaults::Defaults;
 use crate::suggest;
-use crate::unit::{byte_rate, call_rate, nop_rate, significant};
 
 /// The traffic over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,8 +62,6 @@ pub struct WorkloadRow {
 pub struct Unit {
     /// The rate's name and unit: `throughput` in `bytes/s`.
     pub metric: (&'static str, &'static str),
-    /// A rate for display.
-    pub rate: fn(f64) -> String,
     /// The rate in names that contain the unit: `bytes_per_second`.
     pub per_second: &'static str,
     /// The names of the cost of a unit, without and with an offered load: `ns_per_byte`, `cpu_ns_per_byte`.
@@ -85,7 +82,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         defaults: |defaults| defaults.stream,
         unit: Unit {
             metric: ("throughput", "bytes/s"),
-            rate: byte_rate,
             per_second: "bytes_per_second",
             costs: ["ns_per_byte", "cpu_ns_per_byte"],
             cpu: ((1u64 << 30) as f64 / 1e9, "s CPU/GiB"),
@@ -105,7 +101,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         defaults: |defaults| defaults.call,
         unit: Unit {
             metric: ("calls", "calls/s"),
-            rate: call_rate,
             per_second: "calls_per_second",
             costs: ["ns_per_call", "cpu_ns_per_call"],
             cpu: (1e-3, "µs CPU/call"),
@@ -135,7 +130,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         // A ring has no offered load below its capacity.
         unit: Unit {
             metric: ("nops", "NOPs/s"),
-            rate: nop_rate,
             per_second: "nops_per_second",
             costs: ["ns_per_nop", "ns_per_nop"],
             cpu: (1.0, "ns CPU/NOP"),
@@ -157,7 +151,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         // A trial names another metric if it has one.
         unit: Unit {
             metric: ("runs", "runs/s"),
-            rate: |rate| format!("{} per second", significant(rate, 3)),
             per_second: "rate_per_second",
             costs: ["ns_per_run", "ns_per_run"],
             cpu: (1e-6, "ms CPU/run"),

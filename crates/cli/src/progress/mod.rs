@@ -131,10 +131,10 @@ impl Observer for Display {
                 let AnalysisProgress { groups, decided, .. } = progress;
                 let next = match progress.is_settled() {
                     true => String::new(),
-                    false => format!(", the next analysis takes about {}", forecast(*next_ns)),
+                    false => format!(", the next result is {} away", forecast(*next_ns)),
                 };
                 let tests = counted(*groups, "test");
-                self.note(&format!("analysis {look} of {of}: {decided} of {tests} conclusive{next}"));
+                self.note(&format!("result {look} of at most {of}: {decided} of {tests} decided{next}"));
             }
             Event::Note(text) => self.note(text),
         }

@@ -7,6 +7,7 @@ use bytegauge_model::session::Stage;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
+use bytegauge_text::phrase::rate_unit;
 
 use super::test_names::TestNames;
 
@@ -74,12 +75,13 @@ impl LeadMeasure {
         }
     }
 
-    fn text(self, value: f64) -> String {
+    /// The divisor in which a value is read best, and the name of its unit.
+    fn scale(self, value: f64) -> (f64, &'static str) {
         match self {
-            LeadMeasure::Rate(workload) => (workload.row().unit.rate)(value),
+            LeadMeasure::Rate(workload) => rate_unit(workload.row().unit.metric.1, value),
             LeadMeasure::Cpu(workload) => {
                 let (scale, unit) = workload.row().unit.cpu;
-                format!("{} {unit}", significant(value * scale, 3))
+                (1.0 / scale, unit)
             }
         }
     }
@@ -138,7 +140,7 @@ impl SessionProgress {
         self.blocks_done >= self.blocks
     }
 
-    /// `confirmation: 12 of 40 blocks of 4 tests, 35 s left, steal 2 %`, as far as the columns suffice.
+    /// `confirmation: 30 % of 4 tests, 35 s left, steal 2 %`, as far as the columns suffice.
     pub fn progress(&self, columns: usize) -> String {
         let (short, full) = (self.progress_of(false), self.progress_of(true));
         if full.chars().count() <= columns { full } else { short }
@@ -146,18 +148,18 @@ impl SessionProgress {
 
     fn progress_of(&self, full: bool) -> String {
         let stage = self.stage.map_or("start", stage_name);
-        // A block that failed was repeated beyond the plan.
         let tests = self.names.tests.len();
         let of_tests = if tests > 1 { format!(" of {tests} tests") } else { String::new() };
-        let blocks = self.blocks.max(self.blocks_done);
-        let mut parts = vec![format!("{stage}: {} of {blocks} blocks{of_tests}", self.blocks_done)];
-        if let Some(left_ns) = self.left_ns {
+        // A block that failed was repeated beyond the plan.
+        let per_cent = 100 * self.blocks_done / self.blocks.max(self.blocks_done).max(1);
+        let mut parts = vec![format!("{stage}: {per_cent} %{of_tests}")];
+        if let Some(left_ns) = self.left_ns.filter(|ns| *ns >= LEFT_MIN_NS) {
             let further = match self.further_ns {
                 0 => String::new(),
                 _ if !full => String::new(),
-                ns => format!(" ({} if inconclusive)", duration(left_ns.saturating_add(ns))),
+                ns => format!(" ({} if undecided)", forecast(left_ns.saturating_add(ns))),
             };
-            parts.push(format!("{} left{further}", duration(left_ns)));
+            parts.push(format!("{} left{further}", forecast(left_ns)));
         }
         let share = |ns: f64| ns / self.surroundings.wall_ns.max(1.0);
         let (steal, others) = (share(self.surroundings.stolen_ns), share(self.surroundings.others_ns));
@@ -192,10 +194,13 @@ impl SessionProgress {
             false => best,
         });
         let (median, estimate, id, measure) = best?;
-        let rate = measure.text(median);
-        let interval = estimate.lower.zip(estimate.upper).map(|ends| interval(measure, ends, &rate));
+        // One unit for all numbers of a line.
+        let (divisor, unit) = measure.scale(median);
+        let shown = |value: f64| significant(value / divisor, 3);
+        let ends = estimate.lower.zip(estimate.upper);
+        let interval = ends.map_or_else(String::new, |(lower, upper)| format!(" ({}–{})", shown(lower), shown(upper)));
         let option = self.names.options.get(id).cloned().unwrap_or_else(|| id.to_string());
-        Some(Leader { test: test.to_owned(), option, rate, interval: interval.unwrap_or_default() })
+        Some(Leader { test: test.to_owned(), option, rate: format!("{} {unit}", shown(median)), interval })
     }
 }
 
@@ -212,20 +217,8 @@ pub struct Leader {
     pub interval: String,
 }
 
-/// ` (2.81–3.1)`, without the unit of the median's text where it is the same.
-fn interval(measure: LeadMeasure, (lower, upper): (f64, f64), rate: &str) -> String {
-    let unit = rate.split_once(' ').map_or("", |(_, unit)| unit);
-    let end = |value: f64| {
-        let text = measure.text(value);
-        text.strip_suffix(unit).map_or(text.clone(), |number| number.trim_end().to_owned())
-    };
-    format!(" ({}–{})", end(lower), end(upper))
-}
-
-/// `35 s`, rounded up.
-fn duration(ns: u64) -> String {
-    if ns < 1_000_000_000 { "less than 1 s".into() } else { forecast(ns).to_string() }
-}
+/// A shorter time is not shown: blocks that are left may take longer than those before.
+const LEFT_MIN_NS: u64 = 1_000_000_000;
 
 fn stage_name(stage: Stage) -> &'static str {
     match stage {
@@ -298,18 +291,19 @@ mod tests {
     fn progress_states_stage_blocks_time_and_disturbances() {
         let mut standing = SessionProgress::default();
         standing.begin(Stage::Confirm, 40, TestNames::default());
-        assert_eq!(standing.progress(80), "confirmation: 0 of 40 blocks");
+        assert_eq!(standing.progress(80), "confirmation: 0 %");
         let stream = cell("c1", "g1", &[("transport", "tcp")]);
         standing.trial(&stream, &trial(&stream, 1.0), 57_900_000_000, 0);
         standing.block(&block(0.0, 0.0, true));
-        assert_eq!(standing.progress(80), "confirmation: 1 of 40 blocks, 58 s left");
-        standing.trial(&stream, &trial(&stream, 1.0), 900_000_000, 115_000_000_000);
+        assert_eq!(standing.progress(80), "confirmation: 2 %, 58 s left");
+        standing.trial(&stream, &trial(&stream, 1.0), 5_000_000_000, 115_000_000_000);
         standing.block(&block(0.1, 0.5, false));
-        let full =
-            "confirmation: 1 of 40 blocks, less than 1 s left (120 s if inconclusive), steal 5 %, other load 0.25 CPUs";
+        let full = "confirmation: 2 %, 5 s left (120 s if undecided), steal 5 %, other load 0.25 CPUs";
         assert_eq!(standing.progress(200), full);
-        let short = full.replace(" (120 s if inconclusive)", "");
+        let short = full.replace(" (120 s if undecided)", "");
         assert_eq!(standing.progress(80), short);
+        standing.trial(&stream, &trial(&stream, 1.0), 900_000_000, 0);
+        assert_eq!(standing.progress(80), short.replace(", 5 s left", ""));
     }
 
     #[test]
@@ -324,17 +318,14 @@ mod tests {
             rate: rate.into(),
             interval: interval.into(),
         };
-        assert_eq!(
-            (standing.leaders(9), standing.progress(80).as_str()),
-            (vec![], "confirmation: 0 of 9 blocks of 2 tests")
-        );
+        assert_eq!((standing.leaders(9), standing.progress(80).as_str()), (vec![], "confirmation: 0 % of 2 tests"));
         standing.add(&cells[2], &trial(&cells[2], 1.5));
         for at in 0..8 {
-            standing.add(&cells[0], &trial(&cells[0], 1.0));
-            standing.add(&cells[1], &trial(&cells[1], 2.0 + f64::from(at) / 10.0));
+            standing.add(&cells[0], &trial(&cells[0], 0.4));
+            standing.add(&cells[1], &trial(&cells[1], 0.9 + f64::from(at) / 10.0));
         }
         let (tcp, pipe) = (
-            leader("Read from TCP", "64K", "2.35 GiB/s", " (2–2.7)"),
+            leader("Read from TCP", "64K", "1.25 GiB/s", " (0.9–1.6)"),
             leader("Read from a pipe", "4K", "1.5 GiB/s", ""),
         );
         assert_eq!(standing.leaders(9), [tcp, pipe]);
@@ -350,8 +341,12 @@ mod tests {
     fn offered_load_is_compared_by_cpu_time() {
         let offered = cell("c1", "g1", &[("transport", "tcp"), ("rate", "1G")]);
         assert_eq!(LeadMeasure::of(&offered), LeadMeasure::Cpu(Workload::Stream));
-        assert_eq!(LeadMeasure::Cpu(Workload::Stream).text(0.5), "0.537 s CPU/GiB");
-        assert_eq!(LeadMeasure::Cpu(Workload::Call).text(5100.0), "5.1 µs CPU/call");
+        let shown = |measure: LeadMeasure, value: f64| {
+            let (divisor, unit) = measure.scale(value);
+            format!("{} {unit}", significant(value / divisor, 3))
+        };
+        assert_eq!(shown(LeadMeasure::Cpu(Workload::Stream), 0.5), "0.537 s CPU/GiB");
+        assert_eq!(shown(LeadMeasure::Cpu(Workload::Call), 5100.0), "5.1 µs CPU/call");
         assert!(
             LeadMeasure::Cpu(Workload::Call).is_better(1.0, 2.0)
                 && LeadMeasure::Rate(Workload::Call).is_better(2.0, 1.0)
