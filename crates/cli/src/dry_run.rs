@@ -17,19 +17,26 @@ use crate::resume::Begun;
 
 /// A few lines: options, tests, time, notes.
 pub fn summary(plan: &Plan) -> String {
-    fitted(&few_lines(plan))
+    fitted(&(size(plan) + &notes(plan)))
 }
 
-fn few_lines(plan: &Plan) -> String {
-    let schedule = plan.schedule();
-    let live = plan.cells.len() - plan.skipped.len();
-    let mut text = format!(
-        "plan {}: {} in {}, about {}, seed {}\n  analysis 1 of {}: {}{}\n",
+/// Options, tests and time.
+fn size(plan: &Plan) -> String {
+    format!(
+        "plan {}: {} in {}, about {}, seed {}\n",
         plan.name,
-        counted(live, "option"),
+        counted(plan.cells.len() - plan.skipped.len(), "option"),
         counted(plan.groups.len(), "test"),
-        forecast(schedule.total_ns()),
+        forecast(plan.schedule().total_ns()),
         plan.seed,
+    )
+}
+
+/// The blocks until the first analysis.
+fn first_analysis(plan: &Plan) -> String {
+    let schedule = plan.schedule();
+    format!(
+        "  analysis 1 of {}: {}{}\n",
         plan.looks,
         match has_known_blocks(plan) {
             // The pace of this machine is not known yet.
@@ -39,7 +46,13 @@ fn few_lines(plan: &Plan) -> String {
             false => "as many blocks as fit into this time; the first runs show how many".into(),
         },
         if plan.groups.len() > 1 { " in each test" } else { "" },
-    );
+    )
+}
+
+/// What the user may want to change before the session.
+fn notes(plan: &Plan) -> String {
+    let schedule = plan.schedule();
+    let mut text = String::new();
     if schedule.total_ns() > plan.budget_ns.saturating_add(plan.budget_ns / 50) {
         let (needs, given) = (forecast(schedule.total_ns()), Nanos(plan.budget_ns));
         let _ = writeln!(
@@ -49,6 +62,13 @@ fn few_lines(plan: &Plan) -> String {
     }
     if let Some(short) = short_of_time(plan) {
         let _ = writeln!(text, "  note: {short}");
+    }
+    if let Some(server) = plan.task.as_ref().and_then(|task| task.server.as_ref()) {
+        let ready = &server.ready;
+        let _ = writeln!(
+            text,
+            "  note: each run starts the server and waits for {ready} (--ready), as long as --timeout allows"
+        );
     }
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");
@@ -164,7 +184,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
 }
 
 fn all(plan: &Plan, until_proven: bool) -> String {
-    let mut text = few_lines(plan) + WORDS + &further_looks(plan, until_proven);
+    let mut text = size(plan) + &first_analysis(plan) + &notes(plan) + WORDS + &further_looks(plan, until_proven);
     for family in &plan.families {
         text.push('\n');
         describe(&mut text, plan, family);

@@ -3,7 +3,7 @@
 //!
 //! Sees only the network namespace of the calling process.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -48,6 +48,28 @@ pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
         }
     }
     None
+}
+
+/// The TCP ports at which the processes of a session (setsid(2)) listen, as far as this user may see their sockets.
+#[must_use]
+pub fn ports_of_session(leader: u32) -> BTreeSet<u16> {
+    let rows = TABLES.into_iter().flat_map(|table| listeners(Path::new(table)));
+    let ports: BTreeMap<String, u16> = rows.filter_map(|row| port_of(&row)).collect();
+    let holders = socket_holders::of(&ports.keys().cloned().collect());
+    let is_of_session = |pid: &u32| {
+        let pid = libc::pid_t::try_from(*pid).unwrap_or(-1);
+        // SAFETY: getsid(2) takes a number and has no effect.
+        u32::try_from(unsafe { libc::getsid(pid) }) == Ok(leader)
+    };
+    let own = holders.iter().filter(|(_, pids)| pids.iter().any(is_of_session));
+    own.filter_map(|(link, _)| ports.get(link).copied()).collect()
+}
+
+/// The socket of a row that listens, as in `/proc/PID/fd`, and its port (proc_net_tcp).
+fn port_of(row: &str) -> Option<(String, u16)> {
+    let fields: Vec<&str> = row.split_whitespace().collect();
+    let port = u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok()?;
+    (fields.get(3) == Some(&TCP_LISTEN)).then(|| Some((format!("socket:[{}]", fields.get(9)?), port)))?
 }
 
 /// The sockets that listen at a TCP address, or at its port on all addresses, as in `/proc/PID/fd`. There are several
@@ -123,6 +145,10 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         assert!(at_port(port));
         assert_eq!(owner_of_port(port).map(|(pid, _)| pid), Some(std::process::id()));
+        // SAFETY: getsid(2) takes a number and has no effect.
+        let session = unsafe { libc::getsid(0) };
+        assert!(ports_of_session(u32::try_from(session).unwrap()).contains(&port));
+        assert!(!ports_of_session(1).contains(&port));
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "there is no connection");
         drop(listener);

@@ -355,7 +355,11 @@ fn misbehaving_server_is_reported_and_ended() {
     drop(taken);
     let broken =
         serve(&bench, &python, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
-    assert!(broken["cells"][0]["reason"].as_str().unwrap().contains("it printed “listening”"), "{broken}");
+    let reason = broken["cells"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains(&format!("it printed “listening”: it listens at port {port}: use --ready {tcp}")),
+        "{reason}"
+    );
     check_no_process_is_left(&bench);
 }
 

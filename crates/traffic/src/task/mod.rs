@@ -210,9 +210,9 @@ impl ProgramRun<'_> {
                 ProgramEvent::Nothing if Instant::now() < until => {}
                 ProgramEvent::Nothing => {
                     let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
+                    let advice = ready_advice(&server);
                     return Err(EndError::Program(format!(
-                        "the server was not ready after {limit} ({sign} did not appear){words}: check --ready, or give more \
-                         --timeout"
+                        "the server was not ready after {limit} ({sign} did not appear){words}: {advice}"
                     )));
                 }
             }
@@ -287,6 +287,19 @@ fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {
         ReadyWhen::Unix(path) => listening::at_path(path),
         ReadyWhen::Printed(pattern) => output::pattern(pattern)?.is_match(&server.text()),
     })
+}
+
+/// How to correct a sign that did not appear: by the ports at which the server does listen.
+fn ready_advice(server: &Program) -> String {
+    let ports: Vec<u16> = listening::ports_of_session(server.pid).into_iter().collect();
+    match ports[..] {
+        [] => "check --ready, or give more --timeout".into(),
+        [port] => format!("it listens at port {port}: use --ready tcp:{port}"),
+        _ => {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            format!("it listens at the ports {}: use one of them in --ready tcp:PORT", ports.join(", "))
+        }
+    }
 }
 
 /// The port must be free for the next trial.
