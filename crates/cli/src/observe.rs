@@ -138,7 +138,7 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
 
 /// Wraps lines at the width of the terminal, except commands, so that they can be copied.
 fn wrapped(text: &str) -> String {
-    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(COLUMNS_MIN);
+    let columns = terminal::width().max(COLUMNS_MIN);
     let of_line = |line: &str| {
         if line.chars().count() <= columns || line.contains("bytegauge ") {
             return line.to_owned() + "\n";

@@ -306,7 +306,7 @@ pub fn columns() -> Option<usize> {
 /// How to print on this terminal.
 pub fn style(store: &Path) -> TerminalStyle {
     let (path, program) = (store.display().to_string(), called(store));
-    let columns = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+    let columns = terminal::width();
     // `anstream` removes colour again for NO_COLOR and dumb terminals.
     TerminalStyle { columns, colour: terminal::is_output_terminal(), store: Some(path), program }
 }

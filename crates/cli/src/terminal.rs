@@ -65,6 +65,14 @@ pub fn size() -> (usize, usize) {
     (if columns == 0 { 80 } else { columns }, if rows == 0 { 24 } else { rows })
 }
 
+/// Columns of text on standard output: those of the terminal. In a pipe or a file those of COLUMNS, which shells do not export by
+/// themselves: a user who did asks for that width. 80 where neither is known.
+pub fn width() -> usize {
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    let known = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    asked().filter(|_| !is_output_terminal()).or_else(known).unwrap_or(80)
+}
+
 /// Prints help on standard output.
 pub fn help(text: &StyledStr) {
     finish(anstream::stdout().write_all(styled(text).as_bytes()));

@@ -148,6 +148,7 @@ impl Bench {
             .env("HOME", self.folder.path())
             .env("XDG_DATA_HOME", self.path("data"))
             .env_remove("NO_COLOR")
+            .env_remove("COLUMNS")
             .env_remove("CLICOLOR_FORCE")
             .env_remove("CI")
             .env_remove("RUST_BACKTRACE")

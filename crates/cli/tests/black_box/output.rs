@@ -49,6 +49,16 @@ fn help_is_complete() {
 }
 
 #[test]
+fn columns_set_the_width_in_pipes() {
+    let bench = Bench::new();
+    bench.run(QUICK).exits(0);
+    let report = |before: &str| bench.shell(&format!("{before} \"$BYTEGAUGE\" report")).exits(0).stdout;
+    let widest = |text: String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let [narrow, usual, wide] = ["COLUMNS=50", "", "COLUMNS=200"].map(report).map(widest);
+    assert!(narrow < usual && usual < wide, "{narrow} {usual} {wide}");
+}
+
+#[test]
 fn completions_and_the_manual() {
     let bench = Bench::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
