@@ -505,7 +505,7 @@ fn resumed_session_reaches_the_minimum_of_blocks() {
     let before = Raw::of(&bench, 1);
     assert_eq!((before.status(), before.confirmed()["g1"]), ("incomplete", 1));
     bench.run("sessions").exits(0).prints(&["incomplete"]);
-    bench.run("report 1").exits(0).prints(&["interrupted before the first analysis", "check --resume 1"]);
+    bench.run("report 1").exits(0).prints(&["the session stopped before its first analysis", "check --resume 1"]);
     std::fs::remove_file(format!("{script}.slow")).expect("the file");
     let ran = bench.run("check --resume 1").exits(0);
     assert!(!ran.stderr.contains("a run takes about"), "how long runs take is settled: {ran}");

@@ -114,7 +114,7 @@ fn stopping_when_it_looks_good_proves_nothing() {
     let stopped = bench.run("report 1 --format json").exits(0).json();
     for (state, result) in results(&stopped) {
         assert_eq!(state, "unconfirmed", "{result}");
-        assert!(result.starts_with("no result: interrupted before the first analysis"), "{result}");
+        assert!(result.starts_with("no result: the session stopped before its first analysis"), "{result}");
     }
     // On a busy machine other advice comes first.
     let mut commands = stopped["next"].as_array().expect("a list").iter().map(|next| name(&next["command"]));

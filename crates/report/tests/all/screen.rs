@@ -234,7 +234,7 @@ fn an_interrupted_session_recommends_nothing_before_its_analysis() {
     assert_eq!((view.tests[0].state, &view.tests[0].recommended), (TestState::Unconfirmed, &None));
     assert!(view.tests[0].options.iter().all(|option| option.slower_upper.is_none()));
     let text = flat(&screen(&view));
-    assert!(text.contains("interrupted before the first analysis") && !text.contains("<- use"), "{text}");
+    assert!(text.contains("the session stopped before its first analysis") && !text.contains("<- use"), "{text}");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_differing_control_invalidates_the_test() {
     let text = screen(&view);
     assert!(
         text.matches("Caveat: ").count() >= 1
-            && flat(&text).contains("read 64K + write 64K, measured twice as a check, differs from itself by"),
+            && flat(&text).contains("read 64K + write 64K, measured twice, differs by"),
         "{text}"
     );
     assert!(!text.contains("<- use"), "{text}");

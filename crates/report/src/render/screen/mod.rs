@@ -16,6 +16,7 @@ use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::interval_rounding::{ShareScale, percent};
 use crate::view::document::{NextStep, SummaryLine, Test};
+use crate::view::results::outcome::{OptionMark, mark};
 use crate::view::results::summary::{self, Heading};
 
 /// Shorter lines hold no table; wider tables are hard to follow.
@@ -141,7 +142,10 @@ pub(super) fn result_heading(view: &View) -> (&'static str, String) {
     if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !view.tests.iter().any(Test::is_compared) {
         return ("Result", String::new());
     }
-    ("Use", format!(" ({} confidence)", percent(view.plan.level)))
+    let is_left = |mark: OptionMark| matches!(mark, OptionMark::Undecided | OptionMark::Slower);
+    let mut marks = view.tests.iter().flat_map(|test| test.options.iter().filter_map(|option| mark(test, option)));
+    let left = if marks.any(is_left) { "; undecided and slower options: see the tables" } else { "" };
+    ("Use", format!(" ({} confidence{left})", percent(view.plan.level)))
 }
 
 struct Page<'a> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{counted, significant};
 use serde::Serialize;
 
 use super::{ScreenLayout, heading};
@@ -97,8 +97,8 @@ pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
 
 /// How many options were measured in short trials only and are not shown.
 fn hidden(rows: &[&OptionResult], count: usize) -> Option<String> {
-    let others = if rows.is_empty() { "options" } else { "more options" };
-    (count > 0).then(|| format!("  {count} {others} measured in short trials only: --full"))
+    let others = counted(count, if rows.is_empty() { "option" } else { "more option" });
+    (count > 0).then(|| format!("  {others} measured in short trials only: --full"))
 }
 
 fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {

@@ -159,7 +159,7 @@ fn in_program(view: &View) -> Option<NextStep> {
             "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
             values_of(view)
         );
-        step(&command, "try these sizes in your program (write it where dd is, with {value} as its size)")
+        step(&command, "try these sizes in your program (instead of dd; {value} is the size)")
     })
 }
 

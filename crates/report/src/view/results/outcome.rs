@@ -117,7 +117,7 @@ fn unconfirmed(view: &View, test: &Test) -> String {
              --think-time"
         }
         SessionStatus::Running => "no result yet: the first analysis is not reached",
-        SessionStatus::Incomplete => "no result: interrupted before the first analysis",
+        SessionStatus::Incomplete => "no result: the session stopped before its first analysis",
         _ if depends(view, test) => {
             "no result: the speed of the machine changed slowly during the run, so there are no intervals"
         }
@@ -159,8 +159,9 @@ fn slower_labels(test: &Test) -> Vec<String> {
     slower.map(|option| option.label.clone()).collect()
 }
 
-/// How good the recommended option is: `the fastest`, `at most 12 % slower than the best`.
-fn how_good(view: &View, test: &Test, own: &OptionResult) -> String {
+/// How good the recommended option is: `the fastest`, `at most 12 % slower than the best`. The line of one of several tests is below
+/// the table, which explains noise.
+fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> String {
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
     let within = || format!("within {} of the best", percent(test.margin));
     match own.status {
@@ -170,7 +171,10 @@ fn how_good(view: &View, test: &Test, own: &OptionResult) -> String {
         // Its interval alone would make it the best.
         _ if upper <= test.margin && test.control_is_wide => {
             let noise = up_to(view.scale, test.control_upper.unwrap_or(0.0));
-            format!("{}, but one option, measured twice, differs by {noise}", within())
+            match is_short {
+                true => format!("{}, but noise of {noise}", within()),
+                false => format!("{}, but one option, measured twice, differs by {noise}", within()),
+            }
         }
         _ if upper <= test.margin => format!("{}, with a limitation: see Caveat", within()),
         _ => format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper))),
@@ -186,7 +190,7 @@ fn compared(view: &View, test: &Test) -> String {
         TestState::Decided => format!(", with {} confidence", percent(view.plan.level)),
         _ => String::new(),
     };
-    let how = how_good(view, test, own);
+    let how = how_good(view, test, own, false);
     let mut phrases = vec![format!("use {}{rate}{why}: {how}{sure}", own.label)];
     let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
     if !good.is_empty() {
@@ -209,11 +213,12 @@ fn better(test: &Test) -> &'static str {
 
 /// The options to avoid with their numbers: `. Avoid: tokio (34–57 % slower)`.
 fn avoid(view: &View, test: &Test) -> String {
-    avoided(view, test, NAMED_MAX).map_or_else(String::new, |text| format!(". Avoid: {text}"))
+    let noun = |interval: &str| than_the_best(test.compares, view.scale, interval);
+    avoided(view, test, NAMED_MAX, noun).map_or_else(String::new, |text| format!(". Avoid: {text}"))
 }
 
 /// The options to avoid, the worst first, each with its reason; of many the table has the others.
-fn avoided(view: &View, test: &Test, most: usize) -> Option<String> {
+fn avoided(view: &View, test: &Test, most: usize, noun: impl Fn(&str) -> String) -> Option<String> {
     // The first interval has the noun, which is that of all.
     let mut is_first = true;
     let mut reason = |one: &Avoided| match &one.harm {
@@ -221,7 +226,7 @@ fn avoided(view: &View, test: &Test, most: usize) -> Option<String> {
         None => {
             let interval = one.interval(view.scale);
             let slower = match std::mem::take(&mut is_first) {
-                true => than_the_best(test.compares, view.scale, &interval),
+                true => noun(&interval),
                 false => interval,
             };
             if one.is_screened { format!("{slower} in short trials") } else { slower }
@@ -248,11 +253,12 @@ pub fn in_short(view: &View, test: &Test) -> String {
     let left = [("undecided", others(test, OptionStatus::Tied).len()), ("slower", slower_labels(test).len())];
     let left: Vec<String> =
         left.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}")).collect();
-    let left = if left.is_empty() { String::new() } else { format!("; {} (see the table)", left.join(", ")) };
+    let left = if left.is_empty() { String::new() } else { format!("; {}", left.join(", ")) };
     // The lines of many tests fit on a terminal together; the table has the others.
     let most = if view.tests.len() > BRIEF_TESTS { 1 } else { NAMED_MAX };
-    let avoid = avoided(view, test, most).map_or_else(String::new, |text| format!("; avoid {text}"));
-    format!("{}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own))
+    let noun = |interval: &str| more(test.compares, view.scale, interval);
+    let avoid = avoided(view, test, most, noun).map_or_else(String::new, |text| format!("; avoid {text}"));
+    format!("{}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own, true))
 }
 
 /// `; measured with bbr`, where another test recommends another congestion control.

@@ -180,7 +180,7 @@ impl Sentence<'_> {
                     Some(more) => format!(": the interval is wider by {} on each side", scale.at_most(more)),
                     None => ", so the test has no valid result".into(),
                 };
-                format!("{twice}, measured twice as a check, differs from itself by {range}{so}.")
+                format!("{twice}, measured twice, differs by {range}{so}.")
             }
             FindingKind::ControlContradicts => format!(
                 "{twice} was measured twice as a check, and the second time it is {}, not within {}: the result is undecided.",
@@ -188,7 +188,7 @@ impl Sentence<'_> {
                 percent(self.view.plan.margin)
             ),
             _ => format!(
-                "{twice}, measured twice as a check, differs from itself by {}: smaller differences are undecided.",
+                "{twice}, measured twice, differs by {}: smaller differences are undecided.",
                 up_to(scale, self.number("reach").abs())
             ),
         }

@@ -166,7 +166,7 @@ impl Sentence<'_> {
         };
         if let Some(most) = self.known("slower_max") {
             let size = factor.replace('_', " ");
-            return format!("no {size} is at most {} slower than the best in {tests}.", percent(most));
+            return format!("no {size} is within {} of the best in {tests}.", percent(most));
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
