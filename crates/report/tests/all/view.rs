@@ -185,7 +185,7 @@ fn an_unconfirmed_control_is_a_caveat() {
     );
     assert_eq!(states(&view), [TestState::Inconclusive]);
     let text = phrases(&view, FindingKind::ControlContradicts);
-    assert!(text.contains(" was measured twice as a check, and the second time it is at most "), "{text}");
+    assert!(text.contains(", measured again, is at most "), "{text}");
 }
 
 #[test]

@@ -276,19 +276,18 @@ pub fn marks_explained(tests: &[Test], level: f64) -> Option<String> {
         OptionMark::Use => None,
         OptionMark::AsGood => Some(format!("within {margin} of the best")),
         OptionMark::Undecided => Some("may be the best".to_owned()),
-        OptionMark::Slower => Some(format!(
-            "not the best, perhaps by less than {margin}{}",
-            if is_noisy { " or than the noise" } else { "" }
-        )),
+        OptionMark::Slower => {
+            Some(format!("not the best, perhaps by less than {margin}{}", if is_noisy { " or than noise" } else { "" }))
+        }
         OptionMark::Avoid => {
-            let noise = if is_noisy { " and than the noise" } else { "" };
+            let noise = if is_noisy { " and than noise" } else { "" };
             Some(format!("slower by more than {margin}{noise}{}", if is_harmful { ", or harmful" } else { "" }))
         }
     };
     let each = marks.iter().filter_map(|mark| Some(format!("{} = {}", mark.name(), meaning(mark)?)));
     let mut each: Vec<String> = each.collect();
     if is_noisy && marks.iter().any(|mark| matches!(mark, OptionMark::Slower | OptionMark::Avoid)) {
-        each.push("noise = how far one option, measured twice, differs".to_owned());
+        each.push("noise = one option, measured twice".to_owned());
     }
     (!each.is_empty()).then(|| format!("With {} confidence: {}.", percent(level), each.join("; ")))
 }

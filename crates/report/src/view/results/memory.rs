@@ -58,7 +58,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
             OptionStatus::Best => "as good".to_owned(),
             _ => format!("undecided, at most {}", than_the_best(test.compares, view.scale, &upper)),
         };
-        format!(" To save memory, {level} ({how}) takes {}.", about_bytes(smaller * CONNECTIONS))
+        format!(", {level} ({how}) {}", about_bytes(smaller * CONNECTIONS))
     });
     let finding = found(FindingKind::Memory, severity(view, bytes))
         .test(&test.id)
@@ -70,7 +70,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
     let of_test = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
     Some(
         finding
-            .with_text(format!("{of_test}{CONNECTIONS} connections with a buffer of {each} each take {all}.{saving}")),
+            .with_text(format!("{of_test}{CONNECTIONS} connections with a buffer of {each} each take {all}{saving}.")),
     )
 }
 

@@ -183,7 +183,7 @@ impl Sentence<'_> {
                 format!("{twice}, measured twice, differs by {range}{so}.")
             }
             FindingKind::ControlContradicts => format!(
-                "{twice} was measured twice as a check, and the second time it is {}, not within {}: the result is undecided.",
+                "{twice}, measured again, is {}, not within {}: the result is undecided.",
                 self.at_most_slower(),
                 percent(self.view.plan.margin)
             ),
