@@ -49,7 +49,7 @@ fn first_analysis(plan: &Plan) -> String {
     )
 }
 
-/// What the user may want to change before the session.
+/// Facts that may be a reason to change the plan before the session.
 fn notes(plan: &Plan) -> String {
     let schedule = plan.schedule();
     let mut text = String::new();

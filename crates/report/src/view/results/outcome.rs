@@ -153,7 +153,7 @@ fn others(test: &Test, status: OptionStatus) -> Vec<String> {
     test.options.iter().filter(has_interval).filter(is_other).map(|option| option.label.clone()).collect()
 }
 
-/// The options that are significantly slower, but not surely by so much that they are to be avoided.
+/// The options that are significantly slower, and not to be avoided.
 fn slower_labels(test: &Test) -> Vec<String> {
     let slower = test.options.iter().filter(|option| mark(test, option) == Some(OptionMark::Slower));
     slower.map(|option| option.label.clone()).collect()
