@@ -67,7 +67,8 @@ function list(lines: SummaryLine[], explained: Explained, above?: string): HTMLE
       {},
       heading !== above && h("b", {}, `${heading}: `),
       ...hinted(text, explained),
-      more != null && h("a", { href: "#findings", onclick: unfold }, ` (${more} more)`),
+      more != null && " ",
+      more != null && h("a", { href: "#findings", onclick: unfold }, `(${more} more)`),
     );
   return lines.length > 0 && h("ul", { class: "summary" }, ...lines.map(item));
 }
