@@ -136,7 +136,7 @@ fn unfit_encryption_is_reported_with_advice() {
         assert!(all.contains(expected), "{ran}");
     };
     check(
-        "stream --transport tcp --engine epoll --tls rustls",
+        &format!("{STREAM} --transport tcp --engine epoll --tls rustls"),
         "engine epoll does not work with --tls rustls: use blocking",
     );
     check(

@@ -12,8 +12,9 @@ use crate::bench::{BINARY, Bench, Ran, possible};
 use crate::raw::Raw;
 use crate::refusing_kernel::{self, Refused};
 
-const SHORT: &str =
-    "--profile drain --trial-time 50ms --blocks 2 --long-trials off --time 6s --seed 1 --engine blocking";
+/// One option: the default lists have 63.
+const SHORT: &str = "--profile drain --read-size 64K --write-size 64K --trial-time 50ms --blocks 2 --long-trials off --time 6s \
+                     --seed 1 --engine blocking";
 
 /// The reasons of the cells of a session that were skipped.
 fn skipped(bench: &Bench, words: &str) -> String {
@@ -271,8 +272,10 @@ fn absent_features_have_reasons() {
     let short = "--trial-time 50ms --blocks 2 --long-trials off --time 6s --seed 1";
     for feature in FEATURES {
         for (errno, expected) in feature.answers {
-            for workload in ["stream --profile drain --engine blocking", "call --profile echo --server-engine blocking"]
-            {
+            for workload in [
+                "stream --profile drain --read-size 64K --write-size 64K --engine blocking",
+                "call --profile echo --server-engine blocking",
+            ] {
                 let bench = Bench::new();
                 let words = format!("{workload} {} {short}", feature.words);
                 let ran = refusing_kernel::run(&bench, &[feature.call], *errno, &words);
