@@ -158,9 +158,7 @@ fn unfit_encryption_is_reported_with_advice() {
 fn streams_between_hosts_are_encrypted() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    let words = format!(
-        "stream --profile drain --tls rustls --host {place} --key-file key --rate 50M {SHORT} --quiet --format json"
-    );
+    let words = format!("{STREAM} --tls rustls --host {place} --key-file key --rate 50M {SHORT} --quiet --format json");
     for flags in ["--verify", "--direction from --flows 3"] {
         let ran = bench.run(&format!("{words} {flags}")).exits(0);
         check_cells(&ran, &place, ["source", "sink"], &bench);
