@@ -254,6 +254,8 @@ pub struct Bottleneck {
     /// The limit that most of the other trials show; absent where the trials agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<&'static str>,
+    /// Both as a phrase, the one that more trials show first.
+    pub title: String,
     /// The limit and its evidence as a sentence.
     pub text: String,
 }

@@ -9,7 +9,7 @@ use crate::phrase;
 /// More options than this do not differ much.
 const LEAST_MAX: usize = 2;
 
-/// `epoll uses the least CPU time: 13.5 s/M calls (12.4–15.7); other undecided options use 15.8 or more`; `None` where the intervals
+/// `epoll uses the least CPU time: 13.5 s/M calls (12.4–15.7, 95 %); other undecided options 15.8 or more (95 %)`; `None` where the intervals
 /// overlap.
 pub fn sentence(view: &View, test: &Test) -> Option<String> {
     if test.state != TestState::Inconclusive || test.compares == Compares::Cpu {
@@ -35,7 +35,7 @@ pub fn sentence(view: &View, test: &Test) -> Option<String> {
     let names: Vec<String> = known[..least].iter().map(|(option, ..)| option.label.clone()).collect();
     (least <= LEAST_MAX && next > upper).then(|| {
         format!(
-            "{} the least CPU time: {} {unit} ({}–{}); other undecided options use {} or more",
+            "{} the least CPU time: {} {unit} ({}–{}, 95 %); other undecided options {} or more (95 %)",
             if least == 1 { format!("{} uses", names[0]) } else { format!("{} use", phrase::join(&names, "and")) },
             significant(median, 3),
             significant_down(lower, 3),

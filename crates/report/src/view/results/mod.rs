@@ -356,5 +356,6 @@ fn bottleneck(cell: &CellView) -> Bottleneck {
     let limit = &cell.limit;
     let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
     let text = format!("{}: {}{doubt}", limit.title, limit.brief);
-    Bottleneck { limit: limit.name, other: limit.doubt.as_ref().map(|doubt| doubt.other), text }
+    let other = limit.doubt.as_ref().map(|doubt| doubt.other);
+    Bottleneck { limit: limit.name, other, title: limit.title.clone(), text }
 }

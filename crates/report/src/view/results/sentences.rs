@@ -174,8 +174,7 @@ impl Sentence<'_> {
         let scale = self.view.scale;
         match self.finding.kind {
             FindingKind::ControlDiffers => {
-                let (a, b) = (self.number("lower").abs(), self.number("upper").abs());
-                let range = scale.interval(a.min(b), a.max(b));
+                let range = self.control_range().unwrap_or_default();
                 let so = match self.known("widened") {
                     Some(more) => format!(": the interval is wider by {} on each side", scale.at_most(more)),
                     None => ", so the test has no valid result".into(),
@@ -189,9 +188,16 @@ impl Sentence<'_> {
             ),
             _ => format!(
                 "{twice}, measured twice, differs by {}: smaller differences are undecided.",
-                up_to(scale, self.number("reach").abs())
+                self.control_range().unwrap_or_else(|| up_to(scale, self.number("reach").abs()))
             ),
         }
+    }
+
+    /// By how much the control differs from its option; `None` where it may not differ at all.
+    fn control_range(&self) -> Option<String> {
+        let (lower, upper) = (self.known("lower")?, self.known("upper")?);
+        let (a, b) = (lower.abs(), upper.abs());
+        (lower * upper > 0.0).then(|| self.view.scale.interval(a.min(b), a.max(b)))
     }
 
     fn long_trials(&self) -> String {

@@ -296,13 +296,12 @@ fn busy(view: &View) -> Option<SummaryLine> {
 
 /// The limits of the recommended options, by the limit.
 fn bottleneck(view: &View) -> Option<SummaryLine> {
-    let mut limits: Vec<(String, Vec<&Test>)> = Vec::new();
+    let mut limits: Vec<(&str, Vec<&Test>)> = Vec::new();
     for test in &view.tests {
         let Some(found) = &test.bottleneck else { continue };
-        let name = phrase::limit(found.limit).to_owned();
-        match limits.iter_mut().find(|(known, _)| *known == name) {
+        match limits.iter_mut().find(|(known, _)| *known == found.title) {
             Some((_, tests)) => tests.push(test),
-            None => limits.push((name, vec![test])),
+            None => limits.push((&found.title, vec![test])),
         }
     }
     let text = match limits.as_slice() {

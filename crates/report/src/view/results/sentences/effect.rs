@@ -142,7 +142,7 @@ impl Sentence<'_> {
     /// No setting has a larger effect than the options of the tests.
     fn effect_of_options(&self) -> String {
         let Some(option) = &self.finding.option else {
-            return "none found: no option and no other setting is surely slower.".into();
+            return "none found that exceeds the noise.".into();
         };
         let test = self.finding.test.as_ref().and_then(|id| self.test(id));
         let place =
@@ -166,7 +166,8 @@ impl Sentence<'_> {
         };
         if let Some(most) = self.known("slower_max") {
             let size = factor.replace('_', " ");
-            return format!("no {size} is within {} of the best in {tests}.", percent(most));
+            let tests = if is_true("all_tests") { String::new() } else { format!(" in {tests}") };
+            return format!("no {size} is surely within {} of the best{tests}.", percent(most));
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
