@@ -14,23 +14,23 @@ use crate::raw::Raw;
 use crate::running_relays::free_address;
 
 /// Six blocks of two values and an A/A control.
-const QUICK: [&str; 7] = ["check", "--blocks", "6", "--analyses", "1", "--seed", "1"];
+pub(crate) const QUICK: [&str; 7] = ["check", "--blocks", "6", "--analyses", "1", "--seed", "1"];
 
 /// Checks a script of `sh` over values.
-fn check(bench: &Bench, flags: &[&str], script: &str) -> Ran {
+pub(crate) fn check(bench: &Bench, flags: &[&str], script: &str) -> Ran {
     let words: Vec<&str> = QUICK.iter().chain(flags).chain(&["--", "sh", "-c", script]).copied().collect();
     bench.run_args(&words)
 }
 
 /// The reason of the cell with a value.
-fn reason(document: &Value, value: &str) -> String {
+pub(crate) fn reason(document: &Value, value: &str) -> String {
     let cells = document["cells"].as_array().expect("cells");
     let cell = cells.iter().find(|cell| cell["factors"]["value"] == value && cell["kind"] == "candidate");
     cell.expect("a cell").get("reason").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// No process of the bench is left; those that end are given time.
-fn check_no_process_is_left(bench: &Bench) {
+pub(crate) fn check_no_process_is_left(bench: &Bench) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !bench.processes().is_empty() {
         assert!(std::time::Instant::now() < deadline, "left behind: {:?}", bench.processes());
@@ -258,7 +258,7 @@ fn program_gets_no_terminal() {
 }
 
 /// A server of a few lines, by what is everywhere that tests run.
-const SERVER: &str = "import socket, signal, sys
+pub(crate) const SERVER: &str = "import socket, signal, sys
 s = socket.socket()
 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(('127.0.0.1', int(sys.argv[1])))
@@ -272,13 +272,13 @@ while True:
     c.close()
 ";
 
-const CLIENT: &str = "import socket, sys
+pub(crate) const CLIENT: &str = "import socket, sys
 s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
 while s.recv(65536): pass
 ";
 
 /// A check of that server: `{}` in the flags is its port.
-fn serve(bench: &Bench, python: &str, port: u16, more: &str, ready: &str, flags: &[&str]) -> Ran {
+pub(crate) fn serve(bench: &Bench, python: &str, port: u16, more: &str, ready: &str, flags: &[&str]) -> Ran {
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
     let (start, port) = (format!("exec {python} -S {server} {port} {{value}} {more}"), port.to_string());
     let words: Vec<&str> = QUICK

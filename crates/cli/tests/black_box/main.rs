@@ -15,6 +15,7 @@ mod bad_input;
 mod bench;
 mod call_faults;
 mod check;
+mod check_failures;
 mod connect;
 mod contract;
 mod datagrams;
