@@ -290,8 +290,19 @@ impl Run<'_> {
     }
 
     /// Counts a failure. A skipped cell leaves at once; a failed one leaves after two failures in a row, since a single failure
-    /// may be caused by the machine, and its block is repeated.
+    /// may be caused by the machine, and its block is repeated. A user's program lacks the same with every value: if nothing
+    /// was measured so far, all cells leave.
     fn trouble(&mut self, cell: &Cell, outcome: &Outcome) -> Result<(), RunError> {
+        if let (Some(_), Outcome::Skipped(reason), true) = (&self.plan.task, outcome, self.trials_ns == 0) {
+            let failed = Outcome::Failed(reason.clone());
+            for cell in self.plan.cells.clone() {
+                if self.left.insert(cell.id.clone()) {
+                    self.store.set_cell_outcome(self.session, &cell.id, &failed)?;
+                }
+            }
+            self.observer.hear(&Event::Note(format!("nothing is measured: {reason}")));
+            return Ok(());
+        }
         let failures = self.failures.entry(cell.id.clone()).or_default();
         *failures += 1;
         let leaves = matches!(outcome, Outcome::Skipped(_)) || *failures >= 2;

@@ -8,6 +8,7 @@
 mod output;
 pub(crate) mod program;
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -209,13 +210,22 @@ impl ProgramRun<'_> {
                 ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
                 ProgramEvent::Nothing if Instant::now() < until => {}
                 ProgramEvent::Nothing => {
-                    let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
-                    let advice = ready_advice(&server);
-                    return Err(EndError::Program(format!(
-                        "the server was not ready after {limit} ({sign} did not appear){words}: {advice}"
-                    )));
+                    return Err(self.not_ready(&sign, &server));
                 }
             }
+        }
+    }
+
+    /// The server's sign did not appear in time. If it listens at another port than the one that was given, it does so with
+    /// every value: a right sign is missing.
+    fn not_ready(&self, sign: &ReadyWhen, server: &Program) -> EndError {
+        let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
+        let ports = listening::ports_of_session(server.pid);
+        let advice = ready_advice(&ports);
+        let reason = format!("the server was not ready after {limit} ({sign} did not appear){words}: {advice}");
+        match sign {
+            ReadyWhen::Tcp(_) if !ports.is_empty() => EndError::Missing(reason),
+            _ => EndError::Program(reason),
         }
     }
 
@@ -290,8 +300,8 @@ fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {
 }
 
 /// How to correct a sign that did not appear: by the ports at which the server does listen.
-fn ready_advice(server: &Program) -> String {
-    let ports: Vec<u16> = listening::ports_of_session(server.pid).into_iter().collect();
+fn ready_advice(ports: &BTreeSet<u16>) -> String {
+    let ports: Vec<u16> = ports.iter().copied().collect();
     match ports[..] {
         [] => "check --ready, or give more --timeout".into(),
         [port] => format!("it listens at port {port}: use --ready tcp:{port}"),
