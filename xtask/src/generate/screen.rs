@@ -4,6 +4,7 @@ use std::fs::{self, File};
 
 use anyhow::{Context, Result};
 use bytegauge_import::ImportOptions;
+use bytegauge_model::unit::counted;
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_store::Store;
 use flate2::read::GzDecoder;
@@ -19,13 +20,15 @@ const BEGINS: &str = "<!-- the screen: made by `cargo xtask generate` of docs/pi
 const ENDS: &str = "```\n";
 /// As wide as the pictures.
 const COLUMNS: usize = 80;
+/// Tests that the README shows: it is read in a minute.
+const README_TESTS: usize = 3;
 
 /// The README with the screen in its place.
 ///
 /// # Errors
 /// When the session cannot be read, or the README has no place for it.
 pub fn readme() -> Result<String> {
-    with_screen(README, &screen()?)
+    with_screen(README, &excerpt(&screen()?, README_TESTS))
 }
 
 /// The tutorial with the screen in its place.
@@ -33,16 +36,18 @@ pub fn readme() -> Result<String> {
 /// # Errors
 /// When the session cannot be read, or the tutorial has no place for it.
 pub fn tutorial() -> Result<String> {
-    with_screen(TUTORIAL, &excerpt(&screen()?))
+    with_screen(TUTORIAL, &excerpt(&screen()?, 1))
 }
 
-/// The first test of a screen and its summary: the tutorial explains one table, and the README has the others.
-fn excerpt(screen: &str) -> String {
+/// The first tests of a screen, what their marks mean, and the summary: the tutorial explains one table.
+fn excerpt(screen: &str, shown: usize) -> String {
     let (tests, summary) = screen.split_once("\nSummary\n").unwrap_or((screen, ""));
-    let mut parts = tests.split("\n\n");
-    let first: Vec<&str> = parts.by_ref().take(2).collect();
-    let more = parts.count();
-    format!("{}\n\n[… {more} more tests]\n\nSummary\n{summary}", first.join("\n\n"))
+    let (tests, marks) = tests.split_once("\n\nWith ").unwrap_or((tests, ""));
+    let marks = if marks.is_empty() { String::new() } else { format!("With {marks}\n\n") };
+    let mut parts = tests.trim_end().split("\n\n");
+    let first: Vec<&str> = parts.by_ref().take(1 + shown).collect();
+    let more = counted(parts.count(), "more test");
+    format!("{}\n\n[… {more}]\n\n{}Summary\n{summary}", first.join("\n\n"), marks.replace("\n\n\n", "\n\n"))
 }
 
 fn with_screen(path: &str, screen: &str) -> Result<String> {
@@ -85,7 +90,7 @@ mod tests {
     fn an_excerpt_has_one_test_and_the_summary() {
         let screen = "head\n\nA\n 4K\n\nB\n 4K\n\nC\n 4K\n\nSummary\n  Next: x\n\nUse\n  A: 4K\n";
         let expected = "head\n\nA\n 4K\n\n[… 2 more tests]\n\nSummary\n  Next: x\n\nUse\n  A: 4K\n";
-        assert_eq!(excerpt(screen), expected);
+        assert_eq!(excerpt(screen, 1), expected);
     }
 
     #[test]

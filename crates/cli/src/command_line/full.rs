@@ -38,7 +38,11 @@ fn compact(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let help = with_default(&arg);
         let arg = arg.hide_short_help(false).long_help(None);
-        if let Some(help) = help { arg.help(help) } else { arg }
+        match help {
+            _ if arg.get_id() == "help" => arg.help("Print this list; -h prints the usual options"),
+            Some(help) => arg.help(help),
+            None => arg,
+        }
     });
     if !has_details {
         return command;
@@ -77,7 +81,7 @@ mod tests {
             assert!(text.contains(&format!("--{flag}")), "{flag}: {text}");
         }
         assert!(text.contains("Usage: bytegauge run") && text.contains(DETAILS), "{text}");
-        assert!(text.lines().count() < 240, "{text}");
+        assert!(text.lines().count() < 240 && !text.contains("'--help'"), "{text}");
     }
 
     #[test]

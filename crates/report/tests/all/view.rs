@@ -183,7 +183,7 @@ fn an_unconfirmed_control_is_a_caveat() {
     );
     assert_eq!(states(&view), [TestState::Inconclusive]);
     let text = phrases(&view, FindingKind::ControlContradicts);
-    assert!(text.contains(", measured again, is at most "), "{text}");
+    assert!(text.contains(" in place of the first, the recommended option is at most "), "{text}");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn what_to_avoid_comes_from_the_screening() {
     }
     // Levels that only the screening measured are in the list of what to avoid.
     assert!(view.tests[0].avoid.iter().any(|one| one.is_screened && one.option.is_none()), "{:?}", view.tests[0].avoid);
-    assert!(view.tests[0].result.contains(" more (--full)"), "{}", view.tests[0].result);
+    assert!(view.tests[0].result.contains(", and "), "{}", view.tests[0].result);
 }
 
 fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {

@@ -187,11 +187,22 @@ impl<'a> Page<'a> {
         lines
     }
 
-    /// The rule behind the marks, once below all tables.
+    /// The meaning of the marks, once below all tables.
     fn marks_explained(&self) -> Vec<String> {
-        let Some(text) = table::marks_explained(&self.view.tests, self.view.plan.level) else { return Vec::new() };
-        let lines = wrap(&text, self.layout.text()).into_iter().map(|line| self.layout.paint.dim(&line));
-        lines.chain([String::new()]).collect()
+        let lines = table::marks_explained(&self.view.tests, self.view.plan.level);
+        let wrapped = lines.iter().flat_map(|line| {
+            let indent = " ".repeat(line.chars().take_while(|c| *c == ' ').count());
+            // A table of its own: the spaces between its columns stay.
+            match chars(line) <= self.layout.width {
+                true => vec![line.clone()],
+                false => {
+                    wrap(line.trim(), self.layout.width - 2).iter().map(|part| format!("{indent}{part}")).collect()
+                }
+            }
+        });
+        let mut out: Vec<String> = wrapped.map(|line| self.layout.paint.dim(&line)).collect();
+        out.extend((!out.is_empty()).then(String::new));
+        out
     }
 
     /// Every finding under its heading, without those that are results.

@@ -203,8 +203,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         columns.push(ScreenColumn::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
     }
     let is_relay = has_relay(test);
-    let is_shown = |unit: &&str| full || is_relay || *unit != "s/GiB" || test.compares == Compares::Cpu;
-    let unit = rows.iter().find_map(|row| row.cpu_unit).filter(is_shown);
+    let unit = rows.iter().find_map(|row| row.cpu_unit).filter(|_| full || shows_cpu(test));
     if let Some(unit) = unit {
         let cpu = |row: &OptionResult| row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
         columns.push(ScreenColumn::of(&format!("{}CPU {unit}", if is_relay { "relay " } else { "" }), true, rows, cpu));
@@ -265,31 +264,56 @@ fn varied(test: &Test) -> String {
     test.varied.iter().map(named).collect::<Vec<_>>().join(" + ")
 }
 
-/// The rule behind the marks of these tests, for those that occur, in one sentence.
-pub fn marks_explained(tests: &[Test], level: f64) -> Option<String> {
-    let margin = percent(tests.first()?.margin);
+/// The meaning of the marks that occur, of the last column and of CPU time: a line each.
+pub fn marks_explained(tests: &[Test], level: f64) -> Vec<String> {
     let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
     let marks: BTreeSet<OptionMark> = shown.collect();
+    let Some(first) = tests.iter().find(|test| test.is_compared()).filter(|_| !marks.is_empty()) else {
+        return Vec::new();
+    };
+    let margin = percent(first.margin);
     let is_noisy = tests.iter().any(|test| test.control_upper.is_some_and(|upper| upper > test.margin));
     let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
+    let noise = |text: &'static str| if is_noisy { text } else { "" };
     let meaning = |mark: &OptionMark| match mark {
-        OptionMark::Use => None,
-        OptionMark::AsGood => Some(format!("within {margin} of the best")),
-        OptionMark::Undecided => Some("may be the best".to_owned()),
+        OptionMark::Use => "recommended: good enough, or it can be slower by the least".to_owned(),
+        OptionMark::AsGood => format!("within {margin} of the best, too"),
+        OptionMark::Undecided => "may be the best, or slower by up to its second number".to_owned(),
         OptionMark::Slower => {
-            Some(format!("not the best, perhaps by less than {margin}{}", if is_noisy { " or than noise" } else { "" }))
+            format!("slower than the best, but perhaps by {margin} or less{}", noise(", or by noise alone"))
         }
         OptionMark::Avoid => {
-            let noise = if is_noisy { " and than noise" } else { "" };
-            Some(format!("slower by more than {margin}{noise}{}", if is_harmful { ", or harmful" } else { "" }))
+            let harm = if is_harmful { ", or harmful" } else { "" };
+            format!("slower by more than {margin}{}{harm}", noise(" and by more than noise"))
         }
     };
-    let each = marks.iter().filter_map(|mark| Some(format!("{} = {}", mark.name(), meaning(mark)?)));
-    let mut each: Vec<String> = each.collect();
-    if is_noisy && marks.iter().any(|mark| matches!(mark, OptionMark::Slower | OptionMark::Avoid)) {
-        each.push("noise = one option, measured twice".to_owned());
+    let mut rows: Vec<(&str, String)> = marks.iter().map(|mark| (mark.name(), meaning(mark))).collect();
+    if is_noisy {
+        rows.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
-    (!each.is_empty()).then(|| format!("With {} confidence: {}.", percent(level), each.join("; ")))
+    let width = rows.iter().map(|(name, _)| chars(name)).max().unwrap_or(0);
+    let twice = if first.slower_heading.contains('/') { "2× is" } else { "100 % is" };
+    let compared = match first.compares {
+        Compares::Time => format!("extra time for the same work; {twice} twice the time"),
+        Compares::Cpu => format!("extra CPU time for the same work; {twice} twice the time"),
+    };
+    let compared = if first.slower_heading.contains('/') { compared.replacen("extra ", "", 1) } else { compared };
+    let heading = first.slower_heading.trim_end_matches(" (95 %)");
+    let lines = rows.into_iter().map(|(name, text)| format!("  {name:<width$}  {text}"));
+    let units: BTreeSet<&str> = tests.iter().filter(|test| shows_cpu(test)).filter_map(cpu_explained).collect();
+    let units = units.into_iter().map(|text| format!("  {}", text.trim_end_matches('.')));
+    let of_column = format!("  {heading}: {compared}");
+    std::iter::once(format!("With {} confidence:", percent(level)))
+        .chain(lines)
+        .chain([of_column])
+        .chain(units)
+        .collect()
+}
+
+/// Whether the table has a column of CPU time also where not all columns are asked for.
+fn shows_cpu(test: &Test) -> bool {
+    let is_shown = |unit: &str| has_relay(test) || unit != "s/GiB" || test.compares == Compares::Cpu;
+    test.options.iter().find_map(|option| option.cpu_unit).is_some_and(is_shown)
 }
 
 /// The length of a bar: the rate, or the CPU time where the rate is fixed.

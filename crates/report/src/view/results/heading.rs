@@ -37,6 +37,12 @@ pub fn heading(view: &View) -> String {
     };
     let steal = view.environment.steal_share.filter(|share| *share >= STEAL_NOTICED);
     let steal = steal.map(|share| format!("CPU steal {}", percent(share)));
+    // The grade as text, where it is good or bad.
+    let quiet = match view.environment.grade {
+        Some('A' | 'B') => Some("quiet machine".to_owned()),
+        Some('D') => Some("noise grade D of A to D".to_owned()),
+        _ => None,
+    };
     let crowd =
         crowd(view).map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
@@ -49,7 +55,7 @@ pub fn heading(view: &View) -> String {
     let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
     let pinned = valid_for::pinned(&groups);
     let session = Some(format!("session {}", view.session));
-    let parts = [program, session, took, status, crowd, machine, steal, pinned];
+    let parts = [program, session, took, status, quiet, crowd, machine, steal, pinned];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }

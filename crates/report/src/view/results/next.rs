@@ -227,7 +227,8 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     if all_s > FORECAST_MAX_S {
         return Vec::new();
     }
-    let bounds: Vec<[f64; 2]> = bounded.iter().map(|(_, bound)| [*bound, likely_bound(*bound, 1.0, longer)]).collect();
+    let bounds: Vec<(&GroupView, [f64; 2])> =
+        bounded.iter().map(|(group, bound)| (*group, [*bound, likely_bound(*bound, 1.0, longer)])).collect();
     let time = budget(all_s);
     let brings = brings(view, &bounds);
     vec![match again_with(view, Some(&time), &[]) {
@@ -258,12 +259,12 @@ fn alone<'a>(view: &View, group: &'a GroupView) -> Option<(&'a GroupView, Vec<St
 fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
     let gains = || open.iter().filter(|group| group.recommendation.more_blocks.is_some());
     gains().next()?;
-    let both = |group: &&GroupView| {
+    let both = |group: &GroupView| {
         let (now, look) = (open_bound(view, group)?, group.look.as_ref().filter(|look| look.blocks > 0)?);
         Some([now, likely_bound(now, look.blocks as f64, look.left_until()? as f64)])
     };
-    let bounds: Vec<[f64; 2]> = gains().filter_map(both).collect();
-    if !bounds.is_empty() && decided(&bounds, view.plan.margin) == 0 {
+    let bounds: Vec<(&GroupView, [f64; 2])> = gains().filter_map(|group| Some((*group, both(group)?))).collect();
+    if !bounds.is_empty() && decided(&bounds, view.plan.margin).is_empty() {
         return None;
     }
     let time = forecast(rest_ns(view)?);
@@ -271,20 +272,21 @@ fn rest_of_looks(view: &View, open: &[&GroupView]) -> Option<NextStep> {
     Some(step(&format!("{} --until conclusive", resume(view)), &text))
 }
 
-/// How many of these interval ends, each as it is and as it is forecast, are likely within the margin.
-fn decided(bounds: &[[f64; 2]], margin: f64) -> usize {
+/// The tests whose interval ends, each as it is and as it is forecast, are likely within the margin.
+fn decided<'a>(bounds: &[(&'a GroupView, [f64; 2])], margin: f64) -> Vec<&'a GroupView> {
     // A forecast of exactly the margin is not above it.
-    bounds.iter().filter(|both| both[1] <= margin * (1.0 + 1e-9)).count()
+    let within = bounds.iter().filter(|(_, both)| both[1] <= margin * (1.0 + 1e-9));
+    within.map(|(group, _)| *group).collect()
 }
 
-/// `, likely to decide 1 of 4 tests within 5 %`, of interval ends as they are and as they are forecast.
-fn brings(view: &View, bounds: &[[f64; 2]]) -> String {
+/// `, likely to decide “Read from TCP” within 5 %`, of interval ends as they are and as they are forecast.
+fn brings(view: &View, bounds: &[(&GroupView, [f64; 2])]) -> String {
     let within = percent(view.plan.margin);
-    match (decided(bounds, view.plan.margin), bounds.len()) {
-        (0, _) => format!(", to decide within {within}"),
-        (1, 1) => format!(", likely to decide within {within}"),
-        (part, all) if part < all => format!(", likely to decide {part} of {all} tests within {within}"),
-        (_, all) => format!(", likely to decide {all} tests within {within}"),
+    match decided(bounds, view.plan.margin).as_slice() {
+        [] => format!(", to decide within {within}"),
+        [_] if view.tests.len() == 1 => format!(", likely to decide within {within}"),
+        [one] => format!(", likely to decide “{}”", name(view, one)),
+        some => format!(", likely to decide {} of {} tests within {within}", some.len(), view.tests.len()),
     }
 }
 

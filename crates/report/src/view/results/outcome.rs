@@ -234,7 +234,7 @@ fn avoided(view: &View, test: &Test, most: usize, noun: impl Fn(&str) -> String)
     };
     let each = test.avoid.iter().take(most).map(|one| format!("{} ({})", one.label, reason(one)));
     let more = test.avoid.len().saturating_sub(most);
-    let more = (more > 0).then(|| format!("{more} more (--full)"));
+    let more = (more > 0).then(|| format!("and {more} more"));
     let each: Vec<String> = each.chain(more).collect();
     (!each.is_empty()).then(|| each.join(", "))
 }

@@ -182,7 +182,8 @@ impl Sentence<'_> {
                 format!("{twice}, measured twice, differs by {range}{so}.")
             }
             FindingKind::ControlContradicts => format!(
-                "{twice}, measured again, is {}, not within {}: the result is undecided.",
+                "with the second measurement of {twice} in place of the first, the recommended option is {}, not within {}: \
+                 it is undecided.",
                 self.at_most_slower(),
                 percent(self.view.plan.margin)
             ),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use bytegauge_model::relay::RELAY_METHODS;
 use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::{RelayChoice, RelayMethod};
 
 use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
 use super::heading::{crowd, is_crowded};
@@ -36,6 +38,7 @@ pub fn lines(view: &View) -> Vec<SummaryLine> {
 pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
     all.extend(of_tests(view));
+    all.extend(relay_methods(view));
     all.extend(least_cpu(view, max));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(one_setting(view));
@@ -57,6 +60,19 @@ fn of_tests(view: &View) -> Vec<SummaryLine> {
         }
         tests => [Some(line("Results", counts(tests))), used(tests)].into_iter().flatten().collect(),
     }
+}
+
+/// The work of the recommended relays of bytegauge: few readers know it by their names.
+fn relay_methods(view: &View) -> Vec<SummaryLine> {
+    let named = view.tests.iter().filter_map(|test| view.cell(&recommended(test)?.id));
+    let methods: BTreeSet<&str> =
+        named.filter_map(|cell| Some(name_of(cell.spec().relay().and_then(RelayChoice::method)?))).collect();
+    let described = RELAY_METHODS.iter().filter(|row| row.name != "direct" && methods.contains(row.name));
+    described.map(|row| line(Heading::Relay.name(), format!("{} is {}.", row.name, row.summary))).collect()
+}
+
+fn name_of(method: RelayMethod) -> &'static str {
+    RELAY_METHODS.iter().find(|row| row.value == method).map_or("", |row| row.name)
 }
 
 /// How many pairs are behind the comparison of two.

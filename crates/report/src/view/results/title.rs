@@ -162,7 +162,9 @@ fn fixed_sizes(view: &View, group: &GroupView) -> Vec<String> {
         |name: &&str| group.spec().get(name) == Level::Absent && !group.varied.iter().any(|varied| varied == name);
     let sizes = ["read_size", "write_size"].into_iter().filter(is_own).map(|name| (name, cell.level(name)));
     let sizes = sizes.filter(|(_, level)| *level != Level::Absent);
-    sizes.map(|(name, level)| format!("{} {}", phrase::in_code(name), phrase::level(name, &level))).collect()
+    // Next to a relay, whose buffer has a size of its own.
+    let ends = if group.varied.iter().any(|name| name == "relay") { "ends " } else { "" };
+    sizes.map(|(name, level)| format!("{ends}{} {}", phrase::in_code(name), phrase::level(name, &level))).collect()
 }
 
 fn head(view: &View, conditions: &Spec) -> String {
