@@ -80,11 +80,14 @@ const unfold = (): void => document.getElementById("findings")?.setAttribute("op
 function pictured({ tests, plan }: View, { margin, isCut }: Ground): HTMLElement | null {
   const options = tests.flatMap((test) => test.options).filter(({ slower_upper: upper }) => upper != null);
   if (options.length === 0) return null;
+  const is = (wanted: Test["options"][number]["status"]) => options.some(({ status }) => status === wanted);
   const parts = [
     `Bars are ${percent(plan.level)} intervals on one linear scale`,
-    `the shade is the margin of ${percent(margin)}`,
-    options.some(({ status }) => status === "slower") && "red options are slower than the best",
-    options.some(({ status }) => status === "harmful") && "a dashed bar is a harmful option: see Caveat",
+    `the shade up to the dotted line is the margin of ${percent(margin)}`,
+    is("best") && "blue options are within it",
+    (is("tied") || is("unconfirmed")) && "grey ones are undecided",
+    is("slower") && "red ones are slower than the best",
+    is("harmful") && "a dashed bar is a harmful option: see Caveat",
     isCut && "an arrow is an interval that goes on beyond the scale: its numbers are next to it",
   ];
   return h("p", { class: "reading" }, `${parts.filter((part) => part).join("; ")}.`);

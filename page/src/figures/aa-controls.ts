@@ -37,13 +37,11 @@ export function aaControls({ view, group }: Looking): Figure | null {
     id: "aa-controls",
     holds: "",
     title: "A/A controls",
-    caption:
-      "Each row compares two measurements of the same option, which differ by chance and disturbance only. Log scale.",
+    caption: `Each row compares two measurements of the same option, which differ by chance and disturbance only. Log scale.${rows.some((row) => row.alarm) ? " A crossed row differs by more: no result of that test is valid." : ""}`,
     notes: [
       rows.some(hasBar) &&
         `A bar is the ${percent(view.plan.level)} interval and normally covers 0; one in twenty misses it by chance.`,
       !rows.every(hasBar) && "A dot without a bar has too few blocks for an interval.",
-      rows.some((row) => row.alarm) && "A crossed row differs by more than chance: no result of that test is valid.",
       `The shade is the margin of ${percent(view.plan.margin)}.`,
     ],
     table: () => ({

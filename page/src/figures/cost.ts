@@ -114,7 +114,7 @@ function captionOf({ model, metric }: Curve): string {
     (piece, at) =>
       `${at === 0 ? "" : `from about ${roughly(piece.from_bytes)} on `}${digits(piece.per_byte_ns)} ns a byte`,
   );
-  return `${capital(metric)} by the bytes that it moved, and the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces.join(", ")}.`;
+  return `${capital(metric)} by the bytes that it moved, and the fitted curve: ${duration(model.per_call_ns ?? 0)} a call, ${pieces.join(", ")}. The lower panel has the ratio of each trial to the curve (× above, ÷ below); ◆ is the mean of a size, red ✗ one that is off by more than chance.`;
 }
 
 function notesOf({ model, call, heaps }: Curve): Note[] {
@@ -126,9 +126,8 @@ function notesOf({ model, call, heaps }: Curve): Note[] {
   return [
     `The typical error of the curve is ${percent(model.relative_error ?? 0)}.`,
     `Above each group of marks is the requested ${call} size.`,
-    "The lower panel shows the ratio of each trial to the curve (× above, ÷ below), and ◆ the mean of a size.",
     missed.length > 0
-      ? `At ${where} (✗) the mean is off by more than chance: the curve is wrong there.`
+      ? `At ${where} the mean is off by more than chance: the curve is wrong there.`
       : "No mean is off by more than chance.",
     "The curve is a description: no recommendation depends on it.",
   ];

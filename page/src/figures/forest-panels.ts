@@ -16,8 +16,8 @@ export const LIMITED = "Limited by";
 const [LABEL, LETTER] = [46, 7.3];
 /** The least share of the longest bar with room for a number inside it. */
 const ROOMY = 0.25;
-/** The length of the scale as a multiple of its farthest end: the rest is for numbers. */
-const ROOM = 1.35;
+/** The width of a letter of the numbers next to a bar, the space before them, and the most of a plot that they take; pixels. */
+const [DIGIT, BEFORE, ROOM_MAX] = [6.8, 12, 0.6];
 
 export interface Panel {
   title: string;
@@ -53,6 +53,7 @@ const tip = (
 export function slowerPanel(ranking: Ranking): Panel | null {
   const { cells, compared, reach, isCut, multiples, margin } = ranking;
   if (!compared) return null;
+  const longest = Math.max(...cells.map((cell) => besides(ranking, cell).length));
   return {
     title: capital(slowerHeading(ranking.view, ranking.group)),
     marks: [
@@ -67,8 +68,8 @@ export function slowerPanel(ranking: Ranking): Panel | null {
       ),
     ],
     // The text of an interval that leaves the scale needs room as well.
-    x: () => ({
-      domain: [0, reach * ROOM],
+    x: (plot) => ({
+      domain: [0, reach / (1 - Math.min(ROOM_MAX, (longest * DIGIT + BEFORE) / Math.max(plot, 1)))],
       ticks: ticksOf(reach),
       tickFormat: ticksAs(multiples, isCut ? reach : null),
     }),
@@ -97,7 +98,7 @@ function bars({ view, cells, reach }: Ranking): Plot.Markish[] {
     Plot.text(known, {
       x: (cell: CellView) => scale(cell.above_best_upper),
       y: "id",
-      text: (cell: CellView) => `${isBeyond(cell) ? "→ " : ""}${optionOf(view, cell)?.slower ?? ""}`,
+      text: (cell: CellView) => besides({ view, reach }, cell),
       textAnchor: "start",
       dx: 6,
       fill: ink(),
@@ -106,6 +107,10 @@ function bars({ view, cells, reach }: Ranking): Plot.Markish[] {
     }),
   ];
 }
+
+/** The numbers next to a bar. */
+const besides = ({ view, reach }: Pick<Ranking, "view" | "reach">, cell: CellView): string =>
+  `${(cell.above_best_upper ?? 0) > reach ? "→ " : ""}${optionOf(view, cell)?.slower ?? ""}`;
 
 function slowerText({ view, group }: Ranking, cell: CellView): string {
   const slower = optionOf(view, cell)?.slower ?? "–";

@@ -86,6 +86,8 @@ fn embedded(mut value: Value) -> String {
 fn show_hidden(value: &mut Value) {
     match value {
         Value::String(text) => {
+            // A page has no flags.
+            *text = text.replace(" more (--full)", " more");
             if let Cow::Owned(escaped) = escape::lines(text) {
                 *text = escaped;
             }
