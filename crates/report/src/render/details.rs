@@ -57,15 +57,15 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     let Some((call, byte)) = slice.per_call_ns.zip(slice.segments.first().map(|first| first.per_byte_ns)) else {
         return unreported(end, slice);
     };
-    let mut off = slice.relative_error.map_or_else(String::new, |error| format!(", trials {} off it", percent(error)));
-    off +=
-        &missed(slice).map_or_else(String::new, |at| format!(", not only by chance at {at}: the curve is wrong there"));
+    let mut off =
+        slice.relative_error.map_or_else(String::new, |error| format!(", trials differ from it by {}", percent(error)));
+    off += &missed(slice).map_or_else(String::new, |at| format!(", and it does not fit at {at}"));
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
     let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
-    let most = if metric == "CPU" { "the most bytes a CPU second" } else { "the best rate" };
+    let most = if metric == "CPU" { "the most bytes per second of CPU time" } else { "the best rate" };
     let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
         .into_iter()
-        .filter_map(|(share, size)| Some(format!("{share} of {most} from {}", rough_size(size?))));
+        .filter_map(|(share, size)| Some(format!("calls of {} reach {share} of {most}", rough_size(size?))));
     let sizes: Vec<String> = sizes.collect();
     let sizes = if sizes.is_empty() { String::new() } else { format!("; {}", sizes.join(", ")) };
     let breaks: Vec<String> = slice

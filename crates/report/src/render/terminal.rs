@@ -106,10 +106,10 @@ fn billing(view: &View) -> String {
         false => "both ends' threads",
     };
     let interrupts = match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
-        Some(true) => "soft interrupts are billed to whom they interrupt",
+        Some(true) => "soft interrupts count as time of the thread that they interrupt",
         Some(false) => "soft interrupts are accounted apart",
         None => {
-            "soft interrupts are billed to whom they interrupt, unless the kernel accounts interrupt time apart (not \
+            "soft interrupts count as time of the thread that they interrupt, unless the kernel accounts them apart (not \
              known here)"
         }
     };

@@ -41,8 +41,8 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
     }
     if group.limited_trials > 0 {
         add(format!(
-            "{} far slower than the rest of the block: each counts as no further off than three times the usual spread, \
-             so that typical trials are compared",
+            "{} far slower than the rest of the block: their differences count in part only (up to three times the usual \
+             one), so that typical trials are compared",
             counted(group.limited_trials, "trial")
         ));
     }
