@@ -21,7 +21,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
     };
     let server_of = |trial: &Trial| trial.task().and_then(|task| task.server_cpu_ns).unwrap_or(0);
     let (server_ns, system_ns) = (middle(&|trial, _| server_of(trial)), middle(&|_, end| end.system_ns));
-    // All that a run needs was asked about: its server's part as well, from its start to its end.
+    // All that a run needs was asked about: its server's part as well, from when it was ready.
     let cpu_ns = middle(&|trial, end| end.cpu_time_ns().saturating_add(server_of(trial)));
     let wall_ns = middle(&|trial, _| trial.wall_ns);
     if wall_ns <= 0.0 || cpu_ns <= 0.0 {

@@ -174,7 +174,7 @@ pub struct TaskReport {
     pub rate: f64,
     /// The unit of the rate.
     pub counted: Counted,
-    /// CPU time of the server and its children over its life, nanoseconds; absent where there is none.
+    /// CPU time of the server and its children from when it was ready to its end, nanoseconds; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
     /// Processes that remained when the command had ended, and were ended.

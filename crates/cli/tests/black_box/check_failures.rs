@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bench::{Bench, python};
-use crate::check::{check, reason, serve};
+use crate::check::{CLIENT, check, reason, serve};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -35,4 +35,31 @@ fn a_wrong_port_is_waited_for_once() {
     let is_advised = |cell: &&Value| cell["reason"].as_str().is_some_and(|reason| reason.ends_with(&advice));
     assert!(cells.len() >= 2 && cells.iter().filter(is_advised).count() == cells.len(), "{document:#}");
     assert_eq!(Raw::of(&bench, 1).trials.len(), 1, "one trial");
+}
+
+/// Computes for 0.4 s of CPU time before it listens.
+const SLOW_START: &str = "import socket, sys, time
+while time.process_time() < 0.4: pass
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind(('127.0.0.1', int(sys.argv[1])))
+s.listen()
+while True: s.accept()[0].close()
+";
+
+#[test]
+fn the_start_of_a_server_is_no_part_of_a_run() {
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let (server, client) = (bench.write("server.py", SLOW_START), bench.write("client.py", CLIENT));
+    let port = free_address().port().to_string();
+    let (start, ready) = (format!("exec {python} -S {server} {port} {{value}}"), format!("tcp:{port}"));
+    let few = ["check", "--blocks", "1", "--analyses", "1", "--values", "1,2", "--format", "json"];
+    let program = ["--start", &start, "--ready", &ready, "--", &python, "-S", &client, &port];
+    let words: Vec<&str> = few.iter().chain(&program).copied().collect();
+    let document = bench.run_args(&words).exits(0).json();
+    for cell in document["cells"].as_array().expect("cells") {
+        let cpu_ns = cell["more"]["server_cpu_ns_per_run"]["median"].as_f64().expect("CPU time");
+        assert!(cpu_ns < 0.3e9, "{cell:#}");
+    }
 }

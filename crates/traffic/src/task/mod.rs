@@ -16,6 +16,7 @@ use bytegauge_model::{Counted, EndCounts, EndReport, EndRole, Level, Metric, Rea
 use bytegauge_sys::children::{self, ProcessUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
+use bytegauge_sys::descendants;
 use bytegauge_sys::listening;
 use bytegauge_sys::supervisor::{Supervisor, Swept};
 
@@ -125,12 +126,14 @@ impl ProgramRun<'_> {
             return Ok(report);
         };
         let mut server = self.start(task)?;
+        // Its start is no part of the run, whose time begins now.
+        let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
         let mut report = self.measure(Some(&mut server), counter.as_ref())?;
         let (used, by_force) = stop(server, task.stop, self.stop_requested)?;
         let left = sweep(self.supervisor, SETTLE)?;
         if let Some(task) = &mut report.task {
             let used = used.plus(left.used);
-            task.server_cpu_ns = Some(used.user_ns + used.system_ns);
+            task.server_cpu_ns = Some((used.user_ns + used.system_ns).saturating_sub(at_start_ns));
             task.stopped_by_force = by_force;
             task.left_behind = left.processes;
         }
