@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bench::{Bench, python};
-use crate::check::{CLIENT, check, reason, serve};
+use crate::check::{CLIENT, QUICK, check, reason, serve};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -48,7 +48,7 @@ while True: s.accept()[0].close()
 ";
 
 #[test]
-fn the_start_of_a_server_is_no_part_of_a_run() {
+fn start_of_a_server_is_not_counted() {
     let Some(python) = python("the server is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let (server, client) = (bench.write("server.py", SLOW_START), bench.write("client.py", CLIENT));
@@ -62,4 +62,20 @@ fn the_start_of_a_server_is_no_part_of_a_run() {
         let cpu_ns = cell["more"]["server_cpu_ns_per_run"]["median"].as_f64().expect("CPU time");
         assert!(cpu_ns < 0.3e9, "{cell:#}");
     }
+}
+
+#[test]
+fn a_failing_command_names_its_servers_error() {
+    let bench = Bench::new();
+    let [asked, answered] = ["asked", "answered"].map(|name| bench.path(name).display().to_string());
+    let until = |path: &str| format!("until test -e {path}; do sleep 0.01; done");
+    let serves = format!("{}; echo bad size >&2; touch {answered}; exec sleep 60", until(&asked));
+    let start = format!("rm -f {asked} {answered}; echo ready; {serves} # {{value}}");
+    let command = format!("touch {asked}; {}; echo no answer >&2; exit 1", until(&answered));
+    let flags = ["--values", "1,2", "--start", &start, "--ready", "regex:ready", "--format", "json"];
+    let program = ["--", "sh", "-c", &command];
+    let words: Vec<&str> = QUICK.iter().chain(&flags).chain(&program).copied().collect();
+    let document = bench.run_args(&words).exits(5).json();
+    let reason = reason(&document, "1");
+    assert_eq!(reason, "the command exited with 1: it printed “no answer”; the server printed “bad size”");
 }

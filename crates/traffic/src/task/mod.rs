@@ -232,17 +232,31 @@ impl ProgramRun<'_> {
         }
     }
 
-    fn measure(&self, server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, EndError> {
+    /// The error of a command, and what its server printed last to its error output: often the cause.
+    fn with_server(&self, error: EndError, server: Option<&mut Program>) -> EndError {
+        let (EndError::Program(reason), Some(server)) = (&error, server) else { return error };
+        // It may still be printing.
+        let until = Instant::now() + SETTLE;
+        while Instant::now() < until
+            && matches!(attend(&mut [&mut *server], self.stop_requested, until), Ok(ProgramEvent::Nothing))
+        {}
+        match server.last_error() {
+            Some(line) => EndError::Program(format!("{reason}; the server printed “{line}”")),
+            None => error,
+        }
+    }
+
+    fn measure(&self, mut server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, EndError> {
         let metric = self.metric;
         let until = self.until();
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
         let before = counted()?;
         let began_ns = monotonic_ns();
         let mut program = Program::start("the command", &self.command, &self.cpus, metric.pattern().is_some())?;
-        let ended = self.wait(&mut program, server, until)?;
+        let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
         let events = counted()?.saturating_sub(before);
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
-        program.must_have_succeeded(&ended)?;
+        program.must_have_succeeded(&ended).map_err(|error| self.with_server(error, server))?;
         let seconds = window_ns as f64 / 1e9;
         let printed = |pattern: &str| number(pattern, &program.text(), &program.last_words());
         let (rate, bytes) = match metric {

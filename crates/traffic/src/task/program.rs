@@ -120,6 +120,11 @@ impl Program {
         words.map_or_else(String::new, |line| format!(": it printed “{line}”"))
     }
 
+    /// The last line of its error output.
+    pub(super) fn last_error(&self) -> Option<String> {
+        last_line(&self.printed[1].text())
+    }
+
     /// How it ended, as a predicate.
     pub(crate) fn how(&self, status: ExitStatus) -> String {
         let words = self.last_words();
