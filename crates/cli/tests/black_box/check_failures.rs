@@ -79,3 +79,12 @@ fn a_failing_command_names_its_servers_error() {
     let reason = reason(&document, "1");
     assert_eq!(reason, "the command exited with 1: it printed “no answer”; the server printed “bad size”");
 }
+
+#[test]
+fn a_single_measured_value_has_no_gain() {
+    let bench = Bench::new();
+    let flags = ["--values", "1,2", "--default", "2", "--format", "json"];
+    let document = check(&bench, &flags, "test {value} = 2").exits(5).json();
+    let text = &document["check"]["gains"][0]["text"];
+    assert_eq!(text, "unknown: no value but the present one, 2, was measured");
+}

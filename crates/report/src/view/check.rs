@@ -95,6 +95,7 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
     if named == reference {
         let margin = percent(conditions.margin);
         let text = match group.recommendation.proven {
+            _ if judged.cells.len() < 2 => format!("unknown: no value but the present one, {value}, was measured"),
             true => format!("none: the present value, {value}, is within {margin} of the best"),
             false => format!("none so far: the present value, {value}, is the recommended one"),
         };
