@@ -86,8 +86,6 @@ fn embedded(mut value: Value) -> String {
 fn show_hidden(value: &mut Value) {
     match value {
         Value::String(text) => {
-            // A page has no flags.
-            *text = text.replace(" more (--full)", " more");
             if let Cow::Owned(escaped) = escape::lines(text) {
                 *text = escaped;
             }

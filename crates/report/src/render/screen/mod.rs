@@ -189,7 +189,7 @@ impl<'a> Page<'a> {
 
     /// The meaning of the marks, once below all tables.
     fn marks_explained(&self) -> Vec<String> {
-        let lines = table::marks_explained(&self.view.tests, self.view.plan.level);
+        let lines = table::marks_explained(&self.view.tests, self.view.plan.level, self.view.scale);
         let wrapped = lines.iter().flat_map(|line| {
             let indent = " ".repeat(line.chars().take_while(|c| *c == ' ').count());
             // A table of its own: the spaces between its columns stay.

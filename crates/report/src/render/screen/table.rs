@@ -265,7 +265,7 @@ fn varied(test: &Test) -> String {
 }
 
 /// The meaning of the marks that occur, of the last column and of CPU time: a line each.
-pub fn marks_explained(tests: &[Test], level: f64) -> Vec<String> {
+pub fn marks_explained(tests: &[Test], level: f64, scale: ShareScale) -> Vec<String> {
     let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
     let marks: BTreeSet<OptionMark> = shown.collect();
     let Some(first) = tests.iter().find(|test| test.is_compared()).filter(|_| !marks.is_empty()) else {
@@ -276,7 +276,7 @@ pub fn marks_explained(tests: &[Test], level: f64) -> Vec<String> {
     let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
     let noise = |text: &'static str| if is_noisy { text } else { "" };
     let meaning = |mark: &OptionMark| match mark {
-        OptionMark::Use => "recommended: good enough, or it can be slower by the least".to_owned(),
+        OptionMark::Use => format!("within {margin} of the best, or else has the smallest second number"),
         OptionMark::AsGood => format!("within {margin} of the best, too"),
         OptionMark::Undecided => "may be the best, or slower by up to its second number".to_owned(),
         OptionMark::Slower => {
@@ -292,17 +292,10 @@ pub fn marks_explained(tests: &[Test], level: f64) -> Vec<String> {
         rows.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
     let width = rows.iter().map(|(name, _)| chars(name)).max().unwrap_or(0);
-    let twice = if first.slower_heading.contains('/') { "2× is" } else { "100 % is" };
-    let compared = match first.compares {
-        Compares::Time => format!("extra time for the same work; {twice} twice the time"),
-        Compares::Cpu => format!("extra CPU time for the same work; {twice} twice the time"),
-    };
-    let compared = if first.slower_heading.contains('/') { compared.replacen("extra ", "", 1) } else { compared };
-    let heading = first.slower_heading.trim_end_matches(" (95 %)");
     let lines = rows.into_iter().map(|(name, text)| format!("  {name:<width$}  {text}"));
     let units: BTreeSet<&str> = tests.iter().filter(|test| shows_cpu(test)).filter_map(cpu_explained).collect();
     let units = units.into_iter().map(|text| format!("  {}", text.trim_end_matches('.')));
-    let of_column = format!("  {heading}: {compared}");
+    let of_column = format!("  {}", outcome::slower_explained(first.compares, scale));
     std::iter::once(format!("With {} confidence:", percent(level)))
         .chain(lines)
         .chain([of_column])
@@ -378,6 +371,9 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
             "CPU µs/call: CPU time that the client takes for each call."
         }
         ("µs/call", _) => "CPU µs/call: CPU time that the server takes for each call.",
+        ("ms/run", _) if test.options.iter().any(|option| option.server_cpu_ms.is_some()) => {
+            "CPU ms/run: CPU time that the program and its server take together for each run."
+        }
         ("ms/run", _) => "CPU ms/run: CPU time that the program takes for each run.",
         _ => return None,
     })

@@ -58,7 +58,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
             OptionStatus::Best => "as good".to_owned(),
             _ => format!("undecided, at most {}", than_the_best(test.compares, view.scale, &upper)),
         };
-        format!(", {level} ({how}) {}", about_bytes(smaller * CONNECTIONS))
+        format!("; {level} takes {} ({how})", about_bytes(smaller * CONNECTIONS))
     });
     let finding = found(FindingKind::Memory, severity(view, bytes))
         .test(&test.id)

@@ -333,6 +333,16 @@ pub fn slower_heading(test: &Test, scale: ShareScale) -> &'static str {
     }
 }
 
+/// The meaning of the numbers under that heading.
+pub fn slower_explained(compares: Compares, scale: ShareScale) -> &'static str {
+    match (compares, scale.multiples) {
+        (Compares::Time, false) => "slower than best: extra time for the same work; 100 % is twice the time",
+        (Compares::Time, true) => "time / best time: time for the same work; 2× is twice the time",
+        (Compares::Cpu, false) => "more CPU than best: extra CPU time for the same work; 100 % is twice as much",
+        (Compares::Cpu, true) => "CPU time / least: CPU time for the same work; 2× is twice as much",
+    }
+}
+
 /// The interval of an option for tables, or why it has none.
 pub fn slower(test: &Test, option: &OptionResult, scale: ShareScale) -> String {
     match (option.slower_lower, option.slower_upper) {
