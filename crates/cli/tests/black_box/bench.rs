@@ -78,6 +78,14 @@ impl Bench {
         path.display().to_string()
     }
 
+    /// A bench whose store has the session of the README: what a machine that is busy with other things may hide is in it.
+    pub fn with_known_session() -> Bench {
+        let bench = Bench::new();
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures/session.jsonl.gz");
+        bench.shell(&format!("zcat '{file}' | \"$BYTEGAUGE\" import -")).exits(0);
+        bench
+    }
+
     /// Runs the binary with words separated by white space, and waits.
     pub fn run(&self, words: &str) -> Ran {
         self.start(words).wait()

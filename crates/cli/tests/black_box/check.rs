@@ -535,8 +535,13 @@ fn killed_session_leaves_no_program() {
 #[test]
 fn the_advice_of_a_stored_answer_is_tried() {
     let bench = Bench::new();
-    bench.run(crate::bench::QUICK).exits(0);
-    let document = bench.run("report 1 --format json").json();
+    // One session in twenty has no recommendation: that independent blocks resemble each other is found at 5 %.
+    let answered = (1..=6).find_map(|session: u64| {
+        bench.run(crate::bench::QUICK).exits(0);
+        let document = bench.run("report --format json").json();
+        (!document["groups"][0]["recommendation"]["cell"].is_null()).then_some((session, document))
+    });
+    let (session, document) = answered.expect("a session that recommends something");
     let recommended = &document["groups"][0]["recommendation"]["cell"];
     let tests = document["tests"].clone();
     let cells = document["cells"].as_array().expect("a list");
@@ -558,7 +563,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
         assert!(!is_as_good || tried.contains(&option["settings"]["read_size"].as_u64().expect("a size")), "{option}");
     }
     let advice = &document["check"]["advice"][0];
-    assert_eq!((&advice["session"], &advice["held"]), (&1.into(), &false.into()), "{advice}");
+    assert_eq!((&advice["session"], &advice["held"]), (&session.into(), &false.into()), "{advice}");
     assert!(advice["predicted"].as_f64().is_some() && advice["observed"].as_f64() < Some(1.0), "{advice}");
     bench.run("report").exits(0).prints(&["Earlier recommendation: ", "did not hold: at least", " values in sh"]);
     // The better one of two shows nothing about the best of all.
@@ -569,7 +574,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
         "--default",
         other,
         "--recommendation",
-        "1",
+        &session.to_string(),
         "--metric",
         "time:took (.*)",
     ];

@@ -26,8 +26,10 @@ fn wrong_usage_is_2() {
 
 #[test]
 fn insignificant_result_is_3_with_strict() {
-    // It throws bytes away: no result for use, however clear it is.
-    Bench::new().run(&format!("{TINY} --profile drain --read-size 256,64K --blocks 12 --time 2s --strict")).exits(3);
+    Bench::with_known_session().run("report --strict").exits(3);
+    // It throws bytes away: no result for use, however clear it is. On a busy machine it may have no interval either.
+    let ran = Bench::new().run(&format!("{TINY} --profile drain --read-size 256,64K --blocks 12 --time 2s --strict"));
+    assert!(matches!(ran.status.code(), Some(3 | 4)), "{ran}");
 }
 
 #[test]
