@@ -88,3 +88,63 @@ fn a_single_measured_value_has_no_gain() {
     let text = &document["check"]["gains"][0]["text"];
     assert_eq!(text, "unknown: no value but the present one, 2, was measured");
 }
+
+/// The next step after a failed value is a command without it.
+#[test]
+fn a_failed_value_is_left_out_next() {
+    let bench = Bench::new();
+    let flags = ["--values", "1,2,3", "--default", "2", "--metric", "regex:is ([0-9]+)", "--format", "json"];
+    let script = "test {value} = 3 && { echo too many >&2; exit 3; }; echo is 7";
+    let document = check(&bench, &flags, script).exits(0).json();
+    let step = &document["next"][0];
+    let [command, text] = [&step["command"], &step["text"]].map(|text| text.as_str().unwrap_or_default());
+    assert!(text.starts_with("3 failed (the command exited with 3: it printed “too many”): fix it"), "{step}");
+    assert!(command.contains(" --values=1,2 -- sh -c ") && !command.contains("1,2,3"), "{step}");
+    // The present value is what the others are compared with.
+    let bench = Bench::new();
+    let flags = ["--values", "1,2,3", "--default", "3", "--metric", "regex:is ([0-9]+)", "--format", "json"];
+    let document = check(&bench, &flags, script).exits(0).json();
+    let step = &document["next"][0];
+    assert!(step["command"].is_null() && step["text"].as_str().is_some_and(|text| text.contains("present value, 3")));
+}
+
+/// The mark of each value, and the result, of values that all print the same; some print a number that varies from run to run.
+fn without_difference(flags: &[&str], number: &str) -> (Value, String) {
+    let bench = Bench::new();
+    let runs = bench.path("runs").display().to_string();
+    let script = format!("printf x >> {runs}; n=$(wc -c < {runs}); echo is $(({number})) # {{value}}");
+    let all: Vec<&str> =
+        ["--values", "1K,2K,4K", "--metric", "regex:is ([0-9]+)"].iter().chain(flags).copied().collect();
+    let screen = check(&bench, &all, &script).exits(0).stdout;
+    (bench.run("report --format json").exits(0).json(), screen.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn without_a_difference_the_present_value_is_kept() {
+    let advice = |document: &Value| {
+        let test = &document["tests"][0];
+        let of = |option: &&Value| option["id"] == test["recommended"];
+        let option = test["options"].as_array().and_then(|all| all.iter().find(of)).expect("an option");
+        (option["label"].clone(), test["because"].clone(), test["state"].clone())
+    };
+    let (document, screen) = without_difference(&["--default", "2K"], "100");
+    check_schema(&document);
+    assert_eq!(advice(&document), ("2K".into(), "present".into(), "decided".into()));
+    assert!(
+        screen.contains("No difference found between 2K and 1K, 4K: keep the present 2K (100 printed), within 5 %"),
+        "{screen}"
+    );
+    assert!(screen.contains("<- keep") && !screen.contains("<- use"), "{screen}");
+    // Numbers that differ by more than the values.
+    let (document, screen) = without_difference(&["--default", "4K"], "100 + n * 37 % 61");
+    assert_eq!(advice(&document), ("4K".into(), "present".into(), "inconclusive".into()));
+    assert!(
+        screen.contains("No difference found between 4K and ") && screen.contains(": keep the present 4K"),
+        "{screen}"
+    );
+    let (document, screen) = without_difference(&[], "100");
+    assert_eq!(advice(&document).0, "1K");
+    assert!(screen.contains("No difference found (within 5 %): take 1K (100 printed), the smallest"), "{screen}");
+    let (_, screen) = without_difference(&[], "100 + n * 37 % 61");
+    assert!(screen.contains("No difference found so far: the safest is "), "{screen}");
+}

@@ -250,7 +250,7 @@ pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
 
 /// A mark as it is at the end of a row: that of the recommended option is seen at once.
 fn arrow(test: &Test, mark: String, option: &OptionResult) -> String {
-    let is_recommended = outcome::mark(test, option) == Some(OptionMark::Use);
+    let is_recommended = matches!(outcome::mark(test, option), Some(OptionMark::Use | OptionMark::Keep));
     if is_recommended { format!("<- {mark}") } else { mark }
 }
 
@@ -277,6 +277,7 @@ pub fn marks_explained(tests: &[Test], level: f64, scale: ShareScale) -> Vec<Str
     let noise = |text: &'static str| if is_noisy { text } else { "" };
     let meaning = |mark: &OptionMark| match mark {
         OptionMark::Use => format!("within {margin} of the best, or else has the smallest second number"),
+        OptionMark::Keep => "the present value: no other one is surely better".to_owned(),
         OptionMark::AsGood => format!("within {margin} of the best, too"),
         OptionMark::Undecided => "may be the best, or slower by up to its second number".to_owned(),
         OptionMark::Slower => {

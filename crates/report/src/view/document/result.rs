@@ -243,6 +243,8 @@ pub enum Because {
     SmallestMaximum,
     /// It is the only option.
     Only,
+    /// It is the value that the user's program has now, and no other one is significantly better.
+    Present,
 }
 
 /// The limit of an option.

@@ -306,7 +306,9 @@ fn session_wide(view: &View) -> Vec<Finding> {
         all.extend(runs(check.left_behind, FindingKind::ProcessesLeft));
         all.extend(runs(check.stopped_by_force, FindingKind::ServerKilled));
         let run_ns = candidates().filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min);
-        let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS);
+        // A number that the program prints has no start in it.
+        let is_timed = ["wall", "bytes"].contains(&check.metric.split(':').next().unwrap_or_default());
+        let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS && is_timed);
         all.extend(short.map(|ns| warning(FindingKind::ShortRuns).number("run_ns", Some(ns))));
     }
     all

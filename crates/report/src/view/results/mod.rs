@@ -10,10 +10,12 @@ mod effects;
 mod findings;
 mod harm;
 mod heading;
+mod kept;
 mod least_cpu;
 mod long_trials;
 mod memory;
 mod next;
+mod next_of_check;
 pub mod outcome;
 mod sentences;
 pub mod summary;
@@ -70,12 +72,15 @@ fn test(view: &View, group: &GroupView) -> Test {
     let least = harm::least_of(&cells);
     let options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
     let named = group.recommendation.cell.as_ref();
-    let recommended = options.iter().find(|option| named == Some(&option.id));
+    let kept = kept::present(view, group, &options).filter(|_| !control_differs(group));
+    let recommended = kept.or_else(|| options.iter().find(|option| named == Some(&option.id)));
     let state = state(group, &options, recommended);
     // Nothing is recommended without an interval that holds.
     let recommended = recommended.filter(|_| matches!(state, TestState::Decided | TestState::Inconclusive));
     // An interval that includes twice the time of the best is no reason to choose.
-    let recommended = recommended.filter(|option| option.slower_upper.is_some_and(|upper| !excludes_nothing(upper)));
+    let excludes = |option: &&OptionResult| option.slower_upper.is_some_and(|upper| !excludes_nothing(upper));
+    // To change nothing needs none.
+    let recommended = recommended.filter(|option| kept.is_some() || excludes(option));
     let only = options.iter().find(|option| option.trials > 0).filter(|_| state == TestState::Single);
     let shown = recommended.or(only).or_else(|| fastest(&options)).and_then(|option| view.cell(&option.id));
     Test {
@@ -97,6 +102,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         recommended: recommended.or(only).map(|option| option.id.clone()),
         because: match (recommended, only) {
             (_, Some(_)) => Some(Because::Only),
+            (Some(_), _) if kept.is_some() => Some(Because::Present),
             (Some(option), _) => Some(because(view, group, option, &options)),
             _ => None,
         },
@@ -253,7 +259,9 @@ fn control_is_wide(view: &View, group: &GroupView, own: Option<&CellId>) -> bool
 /// is the wider one.
 fn open_bound(view: &View, group: &GroupView) -> Option<f64> {
     let control = group.twin_reach.filter(|_| control_is_wide(view, group, group.recommendation.cell.as_ref()));
-    let bound = group.recommendation.bound.filter(|bound| !excludes_nothing(*bound))?;
+    let kept = view.tests.iter().find(|test| test.id == group.id && test.because == Some(Because::Present));
+    let of_kept = kept.and_then(outcome::recommended).and_then(|option| option.slower_upper);
+    let bound = of_kept.or(group.recommendation.bound).filter(|bound| !excludes_nothing(*bound))?;
     Some(bound.max(control.unwrap_or(0.0)))
 }
 

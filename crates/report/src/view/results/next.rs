@@ -11,7 +11,7 @@ use super::super::document::{
     CellView, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView, View,
 };
 use super::heading::crowd;
-use super::{long_trials, open_bound};
+use super::{long_trials, next_of_check, open_bound};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
@@ -40,13 +40,6 @@ pub fn next(view: &View) -> Vec<NextStep> {
     if let Some(versus) = &view.versus {
         return of_two(view, versus, imported);
     }
-    let is_measured = view.tests.iter().any(|test| test.state != TestState::Failed);
-    if let Some(check) = view.check.as_ref().filter(|check| check.default.is_none() && is_measured) {
-        return vec![words(&format!(
-            "add --default VALUE, the present value of {}, to get the gain over it",
-            check.program
-        ))];
-    }
     if view.status == SessionStatus::Imported {
         let command = match view.plan.workload.as_str() {
             "call" => "bytegauge run receive-buffer",
@@ -56,15 +49,18 @@ pub fn next(view: &View) -> Vec<NextStep> {
         };
         return vec![step(command, "measure on this machine")];
     }
+    if let Some(check) = &view.check {
+        return next_of_check::next(view, check, of_complete(view, imported));
+    }
     let program = if imported { None } else { in_program(view) };
     of_complete(view, imported).into_iter().chain(program).collect()
 }
 
-fn step(command: &str, text: &str) -> NextStep {
+pub(super) fn step(command: &str, text: &str) -> NextStep {
     NextStep { command: Some(command.to_owned()), text: text.to_owned() }
 }
 
-fn words(text: &str) -> NextStep {
+pub(super) fn words(text: &str) -> NextStep {
     NextStep { command: None, text: text.to_owned() }
 }
 
@@ -405,6 +401,13 @@ const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
 /// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;
 /// and with further flags.
 pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Option<String> {
+    let time = budget.iter().flat_map(|budget| ["--time".to_owned(), (*budget).to_owned()]);
+    let further: Vec<String> = further.iter().cloned().chain(time).collect();
+    again_instead(view, if budget.is_some() { &LENGTHS } else { &[] }, &further)
+}
+
+/// The command that asks the same without these flags and their values, and with others; `None` where it is not known.
+pub(super) fn again_instead(view: &View, replaced: &[&str], further: &[String]) -> Option<String> {
     let asked = view.plan.asked.as_deref()?;
     // The words behind -- are the command of a program.
     let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
@@ -413,14 +416,13 @@ pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Opti
     let mut skip = false;
     for word in own {
         let name = word.split('=').next().unwrap_or(word);
-        let is_replaced = budget.is_some() && LENGTHS.contains(&name);
+        let is_replaced = replaced.contains(&name);
         if !std::mem::take(&mut skip) && !is_replaced && !OF_DISPLAY.contains(&name) {
             words.push(word);
         }
         skip |= is_replaced && name == word;
     }
     words.extend(further.iter().map(String::as_str));
-    words.extend(budget.iter().flat_map(|budget| ["--time", *budget]));
     words.extend(program.iter().map(String::as_str));
     Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
 }

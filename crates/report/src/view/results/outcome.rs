@@ -8,6 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use super::super::document::{
     Avoided, Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
+use super::kept;
 use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
 use crate::phrase::rate_unit;
 
@@ -159,11 +160,15 @@ fn slower_labels(test: &Test) -> Vec<String> {
     slower.map(|option| option.label.clone()).collect()
 }
 
+fn within_of_best(test: &Test) -> String {
+    format!("within {} of the best", percent(test.margin))
+}
+
 /// How good the recommended option is: `the fastest`, `at most 12 % slower than the best`. The line of one of several tests is below
 /// the table, which explains noise.
 fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> String {
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
-    let within = || format!("within {} of the best", percent(test.margin));
+    let within = || within_of_best(test);
     match own.status {
         OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
@@ -190,13 +195,22 @@ fn compared(view: &View, test: &Test) -> String {
         TestState::Decided => format!(", with {} confidence", percent(view.plan.level)),
         _ => String::new(),
     };
-    let how = how_good(view, test, own, false);
-    let mut phrases = vec![format!("use {}{rate}{why}: {how}{sure}", own.label)];
     let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
-    if !good.is_empty() {
+    let no_difference = kept::no_difference(view, test, own, &[&good[..], &open[..]].concat());
+    // Without a difference none is the fastest.
+    let how = match own.status {
+        OptionStatus::Best if no_difference.is_some() && !good.is_empty() => within_of_best(test),
+        _ => how_good(view, test, own, false),
+    } + &sure;
+    let is_named = no_difference.as_ref().is_some_and(|none| none.names_others);
+    let mut phrases = vec![match no_difference {
+        Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
+        None => format!("use {}{rate}{why}: {how}", own.label),
+    }];
+    if !good.is_empty() && !is_named {
         phrases.push(format!("As good: {}", listed(&good)));
     }
-    if !open.is_empty() {
+    if !open.is_empty() && !is_named {
         phrases.push(format!("Undecided: {} may be {}", listed(&open), better(test)));
     }
     let slower = slower_labels(test);
@@ -258,7 +272,8 @@ pub fn in_short(view: &View, test: &Test) -> String {
     let most = if view.tests.len() > BRIEF_TESTS { 1 } else { NAMED_MAX };
     let noun = |interval: &str| more(test.compares, view.scale, interval);
     let avoid = avoided(view, test, most, noun).map_or_else(String::new, |text| format!("; avoid {text}"));
-    format!("{}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own, true))
+    let keep = if test.because == Some(Because::Present) { "keep " } else { "" };
+    format!("{keep}{}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own, true))
 }
 
 /// `; measured with bbr`, where another test recommends another congestion control.
@@ -296,7 +311,7 @@ pub fn up_to(scale: ShareScale, share: f64) -> String {
 }
 
 /// Labels, or their number.
-fn listed(labels: &[String]) -> String {
+pub fn listed(labels: &[String]) -> String {
     if labels.len() <= NAMED_MAX { labels.join(", ") } else { counted(labels.len(), "other option") }
 }
 
@@ -385,7 +400,7 @@ pub fn reason(because: Option<Because>) -> Option<&'static str> {
     match because {
         Some(Because::Default) => Some("default"),
         Some(Because::Smallest) => Some("smallest"),
-        Some(Because::Fastest | Because::SmallestMaximum | Because::Only) | None => None,
+        Some(Because::Fastest | Because::SmallestMaximum | Because::Only | Because::Present) | None => None,
     }
 }
 
@@ -394,6 +409,8 @@ pub fn reason(because: Option<Because>) -> Option<&'static str> {
 pub enum OptionMark {
     /// The recommended option.
     Use,
+    /// The present value of a program, which is recommended.
+    Keep,
     /// Within the margin of the best.
     AsGood,
     /// Its interval includes that of the best.
@@ -409,6 +426,7 @@ impl OptionMark {
     pub fn name(self) -> &'static str {
         match self {
             OptionMark::Use => "use",
+            OptionMark::Keep => "keep",
             OptionMark::AsGood => "as good",
             OptionMark::Undecided => "undecided",
             OptionMark::Slower => "slower",
@@ -423,7 +441,8 @@ pub fn mark(test: &Test, option: &OptionResult) -> Option<OptionMark> {
         return Some(OptionMark::Avoid);
     }
     if test.recommended.as_ref() == Some(&option.id) {
-        return Some(OptionMark::Use).filter(|_| test.state != TestState::Single);
+        let mark = if test.because == Some(Because::Present) { OptionMark::Keep } else { OptionMark::Use };
+        return Some(mark).filter(|_| test.state != TestState::Single);
     }
     let compared = option.slower_upper.and(Some(option.status))?;
     match compared {

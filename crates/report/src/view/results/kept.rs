@@ -1,0 +1,70 @@
+//! A user's program where no value is better than another one: a change needs a reason, so the present value is kept; without a
+//! present value the result names what it costs to take any.
+
+use super::super::document::{Because, CellView, GroupView, OptionResult, OptionStatus, Test, TestState, View};
+use super::outcome::listed;
+use crate::interval_rounding::percent;
+use crate::phrase;
+
+/// The factor whose levels are tried.
+const VALUE: &str = "value";
+
+/// Values from this one on are taken for sizes: counts of connections or threads are smaller.
+const SIZE_FROM: u64 = 512;
+
+/// The option with the present value (`--default`), where no other one is significantly better. `None` where one is, where none has
+/// an interval, and without a present value.
+pub fn present<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
+    let gain = view.check.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
+    let is_present = |cell: &CellView| phrase::level(VALUE, &cell.level(VALUE)) == gain.default;
+    let own = options.iter().find(|option| view.cell(&option.id).is_some_and(is_present))?;
+    let has_interval = own.slower_upper.is_some_and(f64::is_finite);
+    let is_open = matches!(own.status, OptionStatus::Best | OptionStatus::Tied);
+    let is_beaten = gain.lower.is_some_and(|lower| lower > 0.0);
+    (has_interval && is_open && !is_beaten).then_some(own)
+}
+
+/// The words around the recommended value where no difference was found.
+pub struct NoDifference {
+    /// Before the value.
+    pub before: String,
+    /// After its rate.
+    pub after: &'static str,
+    /// Whether the other values without a difference are named.
+    pub names_others: bool,
+}
+
+/// Those words; `None` where a value is better than another one, and of no program. `others` are the values that may be as good.
+pub fn no_difference(view: &View, test: &Test, own: &OptionResult, others: &[String]) -> Option<NoDifference> {
+    view.check.as_ref().filter(|_| view.versus.is_none())?;
+    let is = |status| move |option: &&OptionResult| option.slower_upper.is_some() && option.status == status;
+    if test.because == Some(Because::Present) {
+        let before = match others {
+            [] => "keep the present".to_owned(),
+            others => format!("no difference found between {} and {}: keep the present", own.label, listed(others)),
+        };
+        return Some(NoDifference { before, after: "", names_others: true });
+    }
+    let is_slower = test.options.iter().any(|option| is(OptionStatus::Slower)(&option));
+    if is_slower || !test.avoid.is_empty() || others.is_empty() {
+        return None;
+    }
+    if test.state != TestState::Decided || test.options.iter().any(|option| is(OptionStatus::Tied)(&option)) {
+        let before = "no difference found so far: the safest is".to_owned();
+        return Some(NoDifference { before, after: "", names_others: false });
+    }
+    let before = format!("no difference found (within {}): take", percent(test.margin));
+    Some(NoDifference { before, after: cost(test, own), names_others: true })
+}
+
+/// The saving of the smallest value.
+fn cost(test: &Test, own: &OptionResult) -> &'static str {
+    let number = |option: &OptionResult| option.settings.get(VALUE).and_then(serde_json::Value::as_u64);
+    let all: Option<Vec<u64>> = test.options.iter().map(number).collect();
+    let least = all.and_then(|all| all.into_iter().min());
+    match least.filter(|least| number(own) == Some(*least)) {
+        Some(SIZE_FROM..) => ", the smallest, which takes least memory",
+        Some(_) => ", the smallest",
+        None => "",
+    }
+}

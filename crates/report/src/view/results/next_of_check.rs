@@ -1,0 +1,61 @@
+//! The next steps after the user's own program was tried: failed values first, and the present value where it is missing.
+
+use bytegauge_model::unit::counted;
+
+use super::super::document::{CheckView, NextStep, OptionResult, OptionStatus, TestState, View};
+use super::next::{again_instead, step, words};
+
+/// The next steps; `usual` are those of every comparison.
+pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {
+    let is_measured = view.tests.iter().any(|test| test.state != TestState::Failed);
+    if !is_measured {
+        return usual;
+    }
+    let of_failed = of_failed(view, check);
+    let is_alone = view.tests.iter().all(|test| matches!(test.state, TestState::Single | TestState::Failed));
+    let is_open = view.tests.iter().any(|test| test.state != TestState::Decided);
+    let default = check.default.is_none().then(|| {
+        let program = &check.program;
+        words(&format!("add --default VALUE, the present value of {program}, to get the gain over it"))
+    });
+    // No command that tries the failed values once more.
+    let continues = |step: &NextStep| step.command.as_ref().is_none_or(|command| command.contains(" --resume "));
+    let usual = usual.into_iter().filter(|step| of_failed.is_none() || (!is_alone && continues(step)));
+    let usual = usual.filter(|_| is_open || default.is_none()).collect::<Vec<_>>();
+    of_failed.into_iter().chain(usual).chain(default).collect()
+}
+
+/// Values that failed: they are fixed or left out, by a command without them where others are left to compare.
+fn of_failed(view: &View, check: &CheckView) -> Option<NextStep> {
+    let options = || view.tests.iter().flat_map(|test| &test.options);
+    let has_failed = |option: &&OptionResult| matches!(option.status, OptionStatus::Failed | OptionStatus::Skipped);
+    let failed: Vec<&OptionResult> = options().filter(has_failed).collect();
+    let first = failed.first()?;
+    let reason = first.reason.as_deref().unwrap_or("no reason was given").trim_end_matches('.');
+    let (what, it) = match failed.len() {
+        1 => (format!("{} failed ({reason})", first.label), "it"),
+        count => (format!("{} failed ({}: {reason})", counted(count, "value"), first.label), "them"),
+    };
+    let mut left: Vec<&str> = Vec::new();
+    for label in options().filter(|option| !has_failed(option)).map(|option| option.label.as_str()) {
+        if !left.contains(&label) {
+            left.push(label);
+        }
+    }
+    let is_default = failed.iter().any(|option| check.default.is_some() && is_default(view, check, option));
+    // A condition may be at fault, and the present value is what others are compared with.
+    let command = match left.len() < 2 || view.tests.len() > 1 || is_default {
+        true => None,
+        false => again_instead(view, &["--values"], &[format!("--values={}", left.join(","))]),
+    };
+    Some(match command {
+        Some(command) => step(&command, &format!("{what}: fix {it}, or leave {it} out")),
+        None if is_default => words(&format!("the present value, {what}: fix it, then measure again")),
+        None => words(&format!("{what}: fix {it}, or take other values")),
+    })
+}
+
+fn is_default(view: &View, check: &CheckView, option: &OptionResult) -> bool {
+    let level = view.cell(&option.id).map(|cell| crate::phrase::level("value", &cell.level("value")));
+    level == check.default
+}
