@@ -78,7 +78,7 @@ impl Bench {
         path.display().to_string()
     }
 
-    /// A bench whose store has the session of the README: what a machine that is busy with other things may hide is in it.
+    /// A bench whose store has the session of the README, with effects that a busy machine may hide.
     pub fn with_known_session() -> Bench {
         let bench = Bench::new();
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures/session.jsonl.gz");
