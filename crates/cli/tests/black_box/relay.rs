@@ -120,7 +120,11 @@ fn relay_passes_all_bytes() {
         trials.iter().any(|trial| trial["ends"]["relay"]["relay"]["kernel_up"].as_u64() > Some(0)),
         "TCP counts, too"
     );
-    bench.run("report --full").exits(0).prints(&["relay CPU s/GiB", "without a relay", "least CPU of the relay alone"]);
+    bench.run("report --full").exits(0).prints(&[
+        "CPU s/GiB: seconds of CPU time that the relay takes",
+        "without a relay",
+        "least CPU of the relay alone",
+    ]);
     bench.run("report --format markdown").exits(0).prints(&["without a relay"]);
 }
 

@@ -1,6 +1,6 @@
 //! The details of a test: the counts behind its rates, and the cost of a call and of a byte.
 
-use bytegauge_model::unit::{Bytes, count_rate};
+use bytegauge_model::unit::Bytes;
 
 use super::cell_text::{mean_size, number, rough_size};
 use super::rows::{Rows, rows};
@@ -31,20 +31,13 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     counts(view, group).into_iter().chain(sizes).chain(costs(group)).collect()
 }
 
-/// The bytes that a read moved on average: less than was asked for where reads are short. The numbers fit the rate of the table: the
-/// writer's own window may have another one.
+/// The bytes that a call moved on average, over all trials: less than was asked for where reads are short.
 fn sizes(rows: &Rows) -> Option<String> {
     let cell: &CellView = rows.named().filter(|cell| cell.call.is_none() && cell.ring.is_none())?;
-    let rate = cell.estimate.median?;
-    let reads = cell.median("calls_per_second").filter(|calls| *calls > 0.0)?;
-    let each = cell.counters.bytes_per_write.filter(|bytes| *bytes > 0.0);
-    let writes = each.map_or_else(String::new, |bytes| format!("; writes at {}", count_rate(rate / bytes)));
-    Some(format!(
-        "{}: a read moved {} on average, at {}{writes}",
-        cell.label,
-        mean_size(rate / reads),
-        count_rate(reads)
-    ))
+    let moved = |each: Option<f64>| each.filter(|bytes| *bytes > 0.0).map(mean_size);
+    let read = moved(cell.counters.bytes_per_read)?;
+    let write = moved(cell.counters.bytes_per_write).map_or_else(String::new, |size| format!(", a write {size}"));
+    Some(format!("{}: on average over all trials, a read moved {read}{write}", cell.label))
 }
 
 fn costs(group: &GroupView) -> impl Iterator<Item = String> {

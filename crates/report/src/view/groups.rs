@@ -1,6 +1,6 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
-use bytegauge_model::{CellId, Stage, Trial};
+use bytegauge_model::{CellId, Stage, Trial, Workload};
 use bytegauge_stats::aa_control::Twin;
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
@@ -41,6 +41,8 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         look: judged.standing.view.clone(),
         age_ns: age_ns(judged, conditions),
         warmup_ns: warmup_ns(judged, conditions),
+        trial_ns: trial_ns(&judged.cells, Stage::Confirm, conditions),
+        screening_trial_ns: trial_ns(&judged.candidates, Stage::Screen, conditions),
         steady: judged.row.facts.get("steady").and_then(Value::as_bool),
         serial: (verdict.present.len() > 1).then_some(SerialView {
             merged_by: verdict.merged_by,
@@ -145,6 +147,14 @@ fn warmup_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     let found = judged.row.facts.get("warmup_ns").and_then(|ns| ns.as_u64().or(ns.as_f64().map(|ns| ns as u64)));
     let first = || judged.candidates.iter().find_map(|&at| conditions.settled[at].trials.first());
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
+}
+
+/// The median length of the trials of a stage.
+fn trial_ns(cells: &[usize], stage: Stage, conditions: &Conditions) -> Option<u64> {
+    let settled = cells.iter().map(|&at| &conditions.settled[at]).filter(|cell| cell.workload() != Workload::Check);
+    let trials = settled.flat_map(|cell| cell.measured.iter().filter(|trial| trial.stage == stage));
+    let lengths: Vec<f64> = trials.map(|trial| trial.wall_ns as f64).filter(|ns| *ns > 0.0).collect();
+    median(&lengths).map(|ns| ns as u64)
 }
 
 /// The id of the cell that takes a choice in a group.

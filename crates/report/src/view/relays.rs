@@ -3,10 +3,11 @@
 
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant, significant_down, significant_up};
-use bytegauge_model::{CellKind, Level, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
+use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
+use super::results::option_label;
 use crate::interval_rounding::percent;
 
 /// Default capacity of a pipe (pipe(7)).
@@ -26,10 +27,14 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     [
         caveat,
         reach(view, group, &costed),
-        cheapest(&costed, group.serial.as_ref().is_some_and(|serial| serial.merged_by > 1 || !serial.independent)),
+        cheapest(
+            group,
+            &costed,
+            group.serial.as_ref().is_some_and(|serial| serial.merged_by > 1 || !serial.independent),
+        ),
         small_buffers(&all),
-        copied(&all),
-        programs(&all),
+        copied(group, &all),
+        programs(group, &all),
     ]
     .into_iter()
     .flatten()
@@ -54,8 +59,9 @@ fn method_of(spec: &Spec) -> Option<RelayMethod> {
 pub fn held(view: &View) -> Option<String> {
     let mut held: Vec<(String, Vec<String>)> = Vec::new();
     for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
-        let Some(method) = method(cell) else { continue };
-        let (text, name) = (holds(method, cell), name(cell));
+        let group = view.groups.iter().find(|group| group.id == cell.group);
+        let Some((method, group)) = method(cell).zip(group) else { continue };
+        let (text, name) = (holds(method, cell), name(group, cell));
         match held.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) if names.contains(&name) => {}
             Some((_, names)) => names.push(name),
@@ -99,9 +105,9 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     let ceiling_rate = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
     // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.
     let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
-    let (most, who) = match named.and_then(|cell| Some((rate(cell)?, name(cell)))) {
+    let (most, who) = match named.and_then(|cell| Some((rate(cell)?, name(group, cell)))) {
         Some(named) => named,
-        None => (most, format!("the fastest by its median, {},", name(fastest))),
+        None => (most, format!("the fastest by its median, {},", name(group, fastest))),
     };
     let share = format!("{:.0} %", most / without * 100.0);
     let crossed = crossed(&ceiling.spec());
@@ -118,7 +124,7 @@ fn crossed(spec: &Spec) -> &'static str {
 }
 
 /// `resemble`: adjacent blocks do, so that the interval of a median does not hold for other minutes.
-fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
+fn cheapest(group: &GroupView, relays: &[&CellView], resemble: bool) -> Option<String> {
     let costed = relays.iter().filter_map(|cell| cost(cell).and_then(|cost| Some((cost.median?, *cell, cost))));
     let mut by_cost: Vec<(f64, &CellView, &Estimate)> = costed.collect();
     if by_cost.len() < 2 {
@@ -128,8 +134,8 @@ fn cheapest(relays: &[&CellView], resemble: bool) -> Option<String> {
     let unit = by_cost.first()?.2.unit;
     let cheapest = by_cost.iter().take(CHEAPEST).map(|(median, cell, cost)| {
         // If more than the relay varies, its name alone represents several.
-        let is_its_own = by_cost.iter().filter(|(_, other, _)| name(other) == name(cell)).count() == 1;
-        let named = if is_its_own { name(cell) } else { cell.label.trim_start_matches("relay ").to_owned() };
+        let is_its_own = by_cost.iter().filter(|(_, other, _)| name(group, other) == name(group, cell)).count() == 1;
+        let named = if is_its_own { name(group, cell) } else { option_label(&group.varied, &cell.spec()) };
         let interval = cost
             .lower
             .zip(cost.upper)
@@ -168,19 +174,19 @@ pub fn own_buffer(spec: &Spec) -> Option<Bytes> {
 }
 
 /// The effect of requesting zero copy.
-fn copied(relays: &[&CellView]) -> Option<String> {
+fn copied(group: &GroupView, relays: &[&CellView]) -> Option<String> {
     let copied: Vec<String> = relays
         .iter()
         .filter_map(|cell| {
             let share = cell.more.get(RELAY_COPIED)?.median?;
-            Some(format!("{} of the sends of {} that asked for no copy were copied", percent(share), name(cell)))
+            Some(format!("{} of the sends of {} that asked for no copy were copied", percent(share), name(group, cell)))
         })
         .collect();
     (!copied.is_empty()).then(|| format!("{} (on loopback the kernel always does)", copied.join(", ")))
 }
 
 /// Which versions of programs were measured, and which of them did not leave properly.
-fn programs(relays: &[&CellView]) -> Option<String> {
+fn programs(group: &GroupView, relays: &[&CellView]) -> Option<String> {
     let known = |cell: &&CellView| {
         let RelayProgramView { version, left_behind, stopped_by_force, charged } = cell.relay_program.as_ref()?;
         let version = version.as_deref().unwrap_or("of unknown version");
@@ -188,25 +194,25 @@ fn programs(relays: &[&CellView]) -> Option<String> {
         let by_force = stopped_by_force.then_some(" (ignored SIGTERM and was killed)");
         let charged = charged.as_ref().map(|whose| format!(" (charged: {whose})"));
         let notes = [charged, left, by_force.map(str::to_owned)].into_iter().flatten().collect::<String>();
-        Some(format!("{}: {version}{notes}", name(cell)))
+        Some(format!("{}: {version}{notes}", name(group, cell)))
     };
     let programs: Vec<String> = relays.iter().filter_map(known).collect();
     (!programs.is_empty()).then(|| format!("programs: {}", programs.join(", ")))
 }
 
-/// The method, and its other choices.
-fn name(cell: &CellView) -> String {
-    let parts = ["relay", "relay_threads", "relay_buffer", "relay_pipe"].into_iter().filter_map(|factor| {
-        let level = cell.level(factor);
-        let is_usual = matches!(level, Level::Absent) || level.is_auto() || level.name() == Some("direction");
-        let text = bytegauge_model::factor::find(factor).map_or(level.to_string(), |f| f.kind.compact(&level));
-        (!is_usual).then(|| short_relay_name(&text))
-    });
-    parts.collect::<Vec<_>>().join(" ")
+/// The settings of a relay that distinguish it from the others of its test, as the table names them; `splice + threads one`.
+fn name(group: &GroupView, cell: &CellView) -> String {
+    let of_relay: Vec<String> = group.varied.iter().filter(|name| name.starts_with("relay")).cloned().collect();
+    match option_label(&of_relay, &cell.spec()) {
+        own if own.is_empty() => short_relay_name(&cell.level("relay").to_string()),
+        own => own,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::Level;
+
     use super::*;
 
     #[test]

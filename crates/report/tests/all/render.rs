@@ -136,7 +136,7 @@ fn too_few_blocks_recommend_nothing() {
     let view = View::of(&session(&plan), &Settings::default());
     assert!(view.tests.iter().all(|test| test.recommended.is_none()), "{:?}", view.tests);
     let text = terminal(&view, 100, false);
-    assert!(text.contains("fastest so far: 64K") && !text.contains("<- use"), "{text}");
+    assert!(text.contains("fastest so far: 64K") && !text.contains("<- "), "{text}");
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn short_calls_are_visible_in_eighty_columns() {
         terminal(&View::of(&session(&plan), &Settings::default()), 80, false)
     };
     let reader = of(vec![65_536, 1 << 20], vec![65_536]);
-    assert!(crate::flat(&reader).contains(": a read moved "), "{reader}");
+    assert!(crate::flat(&reader).contains(" a read moved "), "{reader}");
     let writer = of(vec![65_536], vec![65_536, 1 << 20]);
-    assert!(crate::flat(&writer).contains("; writes at "), "{writer}");
+    assert!(crate::flat(&writer).contains(", a write "), "{writer}");
 }
 
 #[test]

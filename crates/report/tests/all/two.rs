@@ -111,5 +111,5 @@ fn both_tables_have_the_same_cpu_time() {
     data.trials.iter_mut().for_each(|trial| trial.machine.as_mut().expect("the machine").steal_ns = 10_000_000);
     let text = phrases(&self::view(&data), FindingKind::Steal);
     let trials = versus.a.trials + versus.b.trials;
-    assert!(text.contains(&format!("in {trials} of {trials} trials")), "{text}");
+    assert!(text.contains(&format!("in {trials} of the {trials} trials")), "{text}");
 }

@@ -16,7 +16,6 @@ use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::interval_rounding::{ShareScale, percent};
 use crate::view::document::{NextStep, SummaryLine, Test};
-use crate::view::results::outcome::{OptionMark, mark};
 use crate::view::results::summary::{self, Heading};
 
 /// Shorter lines hold no table; wider tables are hard to follow.
@@ -50,7 +49,7 @@ pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> 
         let lines = units.into_iter().flat_map(|text| wrap(text, page.layout.text()));
         out.extend(lines.chain([String::new()]));
     }
-    out.extend(page.marks_explained());
+    out.extend(page.legend(true));
     out.extend(page.findings());
     out.extend(details);
     out.push(String::new());
@@ -142,10 +141,7 @@ pub(super) fn result_heading(view: &View) -> (&'static str, String) {
     if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !view.tests.iter().any(Test::is_compared) {
         return ("Result", String::new());
     }
-    let is_left = |mark: OptionMark| matches!(mark, OptionMark::Undecided | OptionMark::Slower);
-    let mut marks = view.tests.iter().flat_map(|test| test.options.iter().filter_map(|option| mark(test, option)));
-    let left = if marks.any(is_left) { "; undecided and slower options: see the tables" } else { "" };
-    ("Use", format!(" ({} confidence{left})", percent(view.plan.level)))
+    ("Use", format!(" ({} confidence)", percent(view.plan.level)))
 }
 
 struct Page<'a> {
@@ -176,7 +172,7 @@ impl<'a> Page<'a> {
             true => overview::lines(self.view, &self.layout),
             false => {
                 let tables = tests.iter().flat_map(|test| self.table(test, false));
-                tables.chain(self.marks_explained()).collect()
+                tables.chain(self.legend(false)).collect()
             }
         }
     }
@@ -188,20 +184,19 @@ impl<'a> Page<'a> {
     }
 
     /// The meaning of the marks, once below all tables.
-    fn marks_explained(&self) -> Vec<String> {
-        let lines = table::marks_explained(&self.view.tests, self.view.plan.level, self.view.scale);
-        let wrapped = lines.iter().flat_map(|line| {
-            let indent = " ".repeat(line.chars().take_while(|c| *c == ' ').count());
-            // A table of its own: the spaces between its columns stay.
-            match chars(line) <= self.layout.width {
-                true => vec![line.clone()],
-                false => {
-                    wrap(line.trim(), self.layout.width - 2).iter().map(|part| format!("{indent}{part}")).collect()
-                }
-            }
-        });
-        let mut out: Vec<String> = wrapped.map(|line| self.layout.paint.dim(&line)).collect();
-        out.extend((!out.is_empty()).then(String::new));
+    fn legend(&self, full: bool) -> Vec<String> {
+        let Some(legend) = table::legend(&self.view.tests, self.view.scale, full) else { return Vec::new() };
+        let names = legend.marks.iter().map(|(name, _)| chars(name)).max().unwrap_or(0);
+        let item = |name: &str, text: &str, indent: usize| -> Vec<String> {
+            let lines = wrap(text, self.layout.width.saturating_sub(indent)).into_iter().enumerate();
+            let line = |(at, line)| format!("{:<indent$}{line}", if at == 0 { name } else { "" });
+            lines.map(line).collect()
+        };
+        let mut out = vec![format!("With {} confidence:", percent(self.view.plan.level))];
+        out.extend(legend.marks.iter().flat_map(|(name, text)| item(&format!("  {name}"), text, names + 4)));
+        out.extend(legend.columns.iter().flat_map(|text| item("", text, 2)));
+        let mut out: Vec<String> = out.iter().map(|line| self.layout.paint.dim(line)).collect();
+        out.push(String::new());
         out
     }
 

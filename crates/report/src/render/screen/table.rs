@@ -6,7 +6,7 @@ use bytegauge_model::unit::{counted, significant};
 use serde::Serialize;
 
 use super::{ScreenLayout, heading};
-use crate::interval_rounding::{ShareScale, percent};
+use crate::interval_rounding::{ShareScale, percent, shown_age};
 use crate::phrase;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
@@ -29,8 +29,6 @@ const BAR_MIN: usize = 6;
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
 const EXPENDABLE: [&str; 6] = ["95 %", "p50", "CPU", "p99.9", "average", "longest"];
-/// Characters of `  <- use`.
-const MARK: usize = 8;
 /// An unknown value.
 const UNKNOWN: &str = "–";
 
@@ -67,7 +65,7 @@ pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     if !rows.is_empty() {
         out.extend(table(test, &rows, layout, full));
     }
-    out.extend(self::hidden(&rows, hidden).map(|line| layout.paint.dim(&line)));
+    out.extend(self::hidden(test, &rows, hidden).map(|line| layout.paint.dim(&line)));
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
     out.extend(without_result(test).iter().flat_map(indented));
     if full {
@@ -95,10 +93,16 @@ pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
     (kept, hidden)
 }
 
-/// How many options were measured in short trials only and are not shown.
-fn hidden(rows: &[&OptionResult], count: usize) -> Option<String> {
+/// How many options were measured in the screening only and are not shown.
+fn hidden(test: &Test, rows: &[&OptionResult], count: usize) -> Option<String> {
     let others = counted(count, if rows.is_empty() { "option" } else { "more option" });
-    (count > 0).then(|| format!("  {others} measured in short trials only: --full"))
+    (count > 0).then(|| format!("  {others} measured in {} only: --full", few_trials(test)))
+}
+
+/// The measurements of the screening: `a few trials of 11 ms`.
+fn few_trials(test: &Test) -> String {
+    let length = test.screening_trial_ns.map_or_else(String::new, |ns| format!(" of {}", shown_age(ns)));
+    format!("a few trials{length}")
 }
 
 fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
@@ -107,29 +111,30 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     let mut numbers = columns(test, rows, full, layout.tests);
     // Without a comparison the last column is empty.
     numbers.retain(|column| column.heading != test.slower_heading || column.texts.iter().any(|text| text != UNKNOWN));
+    let marks: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, true), row)).collect();
+    let short: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, false), row)).collect();
+    let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
+    let mark_width = widest(&short) + 2;
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
     let label = if widest_label > label_max { 2 } else { widest_label };
     for name in EXPENDABLE {
         let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
-        if 2 + label + used + MARK > layout.width {
+        if 2 + label + used + mark_width > layout.width {
             numbers.retain(|column| !column.heading.starts_with(name));
         }
     }
     let of_numbers: usize = numbers.iter().map(|column| column.width() + 2).sum();
     // Labels that do not fit next to the numbers are above them.
-    let own_line = widest_label > label_max || 2 + widest_label + of_numbers + MARK > layout.width;
+    let own_line = widest_label > label_max || 2 + widest_label + of_numbers + mark_width > layout.width;
     let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
     let name = varied(test);
-    let has_room = !own_line && 2 + chars(&name) + of_numbers + MARK + BAR_MIN <= layout.width;
+    let has_room = !own_line && 2 + chars(&name) + of_numbers + 2 + BAR_MIN + mark_width <= layout.width;
     let name = if has_room { name.as_str() } else { "" };
     let label = ScreenColumn::of(name, rows.iter().all(starts_with_digit), rows, |row| {
         if own_line { "  ".into() } else { row.label.clone() }
     });
     let columns: Vec<ScreenColumn> = [label].into_iter().chain(numbers).collect();
     let used = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
-    let marks: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, true), row)).collect();
-    let short: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, false), row)).collect();
-    let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
     let room = layout.width.saturating_sub(used);
     // The reason gives way to the bar, the bar to the mark.
     let (marks, bar) = match room.checked_sub(widest(&marks) + 2) {
@@ -173,7 +178,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         rate.map_or_else(|| UNKNOWN.into(), |rate| significant(rate / divisor, digits))
     };
     let mut columns = Vec::new();
-    // Rates of short trials do not compare with those of confirmed options.
+    // Rates of the screening do not compare with those of confirmed options.
     let marked = |row: &OptionResult, text: String| if is_short(test, row) { format!("({text})") } else { text };
     // The duration of a program is read as time.
     if test.unit == "runs/s" {
@@ -202,11 +207,10 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     if full && any(|row| row.p99_9_ns.is_some()) {
         columns.push(ScreenColumn::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
     }
-    let is_relay = has_relay(test);
     let unit = rows.iter().find_map(|row| row.cpu_unit).filter(|_| full || shows_cpu(test));
     if let Some(unit) = unit {
         let cpu = |row: &OptionResult| row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
-        columns.push(ScreenColumn::of(&format!("{}CPU {unit}", if is_relay { "relay " } else { "" }), true, rows, cpu));
+        columns.push(ScreenColumn::of(&format!("CPU {unit}"), true, rows, cpu));
     }
     if any(|row| row.server_cpu_ms.is_some()) {
         let cpu = |row: &OptionResult| row.server_cpu_ms.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
@@ -234,7 +238,7 @@ pub fn time(ns: Option<f64>) -> String {
     ns.filter(|ns| ns.is_finite()).map_or_else(|| UNKNOWN.into(), outcome::time)
 }
 
-/// Whether an option was measured in short trials only, next to others with intervals.
+/// Whether an option was measured in the screening only, next to others with intervals.
 fn is_short(test: &Test, option: &OptionResult) -> bool {
     test.is_compared() && option.slower_upper.is_none()
 }
@@ -242,7 +246,7 @@ fn is_short(test: &Test, option: &OptionResult) -> bool {
 /// The one mark of an option, with the reason why it is recommended; empty where its row has another text in its place.
 pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
     let Some(mark) = outcome::mark(test, option) else { return String::new() };
-    match reason(test.because).filter(|_| with_reason && mark == OptionMark::Use) {
+    match reason(test.because).filter(|_| with_reason && matches!(mark, OptionMark::Use | OptionMark::Safest)) {
         Some(reason) => format!("{} ({reason})", mark.name()),
         None => mark.name().to_owned(),
     }
@@ -250,7 +254,8 @@ pub fn mark(test: &Test, option: &OptionResult, with_reason: bool) -> String {
 
 /// A mark as it is at the end of a row: that of the recommended option is seen at once.
 fn arrow(test: &Test, mark: String, option: &OptionResult) -> String {
-    let is_recommended = matches!(outcome::mark(test, option), Some(OptionMark::Use | OptionMark::Keep));
+    let is_recommended =
+        matches!(outcome::mark(test, option), Some(OptionMark::Use | OptionMark::Safest | OptionMark::Keep));
     if is_recommended { format!("<- {mark}") } else { mark }
 }
 
@@ -264,19 +269,41 @@ fn varied(test: &Test) -> String {
     test.varied.iter().map(named).collect::<Vec<_>>().join(" + ")
 }
 
-/// The meaning of the marks that occur, of the last column and of CPU time: a line each.
-pub fn marks_explained(tests: &[Test], level: f64, scale: ShareScale) -> Vec<String> {
+/// The meaning of the marks that occur, and of the last column and of CPU time.
+pub struct Legend {
+    /// The marks, each with its meaning.
+    pub marks: Vec<(&'static str, String)>,
+    /// A sentence for each column that needs one.
+    pub columns: Vec<&'static str>,
+}
+
+/// The legend of the tables; `None` without a mark.
+pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Option<Legend> {
     let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
-    let marks: BTreeSet<OptionMark> = shown.collect();
-    let Some(first) = tests.iter().find(|test| test.is_compared()).filter(|_| !marks.is_empty()) else {
-        return Vec::new();
-    };
-    let margin = percent(first.margin);
+    let known: BTreeSet<OptionMark> = shown.collect();
+    let first = tests.iter().find(|test| test.is_compared()).filter(|_| !known.is_empty())?;
     let is_noisy = tests.iter().any(|test| test.control_upper.is_some_and(|upper| upper > test.margin));
     let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
+    let meaning = |mark: &OptionMark| (mark.name(), meaning(*mark, &percent(first.margin), is_noisy, is_harmful));
+    let mut marks: Vec<(&str, String)> = known.iter().map(meaning).collect();
+    if is_noisy {
+        marks.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
+    }
+    let screened = tests.iter().find(|test| test.options.iter().any(|option| is_short(test, option)));
+    let screened = screened.filter(|test| full && test.screening_trial_ns.is_some());
+    marks.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
+    let units: BTreeSet<&str> =
+        tests.iter().filter(|test| !full && shows_cpu(test)).filter_map(cpu_explained).collect();
+    let units = units.into_iter().map(|text| text.trim_end_matches('.'));
+    let columns = std::iter::once(outcome::slower_explained(first.compares, scale)).chain(units);
+    Some(Legend { marks, columns: columns.collect() })
+}
+
+fn meaning(mark: OptionMark, margin: &str, is_noisy: bool, is_harmful: bool) -> String {
     let noise = |text: &'static str| if is_noisy { text } else { "" };
-    let meaning = |mark: &OptionMark| match mark {
-        OptionMark::Use => format!("within {margin} of the best, or else has the smallest second number"),
+    match mark {
+        OptionMark::Use => format!("within {margin} of the best"),
+        OptionMark::Safest => "undecided, too, but its second number is the smallest, or nearly".to_owned(),
         OptionMark::Keep => "the present value: no other one is surely better".to_owned(),
         OptionMark::AsGood => format!("within {margin} of the best, too"),
         OptionMark::Undecided => "may be the best, or slower by up to its second number".to_owned(),
@@ -287,21 +314,7 @@ pub fn marks_explained(tests: &[Test], level: f64, scale: ShareScale) -> Vec<Str
             let harm = if is_harmful { ", or harmful" } else { "" };
             format!("slower by more than {margin}{}{harm}", noise(" and by more than noise"))
         }
-    };
-    let mut rows: Vec<(&str, String)> = marks.iter().map(|mark| (mark.name(), meaning(mark))).collect();
-    if is_noisy {
-        rows.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
-    let width = rows.iter().map(|(name, _)| chars(name)).max().unwrap_or(0);
-    let lines = rows.into_iter().map(|(name, text)| format!("  {name:<width$}  {text}"));
-    let units: BTreeSet<&str> = tests.iter().filter(|test| shows_cpu(test)).filter_map(cpu_explained).collect();
-    let units = units.into_iter().map(|text| format!("  {}", text.trim_end_matches('.')));
-    let of_column = format!("  {}", outcome::slower_explained(first.compares, scale));
-    std::iter::once(format!("With {} confidence:", percent(level)))
-        .chain(lines)
-        .chain([of_column])
-        .chain(units)
-        .collect()
 }
 
 /// Whether the table has a column of CPU time also where not all columns are asked for.

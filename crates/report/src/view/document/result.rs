@@ -47,6 +47,9 @@ pub struct Test {
     pub margin: f64,
     /// How far the results decide between the options.
     pub state: TestState,
+    /// Length of a trial of the screening, nanoseconds, as in `groups`.
+    #[serde(skip)]
+    pub screening_trial_ns: Option<u64>,
     /// The factors that the options differ in, in the order of the factor table.
     pub varied: Vec<String>,
     /// The options in the order of the plan.
@@ -151,7 +154,7 @@ pub struct OptionResult {
     pub rate_lower: Option<f64>,
     /// Upper end of the same.
     pub rate_upper: Option<f64>,
-    /// Rate of all trials together, where the median is more than a tenth above it.
+    /// Rate of all trials together, where the median is more than a tenth from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_all: Option<f64>,
     /// Measured trials behind the rate.
@@ -162,7 +165,7 @@ pub struct OptionResult {
     /// Upper end of the same.
     pub slower_upper: Option<f64>,
     /// The same interval as text, rounded outward: `12–97 %`, or in all options of the session `1.12–5.3×` where one is above 200 %;
-    /// `short trials only`, `failed` or `–` without an interval.
+    /// `screening only`, `failed` or `–` without an interval.
     pub slower: String,
     /// Median of a call's time, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytegauge_model::option::{self, OptionRow};
 use bytegauge_model::session::NoteKind;
 use bytegauge_model::{CellId, CellKind, SessionStatus, Spec, Stage};
+use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ use super::heading::crowd;
 use super::valid_for::{self, is_loopback};
 use super::{all_trials, copied, effects, harm, long_trials, memory, sentences};
 
-/// Other programs below this many CPUs are not reported.
+/// Other programs below this many CPUs are not reported; the grade decides from where on they are a caveat.
 const OTHERS_NOTICED: f64 = 0.05;
 /// The cost of the harness is reported from this share of the shortest call on.
 const HARNESS_NOTICED: f64 = 0.01;
@@ -229,7 +230,8 @@ fn drift(group: &GroupView, cell: &CellView) -> Option<Trend> {
 
 /// The confirmed option that is faster over all trials, slow ones in full, by more than the margin.
 fn faster_over_all<'a>(view: &'a View, group: &'a GroupView, cell: &CellView) -> Option<&'a CellView> {
-    let all = all_trials(cell).filter(|_| !group.compares_cpu())?;
+    let is_slower = |all: &f64| cell.estimate.median.is_some_and(|median| *all < median);
+    let all = all_trials(cell).filter(is_slower).filter(|_| !group.compares_cpu())?;
     let others = view.cells_of(&group.id).filter(|other| {
         other.kind == CellKind::Candidate && other.stage == Some(Stage::Confirm) && other.id != cell.id
     });
@@ -275,15 +277,19 @@ fn session_wide(view: &View) -> Vec<Finding> {
     let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let sum = |of: fn(&CellView) -> usize| candidates().map(of).sum::<usize>() as f64;
     let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
+    // A machine that the heading calls quiet has no caveat about noise.
+    let noise = |kind, is_noticed: bool| found(kind, if is_noticed { Severity::Warning } else { Severity::Note });
     if hit > 0.0 {
-        all.push(warning(FindingKind::Steal).number("trials", Some(hit)).number("of", Some(trials)));
+        let is_noticed = view.environment.steal_share.is_none_or(|share| share > STEAL_DISTURBED);
+        all.push(noise(FindingKind::Steal, is_noticed).number("trials", Some(hit)).number("of", Some(trials)));
     }
     if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
         all.push(warning(FindingKind::Throttled).number("throttled_s", Some(us as f64 / 1e6)));
     }
     if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED) {
         let allowed = view.environment.allowed_cpus().map(|cpus| cpus as f64);
-        all.push(warning(FindingKind::OtherPrograms).number("cpus", Some(cpus)).number("of_cpus", allowed));
+        let is_noticed = cpus > OTHER_LOAD_DISTURBED_CPUS;
+        all.push(noise(FindingKind::OtherPrograms, is_noticed).number("cpus", Some(cpus)).number("of_cpus", allowed));
     }
     let late = lateness::sentence(&view.cells, true);
     all.extend(late.map(|phrases| warning(FindingKind::LateClient).with_text(capital(&phrases) + ".")));

@@ -2,14 +2,11 @@
 
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, Spec};
-use bytegauge_stats::noise_grade::OTHER_LOAD_MUCH;
+use bytegauge_stats::noise_grade::{OTHER_LOAD_MUCH, STEAL_DISTURBED};
 
 use super::super::document::{GroupView, View};
 use super::valid_for;
-use crate::interval_rounding::percent;
-
-/// Steal below this share is left out of the heading.
-const STEAL_NOTICED: f64 = 0.005;
+use crate::interval_rounding::{age_range, percent, shown_age};
 
 /// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
 pub fn crowd(view: &View) -> Option<(f64, usize)> {
@@ -23,9 +20,28 @@ pub fn is_crowded(busy: f64, cpus: f64) -> bool {
     busy >= OTHER_LOAD_MUCH * cpus
 }
 
+/// Whether blocks of a test that is analysed depend on each other: the speed of the machine changed slowly.
+fn depends(view: &View) -> bool {
+    let depends = |group: &GroupView| group.serial.as_ref().is_some_and(|serial| !serial.independent);
+    view.groups.iter().any(|group| super::is_analysed(view, group) && depends(group))
+}
+
 /// A duration in seconds, as the heading and the findings print it.
 pub fn seconds(ns: u64) -> String {
     format!("{} s", significant(ns as f64 / 1e9, 2))
+}
+
+/// How long the trials were, and how old their connections: `trials of 25 ms, connections 50 to 75 ms old`.
+fn trials(view: &View) -> Option<String> {
+    let range = |ranges: &mut dyn Iterator<Item = (u64, u64)>| ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let (shortest, longest) = range(&mut view.groups.iter().filter_map(|group| group.trial_ns.map(|ns| (ns, ns))))?;
+    let length = match shown_age(shortest) == shown_age(longest) {
+        true => shown_age(longest),
+        false => age_range(shortest, longest),
+    };
+    let ages = range(&mut view.groups.iter().filter_map(|group| group.age_ns));
+    let ages = ages.map_or_else(String::new, |(from, to)| format!(", connections {} old", age_range(from, to)));
+    Some(format!("trials of {length}{ages}")).filter(|_| view.status != SessionStatus::Imported)
 }
 
 /// `bytegauge buffer-size · session 1 · 51 s · 2 CPUs, Linux 6.18`.
@@ -35,11 +51,12 @@ pub fn heading(view: &View) -> String {
         SessionStatus::Complete => None,
         other => Some(other.name().to_owned()),
     };
-    let steal = view.environment.steal_share.filter(|share| *share >= STEAL_NOTICED);
+    let steal = view.environment.steal_share.filter(|share| *share > STEAL_DISTURBED);
     let steal = steal.map(|share| format!("CPU steal {}", percent(share)));
     // The grade as text, where it is good or bad.
     let quiet = match view.environment.grade {
-        Some('A' | 'B') => Some("quiet machine".to_owned()),
+        // Blocks that depend on each other show a machine whose speed changed.
+        Some('A' | 'B') => (!depends(view)).then(|| "quiet machine".to_owned()),
         Some('D') => Some("noise grade D of A to D".to_owned()),
         _ => None,
     };
@@ -55,7 +72,7 @@ pub fn heading(view: &View) -> String {
     let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
     let pinned = valid_for::pinned(&groups);
     let session = Some(format!("session {}", view.session));
-    let parts = [program, session, took, status, quiet, crowd, machine, steal, pinned];
+    let parts = [program, session, took, status, quiet, crowd, machine, steal, pinned, trials(view)];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("bytegauge {} · {}", view.plan.name, rest.join(" · "))
 }

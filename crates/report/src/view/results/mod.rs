@@ -98,6 +98,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,
         state,
+        screening_trial_ns: group.screening_trial_ns,
         varied: group.varied.clone(),
         recommended: recommended.or(only).map(|option| option.id.clone()),
         because: match (recommended, only) {
@@ -170,14 +171,14 @@ fn is_peers_size(conditions: &Spec, factor: &str) -> bool {
 /// Fewer trials give no rate over all trials.
 const TRIALS_MIN: usize = 6;
 
-/// A median this far above the rate of all trials misleads, as a share.
+/// A median this far from the rate of all trials misleads, as a share.
 const MEDIAN_MISLEADS: f64 = 0.1;
 
-/// The rate of all confirmed trials together, slow ones in full, where it is far below the median.
+/// The rate of all confirmed trials together, slow ones in full, where it is far from the median.
 fn all_trials(cell: &CellView) -> Option<f64> {
     let enough = cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm);
     let (all, median) = cell.total_rate.zip(cell.estimate.median).filter(|_| enough)?;
-    (median > all * (1.0 + MEDIAN_MISLEADS)).then_some(all)
+    (all.max(median) > all.min(median) * (1.0 + MEDIAN_MISLEADS)).then_some(all)
 }
 
 fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> OptionResult {

@@ -205,7 +205,8 @@ fn compared(view: &View, test: &Test) -> String {
     let is_named = no_difference.as_ref().is_some_and(|none| none.names_others);
     let mut phrases = vec![match no_difference {
         Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
-        None => format!("use {}{rate}{why}: {how}", own.label),
+        None if test.state == TestState::Decided => format!("use {}{rate}{why}: {how}", own.label),
+        None => format!("{} is the safest{rate}{why}: {how}", own.label),
     }];
     if !good.is_empty() && !is_named {
         phrases.push(format!("As good: {}", listed(&good)));
@@ -233,20 +234,20 @@ fn avoid(view: &View, test: &Test) -> String {
 
 /// The options to avoid, the worst first, each with its reason; of many the table has the others.
 fn avoided(view: &View, test: &Test, most: usize, noun: impl Fn(&str) -> String) -> Option<String> {
+    // One more takes no more room than its number.
+    let most = if test.avoid.len() == most + 1 { most + 1 } else { most };
     // The first interval has the noun, which is that of all.
-    let mut is_first = true;
-    let mut reason = |one: &Avoided| match &one.harm {
+    let first = test.avoid.iter().position(|one| one.harm.is_none());
+    let reason = |at: usize, one: &Avoided| match &one.harm {
         Some(harm) => harm.clone(),
         None => {
             let interval = one.interval(view.scale);
-            let slower = match std::mem::take(&mut is_first) {
-                true => noun(&interval),
-                false => interval,
-            };
-            if one.is_screened { format!("{slower} in short trials") } else { slower }
+            let slower = if first == Some(at) { noun(&interval) } else { interval };
+            if one.is_screened { format!("{slower} in the screening") } else { slower }
         }
     };
-    let each = test.avoid.iter().take(most).map(|one| format!("{} ({})", one.label, reason(one)));
+    let shown = test.avoid.iter().enumerate().take(most);
+    let each = shown.map(|(at, one)| format!("{} ({})", one.label, reason(at, one)));
     let more = test.avoid.len().saturating_sub(most);
     let more = (more > 0).then(|| format!("and {more} more"));
     let each: Vec<String> = each.chain(more).collect();
@@ -264,16 +265,20 @@ pub fn in_short(view: &View, test: &Test) -> String {
         [] => String::new(),
         labels => format!("; as good: {}", listed(labels)),
     };
-    let left = [("undecided", others(test, OptionStatus::Tied).len()), ("slower", slower_labels(test).len())];
-    let left: Vec<String> =
-        left.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {name}")).collect();
-    let left = if left.is_empty() { String::new() } else { format!("; {}", left.join(", ")) };
+    let is_brief = view.tests.len() > BRIEF_TESTS;
+    let named = |(name, labels): (&str, Vec<String>)| match labels.len() {
+        0 => String::new(),
+        count if is_brief || count > NAMED_MAX => format!("; {count} {name}"),
+        _ => format!("; {name}: {}", labels.join(", ")),
+    };
+    let left = [("undecided", others(test, OptionStatus::Tied)), ("slower", slower_labels(test))].map(named).concat();
     // The lines of many tests fit on a terminal together; the table has the others.
-    let most = if view.tests.len() > BRIEF_TESTS { 1 } else { NAMED_MAX };
+    let most = if is_brief { 1 } else { NAMED_MAX };
     let noun = |interval: &str| more(test.compares, view.scale, interval);
     let avoid = avoided(view, test, most, noun).map_or_else(String::new, |text| format!("; avoid {text}"));
     let keep = if test.because == Some(Because::Present) { "keep " } else { "" };
-    format!("{keep}{}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own, true))
+    let safest = if keep.is_empty() && test.state != TestState::Decided { " (safest)" } else { "" };
+    format!("{keep}{}{safest}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own, true))
 }
 
 /// `; measured with bbr`, where another test recommends another congestion control.
@@ -363,7 +368,7 @@ pub fn slower(test: &Test, option: &OptionResult, scale: ShareScale) -> String {
     match (option.slower_lower, option.slower_upper) {
         (Some(lower), Some(upper)) => scale.interval(lower, upper),
         _ if option.status == OptionStatus::Failed => "failed".into(),
-        _ if test.is_compared() => "short trials only".into(),
+        _ if test.is_compared() => "screening only".into(),
         _ => "–".into(),
     }
 }
@@ -407,8 +412,10 @@ pub fn reason(because: Option<Because>) -> Option<&'static str> {
 /// The result of an option that has an interval, as one word of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionMark {
-    /// The recommended option.
+    /// The recommended option of a decided test.
     Use,
+    /// The recommended option of an undecided test: it is slower by least in the worst case.
+    Safest,
     /// The present value of a program, which is recommended.
     Keep,
     /// Within the margin of the best.
@@ -426,6 +433,7 @@ impl OptionMark {
     pub fn name(self) -> &'static str {
         match self {
             OptionMark::Use => "use",
+            OptionMark::Safest => "safest",
             OptionMark::Keep => "keep",
             OptionMark::AsGood => "as good",
             OptionMark::Undecided => "undecided",
@@ -441,8 +449,12 @@ pub fn mark(test: &Test, option: &OptionResult) -> Option<OptionMark> {
         return Some(OptionMark::Avoid);
     }
     if test.recommended.as_ref() == Some(&option.id) {
-        let mark = if test.because == Some(Because::Present) { OptionMark::Keep } else { OptionMark::Use };
-        return Some(mark).filter(|_| test.state != TestState::Single);
+        return match test.state {
+            TestState::Single => None,
+            _ if test.because == Some(Because::Present) => Some(OptionMark::Keep),
+            TestState::Decided => Some(OptionMark::Use),
+            _ => Some(OptionMark::Safest),
+        };
     }
     let compared = option.slower_upper.and(Some(option.status))?;
     match compared {

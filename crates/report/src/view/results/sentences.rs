@@ -219,7 +219,9 @@ impl Sentence<'_> {
                     let slower = self.is_slower(&self.view.scale.interval(lower, upper), &self.other());
                     format!("in trials of {window} it {slower}, which does not decide.")
                 }
-                None => format!("too few trials of {window} to check the recommendation."),
+                None => format!(
+                    "too few trials of {window} to check the recommendation: they neither confirm nor contradict it."
+                ),
             },
             _ => {
                 let age = Nanos((self.number("age_s") * 1e3) as u64 * 1_000_000);
@@ -310,7 +312,7 @@ impl Sentence<'_> {
                 let range = self.view.scale.interval(self.number("slower_lower"), upper);
                 let slower = self.is_slower(&range, &self.level("against"));
                 let factor = phrase::in_code(self.name("factor"));
-                format!("{factor} {} {slower} in the short trials of the screening.", self.level("level"))
+                format!("{factor} {} {slower} in the screening (a few short trials).", self.level("level"))
             }
             // A program has as many values as its user lists, and few runs of each.
             FindingKind::ScreenedOnly if self.view.check.is_some() => format!(
@@ -319,7 +321,7 @@ impl Sentence<'_> {
                 self.count("options", "value")
             ),
             FindingKind::ScreenedOnly => format!(
-                "{} confirmed in every block; {} more measured in short trials only (screening).",
+                "{} confirmed in every block; {} more measured in the screening only.",
                 self.count("confirmed", "option"),
                 self.number("options") as usize
             ),
@@ -353,7 +355,7 @@ impl Sentence<'_> {
             ),
             FindingKind::Steal => {
                 let (hit, trials) = (self.number("trials") as usize, self.count("of", "trial"));
-                format!("The hypervisor took CPU time (steal) in {hit} of {trials}.")
+                format!("The hypervisor took CPU time (steal) in {hit} of the {trials} behind the results.")
             }
             FindingKind::Throttled => {
                 format!("The control group throttled the session for {}.", self.seconds("throttled_s"))
@@ -392,7 +394,7 @@ impl Sentence<'_> {
                 )
             }
             FindingKind::PlanReduced => {
-                format!("The machine was slower than planned. Reduced to {}.", self.name("kept"))
+                format!("The machine was slower than planned: there was time for {} only.", self.name("kept"))
             }
             FindingKind::Overrun => format!(
                 "The session took {} of the {} given: every block that began was finished.",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_model::relay_program::READY_RELAYS;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{RelayChoice, RelayMethod};
 
@@ -62,17 +63,22 @@ fn of_tests(view: &View) -> Vec<SummaryLine> {
     }
 }
 
-/// The work of the recommended relays of bytegauge: few readers know it by their names.
+/// The work of the recommended relays: few readers know it by their names.
 fn relay_methods(view: &View) -> Vec<SummaryLine> {
     let named = view.tests.iter().filter_map(|test| view.cell(&recommended(test)?.id));
-    let methods: BTreeSet<&str> =
-        named.filter_map(|cell| Some(name_of(cell.spec().relay().and_then(RelayChoice::method)?))).collect();
-    let described = RELAY_METHODS.iter().filter(|row| row.name != "direct" && methods.contains(row.name));
-    described.map(|row| line(Heading::Relay.name(), format!("{} is {}.", row.name, row.summary))).collect()
+    let described: BTreeSet<String> = named.filter_map(|cell| described(cell.spec().relay()?)).collect();
+    described.into_iter().map(|text| line(Heading::Relay.name(), format!("{text}."))).collect()
 }
 
-fn name_of(method: RelayMethod) -> &'static str {
-    RELAY_METHODS.iter().find(|row| row.value == method).map_or("", |row| row.name)
+/// `splice is splice(2) into a pipe …`; of another program its definition, where that is a ready one.
+fn described(relay: &RelayChoice) -> Option<String> {
+    if let Some(method) = relay.method().filter(|method| *method != RelayMethod::Direct) {
+        let row = RELAY_METHODS.iter().find(|row| row.value == method)?;
+        return Some(format!("{} is {}", row.name, row.summary));
+    }
+    let program = relay.program()?;
+    let ready = READY_RELAYS.iter().find(|ready| ready.name == program.name)?;
+    Some(format!("{} is a program of its own, started for each trial: {}", ready.name, ready.summary))
 }
 
 /// How many pairs are behind the comparison of two.

@@ -164,7 +164,12 @@ fn fixed_sizes(view: &View, group: &GroupView) -> Vec<String> {
     let sizes = sizes.filter(|(_, level)| *level != Level::Absent);
     // Next to a relay, whose buffer has a size of its own.
     let ends = if group.varied.iter().any(|name| name == "relay") { "ends " } else { "" };
-    sizes.map(|(name, level)| format!("{ends}{} {}", phrase::in_code(name), phrase::level(name, &level))).collect()
+    let shown: Vec<(&str, String)> =
+        sizes.map(|(name, level)| (phrase::in_code(name), phrase::level(name, &level))).collect();
+    match shown.as_slice() {
+        [(read, size), (write, other)] if size == other => vec![format!("{ends}{read} and {write} {size}")],
+        each => each.iter().map(|(name, size)| format!("{ends}{name} {size}")).collect(),
+    }
 }
 
 fn head(view: &View, conditions: &Spec) -> String {
