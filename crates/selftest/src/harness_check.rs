@@ -108,7 +108,7 @@ pub fn run(
             spreads.push(spread(&differences));
         }
         rows.push(aa_row(path, alarms, comparisons));
-        let name = format!("spread of A/A differences from block to block, {path}");
+        let name = format!("standard deviation of these differences between blocks, {path}");
         rows.push(published(&name, percent(median(&spreads)), "%"));
     }
     let mut bench = EndsPair::start(PATHS[0], seed)?;
@@ -241,8 +241,8 @@ fn aa_row(path: &str, alarms: u64, comparisons: u64) -> VerificationRow {
         }
     };
     row(
-        format!("A/A on this machine, {path}, {comparisons} comparisons without a difference"),
-        format!("{} to {} % at α = 0.05", (low.max(0.0) * 1000.0).round() / 10.0, (high * 1000.0).round() / 10.0),
+        format!("of {comparisons} comparisons of equal options over {path} find a difference"),
+        format!("{} to {} % (5 % on average)", (low.max(0.0) * 1000.0).round() / 10.0, (high * 1000.0).round() / 10.0),
         share * 100.0,
         "%",
         (low..=high).contains(&share),
@@ -254,7 +254,7 @@ fn power_row(share: f64, injected: &[Injected]) -> VerificationRow {
     let found = of_share.iter().filter(|one| one.found.lower > 0.0).count();
     let power = found as f64 / of_share.len().max(1) as f64;
     let spread = median(&of_share.iter().map(|one| one.spread).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-    let name = format!("a slowdown of {} % is found in {BLOCKS} blocks", share * 100.0);
+    let name = format!("of comparisons find a slowdown of {} % in {BLOCKS} blocks of /dev/zero", share * 100.0);
     let needed = if share >= 0.05 {
         Some(0.95)
     } else if share >= 0.02 {
@@ -279,7 +279,7 @@ fn slope_row(injected: &[Injected]) -> VerificationRow {
     let (slope, error) = slope(&injected.iter().map(|one| (one.put_in, one.found.difference)).collect::<Vec<_>>());
     // As with equal arms, the target has the width of chance with few comparisons.
     let tolerance = if injected.len() >= SLOPE_COMPARISONS { 0.05 } else { 0.05 + 3.0 * error };
-    let name = "slope of measured on injected slowdown";
+    let name = "measured slowdown per injected slowdown";
     let note = format!("{} comparisons, standard error {error:.3}", injected.len());
     if tolerance >= SLOPE_BLIND {
         // A harness that cannot see a slowdown would pass.

@@ -155,7 +155,8 @@ pub fn selftest() -> Command {
     let scale = valued("scale", "SCALE", "How much to simulate and to measure");
     Command::new("selftest")
         .about("Check the statistics and the harness here (2 minutes)")
-        .arg(option::seed())
+        .arg(option::seed().help("Seed of all random choices [default: 1]"))
+        .arg(option::full().help("Print every check with its target"))
         .arg(formats(&["text", "json"]))
         .arg(
             scale

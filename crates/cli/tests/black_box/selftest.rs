@@ -7,7 +7,8 @@ use crate::bench::Bench;
 use crate::raw::{name, number};
 
 /// Rows that come from the harness, from the simulations, and from a method crippled on purpose.
-const ROWS: [&str; 3] = ["A/A on this machine", "best set keeps the best, 48 blocks", "fixed standard error, 8 blocks"];
+const ROWS: [&str; 3] =
+    ["comparisons of equal options", "best set keeps the best, 48 blocks", "fixed standard error, 8 blocks"];
 
 #[test]
 fn table_has_requests_and_results() {
