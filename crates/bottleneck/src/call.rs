@@ -178,8 +178,7 @@ fn delayed_acknowledgements(signs: &CallSigns) -> Option<Evidence> {
     Some(Evidence {
         sentence: format!(
             "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
-             {} were: Nagle's algorithm holds the rest of a request back until it comes (set --nodelay on, or write a \
-             request in one piece)",
+             {} were: Nagle's algorithm holds the rest of a request back until it comes",
             percent(waits.time_share),
             waits.acks
         ),
@@ -237,7 +236,7 @@ fn client_cpu(signs: &CallSigns) -> Option<Evidence> {
     Some(Evidence {
         sentence: format!(
             "the client, which measures, runs {} of the time and the server {}: the server could do more than the \
-             number shows (add --client-threads)",
+             number shows",
             percent(client),
             percent(server)
         ),

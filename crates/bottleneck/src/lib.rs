@@ -6,6 +6,7 @@
 
 pub mod call;
 pub mod relay;
+mod remedy;
 pub mod ring;
 pub mod stream;
 pub mod task;
@@ -13,6 +14,8 @@ pub mod task;
 use std::collections::BTreeMap;
 
 use bytegauge_model::unit::significant;
+
+pub use remedy::remedy;
 
 /// From this share of a call on the rate is mostly that of the harness. Smaller shares are a caveat, and something else is the
 /// limit.
@@ -67,6 +70,20 @@ pub struct Doubt {
     pub other: &'static str,
     /// How many do.
     pub show_other: usize,
+}
+
+impl Doubt {
+    /// Whether more single trials show the other limit than that of the cell.
+    pub fn other_leads(&self) -> bool {
+        self.show_other > self.agree
+    }
+}
+
+/// The limit to mention first: that of the cell, or the one that more single trials show; a known one before none.
+pub fn leading(name: &'static str, doubt: Option<&Doubt>) -> &'static str {
+    doubt
+        .filter(|doubt| name == UNKNOWN || doubt.other_leads() && doubt.other != UNKNOWN)
+        .map_or(name, |doubt| doubt.other)
 }
 
 /// One rule: its name, and its test of the trials of a workload.

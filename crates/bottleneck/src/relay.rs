@@ -43,7 +43,7 @@ pub(super) fn all_cpus(signs: Option<&RelaySigns>) -> Option<Evidence> {
     let all = machine_cpus? as f64;
     (cpus + ends_cpus >= BUSY * all).then(|| Evidence {
         sentence: format!(
-            "relay and ends together keep {} of {} CPUs busy (the relay {}): on a machine with more the relay may do better",
+            "relay and ends together keep {} of {} CPUs busy (the relay {})",
             significant(cpus + ends_cpus, 2),
             all,
             significant(cpus, 2)
@@ -63,8 +63,7 @@ pub(super) fn shared_cpu(queued: Option<f64>, signs: Option<&RelaySigns>) -> Opt
     let (queued, RelaySigns { cpus, .. }) = (queued?, signs?);
     (queued >= QUEUED && taken_by_others(queued, signs) < QUEUED).then(|| Evidence {
         sentence: format!(
-            "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs: --placement cross-core \
-             --relay-placement client,server compares where it runs",
+            "an end could run but waits {} of the time for a CPU, and the relay uses {} CPUs",
             percent(queued),
             significant(*cpus, 2)
         ),

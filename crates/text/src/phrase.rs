@@ -33,7 +33,7 @@ pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
     match (name, doubt.other) {
         (UNKNOWN, _) => format!("perhaps {other}"),
         (_, UNKNOWN) => format!("perhaps {own}"),
-        _ if doubt.show_other > doubt.agree => format!("{other}, or {own}"),
+        _ if doubt.other_leads() => format!("{other}, or {own}"),
         _ => format!("{own}, or {other}"),
     }
 }
@@ -44,7 +44,7 @@ pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
     let (own, other) = (limit(name), limit(other));
     match agree {
         0 => format!("all trials together show {own}; {show_other} of {trials} single trials show {other}"),
-        _ if show_other > agree => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
+        _ if doubt.other_leads() => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
         _ => format!("{own} in {agree} of {trials} trials, {other} in {show_other}"),
     }
 }

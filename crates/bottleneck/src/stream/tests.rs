@@ -141,8 +141,7 @@ fn a_relay_is_no_other_program() {
     check(
         StreamSigns { relay: Some(relay), ..queued },
         "CPU shared with the relay",
-        "an end could run but waits 45 % of the time for a CPU, and the relay uses 0.6 CPUs: --placement cross-core \
-             --relay-placement client,server compares where it runs",
+        "an end could run but waits 45 % of the time for a CPU, and the relay uses 0.6 CPUs",
     );
     assert_eq!(find(&StreamSigns { relay: Some(RelaySigns { cpus: 0.1, ..relay }), ..queued }).name, "other programs");
 }

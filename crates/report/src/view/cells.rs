@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use bytegauge_bottleneck::{CellLimit, Doubt, call, ring, stream, task};
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Stage, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_stats::trend::drift;
@@ -132,6 +132,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         stage: settled.stage,
         factors: factors(levels),
         outcome,
+        screening_rates: screening_rates(settled),
         reason,
         trials: settled.trials.len(),
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
@@ -157,6 +158,12 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         ring,
         relay_program: relay_program(&settled.trials),
     }
+}
+
+/// The rates of the screening, which decide between options before some are confirmed.
+fn screening_rates(settled: &Settled) -> Vec<f64> {
+    let screened = settled.measured.iter().filter(|trial| matches!(trial.stage, Stage::Screen | Stage::Narrow));
+    screened.filter_map(|trial| trial.rate()).collect()
 }
 
 /// The counts of a cell.
@@ -216,12 +223,13 @@ fn in_doubt(limit: CellLimit, settled: &Settled, siblings: &Siblings, context: &
     });
     let doubt = doubt.flatten();
     let title = phrase::limit_title(name, doubt.as_ref());
+    let leading = bytegauge_bottleneck::leading(name, doubt.as_ref());
     let doubt = doubt.map(|doubt| {
         let Doubt { trials, agree, other, show_other } = doubt;
         LimitDoubt { trials, agree, other, show_other, text: phrase::limit_doubt(name, &doubt) }
     });
     let sentence = doubt.as_ref().map_or_else(|| brief.clone(), |doubt| format!("{brief} ({})", doubt.text));
-    LimitView { name, title, sentence, brief, evidence, doubt }
+    LimitView { name, leading, title, sentence, brief, evidence, doubt }
 }
 
 /// Shares of time and costs are of all trials together: where those are slower than the median one, the text states it, since

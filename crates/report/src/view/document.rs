@@ -251,6 +251,9 @@ pub struct LimitView {
     /// The limit; `unknown` where no number proves one.
     #[schemars(schema_with = "schema::limit")]
     pub name: &'static str,
+    /// The limit that more single trials show; mostly the same.
+    #[serde(skip)]
+    pub leading: &'static str,
     /// The limit for readers, with the other one that single trials show.
     pub title: String,
     /// The evidence in a sentence.

@@ -399,7 +399,10 @@ pub fn facts(test: &Test, scale: ShareScale) -> Vec<(&'static str, String)> {
     if !test.code.is_empty() {
         facts.push(("In the program", test.code.join(", ")));
     }
-    facts.extend(test.bottleneck.as_ref().map(|found| ("Bottleneck", found.text.trim_end_matches('.').to_owned())));
+    facts.extend(test.bottleneck.as_ref().map(|found| {
+        let remedy = found.remedy.map_or_else(String::new, |remedy| format!(". {}", phrase::capital(remedy)));
+        ("Bottleneck", format!("{}{remedy}", found.text.trim_end_matches('.')))
+    }));
     let control =
         test.control_upper.map(|upper| format!("the same option, measured twice, differs by {}", up_to(scale, upper)));
     let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));

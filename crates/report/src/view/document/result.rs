@@ -259,10 +259,16 @@ pub struct Bottleneck {
     /// The limit that most of the other trials show; absent where the trials agree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<&'static str>,
+    /// The one of both that more trials show, for which `remedy` is.
+    #[serde(skip)]
+    pub leading: &'static str,
     /// Both as a phrase, the one that more trials show first.
     pub title: String,
     /// The limit and its evidence as a sentence.
     pub text: String,
+    /// A change that may help against the limit that more trials show, in one clause; absent where nothing is known to help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<&'static str>,
 }
 
 /// One fact about the session that decides how to read the results.

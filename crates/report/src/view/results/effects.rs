@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::{CellId, ComparedCondition, FACTORS, Level};
+use bytegauge_stats::quantile::median;
 use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
@@ -86,7 +87,45 @@ pub fn biggest(view: &View) -> Vec<Finding> {
         return Vec::new();
     }
     let levers = of_levers(view);
-    if levers.is_empty() { vec![of_options(view)] } else { levers }
+    let mut all = if levers.is_empty() { vec![of_options(view)] } else { levers };
+    if let Some((fast, slow)) = screened(view) {
+        let first = all.swap_remove(0);
+        let first = first.name("screened", fast.id.to_string()).name("screened_other", slow.id.to_string());
+        let rates = [fast, slow].map(|cell| median(&cell.screening_rates));
+        all.insert(0, first.number("screened_rate", rates[0]).number("screened_other_rate", rates[1]));
+    }
+    all
+}
+
+/// A screened effect below this ratio of rates is not worth a line.
+const SCREENED_MIN: f64 = 1.5;
+
+/// The two options that differ most by the screening, in one setting that is no size, of which one was not confirmed: no interval
+/// shows this effect. Each trial of the one is faster than each of the other.
+fn screened(view: &View) -> Option<(&CellView, &CellView)> {
+    let pairs = view.groups.iter().filter(|group| group.varied.len() > 1).flat_map(|group| {
+        let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.screening_rates.len() > 1).collect();
+        let pairs = cells.iter().flat_map(|fast| cells.iter().map(move |slow| (*fast, *slow))).collect::<Vec<_>>();
+        pairs.into_iter().filter(|(fast, slow)| {
+            let differing: Vec<&String> =
+                group.varied.iter().filter(|name| fast.level(name) != slow.level(name)).collect();
+            matches!(differing[..], [name] if !name.ends_with("_size") && is_known(fast, name) && is_known(slow, name))
+                && (fast.above_best_upper.is_none() || slow.above_best_upper.is_none())
+        })
+    });
+    let ratio = |(fast, slow): &(&CellView, &CellView)| {
+        let least = fast.screening_rates.iter().copied().reduce(f64::min)?;
+        let most = slow.screening_rates.iter().copied().reduce(f64::max)?;
+        let times = median(&fast.screening_rates)? / median(&slow.screening_rates)?;
+        (least > most && times >= SCREENED_MIN).then_some(times)
+    };
+    let rated = pairs.filter_map(|pair| Some((ratio(&pair)?, pair)));
+    rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, pair)| pair)
+}
+
+/// Whether a setting applies to an option.
+fn is_known(cell: &CellView, factor: &str) -> bool {
+    cell.level(factor) != Level::Absent
 }
 
 /// The option that is surely slower by most, in any test.

@@ -31,11 +31,14 @@ pub fn seconds(ns: u64) -> String {
     format!("{} s", significant(ns as f64 / 1e9, 2))
 }
 
+/// Trials whose lengths differ by less than this factor have one length in the heading.
+const ALIKE: f64 = 1.2;
+
 /// How long the trials were, and how old their connections: `trials of 25 ms, connections 50 to 75 ms old`.
 fn trials(view: &View) -> Option<String> {
     let range = |ranges: &mut dyn Iterator<Item = (u64, u64)>| ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     let (shortest, longest) = range(&mut view.groups.iter().filter_map(|group| group.trial_ns.map(|ns| (ns, ns))))?;
-    let length = match shown_age(shortest) == shown_age(longest) {
+    let length = match longest as f64 <= ALIKE * shortest as f64 {
         true => shown_age(longest),
         false => age_range(shortest, longest),
     };

@@ -8,7 +8,7 @@ use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, S
 use super::super::footprint::{BUFFERS, FactorBuffer};
 use super::build::found;
 use super::is_peers_size;
-use super::outcome::than_the_best;
+use super::outcome::more;
 use crate::phrase;
 
 /// A large number of connections of one server.
@@ -56,7 +56,7 @@ fn of_program(view: &View, recommended: &[(&Test, &OptionResult)]) -> Option<Fin
         let upper = view.scale.at_most(option.slower_upper.unwrap_or(f64::INFINITY));
         let how = match option.status {
             OptionStatus::Best => "as good".to_owned(),
-            _ => format!("undecided, at most {}", than_the_best(test.compares, view.scale, &upper)),
+            _ => format!("undecided, at most {}", more(test.compares, view.scale, &upper)),
         };
         format!("; {level} takes {} ({how})", about_bytes(smaller * CONNECTIONS))
     });

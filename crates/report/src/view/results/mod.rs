@@ -22,7 +22,10 @@ pub mod summary;
 mod title;
 mod valid_for;
 
-use bytegauge_model::{CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMethod, SessionStatus, Spec, Stage};
+use bytegauge_bottleneck::remedy;
+use bytegauge_model::{
+    CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMethod, SessionStatus, Spec, Stage, Transport,
+};
 use serde_json::Value;
 
 use super::document::{
@@ -366,5 +369,8 @@ fn bottleneck(cell: &CellView) -> Bottleneck {
     let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
     let text = format!("{}: {}{doubt}", limit.title, limit.brief);
     let other = limit.doubt.as_ref().map(|doubt| doubt.other);
-    Bottleneck { limit: limit.name, other, title: limit.title.clone(), text }
+    let spec = cell.spec();
+    let datagrams = spec.transport().is_some_and(Transport::is_datagram);
+    let remedy = remedy(spec.workload(), datagrams, limit.leading);
+    Bottleneck { limit: limit.name, other, leading: limit.leading, title: limit.title.clone(), text, remedy }
 }

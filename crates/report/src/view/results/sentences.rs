@@ -181,14 +181,11 @@ impl Sentence<'_> {
                 };
                 format!("{twice}, measured twice, differs by {range}{so}.")
             }
-            FindingKind::ControlContradicts => format!(
-                "with the second measurement of {twice} in place of the first, the recommended option is {}, not within {}: \
-                 it is undecided.",
-                self.at_most_slower(),
-                percent(self.view.plan.margin)
-            ),
+            FindingKind::ControlContradicts => {
+                format!("by the second measurement of {twice}, the recommended option is {}.", self.at_most_slower())
+            }
             _ => format!(
-                "{twice}, measured twice, differs by {}: smaller differences are undecided.",
+                "noise of {} ({twice}, measured twice).",
                 self.control_range().unwrap_or_else(|| up_to(scale, self.number("reach").abs()))
             ),
         }

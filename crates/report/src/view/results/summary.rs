@@ -344,7 +344,26 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
             each.collect::<Vec<_>>().join("; ")
         }
     };
-    Some(line(BOTTLENECK, format!("{}.", text.trim_end_matches('.'))))
+    let remedy = remedy(view, limits.len()).map_or_else(String::new, |remedy| format!(" {remedy}."));
+    Some(line(BOTTLENECK, format!("{}.{remedy}", text.trim_end_matches('.'))))
+}
+
+/// The change that may help against the limit of most tests, with its name where there are several.
+fn remedy(view: &View, limits: usize) -> Option<String> {
+    let mut known: Vec<(&'static str, &str, usize)> = Vec::new();
+    for found in view.tests.iter().filter_map(|test| test.bottleneck.as_ref()) {
+        let Some(remedy) = found.remedy else { continue };
+        match known.iter_mut().find(|(_, other, _)| *other == remedy) {
+            Some((.., count)) => *count += 1,
+            None => known.push((found.leading, remedy, 1)),
+        }
+    }
+    let most = known.iter().map(|(.., count)| *count).max()?;
+    let (name, remedy, _) = known.into_iter().find(|(.., count)| *count == most)?;
+    Some(match limits {
+        1 => phrase::capital(remedy),
+        _ => format!("Against {}: {remedy}", phrase::limit(name)),
+    })
 }
 
 #[cfg(test)]

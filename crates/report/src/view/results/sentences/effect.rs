@@ -9,9 +9,6 @@ use super::{CONGESTION, Sentence};
 use crate::interval_rounding::{at_most, percent};
 use crate::phrase;
 
-/// Tests up to which each is named.
-const NAMED_MAX: usize = 2;
-
 impl Sentence<'_> {
     /// `blocking is 31 % slower than epoll (25–40 %).`
     pub(super) fn comparison(&self) -> String {
@@ -87,7 +84,24 @@ impl Sentence<'_> {
     }
 
     pub(super) fn effect(&self) -> String {
-        if self.finding.names.is_empty() {
+        self.confirmed_effect() + &self.screened_effect().unwrap_or_default()
+    }
+
+    /// The effect by the screening of a setting whose levels were not all confirmed.
+    fn screened_effect(&self) -> Option<String> {
+        let option = |name: &str| Some(self.option(&CellId(self.finding.names.get(name)?.as_str()?.into())));
+        let (fast, slow) = (option("screened")?, option("screened_other")?);
+        let [rate, other] = self.rates([self.known("screened_rate")?, self.known("screened_other_rate")?]);
+        let has = |test: &&Test| test.options.iter().any(|option| option.label == fast);
+        let test = self.view.tests.iter().find(has).filter(|_| self.view.tests.len() > 1);
+        let of_test = test.map_or_else(String::new, |test| format!(" of {}", test.name));
+        Some(format!(
+            " In the screening{of_test}, {slow} reached {other} and {fast} {rate}: too few trials for an interval."
+        ))
+    }
+
+    fn confirmed_effect(&self) -> String {
+        if self.name("factor").is_empty() {
             return self.effect_of_options();
         }
         let what = match self.name("factor") {
@@ -158,11 +172,10 @@ impl Sentence<'_> {
         let is_true = |name: &str| self.finding.names.get(name).and_then(serde_json::Value::as_bool) == Some(true);
         let varying: Vec<&Test> =
             self.view.tests.iter().filter(|test| test.varied.iter().any(|name| name == factor)).collect();
-        let names: Vec<String> = varying.iter().map(|test| test.name.clone()).collect();
         let tests = match is_true("all_tests") {
             true => "each test".to_owned(),
-            false if names.len() <= NAMED_MAX => phrase::join(&names, "and"),
-            false => format!("each of the {} tests that vary it", names.len()),
+            false if varying.len() == 2 => "both tests that vary it".to_owned(),
+            false => format!("each of the {} tests that vary it", varying.len()),
         };
         if let Some(most) = self.known("slower_max") {
             let size = factor.replace('_', " ");
