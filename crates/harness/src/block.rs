@@ -11,6 +11,7 @@ use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, T
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::setup::GRACE_NS;
+use bytegauge_traffic::task::NOT_READY;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
@@ -295,13 +296,10 @@ impl Run<'_> {
     fn trouble(&mut self, cell: &Cell, outcome: &Outcome) -> Result<(), RunError> {
         if let (Some(_), Outcome::Skipped(reason), true) = (&self.plan.task, outcome, self.trials_ns == 0) {
             let failed = Outcome::Failed(reason.clone());
-            for cell in self.plan.cells.clone() {
-                if self.left.insert(cell.id.clone()) {
-                    self.store.set_cell_outcome(self.session, &cell.id, &failed)?;
-                }
-            }
-            self.observer.hear(&Event::Note(format!("nothing is measured: {reason}")));
-            return Ok(());
+            return self.end_all(&failed);
+        }
+        if self.is_never_ready(cell, outcome) {
+            return self.end_all(outcome);
         }
         let failures = self.failures.entry(cell.id.clone()).or_default();
         *failures += 1;
@@ -313,6 +311,27 @@ impl Run<'_> {
             self.observer.hear(&Event::Note(format!("{name} is not measured any more: {reason}")));
         }
         Ok(())
+    }
+
+    /// All cells leave, for one reason.
+    fn end_all(&mut self, outcome: &Outcome) -> Result<(), RunError> {
+        for cell in self.plan.cells.clone() {
+            if self.left.insert(cell.id.clone()) {
+                self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
+            }
+        }
+        let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
+        self.observer.hear(&Event::Note(format!("nothing is measured: {reason}")));
+        Ok(())
+    }
+
+    /// Whether the server of a program had no sign of being ready with two values, each time after the same words: another wait would
+    /// take as long. Remembers the first.
+    fn is_never_ready(&mut self, cell: &Cell, outcome: &Outcome) -> bool {
+        let reason = outcome.reason().filter(|reason| reason.starts_with(NOT_READY) && self.trials_ns == 0);
+        let Some(reason) = reason.filter(|_| self.plan.task.is_some()) else { return false };
+        let (first, words) = self.not_ready.get_or_insert_with(|| (cell.subject().clone(), reason.to_owned()));
+        first != cell.subject() && words == reason
     }
 
     /// The name of a side, where two are compared.

@@ -91,6 +91,8 @@ pub struct Run<'a> {
     pub(crate) lengthened: BTreeMap<CellId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
+    /// The first value with which a user's server was not ready, and the reason.
+    pub(crate) not_ready: Option<(CellId, String)>,
     pub(crate) left: BTreeSet<CellId>,
     /// Losses of a far host since the last measured trial.
     pub(crate) losses: u32,
@@ -256,6 +258,7 @@ impl<'a> Run<'a> {
             lengthened: BTreeMap::new(),
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
+            not_ready: None,
             left: BTreeSet::new(),
             losses: 0,
             lost: None,

@@ -49,8 +49,8 @@ pub enum TaskError {
     },
     /// Not a metric.
     #[error(
-        "`{0}` is not a metric: use wall (time of a run), bytes:N (each run moves N), regex:RE (a rate that it prints), \
-         time:RE (seconds that it prints) or counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
+        "`{0}` is not a metric: use wall (time of a run), cpu (CPU time of a run and its server), bytes:N (each run moves N), \
+         regex:RE (a rate that it prints), time:RE (seconds that it prints) or counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
          page-faults)"
     )]
     BadMetric(String),
@@ -129,6 +129,8 @@ pub struct AdvisedValue {
 pub enum Metric {
     /// Its time.
     Wall,
+    /// CPU time of the command and of its server from when it was ready: less is better.
+    Cpu,
     /// This number of bytes, in its time.
     Bytes(u64),
     /// A rate that it prints: more is better.
@@ -158,6 +160,8 @@ pub enum Counted {
     /// Runs per second.
     #[default]
     Runs,
+    /// Runs per second of CPU time.
+    CpuTime,
     /// Bytes per second.
     Bytes,
     /// The unit that the program prints.
@@ -177,6 +181,9 @@ pub struct TaskReport {
     /// CPU time of the server and its children from when it was ready to its end, nanoseconds; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
+    /// No connection of TCP was opened in this network namespace while the command ran, although its server waits for them there, and
+    /// no datagram arrived either: the command did not reach its server.
+    pub no_connection: bool,
     /// Processes that remained when the command had ended, and were ended.
     pub left_behind: u64,
     /// The server ignored its signal and was killed.
@@ -193,6 +200,7 @@ impl Metric {
     pub fn counted(&self) -> Counted {
         match self {
             Metric::Wall | Metric::Time(_) => Counted::Runs,
+            Metric::Cpu => Counted::CpuTime,
             Metric::Bytes(_) => Counted::Bytes,
             Metric::Rate(_) => Counted::Printed,
             Metric::Counter(_) => Counted::Events,
@@ -203,7 +211,7 @@ impl Metric {
     pub fn pattern(&self) -> Option<&str> {
         match self {
             Metric::Rate(pattern) | Metric::Time(pattern) => Some(pattern),
-            Metric::Wall | Metric::Bytes(_) | Metric::Counter(_) => None,
+            Metric::Wall | Metric::Cpu | Metric::Bytes(_) | Metric::Counter(_) => None,
         }
     }
 }
@@ -237,6 +245,13 @@ impl ProgramTask {
         self.server.as_ref().map(fill).transpose()
     }
 
+    /// Whether its server, and what runs before it, are the same with every value.
+    pub fn has_fixed_server(&self) -> bool {
+        let Some(server) = &self.server else { return false };
+        let mut words = server.command.iter().chain(self.prepare.iter().flatten());
+        server.by_value.is_empty() && !words.any(|word| has_place(word))
+    }
+
     /// Refuses a task in which the value has no effect, and one that cannot take all of these values.
     ///
     /// # Errors
@@ -245,7 +260,7 @@ impl ProgramTask {
         let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
         let mut words = all.into_iter().flatten().flatten();
         let servers = self.server.as_ref().is_some_and(|server| !server.by_value.is_empty());
-        if self.by_value.is_empty() && !servers && !words.any(|word| word.contains(VALUE) || word.contains(COUNT)) {
+        if self.by_value.is_empty() && !servers && !words.any(|word| has_place(word)) {
             return Err(TaskError::NoPlace);
         }
         for value in values {
@@ -266,6 +281,11 @@ impl ProgramTask {
         };
         first.rsplit('/').next().unwrap_or(first).to_owned()
     }
+}
+
+/// Whether a word has a placeholder.
+fn has_place(word: &str) -> bool {
+    word.contains(VALUE) || word.contains(COUNT)
 }
 
 /// A value as written in a command: sizes in bytes.
@@ -316,6 +336,7 @@ impl FromStr for Metric {
         let bad = || TaskError::BadMetric(text.into());
         Ok(match text.split_once(':') {
             None if text == "wall" => Metric::Wall,
+            None if text == "cpu" => Metric::Cpu,
             Some(("bytes", size)) => match size.parse()? {
                 Bytes(0) => return Err(bad()),
                 Bytes(bytes) => Metric::Bytes(bytes),
@@ -332,6 +353,7 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Metric::Wall => f.write_str("wall"),
+            Metric::Cpu => f.write_str("cpu"),
             Metric::Bytes(bytes) => write!(f, "bytes:{}", Bytes(*bytes).compact()),
             Metric::Rate(pattern) => write!(f, "regex:{pattern}"),
             Metric::Time(pattern) => write!(f, "time:{pattern}"),
@@ -418,7 +440,9 @@ mod tests {
 
     #[test]
     fn metrics_and_readiness_tests_round_trip() {
-        for text in ["wall", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s", "counter:instructions:u"] {
+        for text in
+            ["wall", "cpu", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s", "counter:instructions:u"]
+        {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }
         for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {

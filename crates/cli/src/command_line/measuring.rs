@@ -133,8 +133,8 @@ pub fn with_program(command: Command) -> Command {
         .arg(words.help("Command to measure, with {value} where the value goes"))
         .next_help_heading("Program")
         .arg(with_details(
-            valued("metric", "METRIC", "Metric: wall, bytes:N, regex:RE, time:RE, counter:NAME"),
-            "wall: time of a run (default); bytes:N: a run moves N bytes; regex:RE: a rate that it prints; time:RE: seconds \
+            valued("metric", "METRIC", "Metric: wall, cpu, bytes:N, regex:RE, time:RE, counter:NAME"),
+            "wall: time of a run (default); cpu: CPU time of a run and its server; bytes:N: a run moves N bytes; regex:RE: a rate that it prints; time:RE: seconds \
              that it prints; counter:NAME: events, fewer are better (TcpExt.TCPBacklogDrop, page-faults)",
         ))
         .arg(with_details(

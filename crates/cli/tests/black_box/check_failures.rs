@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::bench::{Bench, python};
-use crate::check::{CLIENT, QUICK, check, reason, serve};
+use crate::bench::{Bench, possible, python};
+use crate::check::{CLIENT, QUICK, SERVER, check, reason, serve};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -147,4 +147,77 @@ fn without_a_difference_the_present_value_is_kept() {
     assert!(screen.contains("No difference found (within 5 %): take 1K (100 printed), the smallest"), "{screen}");
     let (_, screen) = without_difference(&[], "100 + n * 37 % 61");
     assert!(screen.contains("No difference found so far: the safest is "), "{screen}");
+}
+
+/// A sign that never comes is waited for with two values at most: with one where the value is not in the server's words.
+#[test]
+fn a_wrong_pattern_is_waited_for_twice() {
+    let waits = |start: &str, expected: usize| {
+        let bench = Bench::new();
+        let flags = ["--values", "1,2,3,4", "--timeout", "500ms", "--start", start, "--ready", "regex:Ready"];
+        let words = ["--format", "json", "--", "true", "{value}"];
+        let words: Vec<&str> = QUICK.iter().chain(&flags).chain(&words).copied().collect();
+        let document = bench.run_args(&words).exits(5).json();
+        let cells = document["cells"].as_array().expect("cells");
+        let reasons: Vec<&str> = cells.iter().filter_map(|cell| cell["reason"].as_str()).collect();
+        let printed = "(regex:Ready did not appear): it printed “threads 4”, “serves at last”: check --ready";
+        assert!(reasons.iter().all(|reason| reason.contains(printed)) && reasons.len() == cells.len(), "{reasons:?}");
+        assert_eq!(Raw::of(&bench, 1).trials.len(), expected, "{document:#}");
+    };
+    waits("echo threads 4; echo serves at last; exec sleep 60", 1);
+    waits("echo threads 4; echo serves at last; exec sleep 60 # {value}", 2);
+}
+
+/// In a network namespace of its own, where no other program opens connections.
+#[test]
+fn a_command_that_connects_to_nothing_is_doubted() {
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
+    let up = "ip link set lo up";
+    if !possible("a network namespace", "unshare", &["-Urn", "sh", "-c", up]) {
+        return;
+    }
+    let doubted = |load: &str| {
+        let bench = Bench::new();
+        let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
+        let start = format!("exec {python} -S {server} 7007 {{value}}");
+        let load = load.replace("CLIENT", &format!("{python} -S {client} 7007"));
+        let flags = format!("--values 1K,2K --start '{start}' --ready tcp:7007 --load '{load}' --format json");
+        let script = bench.write("script", &format!("{up} && exec \"$BYTEGAUGE\" {} {flags}", QUICK.join(" ")));
+        let document = bench.shell(&format!("exec unshare -Urn sh {script}")).exits(0).json();
+        check_schema(&document);
+        let findings = document["findings"].as_array().expect("findings");
+        let found = findings.iter().find(|finding| finding["kind"] == "no-connection");
+        let next = document["next"][0]["text"].as_str().unwrap_or_default().to_owned();
+        (document["check"]["no_connection"].as_u64(), found.map(|found| found["text"].to_string()), next)
+    };
+    let (runs, text, next) = doubted("true");
+    assert_eq!(runs, Some(18));
+    assert!(text.is_some_and(|text| text.contains("No TCP connection was opened in 18 of 18 runs")));
+    assert!(next.starts_with("let the command connect to tcp:7007"), "{next}");
+    let (runs, text, _) = doubted("CLIENT");
+    assert_eq!((runs, text), (Some(0), None));
+}
+
+/// A program that computes ten times as long with one value as with the other.
+#[test]
+fn cpu_time_can_be_the_metric() {
+    let Some(python) = python("the program is written in Python", "import time") else { return };
+    let bench = Bench::new();
+    let spin = "import sys, time\nwhile time.process_time() < int(sys.argv[1]) / 1000: pass\n";
+    let program = bench.write("spin.py", spin);
+    let flags = ["--values", "60,600", "--default", "600", "--metric", "cpu"];
+    let words = ["--", &python, "-S", &program, "{value}"];
+    let words: Vec<&str> = QUICK.iter().chain(&flags).chain(&words).copied().collect();
+    let ran =
+        bench.run_args(&words).exits(0).prints(&["CPU ms/run", "CPU time / least", "60 instead of 600: CPU time −"]);
+    assert!(!ran.stdout.contains("faster"), "{ran}");
+    let document = bench.run("report --format json").exits(0).json();
+    check_schema(&document);
+    assert_eq!(
+        (&document["groups"][0]["cost"], &document["tests"][0]["compares"]),
+        (&"cpu_ns_per_run".into(), &"cpu".into())
+    );
+    let best = &document["tests"][0]["recommended"];
+    let option = document["tests"][0]["options"].as_array().expect("options").iter().find(|one| one["id"] == *best);
+    assert_eq!(option.expect("an option")["label"], "60");
 }

@@ -5,7 +5,7 @@
 //! fixed beforehand, so it is the reference of the family.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellId, CellKind, Level, ProgramTask, Trial};
+use bytegauge_model::{CellId, CellKind, Counted, Level, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
@@ -30,6 +30,8 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
         gains: gains.collect(),
         advice: advice.collect(),
         left_behind: runs(conditions, |trial| trial.task().is_some_and(|task| task.left_behind > 0)),
+        no_connection: runs(conditions, |trial| trial.task().is_some_and(|task| task.no_connection)),
+        runs: runs(conditions, |_| true),
         stopped_by_force: runs(conditions, |trial| trial.task().is_some_and(|task| task.stopped_by_force)),
     }
 }
@@ -37,6 +39,12 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
 /// A value for people.
 fn shown(value: &Level) -> String {
     phrase::level(VALUE, value)
+}
+
+/// Whether runs of a program are rated by their CPU time.
+pub fn compares_cpu(judged: &GroupAnalysis, settled: &[Settled]) -> bool {
+    let trials = judged.cells.iter().flat_map(|at| &settled[*at].measured);
+    trials.filter_map(|trial| trial.task()).any(|task| task.counted == Counted::CpuTime)
 }
 
 fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
@@ -115,14 +123,16 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
     let scale = ShareScale::of([gain, lower, upper]);
     let interval = scale.signed_interval(lower, upper);
     let default = shown(default);
+    let is_cpu = compares_cpu(judged, conditions.settled);
     let how = match (lower > 0.0, upper < 0.0) {
+        _ if is_cpu => of_cpu(&value, &default, [gain, lower, upper]),
         (true, _) if scale.multiples => format!("{value} is {} as fast as {default} ({interval})", scale.signed(gain)),
         (true, _) => format!("{value} instead of {default}: {} ({interval})", scale.signed(gain)),
         (_, true) => format!("{value} is slower than the present value, {default}: {interval}"),
         _ => format!("{value} instead of {default}: not significant ({interval})"),
     };
     let cpu_text = match cpu {
-        [Some(here), Some(there)] => format!("; CPU time of a run {}", signed(here / there - 1.0)),
+        [Some(here), Some(there)] if !is_cpu => format!("; CPU time of a run {}", signed(here / there - 1.0)),
         _ => String::new(),
     };
     let [cpu_ns, default_cpu_ns] = cpu;
@@ -134,6 +144,19 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
         default_cpu_ns,
         ..phrases(format!("{how}{cpu_text}"), id)
     })
+}
+
+/// The change of the CPU time by a value, of a gain and its ends.
+fn of_cpu(value: &str, default: &str, [gain, lower, upper]: [f64; 3]) -> String {
+    let change = |gain: f64| 1.0 / (1.0 + gain) - 1.0;
+    let (least, most) = (change(upper), change(lower));
+    let scale = ShareScale::of([change(gain), least, most]);
+    let interval = scale.signed_interval(least, most);
+    match (lower > 0.0, upper < 0.0) {
+        (true, _) => format!("{value} instead of {default}: CPU time {} ({interval})", scale.signed(change(gain))),
+        (_, true) => format!("{value} takes more CPU time than the present value, {default}: {interval}"),
+        _ => format!("{value} instead of {default}: not significant (CPU time {interval})"),
+    }
 }
 
 /// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.

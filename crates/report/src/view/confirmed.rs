@@ -66,7 +66,7 @@ fn of_group(group: GroupAnalysis, input: &CompareInput) -> SessionGroup {
     SessionGroup {
         id: group.row.group.id.clone(),
         conditions: matching(&group.row.group.factors, None),
-        cost: groups::cost_name(&group),
+        cost: groups::cost_name(&group, &input.settled),
         proves: group.standing.proves,
         chosen: group.alone.cell,
         cells: cells.collect(),

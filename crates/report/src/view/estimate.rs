@@ -26,6 +26,9 @@ const THROUGHPUT: TrialMetric = TrialMetric { name: "throughput", unit: "bytes/s
 /// Whatever a program prints of itself.
 const PRINTED: TrialMetric = TrialMetric { name: "printed", unit: "printed", of: Trial::rate };
 
+/// Runs for each second of CPU time.
+const CPU_RUNS: TrialMetric = TrialMetric { name: "cpu_runs", unit: "runs/CPU s", of: Trial::rate };
+
 /// One event more than were counted, so that a run without any has a rate.
 const EVENTS: TrialMetric = TrialMetric { name: "events", unit: "runs/M events", of: Trial::rate };
 
@@ -279,6 +282,7 @@ fn estimate(metric: &TrialMetric, settled: &Settled, level: f64) -> Estimate {
 pub fn throughput(settled: &Settled, level: f64) -> Estimate {
     // A program is rated by what its runs were.
     match settled.measured.iter().find_map(|trial| trial.task()).map(|task| task.counted) {
+        Some(Counted::CpuTime) => return estimate(&CPU_RUNS, settled, level),
         Some(Counted::Bytes) => return estimate(&THROUGHPUT, settled, level),
         Some(Counted::Printed) => return estimate(&PRINTED, settled, level),
         Some(Counted::Events) => return estimate(&EVENTS, settled, level),

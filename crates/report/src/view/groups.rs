@@ -6,6 +6,7 @@ use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
 use super::cells::factors;
+use super::check;
 use super::compare::GroupAnalysis;
 use super::cost::{self, Fit};
 use super::counted_trials::Settled;
@@ -34,7 +35,7 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         factors: factors(&judged.row.group.factors),
         varied: judged.varied.clone(),
         throws_away: conditions.throw_away(judged),
-        cost: cost_name(judged),
+        cost: cost_name(judged, conditions.settled),
         twin_reach: judged.twin_reach(),
         twin: twin(judged, &id),
         blocks: counted,
@@ -120,7 +121,10 @@ fn course_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<CourseVi
 }
 
 /// The compared quantity.
-pub fn cost_name(judged: &GroupAnalysis) -> &'static str {
+pub fn cost_name(judged: &GroupAnalysis, settled: &[Settled]) -> &'static str {
+    if check::compares_cpu(judged, settled) {
+        return "cpu_ns_per_run";
+    }
     judged.row.group.factors.workload().row().unit.costs[usize::from(judged.offered)]
 }
 

@@ -124,7 +124,8 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
     let comparison = compared.comparison;
     let judged_level = judged.first().map_or(0.95, |group| group.standing.level);
     let counts = judged.iter().flat_map(|group| &group.cells).any(|at| is_counted(&conditions.settled[*at]));
-    let cost = match (counts, offered) {
+    let compares_cpu = offered || judged.iter().any(|group| super::check::compares_cpu(group, conditions.settled));
+    let cost = match (counts, compares_cpu) {
         (true, _) => Cost::EVENTS,
         (false, true) => Cost::CPU,
         (false, false) => Cost::TIME,

@@ -7,6 +7,7 @@
 
 mod output;
 pub(crate) mod program;
+mod reached;
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
@@ -24,12 +25,19 @@ use crate::end_error::EndError;
 use crate::setup::Setup;
 use output::number;
 use program::{Program, ProgramEvent, Waited, attend};
+use reached::NamespaceCounts;
 
 /// How long a program may take to leave after its signal, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);
 
 /// How long descendants that a program leaves behind may take to end by themselves.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
+
+/// The first words of the reason where a server's sign did not appear in time.
+pub const NOT_READY: &str = "the server was not ready after";
+
+/// Lines of a server without its sign that are printed.
+const PRINTED_MAX: usize = 3;
 
 /// How long a port may stay taken after its server has left.
 const RELEASE: Duration = Duration::from_secs(1);
@@ -86,6 +94,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, E
         command: task.command_for(value).map_err(bug)?,
         prepare: task.prepare_for(value).map_err(bug)?,
         server: task.server_for(value).map_err(bug)?,
+        is_server_fixed: task.has_fixed_server(),
         metric: &task.metric,
         timeout_ns: setup.run_timeout_ns(),
         supervisor: &supervisor,
@@ -103,6 +112,8 @@ struct ProgramRun<'a> {
     prepare: Option<Vec<String>>,
     /// The server, started before the command and stopped after it.
     server: Option<ServerTask>,
+    /// Whether neither its words nor those of what is prepared have the value.
+    is_server_fixed: bool,
     metric: &'a Metric,
     /// How long each of the programs may take, nanoseconds.
     timeout_ns: u64,
@@ -123,12 +134,15 @@ impl ProgramRun<'_> {
             let left = sweep(self.supervisor, Duration::ZERO)?;
             // Their use after the window does not count; that they were there is reported.
             report.task.iter_mut().for_each(|task| task.left_behind = left.processes);
+            self.rate_by_cpu(&mut report);
             return Ok(report);
         };
         let mut server = self.start(task)?;
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
+        let traffic = NamespaceCounts::before(&task.ready);
         let mut report = self.measure(Some(&mut server), counter.as_ref())?;
+        let no_connection = traffic.is_some_and(|before| before.is_unchanged());
         let (used, by_force) = stop(server, task.stop, self.stop_requested)?;
         let left = sweep(self.supervisor, SETTLE)?;
         if let Some(task) = &mut report.task {
@@ -136,9 +150,19 @@ impl ProgramRun<'_> {
             task.server_cpu_ns = Some((used.user_ns + used.system_ns).saturating_sub(at_start_ns));
             task.stopped_by_force = by_force;
             task.left_behind = left.processes;
+            task.no_connection = no_connection;
         }
+        self.rate_by_cpu(&mut report);
         released(task)?;
         Ok(report)
+    }
+
+    /// The rate by CPU time, which is known when the server has ended as well.
+    fn rate_by_cpu(&self, report: &mut EndReport) {
+        let own_ns = report.cpu_time_ns();
+        if let (Metric::Cpu, Some(task)) = (self.metric, &mut report.task) {
+            task.rate = 1e9 / own_ns.saturating_add(task.server_cpu_ns.unwrap_or(0)).max(1) as f64;
+        }
     }
 
     fn counter(&self) -> Result<Option<Counter>, EndError> {
@@ -219,15 +243,21 @@ impl ProgramRun<'_> {
         }
     }
 
-    /// The server's sign did not appear in time. If it listens at another port than the one that was given, it does so with
-    /// every value: a right sign is missing.
+    /// The server's sign did not appear in time. If it listens at another port than the one that was given, or if its words are
+    /// those of every value and nothing is prepared for one, it does so with every value: a right sign is missing.
     fn not_ready(&self, sign: &ReadyWhen, server: &Program) -> EndError {
-        let (limit, words) = (bytegauge_model::Nanos(self.timeout_ns), server.last_words());
+        let limit = bytegauge_model::Nanos(self.timeout_ns);
         let ports = listening::ports_of_session(server.pid);
         let advice = ready_advice(&ports);
-        let reason = format!("the server was not ready after {limit} ({sign} did not appear){words}: {advice}");
+        let words = match sign {
+            ReadyWhen::Printed(_) => server.last_lines(PRINTED_MAX),
+            _ => server.last_words(),
+        };
+        let reason = format!("{NOT_READY} {limit} ({sign} did not appear){words}: {advice}");
         match sign {
             ReadyWhen::Tcp(_) if !ports.is_empty() => EndError::Missing(reason),
+            // A server that the value does not reach is the same with every value.
+            _ if self.is_server_fixed => EndError::Missing(reason),
             _ => EndError::Program(reason),
         }
     }
@@ -261,6 +291,8 @@ impl ProgramRun<'_> {
         let printed = |pattern: &str| number(pattern, &program.text(), &program.last_words());
         let (rate, bytes) = match metric {
             Metric::Wall => (1.0 / seconds, 0),
+            // Until the server has ended.
+            Metric::Cpu => (0.0, 0),
             Metric::Bytes(bytes) => (*bytes as f64 / seconds, *bytes),
             Metric::Rate(pattern) => (printed(pattern)?, 0),
             Metric::Time(pattern) => (1.0 / printed(pattern)?, 0),

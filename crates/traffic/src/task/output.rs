@@ -38,8 +38,16 @@ impl ProgramOutput {
 
 /// The last line with text, made safe to print.
 pub(super) fn last_line(text: &str) -> Option<String> {
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-    Some(line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_MAX).collect())
+    last_lines(text, 1).pop()
+}
+
+/// The last lines with text in their order, made safe to print.
+pub(super) fn last_lines(text: &str, max: usize) -> Vec<String> {
+    let safe = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LINE_MAX).collect();
+    let mut lines: Vec<String> =
+        text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(max).map(safe).collect();
+    lines.reverse();
+    lines
 }
 
 /// A regular expression.

@@ -11,7 +11,7 @@ use bytegauge_sys::children::{self, ProcessUse, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io::set_nonblocking;
 
-use super::output::{ProgramOutput, last_line};
+use super::output::{ProgramOutput, last_line, last_lines};
 use crate::end_error::EndError;
 
 /// A program that runs, or has run.
@@ -118,6 +118,16 @@ impl Program {
         let [out, errors] = &self.printed;
         let words = last_line(&errors.text()).or_else(|| last_line(&out.text()));
         words.map_or_else(String::new, |line| format!(": it printed “{line}”"))
+    }
+
+    /// The last lines of its output and error output: ": it printed `…`, `…`", or that it printed nothing.
+    pub(super) fn last_lines(&self, max: usize) -> String {
+        let lines: Vec<String> = self.printed.iter().flat_map(|output| last_lines(&output.text(), max)).collect();
+        let shown = &lines[lines.len().saturating_sub(max)..];
+        match shown {
+            [] => ": it printed nothing".into(),
+            lines => format!(": it printed “{}”", lines.join("”, “")),
+        }
     }
 
     /// The last line of its error output.

@@ -181,7 +181,9 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     // Rates of the screening do not compare with those of confirmed options.
     let marked = |row: &OptionResult, text: String| if is_short(test, row) { format!("({text})") } else { text };
     // The duration of a program is read as time.
-    if test.unit == "runs/s" {
+    if test.unit == "runs/CPU s" {
+        // Its inverse, CPU time, has a column.
+    } else if test.unit == "runs/s" {
         let a_run = |row: &OptionResult| marked(row, time(row.rate.map(|rate| 1e9 / rate)));
         columns.push(ScreenColumn::of("a run", true, rows, a_run));
     } else {

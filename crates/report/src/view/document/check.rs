@@ -19,6 +19,10 @@ pub struct CheckView {
     pub advice: Vec<AdviceView>,
     /// Runs after which processes were still there, and were ended.
     pub left_behind: usize,
+    /// Runs during which no connection was opened to a server that waits for them: the command did not reach it.
+    pub no_connection: usize,
+    /// All runs that were measured.
+    pub runs: usize,
     /// Runs after which the server ignored its signal and was killed.
     pub stopped_by_force: usize,
 }

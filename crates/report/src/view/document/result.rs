@@ -383,6 +383,8 @@ pub enum FindingKind {
     ProcessesLeft,
     /// A server ignored its stop signal and was killed.
     ServerKilled,
+    /// A command opened no connection to its server.
+    NoConnection,
     /// The session was slower than planned, so the plan was reduced.
     PlanReduced,
     /// The session took longer than its budget.

@@ -11,6 +11,11 @@ pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextSte
     if !is_measured {
         return usual;
     }
+    // Numbers of a command that did nothing decide nothing, however many.
+    if check.no_connection == check.runs && check.runs > 0 {
+        let server = ready(view);
+        return vec![words(&format!("let the command connect to {server}, then measure again"))];
+    }
     let of_failed = of_failed(view, check);
     let is_alone = view.tests.iter().all(|test| matches!(test.state, TestState::Single | TestState::Failed));
     let is_open = view.tests.iter().any(|test| test.state != TestState::Decided);
@@ -23,6 +28,14 @@ pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextSte
     let usual = usual.into_iter().filter(|step| of_failed.is_none() || (!is_alone && continues(step)));
     let usual = usual.filter(|_| is_open || default.is_none()).collect::<Vec<_>>();
     of_failed.into_iter().chain(usual).chain(default).collect()
+}
+
+/// The sign of a ready server, as it was given.
+pub fn ready(view: &View) -> &str {
+    let asked = view.plan.asked.as_deref().unwrap_or_default();
+    let next = asked.iter().skip_while(|word| *word != "--ready").nth(1);
+    let joined = asked.iter().find_map(|word| word.strip_prefix("--ready="));
+    next.map(String::as_str).or(joined).unwrap_or("the server")
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.

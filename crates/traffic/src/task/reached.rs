@@ -1,0 +1,53 @@
+//! Whether a command may have reached its server: by the kernel's counts of the network namespace, which see every connection of
+//! TCP, that of another program too.
+//!
+//! Other programs' traffic hides a command that reaches nothing. A command that reaches its server is never taken for one that
+//! does not: it opens a connection here, or one arrives here, or packets for it are forwarded here, or it uses datagrams.
+
+use bytegauge_model::ReadyWhen;
+use bytegauge_sys::counter::Counter;
+
+/// Connections that were opened and accepted, packets forwarded to other namespaces, and datagrams.
+const COUNTS: [&str; 5] =
+    ["Tcp.ActiveOpens", "Tcp.PassiveOpens", "Ip.ForwDatagrams", "Udp.InDatagrams", "Udp6.InDatagrams"];
+
+/// The counts before a command.
+pub(super) struct NamespaceCounts(Vec<(Counter, u64)>);
+
+impl NamespaceCounts {
+    /// Reads the counts; `None` where the server does not wait for TCP, and without the counts of TCP.
+    pub(super) fn before(ready: &ReadyWhen) -> Option<NamespaceCounts> {
+        let ReadyWhen::Tcp(_) = ready else { return None };
+        let known = COUNTS.into_iter().filter_map(|name| {
+            let counter = Counter::open(name).ok()?;
+            let count = counter.read().ok()?;
+            Some((name, counter, count))
+        });
+        let known: Vec<_> = known.collect();
+        // Datagrams over IPv6 are not counted where the machine has none.
+        let is_enough = COUNTS[..4].iter().all(|name| known.iter().any(|(other, ..)| other == name));
+        is_enough.then(|| NamespaceCounts(known.into_iter().map(|(_, counter, count)| (counter, count)).collect()))
+    }
+
+    /// Whether nothing was counted since.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.0.iter().all(|(counter, before)| counter.read().is_ok_and(|now| now == *before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("its address");
+        let before = NamespaceCounts::before(&ReadyWhen::Tcp(address.port())).expect("counts");
+        let _client = TcpStream::connect(address).expect("a connection");
+        assert!(!before.is_unchanged());
+        assert!(NamespaceCounts::before(&ReadyWhen::Printed("ready".into())).is_none());
+    }
+}
