@@ -5,7 +5,7 @@
 //! they alternate, so their blocks are compared round by round; rounds are correlated, so adjacent ones are merged before an
 //! interval is computed. The best choice of either group is known from the same trials: a slight optimism on both sides.
 
-use bytegauge_model::{Level, Role, Spec};
+use bytegauge_model::{Level, Role, Spec, Transport};
 use bytegauge_stats::interval::{ROUND_MEANS, batched_interval};
 use bytegauge_stats::outlier::limit;
 use serde_json::to_value;
@@ -98,6 +98,11 @@ fn only_difference(a: &GroupAnalysis, b: &GroupAnalysis) -> Option<&'static str>
         });
     }
     let [only] = differing[..] else { return None };
+    // A device or file is no substitute for another source of bytes.
+    let is_source = |spec: &Spec| matches!(spec.transport(), Some(Transport::Source(_)));
+    if only == "transport" && (is_source(one) || is_source(other)) {
+        return None;
+    }
     LEVERS.iter().find(|name| **name == only).copied()
 }
 

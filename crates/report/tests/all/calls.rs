@@ -483,7 +483,7 @@ fn time_outs_make_an_option_harmful() {
 fn receive_buffers_are_compared_with_their_default() {
     let status = |data: &SessionData| {
         let test = view(data).tests.remove(0);
-        let auto = test.options.iter().find(|option| option.label == "auto").expect("the default");
+        let auto = test.options.iter().find(|option| option.label == "SO_RCVBUF auto").expect("the default");
         (auto.status, test.recommended.as_ref() == Some(&auto.id))
     };
     let good = buffers(20_000.0, 0.0);

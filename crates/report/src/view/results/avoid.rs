@@ -70,5 +70,5 @@ fn screened<'a>(view: &View, group: &'a GroupView, test: &Test) -> impl Iterator
 /// `4K`, or `read 4K` of options that differ in several factors.
 fn label(group: &GroupView, avoid: &AvoidView) -> String {
     let level: Level = serde_json::from_value(avoid.level.clone()).unwrap_or(Level::Absent);
-    level_label(&group.varied, &avoid.factor, &level)
+    level_label(&group.varied, &group.spec(), &avoid.factor, &level)
 }

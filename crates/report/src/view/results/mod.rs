@@ -321,14 +321,19 @@ fn label(group: &GroupView, cell: &CellView, spec: &Spec) -> String {
 pub fn option_label(varied: &[String], spec: &Spec) -> String {
     let shown = |name: &String| {
         let level = spec.get(name);
-        (level != Level::Absent).then(|| level_label(varied, name, &level))
+        (level != Level::Absent).then(|| level_label(varied, spec, name, &level))
     };
     varied.iter().filter_map(shown).collect::<Vec<_>>().join(" + ")
 }
 
+/// Whether the title of a test names the size by its verb: "Read from a Unix socket".
+fn is_named_by_title(factor: &str, spec: &Spec) -> bool {
+    matches!(factor, "read_size" | "write_size") && spec.role() != Some(ProgramRole::Both)
+}
+
 /// One level, with the name of its factor where the level alone tells nothing, or options differ in several: `64K`, `epoll`,
-/// `flows 4`, `read 4K`.
-fn level_label(varied: &[String], factor: &str, level: &Level) -> String {
+/// `flows 4`, `SO_RCVBUF 256K`, `read 4K`.
+fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) -> String {
     let text = phrase::compact(factor, level);
     let name = phrase::in_code(factor);
     // The relay itself is named before its threads and buffers.
@@ -336,7 +341,10 @@ fn level_label(varied: &[String], factor: &str, level: &Level) -> String {
     let name = name.strip_prefix("relay ").filter(|_| has_relay).unwrap_or(name);
     // A sentence that begins with “4” or “off” tells nothing.
     let is_bare = text.bytes().all(|byte| byte.is_ascii_digit()) || matches!(text.as_str(), "on" | "off");
-    match NAME_THEMSELVES.contains(&factor) || varied.len() == 1 && !is_bare {
+    // Neither do a number and `auto` without their option.
+    let is_word = level.name().is_some_and(|_| !level.is_auto());
+    let is_clear = !is_bare && (is_word || is_named_by_title(factor, spec));
+    match NAME_THEMSELVES.contains(&factor) || varied.len() == 1 && is_clear {
         true => text,
         false => format!("{name} {text}"),
     }
@@ -373,4 +381,31 @@ fn bottleneck(cell: &CellView) -> Bottleneck {
     let datagrams = spec.transport().is_some_and(Transport::is_datagram);
     let remedy = remedy(spec.workload(), datagrams, limit.leading);
     Bottleneck { limit: limit.name, other, leading: limit.leading, title: limit.title.clone(), text, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::factor;
+
+    use super::*;
+
+    #[test]
+    fn label_names_the_option_of_a_number() {
+        let check = |varied: &[&str], levels: &[(&str, &str)], expected: &str| {
+            let mut spec = Spec::default();
+            for (name, text) in levels {
+                spec.set(name, factor::find(name).unwrap().kind.parse(text).unwrap());
+            }
+            let varied: Vec<String> = varied.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(option_label(&varied, &spec), expected);
+        };
+        let of = |role: &'static str| [("transport", "tcp"), ("role", role), ("read_size", "64K"), ("rcvbuf", "256K")];
+        check(&["read_size"], &of("reader"), "64K");
+        check(&["read_size"], &of("both"), "read 64K");
+        check(&["rcvbuf"], &of("reader"), "SO_RCVBUF 256K");
+        check(&["read_size", "rcvbuf"], &of("reader"), "read 64K + SO_RCVBUF 256K");
+        check(&["rcvbuf"], &[("transport", "tcp"), ("rcvbuf", "auto")], "SO_RCVBUF auto");
+        check(&["congestion"], &[("transport", "tcp"), ("congestion", "bbr")], "bbr");
+        check(&["engine"], &[("transport", "tcp"), ("engine", "epoll")], "epoll");
+    }
 }

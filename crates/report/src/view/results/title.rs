@@ -105,7 +105,7 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
             "slo" => level.name().map(|objective| objective.replace('=', " ≤ ")),
-            "duration" => varies.then(|| word(name, &level)).flatten(),
+            "duration" => durations_differ(view, &conditions).then(|| word(name, &level)).flatten(),
             "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
             _ if varies || always => word(name, &level),
             _ => phrase::condition(name, &conditions),
@@ -122,6 +122,19 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
         details.push(format!("{} {worker}", conditions.workload().row().worker));
     }
     Parts { head: head(view, &conditions), details }
+}
+
+/// Whether another test has all conditions of this one but the length of its trials. Elsewhere that length follows from the
+/// other conditions and distinguishes nothing.
+fn durations_differ(view: &View, conditions: &Spec) -> bool {
+    let others = |spec: &Spec| {
+        let mut spec = spec.clone();
+        spec.set("duration", Level::Absent);
+        spec
+    };
+    let own = others(conditions);
+    let groups = view.groups.iter().map(GroupView::spec);
+    groups.filter(|spec| others(spec) == own).nth(1).is_some()
 }
 
 fn word(name: &str, level: &Level) -> Option<String> {
