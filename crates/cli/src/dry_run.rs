@@ -135,10 +135,7 @@ fn continued(begun: &Begun) -> String {
     if plan.audit > 0.0 && plan.task.is_none() {
         let _ = writeln!(text, "  then the long-trial check, up to {:.0} % of the time", plan.audit * 100.0);
     }
-    for family in &plan.families {
-        text.push('\n');
-        describe(&mut text, plan, family);
-    }
+    text += &families(plan);
     text
 }
 
@@ -185,10 +182,7 @@ pub fn full(plan: &Plan, until_proven: bool) -> String {
 
 fn all(plan: &Plan, until_proven: bool) -> String {
     let mut text = size(plan) + &first_analysis(plan) + &notes(plan) + WORDS + &further_looks(plan, until_proven);
-    for family in &plan.families {
-        text.push('\n');
-        describe(&mut text, plan, family);
-    }
+    text += &families(plan);
     let schedule = plan.schedule();
     let stages = [
         (
@@ -278,20 +272,68 @@ fn levels_of(cells: &[&Cell]) -> Vec<Vec<Level>> {
     found.into_iter().map(|(levels, _)| levels).collect()
 }
 
-fn describe(text: &mut String, plan: &Plan, family: &Family) {
-    let groups: HashSet<_> = family.groups.iter().collect();
-    let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect();
-    for (factor, levels) in FACTORS.iter().zip(levels_of(&cells)) {
-        // All cells of a family belong to one program.
-        let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
-        let is_shown = matches!(factor.name, "transport" | "role") || role == Role::Choice && levels.len() > 1;
-        if levels.is_empty() || !is_shown && levels.iter().all(|level| is_default(factor, level, &cells)) {
+/// The lines of a family: those of fixed factors by flag, and all others.
+#[derive(Default)]
+struct FamilyLines {
+    fixed: Vec<(String, String)>,
+    compared: String,
+}
+
+/// Every family. One that has the options of the family before follows as a line with its own conditions.
+fn families(plan: &Plan) -> String {
+    let cells: Vec<Vec<&Cell>> = plan.families.iter().map(|family| cells_of(plan, family)).collect();
+    let levels: Vec<Vec<Vec<Level>>> = cells.iter().map(|cells| levels_of(cells)).collect();
+    // A default has to be listed where another family has another level.
+    let varies = |at: usize| {
+        let mut present = levels.iter().map(|levels| &levels[at]).filter(|levels| !levels.is_empty());
+        present.next().is_some_and(|first| present.any(|other| other != first))
+    };
+    let varying: Vec<bool> = (0..FACTORS.len()).map(varies).collect();
+    let (mut text, mut shown) = (String::new(), FamilyLines::default());
+    for ((family, cells), levels) in plan.families.iter().zip(&cells).zip(levels) {
+        let lines = describe(plan, family, cells, levels, &varying);
+        let flags = |lines: &FamilyLines| lines.fixed.iter().map(|(flag, _)| flag.clone()).collect::<Vec<_>>();
+        if lines.compared == shown.compared && flags(&lines) == flags(&shown) {
+            let own = lines.fixed.iter().filter(|line| !shown.fixed.contains(line));
+            let own: Vec<String> = own.map(|(flag, levels)| format!("{flag} {levels}")).collect();
+            let _ = writeln!(text, "{:>14}  {}", "the same with", own.join(", "));
             continue;
         }
+        text.push('\n');
+        for (flag, levels) in &lines.fixed {
+            let _ = writeln!(text, "{flag:>14}  fixed     {levels}");
+        }
+        text += &lines.compared;
+        shown = lines;
+    }
+    text
+}
+
+fn cells_of<'a>(plan: &'a Plan, family: &Family) -> Vec<&'a Cell> {
+    let groups: HashSet<_> = family.groups.iter().collect();
+    plan.cells.iter().filter(|cell| groups.contains(&cell.group)).collect()
+}
+
+fn describe(plan: &Plan, family: &Family, cells: &[&Cell], levels: Vec<Vec<Level>>, varying: &[bool]) -> FamilyLines {
+    let mut lines = FamilyLines::default();
+    let text = &mut lines.compared;
+    for ((factor, levels), varies) in FACTORS.iter().zip(levels).zip(varying) {
+        // All cells of a family belong to one program.
+        let role = cells.first().map_or(factor.role, |cell| cell.factors.role_of(factor.name));
         let is_compared = role == Role::Choice && levels.len() > 1;
-        let role = if is_compared { "compared" } else { "fixed" };
+        let is_shown = matches!(factor.name, "transport" | "role")
+            || is_compared
+            || *varies && levels.iter().any(|level| !level.is_auto());
+        if levels.is_empty() || !is_shown && levels.iter().all(|level| is_default(factor, level, cells)) {
+            continue;
+        }
         let shown: Vec<String> = levels.iter().map(|level| factor.kind.compact(level)).collect();
-        let _ = writeln!(text, "{:>14}  {:<8}  {}", factor.flag(), role, shown.join(" "));
+        match is_compared {
+            true => {
+                let _ = writeln!(text, "{:>14}  compared  {}", factor.flag(), shown.join(" "));
+            }
+            false => lines.fixed.push((factor.flag(), shown.join(" "))),
+        }
     }
     let _ = writeln!(
         text,
@@ -302,7 +344,7 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
         family.confirmed(),
         match plan.task {
             Some(_) => "a trial is a run".to_owned(),
-            None => format!("trials of {}", lengths(&cells, family)),
+            None => format!("trials of {}", lengths(cells, family)),
         }
     );
     if !family.aside.is_empty() {
@@ -321,4 +363,5 @@ fn describe(text: &mut String, plan: &Plan, family: &Family) {
             .collect();
         let _ = writeln!(text, "{:>14}  all options under {}", "screened", screened.join(", "));
     }
+    lines
 }

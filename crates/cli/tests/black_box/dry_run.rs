@@ -206,6 +206,20 @@ fn missing_options_are_named_in_the_plan() {
 }
 
 #[test]
+fn tests_alike_are_one_line_each() {
+    let bench = Bench::new();
+    let links = bench.run("run delay-loss --dry-run").exits(0);
+    // Both links of the first two tests, although one has the default rate and all have the default loss.
+    links.prints(&[
+        "link-delay  fixed     10ms\n",
+        "link-rate  fixed     100Mbit\n",
+        "the same with  link-rate 1Gbit\n",
+    ]);
+    let calls = bench.run("run tcp-echo --dry-run").exits(0);
+    assert!(calls.stdout.lines().count() < 100, "{calls}");
+}
+
+#[test]
 fn resumed_plan_is_shown_first() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
