@@ -17,6 +17,9 @@ const REMOVED: &[(&str, &str)] = &[
     ("relay", "use `bytegauge run relay-copy` for bulk data, `bytegauge run relay-calls` for messages"),
     ("--full-grid", "use `bytegauge run buffer-grid`"),
     ("--all", "use --full"),
+    ("--list", "the built-in plans are in: bytegauge run -h"),
+    ("list", "built-in plans: bytegauge run -h; stored sessions: bytegauge sessions"),
+    ("plans", "the built-in plans are in: bytegauge run -h"),
 ];
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
@@ -117,6 +120,9 @@ mod tests {
             ("bytegauge relay --relay splice", "bytegauge run relay-copy"),
             ("bytegauge run buffer-size --full-grid", "bytegauge run buffer-grid"),
             ("bytegauge report --all", "use --full"),
+            ("bytegauge run --list", "bytegauge run -h"),
+            ("bytegauge list", "bytegauge sessions"),
+            ("bytegauge plans", "bytegauge run -h"),
         ] {
             let text = error_of(line);
             assert!(text.contains(expected), "{text}");

@@ -73,7 +73,7 @@ pub enum PlanError {
         needs: String,
     },
     /// A factor that the plan's user must give.
-    #[error("the plan {plan} needs --{flag}: {summary}")]
+    #[error("the plan {plan} needs --{flag}: {summary}{}", next_step(.flag))]
     Wanted {
         /// The plan's name.
         plan: String,
@@ -240,4 +240,14 @@ pub enum PlanError {
         /// Other ways to make it fit.
         shorter: String,
     },
+}
+/// How to get the value of a flag that a plan needs.
+fn next_step(flag: &str) -> &'static str {
+    match flag {
+        "host" => {
+            ". Start it there: bytegauge agent --listen ADDRESS:4711 --key-file FILE. \
+                   Then add here: --host ADDRESS:4711 --key-file FILE (docs/far-host.md)"
+        }
+        _ => "",
+    }
 }
