@@ -60,7 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Several sessions together.
     ("bytegauge-compare", &["bytegauge-model", "bytegauge-report", "bytegauge-stats", "bytegauge-text"]),
     // Formats for other programs.
-    ("bytegauge-formats", &["bytegauge-model", "bytegauge-report"]),
+    ("bytegauge-formats", &["bytegauge-model", "bytegauge-report", "bytegauge-text"]),
     (
         "bytegauge-flamegraph",
         &[
@@ -102,6 +102,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "xtask",
         &[
             "bytegauge-compare",
+            "bytegauge-formats",
             "bytegauge-import",
             "bytegauge-model",
             "bytegauge-plan",

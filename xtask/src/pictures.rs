@@ -7,7 +7,6 @@ use std::fs;
 use std::process::Command as Process;
 
 use anyhow::{Context, Result};
-use bytegauge_report::render;
 use clap::{ArgMatches, Command};
 
 use crate::generate::screen;
@@ -29,7 +28,7 @@ pub fn run(_: &ArgMatches) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let command = format!("$ bytegauge report {}\n", view.session);
     fs::write(folder.path().join("screen.txt"), command + &screen::shown(&view, true)).context("writing the screen")?;
-    fs::write(folder.path().join("page.html"), render::page::render(&[view], serde_json::Value::Null))
+    fs::write(folder.path().join("page.html"), bytegauge_formats::page::render(&[view], serde_json::Value::Null))
         .context("writing the page")?;
     let browser = page::browser().map_err(anyhow::Error::msg)?;
     let npm = ["run", "--silent", "pictures", "--"];

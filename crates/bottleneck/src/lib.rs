@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod call_errors;
 pub mod relay;
 mod remedy;
 pub mod ring;

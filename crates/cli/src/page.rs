@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use bytegauge_compare::BetweenView;
-use bytegauge_report::{View, render};
+use bytegauge_report::View;
 
 use crate::exit_code::{DONE, Failure};
 use crate::{stored, terminal};
@@ -61,7 +61,7 @@ fn kept(views: &[View], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, i
 fn rendered(views: &[View], between: Option<&BetweenView>, store: &Path) -> String {
     let mut views = views.to_vec();
     views.iter_mut().for_each(|view| name_store(view, store));
-    render::page::render(&views, serde_json::json!(between))
+    bytegauge_formats::page::render(&views, serde_json::json!(between))
 }
 
 /// Makes the commands of a document find its store.

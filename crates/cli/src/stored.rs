@@ -193,7 +193,7 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
     match (args::text(matches, "format"), group) {
         (Some("json"), _) => terminal::print_data(&render::json::render(view)),
         (Some("csv"), _) => terminal::print_data(&csv::render(view)),
-        (Some("markdown"), _) => terminal::print_data(&render::markdown::render(view)),
+        (Some("markdown"), _) => terminal::print_data(&bytegauge_formats::markdown::render(view)),
         (_, Some(group)) if view.groups.iter().all(|one| one.id.0 != group) => {
             let names: Vec<String> = view.groups.iter().map(|group| group.id.to_string()).collect();
             return Err(Failure::usage(format!("--group {group}: session {} has {}", view.session, names.join(", "))));

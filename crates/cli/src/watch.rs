@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{SessionId, SessionStatus};
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
 use clap::ArgMatches;
 
@@ -129,8 +129,8 @@ impl Made {
         let view = View::of(&SessionData::load(store, session)?, &settings);
         let views = std::slice::from_ref(&view);
         let served = PageContent {
-            page: render::page::render_live(&view, ASK_MS),
-            documents: render::page::documents(views),
+            page: bytegauge_formats::page::render_live(&view, ASK_MS),
+            documents: bytegauge_formats::page::documents(views),
             version: trials,
             over: false,
         };

@@ -40,7 +40,7 @@ fn main() {
     let texts = [
         render::json::render(&view),
         bytegauge_formats::csv::render(&view),
-        render::markdown::render(&view),
+        bytegauge_formats::markdown::render(&view),
         render::terminal::full(&view, &render::TerminalStyle::default()),
     ];
     let printed = start.elapsed() - settled;

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod data;
-pub mod errors;
 pub mod render;
 pub mod view;
 

@@ -291,7 +291,7 @@ fn last_line_of_run_names_its_page() {
     let path = last.strip_prefix("page: ").unwrap_or_else(|| panic!("{ran}"));
     assert_eq!(path, std::fs::canonicalize(pages.join("4.html")).expect("the page").display().to_string());
     let page = std::fs::read_to_string(path).expect("the page");
-    let documents = bytegauge_report::render::page::documents_in(&page).unwrap_or_default();
+    let documents = bytegauge_formats::page::documents_in(&page).unwrap_or_default();
     assert!(page.starts_with("<!doctype html>") && documents.contains("\"session\":4"), "{page:.300}");
     let kept = kept();
     assert!(kept.contains("notes.txt") && kept.len() == 21, "{kept:?}");

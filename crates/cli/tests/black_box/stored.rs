@@ -30,7 +30,7 @@ fn page_contains_its_sessions() {
     }
     bench.run("report 2 1 2 --html page.html").exits(0).prints(&["the page is in ", "page.html"]);
     let page = fs::read_to_string(bench.path("page.html")).expect("the page");
-    let data = bytegauge_report::render::page::documents_in(&page).expect("the data");
+    let data = bytegauge_formats::page::documents_in(&page).expect("the data");
     let documents: serde_json::Value = serde_json::from_str(&data).expect("JSON");
     let reported: Vec<_> = documents.as_array().expect("a list").iter().map(|one| one["session"].as_i64()).collect();
     assert_eq!(reported, [Some(2), Some(1)], "each once, in the order in which they were named");

@@ -2,21 +2,19 @@
 
 pub mod brief;
 pub mod json;
-pub mod markdown;
 pub mod over_time;
-pub mod page;
 pub mod screen;
 pub mod terminal;
 mod versus;
 
 mod both_ways;
 mod calls;
-mod cell_text;
+pub mod cell_text;
 mod datagrams;
-mod details;
+pub mod details;
 mod rings;
 mod rows;
-mod texts;
+pub mod texts;
 
 use bytegauge_text::{fit, paint};
 

@@ -9,8 +9,11 @@ use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, mark, ro
 use super::screen::{overview, result_heading};
 use crate::View;
 use crate::interval_rounding::percent;
-use crate::view::document::{SummaryLine, Test};
+use crate::view::document::{Finding, SummaryLine, Test};
 use crate::view::results::summary::{self, Heading};
+
+/// The page as `page/` builds it: `cargo xtask page`.
+pub const PAGE: &str = include_str!("../../page/page.html");
 
 /// If a test has more options, only those with an interval have a row.
 const OPTIONS_MAX: usize = 12;
@@ -87,6 +90,11 @@ fn sure_heading(view: &View) -> (&'static str, String) {
     let is_compared = view.tests.iter().any(|test| test.options.iter().any(|option| option.slower_upper.is_some()));
     let level = || format!(" ({} confidence)", percent(view.plan.level));
     (heading, if sure.is_empty() && is_compared { level() } else { sure })
+}
+
+/// The heading of a finding, as a report prints it.
+pub fn heading_of(finding: &Finding) -> &'static str {
+    Heading::of(finding).name()
 }
 
 /// The findings that are no results, under their headings, which are in the order of their first findings.

@@ -16,7 +16,7 @@ use super::document::{CallView, CompetingView, Counters, DelayedAcksView, Engine
 use super::knee::knee;
 use super::latency::{self, TimeDistribution};
 use super::lateness::lateness;
-use crate::errors::{self, Circumstances};
+use bytegauge_bottleneck::call_errors::{self as errors, Circumstances};
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
 pub const CLOSED: &str = "service time (closed loop)";

@@ -620,7 +620,7 @@ fn every_renderer_prints_calls() {
             "× reset (first-byte): the server closed",
         ],
     );
-    check(&render::markdown::render(&view), &["| p99 |", "- percentiles are service time"]);
+    check(&bytegauge_formats::markdown::render(&view), &["| p99 |", "- percentiles are service time"]);
     let csv = bytegauge_formats::csv::render(&view);
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
     check_schema(&view);

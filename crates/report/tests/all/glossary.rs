@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::{Plan, session};
 use bytegauge_model::{EndCounts, EndReport, EndRole, Level};
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{SessionData, Settings, View};
 
 const GLOSSARY: &str = include_str!("../../../../docs/glossary.md");
 
@@ -16,7 +16,7 @@ fn terms() -> BTreeSet<&'static str> {
 
 /// The columns of all tables of a report.
 fn columns(view: &View) -> BTreeSet<String> {
-    let text = render::markdown::render(view);
+    let text = bytegauge_formats::markdown::render(view);
     let headings = text.lines().filter(|line| line.starts_with("| option |"));
     let names = headings.flat_map(|line| line.trim_matches('|').split('|')).map(|name| name.trim().to_owned());
     names.filter(|name| !name.is_empty()).collect()

@@ -141,11 +141,11 @@ fn documents((data, view): &(SessionData, View)) -> Vec<(&'static str, String)> 
     vec![
         ("json", render::json::render(view)),
         ("csv", bytegauge_formats::csv::render(view)),
-        ("markdown", render::markdown::render(view)),
+        ("markdown", bytegauge_formats::markdown::render(view)),
         ("junit", bytegauge_formats::junit::render(view)),
         ("openmetrics", bytegauge_formats::openmetrics::render(view)),
         ("go-bench", bytegauge_formats::go_bench::render(view, data)),
-        ("documents", render::page::documents(std::slice::from_ref(view))),
+        ("documents", bytegauge_formats::page::documents(std::slice::from_ref(view))),
     ]
 }
 

@@ -1,7 +1,8 @@
 //! The page holds what was settled, as data alone, and does not grow with the trials.
 
 use crate::support::{Plan, session};
-use bytegauge_report::render::{json, page};
+use bytegauge_formats::page;
+use bytegauge_report::render::json;
 use bytegauge_report::{SessionData, Settings, View};
 use serde_json::Value;
 

@@ -137,7 +137,7 @@ fn a_relay_without_back_pressure_has_a_caveat() {
         let printed = [
             render::screen::render(&view, &style),
             render::terminal::full(&view, &style),
-            render::markdown::render(&view),
+            bytegauge_formats::markdown::render(&view),
         ];
         for text in printed {
             assert_eq!(text.contains("no back-pressure"), warned, "{text}");

@@ -117,7 +117,7 @@ fn csv_has_rows_of_cells() {
 
 #[test]
 fn markdown_has_a_table_a_group() {
-    let text = render::markdown::render(&exact());
+    let text = bytegauge_formats::markdown::render(&exact());
     for part in [
         "# bytegauge: buffer-size, session 12",
         "## Stream over Unix sockets",

@@ -240,7 +240,7 @@ fn prints(data: &SessionData, columns: usize) -> Result<(), TestCaseError> {
     let texts = [
         render::json::render(&view),
         bytegauge_formats::csv::render(&view),
-        render::markdown::render(&view),
+        bytegauge_formats::markdown::render(&view),
         render::terminal::full(&view, &style),
     ];
     for text in &texts {

@@ -60,7 +60,7 @@ fn the_next_step_has_the_forecast() {
     assert!(next.contains("the session ended after analysis 1 of 3: the next would take"), "{next}");
     assert!(!next.contains("close to the margin"), "{next}");
     assert!(next.contains(" (its width likely from "), "{next}");
-    let markdown = render::markdown::render(&view);
+    let markdown = bytegauge_formats::markdown::render(&view);
     assert!(markdown.contains(" (its width likely from "), "{markdown}");
     assert_eq!(markdown.matches("nconclusive: B may ").count(), 1, "{markdown}");
 }

@@ -5,7 +5,7 @@
 //! Lays out the tests, findings and summary of the document and settles nothing. Never cut to the height of a window.
 
 pub(super) mod overview;
-pub(super) mod table;
+pub mod table;
 
 use std::collections::BTreeSet;
 

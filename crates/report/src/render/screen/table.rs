@@ -59,7 +59,7 @@ impl ScreenColumn {
 }
 
 /// The title, the headings, a row for each option, and the options without a result.
-pub fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
+pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     let mut out: Vec<String> = heading(&test.title, layout.width).iter().map(|line| layout.paint.bold(line)).collect();
     let (rows, hidden) = rows(test, full);
     if !rows.is_empty() {

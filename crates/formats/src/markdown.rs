@@ -4,12 +4,14 @@
 
 use bytegauge_model::escape;
 
-use super::cell_text::call_noun;
-use super::screen::table::{columns, mark, rows};
-use crate::View;
-use crate::interval_rounding::percent;
-use crate::view::document::{OptionStatus, Test};
-use crate::view::results::summary::Heading;
+use bytegauge_report::View;
+use bytegauge_report::render::cell_text::call_noun;
+use bytegauge_report::render::details;
+use bytegauge_report::render::screen::table::{columns, mark, rows};
+use bytegauge_report::render::texts::heading_of;
+use bytegauge_report::view::document::{OptionStatus, Test};
+use bytegauge_text::interval_rounding::percent;
+use bytegauge_text::phrase::capital;
 
 /// The whole report.
 pub fn render(view: &View) -> String {
@@ -27,7 +29,7 @@ pub fn render(view: &View) -> String {
     }
     if !view.findings.is_empty() {
         out.extend([String::new(), heading(2, "Findings"), String::new()]);
-        let phrases = view.findings.iter().map(|finding| (Heading::of(finding).name(), &finding.text));
+        let phrases = view.findings.iter().map(|finding| (heading_of(finding), &finding.text));
         out.extend(phrases.map(|(name, text)| item(&format!("{name}: {text}"))));
     }
     out.push(String::new());
@@ -47,7 +49,7 @@ pub fn render(view: &View) -> String {
 
 fn test(view: &View, test: &Test) -> Vec<String> {
     let mut out = vec![heading(2, &format!("{} ({})", test.title, test.id)), String::new()];
-    out.push(paragraph(&format!("{}.", crate::phrase::capital(&test.result))));
+    out.push(paragraph(&format!("{}.", capital(&test.result))));
     let (rows, _) = rows(test, true);
     if !rows.is_empty() {
         let columns = columns(test, &rows, true, &view.tests);
@@ -76,7 +78,7 @@ fn test(view: &View, test: &Test) -> Vec<String> {
 /// Counts other than rates.
 fn counted(view: &View, test: &Test) -> Vec<String> {
     let Some(group) = view.groups.iter().find(|group| group.id == test.id) else { return Vec::new() };
-    super::details::counts(view, group)
+    details::counts(view, group)
 }
 
 fn heading(level: usize, text: &str) -> String {

@@ -12,11 +12,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-use super::texts::ScreenTexts;
-use crate::View;
-
-/// The page as `page/` builds it: `cargo xtask page`.
-const TEMPLATE: &str = include_str!("../../page/page.html");
+use bytegauge_report::View;
+use bytegauge_report::render::texts::{PAGE as TEMPLATE, ScreenTexts};
 
 /// The places of the documents: of each session, of the comparison of several, and the parameters for updates of a served page.
 const SLOTS: [(&str, &str); 3] = [("sessions", "[]"), ("between", "null"), ("live", "null")];
