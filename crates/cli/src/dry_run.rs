@@ -335,13 +335,19 @@ fn describe(plan: &Plan, family: &Family, cells: &[&Cell], levels: Vec<Vec<Level
             false => lines.fixed.push((factor.flag(), shown.join(" "))),
         }
     }
+    // Values that are confirmed although they may be no finalists: one more than the finalists may have a row.
+    let always = cells.iter().filter(|cell| plan.always_confirms(&cell.factors)).count().min(cells.len());
+    let confirmed = match (family.is_screened(), always, plan.task.as_ref().and_then(|task| task.default.as_ref())) {
+        (true, 1, Some(_)) => format!("{} and the present value", family.confirmed()),
+        (true, 1.., _) => format!("{} and {} that you named", family.confirmed(), counted(always, "value")),
+        _ => family.confirmed().to_string(),
+    };
     let _ = writeln!(
         text,
-        "{:>14}  {} in {}, {} confirmed in each, {}",
+        "{:>14}  {} in {}, {confirmed} confirmed in each, {}",
         "=",
         counted(cells.len(), "option"),
         counted(family.groups.len(), "test"),
-        family.confirmed(),
         match plan.task {
             Some(_) => "a trial is a run".to_owned(),
             None => format!("trials of {}", lengths(cells, family)),

@@ -351,6 +351,22 @@ impl<'a> Run<'a> {
         Some(RunTime { run_ns, around_ns: all_ns - run_ns })
     }
 
+    /// Time of a trial of those values that are likely confirmed, nanoseconds: the fast half of the measured ones, and those that are
+    /// confirmed whatever they are. `mean_ns` if none was measured.
+    pub(crate) fn confirmed_run_ns(&self, mean_ns: u64) -> u64 {
+        let is_kept = |id: &CellId| {
+            let cell = self.plan.cells.iter().find(|cell| cell.id == *id);
+            cell.is_some_and(|cell| self.plan.always_confirms(&cell.factors))
+        };
+        let mut seen: Vec<(u64, bool)> =
+            self.runs_ns.keys().filter_map(|cell| Some((self.run_ns(cell)?, is_kept(cell)))).collect();
+        seen.sort_unstable();
+        let fast = seen.len().div_ceil(2);
+        let kept: Vec<u64> =
+            seen.iter().enumerate().filter(|(at, (_, kept))| *at < fast || *kept).map(|(_, (ns, _))| *ns).collect();
+        kept.iter().sum::<u64>().checked_div(kept.len() as u64).unwrap_or(mean_ns)
+    }
+
     /// Overhead of a block in addition to its trials, as measured so far, nanoseconds.
     pub(crate) fn block_overhead_ns(&self) -> u64 {
         let (sum_ns, blocks) = self.block_overheads_ns;

@@ -78,7 +78,7 @@ impl Run<'_> {
     fn fit_runs(&mut self) -> Result<(), RunError> {
         let Some(run) = self.mean_run().filter(|_| self.first_blocks.is_empty()) else { return Ok(()) };
         let spent_ns = monotonic_ns() - self.began_ns;
-        if let Some(needed_ns) = self.plan.budget_for_runs(run, spent_ns) {
+        if let Some(needed_ns) = self.plan.budget_for_runs(run, self.confirmed_run_ns(run.all_ns()), spent_ns) {
             let text = self.plan.too_short_for(run, needed_ns);
             if self.plan.budget_is_stated() {
                 self.store.add_note(self.session, &text)?;

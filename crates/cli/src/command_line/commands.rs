@@ -28,6 +28,9 @@ Options of check, such as --time 30s, are before --; the command and its own opt
 number, 65536 for 64K, in the command, --start, --prepare and --load. {count:256M} becomes 256 MiB divided by the value, so \
 that every run moves the same bytes.
 
+--metric is how a run is rated: wall, its time (the default); cpu, its CPU time and that of its server; bytes:N, as a rate \
+where each run moves N bytes; regex:RE, a rate that it prints; time:RE, seconds that it prints; counter:NAME, events.
+
 --values recommended tries the sizes that the latest session recommends and those tied with them; recommended:7 takes session \
 7. --recommendation 7 adds the sizes that session 7 recommends to --values. The report shows whether they are within --margin \
 of the best value.

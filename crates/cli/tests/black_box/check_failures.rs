@@ -221,3 +221,16 @@ fn cpu_time_can_be_the_metric() {
     let option = document["tests"][0]["options"].as_array().expect("options").iter().find(|one| one["id"] == *best);
     assert_eq!(option.expect("an option")["label"], "60");
 }
+
+/// The present value is confirmed in addition to the finalists: the plan states the rows that the report has.
+#[test]
+fn the_plan_counts_the_present_value() {
+    let bench = Bench::new();
+    let plan = |default: &[&str]| {
+        let values = ["check", "--values", "4K..1M", "--dry-run"];
+        let words: Vec<&str> = values.iter().chain(default).chain(&["--", "true", "{value}"]).copied().collect();
+        bench.run_args(&words).exits(0).stdout
+    };
+    assert!(plan(&["--default", "512"]).contains("6 and the present value confirmed in each"), "{}", plan(&[]));
+    assert!(plan(&[]).contains("6 confirmed in each"), "{}", plan(&[]));
+}

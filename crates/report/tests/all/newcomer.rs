@@ -322,3 +322,20 @@ fn undecided_rates_name_the_least_cpu_time() {
     assert!(text.contains("  Least CPU: 64K uses "), "{text}");
     assert_eq!(named(0.0).0, None);
 }
+
+/// A receiver over TCP is a server: the check that is printed starts one.
+#[test]
+fn sizes_of_receivers_are_tried_in_servers() {
+    let command = |plan: Plan| {
+        let view = view(&session(&plan));
+        let step = view.next.iter().find(|step| step.text.starts_with("try these sizes")).cloned();
+        step.and_then(|step| step.command).expect("a check")
+    };
+    let of_tcp = command(Plan { seed: 3, ..reads(0.02) });
+    assert!(
+        of_tcp.contains("--start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 --load"),
+        "{of_tcp}"
+    );
+    let of_unix = command(Plan { seed: 3, transports: vec!["unix"], ..reads(0.02) });
+    assert!(of_unix.contains(" -- dd if=/dev/zero ") && !of_unix.contains("--start"), "{of_unix}");
+}

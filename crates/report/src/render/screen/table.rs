@@ -388,7 +388,7 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
         }
         ("µs/call", _) => "CPU µs/call: CPU time that the server takes for each call.",
         ("ms/run", _) if test.options.iter().any(|option| option.server_cpu_ms.is_some()) => {
-            "CPU ms/run: CPU time that the program and its server take together for each run."
+            "CPU ms/run: CPU time that the program and its server take together for each run; the server's is part of it."
         }
         ("ms/run", _) => "CPU ms/run: CPU time that the program takes for each run.",
         _ => return None,

@@ -150,13 +150,30 @@ fn in_program(view: &View) -> Option<NextStep> {
     let is_sockets = |transport: &Transport| transport.two_ended() && !transport.is_datagram();
     let is_of_sockets = |group: &GroupView| group.spec().transport().is_some_and(is_sockets);
     let is_stream = view.plan.workload == Workload::Stream.to_string() && view.groups.iter().all(is_of_sockets);
+    let is_server = |group: &GroupView| group.spec().transport() == Some(&Transport::Tcp) && reads(group);
     (is_stream && view.tests.iter().any(advises)).then(|| {
+        if view.groups.iter().all(is_server) {
+            let command = format!("bytegauge check {} {SERVER_OF_TCP}", values_of(view));
+            return step(
+                &command,
+                "try these sizes in your server (instead of socat; {value} is the size; --load is its client)",
+            );
+        }
         let command = format!(
             "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
             values_of(view)
         );
         step(&command, "try these sizes in your program (instead of dd; {value} is the size)")
     })
+}
+
+/// A server with the size in question, its sign, and its client, as they are in the help of `check`.
+const SERVER_OF_TCP: &str = "--metric bytes:256M --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \
+                             --load 'head -c 256M /dev/zero | socat -t 60 -b 65536 - TCP:127.0.0.1:7007'";
+
+/// Whether the size of reads is the question: that of a receiver.
+fn reads(group: &GroupView) -> bool {
+    group.varied.iter().any(|name| name == "read_size") && !group.varied.iter().any(|name| name == "write_size")
 }
 
 /// The flags of `check` that try the sizes of a session; of many sizes the confirmed ones that may be the best.
