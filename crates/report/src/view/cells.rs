@@ -7,6 +7,7 @@ use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Stage, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
+use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_stats::trend::drift;
 use bytegauge_store::CellRow;
@@ -54,6 +55,7 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
     let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
     let mut behind: HashMap<usize, f64> = HashMap::new();
     let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
+    let mut more_cpu: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
         let gains = group.candidates.iter().zip(larger_buffers(&rated));
@@ -63,19 +65,24 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
         let choices = group.cells.iter().enumerate();
         behind.extend(choices.filter_map(|(choice, at)| Some((*at, group.behind(choice)?))));
         // A single option is compared with no other: a bound of 0 would read as the best.
-        let is_alone = group.cells.len() < 2;
-        let bounds = group.cells.iter().zip(group.verdict.lower.iter().zip(&group.verdict.upper));
-        let bounds = bounds.filter(|_| !is_alone);
-        let ends = |(lower, upper): (&Option<f64>, &Option<f64>)| (lower.and_then(share), upper.and_then(share));
-        above.extend(bounds.map(|(at, found)| (&settled[*at].cell.id, ends(found))));
+        let compared = Some(&group.verdict).filter(|_| group.cells.len() > 1);
+        let bounds = |verdict: &GroupVerdict| {
+            let ends = verdict.lower.iter().zip(&verdict.upper);
+            let ends = ends.map(|(lower, upper)| (lower.and_then(share), upper.and_then(share)));
+            group.cells.iter().map(|at| &settled[*at].cell.id).zip(ends).collect::<Vec<_>>()
+        };
+        above.extend(compared.into_iter().flat_map(bounds));
+        more_cpu.extend(group.cpu.iter().flat_map(bounds));
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {
         let (above_best_lower, above_best_upper) = above.get(&cell.cell.id).copied().unwrap_or_default();
+        let (more_cpu_lower, more_cpu_upper) = more_cpu.get(&cell.cell.id).copied().unwrap_or_default();
         let siblings =
             Siblings { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
         let behind = behind.get(&at).copied();
-        CellView { above_best_lower, above_best_upper, behind, ..view(cell, row, rate, &siblings, context) }
+        let view = view(cell, row, rate, &siblings, context);
+        CellView { above_best_lower, above_best_upper, more_cpu_lower, more_cpu_upper, behind, ..view }
     })
     .collect()
 }
@@ -146,6 +153,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         footprint: footprint(levels, &settled.trials, context.varied),
         above_best_lower: None,
         above_best_upper: None,
+        more_cpu_lower: None,
+        more_cpu_upper: None,
         estimate,
         total_rate,
         mean,

@@ -16,7 +16,7 @@ use super::bottleneck_inputs::offered_rate;
 use super::counted_trials::Settled;
 use super::document::HarmView;
 use super::document::difference::share;
-use super::estimate::total_rate;
+use super::estimate::{compared_cpu_ns, total_rate};
 use super::footprint::footprint;
 use super::harm::{beyond, harm, least};
 use super::input::CompareInput;
@@ -45,6 +45,8 @@ pub struct GroupAnalysis<'a> {
     pub audit: Vec<Vec<Option<f64>>>,
     /// The verdict on it.
     pub verdict: GroupVerdict,
+    /// The verdict by CPU time, where time decides nothing and the A/A control agrees.
+    pub cpu: Option<GroupVerdict>,
     /// Its recommendation.
     pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
@@ -120,7 +122,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
     let offered = row.group.factors.offers_load();
     let standing = scene.looks.standing(row, scene.group_blocks.of_group(&row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
-    let mut input = input(&cells, twin, offered, scene);
+    let mut input = input(&cells, twin, |trial| trial.cost_ns(offered), scene);
     let harms: Vec<HarmView> = cells.iter().map(|&at| harm(&settled[at])).collect();
     let least = least(&harms.iter().collect::<Vec<_>>());
     for (choice, own) in harms.iter().enumerate() {
@@ -133,8 +135,11 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
     let once = once(&input, &verdict, &standing, method);
+    let is_open = !offered && !alone.proven && cells.len() > 1;
+    let cpu = is_open.then(|| by_cpu(&cells, twin, scene, method)).filter(|verdict| !verdict.twin_alarm);
     GroupAnalysis {
         row,
+        cpu,
         varied: varied_choices(&candidates, settled),
         candidates,
         cells,
@@ -148,6 +153,12 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
         standing,
         once,
     }
+}
+
+/// The same blocks, compared by the CPU time that the report shows for each option.
+fn by_cpu(cells: &[usize], twin: Option<usize>, scene: &CompareInput, method: &Method) -> GroupVerdict {
+    let condition = cells.first().and_then(|&at| scene.settled[at].cell.factors.compare());
+    analyse(&input(cells, twin, |trial| compared_cpu_ns(trial, condition), scene), method)
 }
 
 /// The share of an offered load that all trials of a cell together answered.
@@ -188,9 +199,13 @@ pub fn varied_choices(cells: &[usize], settled: &[Settled]) -> Vec<String> {
     varied(&levels, |levels, name| levels.role_of(name) == Role::Choice)
 }
 
-fn input(cells: &[usize], twin: Option<usize>, offered: bool, scene: &CompareInput) -> GroupInput {
+fn input(
+    cells: &[usize],
+    twin: Option<usize>,
+    cost: impl Fn(&Trial) -> Option<f64>,
+    scene: &CompareInput,
+) -> GroupInput {
     let (settled, blocks) = (&scene.settled, &scene.blocks);
-    let cost = |trial: &Trial| trial.cost_ns(offered);
     // By block, then by choice; broken blocks were repeated and do not count.
     let mut by_block: BTreeMap<u64, BlockInput> = BTreeMap::new();
     let mut note = |at: usize, put: &dyn Fn(&mut BlockInput, Option<f64>)| {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Counted, DatagramReport, EndReport, EndRole, RelayChoice, Trial, Workload};
+use bytegauge_model::{ComparedCondition, Counted, DatagramReport, EndReport, EndRole, RelayChoice, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
 
@@ -235,6 +235,16 @@ const MORE_OF_CALLS: &[TrialMetric] = &[
         of: |trial| system_calls_per_call(trial.end(EndRole::Client)?, trial.calls),
     },
 ];
+
+/// The CPU time of a unit of work that options are compared by, nanoseconds: of the relay where there is one, of the client where
+/// client engines are compared, else what [`Trial::cpu_ns_per_unit`] counts.
+pub fn compared_cpu_ns(trial: &Trial, condition: Option<ComparedCondition>) -> Option<f64> {
+    match condition {
+        _ if trial.end(EndRole::Relay).is_some() => trial.relay_cpu_ns_per_unit(),
+        Some(ComparedCondition::ClientEngine) => client_cpu_ns_per_call(trial),
+        _ => trial.cpu_ns_per_unit(),
+    }
+}
 
 fn client_cpu_ns_per_call(trial: &Trial) -> Option<f64> {
     let client = trial.end(EndRole::Client)?;

@@ -302,8 +302,9 @@ fn rates_of_short_trials_are_marked() {
 
 #[test]
 fn undecided_rates_name_the_least_cpu_time() {
-    let named = |spread: f64| {
+    let named = |spread: f64, others: f64| {
         let mut data = session(&Plan { seed: 5, ..reads(0.4) });
+        data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(others));
         let cheap = data.cells[1].cell.id.clone();
         for trial in &mut data.trials {
             let ns = if trial.cell == cheap { 0.1 } else { 0.1 + spread };
@@ -317,10 +318,15 @@ fn undecided_rates_name_the_least_cpu_time() {
         let line = view.summary.iter().find(|line| line.heading == "Least CPU").map(|line| line.text.clone());
         (line, screen(&view))
     };
-    let (line, text) = named(0.05);
-    assert!(line.is_some_and(|line| line.starts_with("64K uses the least CPU time: 0.215 s/GiB (")), "{text}");
-    assert!(text.contains("  Least CPU: 64K uses "), "{text}");
-    assert_eq!(named(0.0).0, None);
+    let (line, text) = named(0.05, 1.5);
+    assert_eq!(line.as_deref(), Some("64K."), "{text}");
+    let row = |text: &str| text.lines().find(|line| line.trim_start().starts_with("16K ")).unwrap_or("").to_owned();
+    assert!(text.contains(" CPU / least ") && row(&text).contains(" 1.49–1.51× "), "{text}");
+    // Without a difference, and on a quiet machine.
+    for (line, text) in [named(0.0, 1.5), named(0.05, 0.0)] {
+        assert_eq!(line, None);
+        assert!(!text.contains("CPU / least") && !text.contains("more CPU"), "{text}");
+    }
 }
 
 /// A receiver over TCP is a server: the check that is printed starts one.

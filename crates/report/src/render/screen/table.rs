@@ -11,6 +11,7 @@ use crate::phrase;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
 use crate::view::document::{Compares, FindingKind, OptionResult, OptionStatus, Test};
+use crate::view::results::least_cpu;
 use crate::view::results::outcome::{self, OptionMark, rate_scale as scale, reason, up_to};
 
 /// Tests with more options show those with an interval.
@@ -167,6 +168,9 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
 /// The columns behind the name of an option: numbers, then the interval.
 pub fn columns(test: &Test, rows: &[&OptionResult], full: bool, tests: &[Test]) -> Vec<ScreenColumn> {
     let mut columns = numbers(test, rows, full, scale(test, tests));
+    columns.extend(test.more_cpu_heading.map(|heading| {
+        ScreenColumn::of(heading, false, rows, |row| row.more_cpu.clone().unwrap_or_else(|| UNKNOWN.into()))
+    }));
     columns.push(ScreenColumn::of(test.slower_heading, false, rows, |row| row.slower.clone()));
     columns
 }
@@ -297,7 +301,8 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Option<Legend> {
     let units: BTreeSet<&str> =
         tests.iter().filter(|test| !full && shows_cpu(test)).filter_map(cpu_explained).collect();
     let units = units.into_iter().map(|text| text.trim_end_matches('.'));
-    let columns = std::iter::once(outcome::slower_explained(first.compares, scale)).chain(units);
+    let more_cpu = tests.iter().any(|test| test.more_cpu_heading.is_some()).then(|| least_cpu::explained(scale));
+    let columns = std::iter::once(outcome::slower_explained(first.compares, scale)).chain(more_cpu).chain(units);
     Some(Legend { marks, columns: columns.collect() })
 }
 

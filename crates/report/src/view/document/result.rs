@@ -41,6 +41,9 @@ pub struct Test {
     pub compares: Compares,
     /// The heading of the options' `slower`: `slower than best (95 %)`, `time / best time (95 %)` and the same of CPU time.
     pub slower_heading: &'static str,
+    /// The heading of the options' `more_cpu`, where they have it: `more CPU`, `CPU / least`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_cpu_heading: Option<&'static str>,
     /// Unit of the rates: `bytes/s`, `calls/s`, `NOPs/s`, `runs/s`.
     pub unit: &'static str,
     /// "Within the margin of the best", as a share.
@@ -179,6 +182,16 @@ pub struct OptionResult {
     /// CPU time of one unit of work, in `cpu_unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
+    /// Lower end of the extra CPU time compared with the option that takes the least, as a share; where time leaves the test undecided
+    /// and CPU time tells options apart. All intervals of a test hold together at the level of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_cpu_lower: Option<f64>,
+    /// Upper end of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_cpu_upper: Option<f64>,
+    /// The same interval as text, rounded outward.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_cpu: Option<String>,
     /// CPU time of the server for each run of a program, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ms: Option<f64>,

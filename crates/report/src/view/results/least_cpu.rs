@@ -1,46 +1,54 @@
-//! The option with the least CPU time, where the rates are undecided: CPU time is steadier than a rate on a busy machine.
+//! The options by CPU time, where a busy machine leaves a test undecided: CPU time is steadier than rates then.
 
-use bytegauge_model::unit::{significant, significant_down, significant_up};
-
-use super::super::document::{Compares, OptionResult, OptionStatus, Test, TestState, View};
-use super::cpu_estimate;
+use super::super::document::{Compares, OptionResult, Test, TestState, View};
+use super::heading::crowd;
+use crate::interval_rounding::ShareScale;
 use crate::phrase;
 
-/// More options than this do not differ much.
-const LEAST_MAX: usize = 2;
+/// More options than this are counted.
+const NAMED_MAX: usize = 3;
 
-/// `epoll uses the least CPU time: 13.5 s/M calls (12.4–15.7, 95 %); other undecided options 15.8 or more (95 %)`; `None` where the intervals
-/// overlap.
-pub fn sentence(view: &View, test: &Test) -> Option<String> {
-    if test.state != TestState::Inconclusive || test.compares == Compares::Cpu {
-        return None;
+/// Removes the comparison by CPU time where time decides or no other program runs, where an option that is compared has none, and
+/// where all options may take the least.
+pub fn keep_what_tells(view: &View, test: &mut Test) {
+    let is_open = crowd(view).is_some()
+        && matches!(test.state, TestState::Inconclusive | TestState::Unconfirmed)
+        && test.compares == Compares::Time;
+    let mut confirmed =
+        test.options.iter().filter(|option| option.slower_upper.is_some() || option.more_cpu_upper.is_some());
+    let is_known = confirmed.all(|option| option.cpu.is_some() && option.more_cpu_upper.is_some());
+    let tells = test.options.iter().any(uses_more);
+    if !(is_open && is_known && tells) {
+        test.options.iter_mut().for_each(|option| (option.more_cpu_lower, option.more_cpu_upper) = (None, None));
     }
-    let is_open = |option: &&OptionResult| {
-        test.recommended.as_ref() == Some(&option.id)
-            || matches!(option.status, OptionStatus::Best | OptionStatus::Tied) && option.slower_upper.is_some()
-    };
-    let open = test.options.iter().filter(is_open);
-    let known = open.map(|option| {
-        let (estimate, factor, unit) = cpu_estimate(view.cell(&option.id)?)?;
-        let [median, lower, upper] = [estimate.median?, estimate.lower?, estimate.upper?].map(|value| value * factor);
-        Some((option, [median, lower, upper], unit))
-    });
-    // Without a number for each option, none is known to be the least.
-    let mut known = known.collect::<Option<Vec<_>>>()?;
-    known.sort_by(|a, b| a.1[0].total_cmp(&b.1[0]));
-    let (_, [median, lower, upper], unit) = *known.first()?;
-    // Those that may use as little.
-    let least = known.iter().take_while(|(_, ends, _)| ends[1] <= upper).count();
-    let next = known[least..].iter().map(|(_, ends, _)| ends[1]).reduce(f64::min)?;
-    let names: Vec<String> = known[..least].iter().map(|(option, ..)| option.label.clone()).collect();
-    (least <= LEAST_MAX && next > upper).then(|| {
-        format!(
-            "{} the least CPU time: {} {unit} ({}–{}, 95 %); other undecided options {} or more (95 %)",
-            if least == 1 { format!("{} uses", names[0]) } else { format!("{} use", phrase::join(&names, "and")) },
-            significant(median, 3),
-            significant_down(lower, 3),
-            significant_up(upper, 3),
-            significant_down(next, 3)
-        )
+}
+
+/// Whether an option surely takes more CPU time than another.
+fn uses_more(option: &OptionResult) -> bool {
+    option.more_cpu_lower.is_some_and(|lower| lower > 0.0)
+}
+
+/// The heading of the intervals.
+pub fn heading(scale: ShareScale) -> &'static str {
+    if scale.multiples { "CPU / least" } else { "more CPU" }
+}
+
+/// The meaning of the numbers under that heading.
+pub fn explained(scale: ShareScale) -> &'static str {
+    match scale.multiples {
+        true => "CPU / least: CPU time for the same work; steadier than rates on a busy machine",
+        false => "more CPU: extra CPU time for the same work; steadier than rates on a busy machine",
+    }
+}
+
+/// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not.
+pub fn least(test: &Test) -> Option<String> {
+    let compared = || test.options.iter().filter(|option| option.more_cpu.is_some());
+    compared().next()?;
+    let least: Vec<String> =
+        compared().filter(|option| !uses_more(option)).map(|option| option.label.clone()).collect();
+    Some(match least.len() {
+        count if count > NAMED_MAX => format!("one of {count} options"),
+        _ => phrase::join(&least, "or"),
     })
 }

@@ -11,7 +11,7 @@ mod findings;
 mod harm;
 mod heading;
 mod kept;
-mod least_cpu;
+pub mod least_cpu;
 mod long_trials;
 mod memory;
 mod next;
@@ -49,7 +49,13 @@ pub fn settle(view: &mut View) {
         test.result = result;
         test.slower_heading = outcome::slower_heading(test, scale);
         let texts: Vec<String> = test.options.iter().map(|option| outcome::slower(test, option, scale)).collect();
-        test.options.iter_mut().zip(texts).for_each(|(option, text)| option.slower = text);
+        for (option, text) in test.options.iter_mut().zip(texts) {
+            option.slower = text;
+            let ends = option.more_cpu_lower.zip(option.more_cpu_upper);
+            option.more_cpu = ends.map(|(lower, upper)| scale.interval(lower, upper));
+        }
+        let has_cpu = test.options.iter().any(|option| option.more_cpu.is_some());
+        test.more_cpu_heading = has_cpu.then(|| least_cpu::heading(scale));
     }
     view.summary = summary::lines(view);
     view.next = next::next(view);
@@ -57,7 +63,8 @@ pub fn settle(view: &mut View) {
 
 fn tests(view: &View) -> Vec<Test> {
     let test = |group| {
-        let test = test(view, group);
+        let mut test = test(view, group);
+        least_cpu::keep_what_tells(view, &mut test);
         Test { avoid: avoid::of(view, group, &test), ..test }
     };
     let mut tests: Vec<Test> = view.groups.iter().map(test).collect();
@@ -97,6 +104,7 @@ fn test(view: &View, group: &GroupView) -> Test {
         environment: group.factors.clone(),
         congestion: title::congestion(view, group),
         slower_heading: "",
+        more_cpu_heading: None,
         compares: if group.compares_cpu() { Compares::Cpu } else { Compares::Time },
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,
@@ -210,6 +218,9 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         p50_ns: cell.median("total_p50_ns"),
         p99_ns: cell.median("total_p99_ns"),
         p99_9_ns: cell.median("total_p99_9_ns"),
+        more_cpu_lower: cell.more_cpu_lower.filter(|_| has_intervals(view, group)),
+        more_cpu_upper: cell.more_cpu_upper.filter(|_| has_intervals(view, group)),
+        more_cpu: None,
         cpu,
         server_cpu_ms: cell.median("server_cpu_ns_per_run").map(|ns| ns / 1e6),
         lost_share: harm::lost_share(cell),

@@ -15,7 +15,7 @@ use crate::phrase::rate_unit;
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
 /// With more tests than this the line of each names fewer options.
-const BRIEF_TESTS: usize = 4;
+pub const BRIEF_TESTS: usize = 4;
 /// A share that is printed as 0.
 pub const NOTHING: f64 = 0.0005;
 
@@ -338,7 +338,9 @@ fn too_wide(view: &View, test: &Test) -> String {
 
 /// The scale of all differences of a session: the largest one decides.
 pub fn scale(view: &View) -> ShareScale {
-    let options = view.tests.iter().flat_map(|test| test.options.iter().filter_map(|option| option.slower_upper));
+    let of_option =
+        |option: &OptionResult| [option.slower_upper, option.more_cpu_upper].into_iter().flatten().collect::<Vec<_>>();
+    let options = view.tests.iter().flat_map(|test| test.options.iter().flat_map(of_option));
     let controls = view.tests.iter().filter_map(|test| test.control_upper);
     ShareScale::of(options.chain(controls))
 }

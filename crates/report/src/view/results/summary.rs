@@ -10,7 +10,7 @@ use bytegauge_model::{RelayChoice, RelayMethod};
 use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
 use super::heading::{crowd, is_crowded};
 use super::least_cpu;
-use super::outcome::{condition, in_short, recommended};
+use super::outcome::{BRIEF_TESTS, condition, in_short, recommended};
 use crate::interval_rounding::percent;
 use crate::phrase;
 
@@ -40,7 +40,7 @@ pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
     all.extend(of_tests(view));
     all.extend(relay_methods(view));
-    all.extend(least_cpu(view, max));
+    all.extend(least_cpu(view));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(one_setting(view));
     all.extend(code(view));
@@ -102,13 +102,15 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
     (!each.is_empty()).then(|| line(Heading::OneSetting.name(), format!("{}.", each.join("; "))))
 }
 
-/// The options with the least CPU time, of tests whose rates are undecided.
-fn least_cpu(view: &View, max: usize) -> impl Iterator<Item = SummaryLine> + use<'_> {
-    let of_test = |test: &'_ Test| {
+/// The options with the least CPU time, of tests that time leaves undecided.
+fn least_cpu(view: &View) -> Option<SummaryLine> {
+    let of_test = |test: &Test| {
         let name = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
-        Some(line("Least CPU", format!("{name}{}.", least_cpu::sentence(view, test)?)))
+        Some(format!("{name}{}", least_cpu::least(test)?))
     };
-    view.tests.iter().filter_map(of_test).take(max)
+    let each: Vec<String> = view.tests.iter().filter_map(of_test).collect();
+    // The tables tell it of many tests.
+    (1..=BRIEF_TESTS).contains(&each.len()).then(|| line("Least CPU", format!("{}.", each.join("; "))))
 }
 
 /// How many tests have which state.
