@@ -118,7 +118,8 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     let mark_width = widest(&short) + 2;
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
     let label = if widest_label > label_max { 2 } else { widest_label };
-    for name in EXPENDABLE {
+    // The CPU time of relays is a result, and not only a detail.
+    for name in EXPENDABLE.into_iter().filter(|name| *name != "CPU" || !has_relay(test)) {
         let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
         if 2 + label + used + mark_width > layout.width {
             numbers.retain(|column| !column.heading.starts_with(name));

@@ -206,7 +206,7 @@ fn compared(view: &View, test: &Test) -> String {
     let mut phrases = vec![match no_difference {
         Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
         None if test.state == TestState::Decided => format!("use {}{rate}{why}: {how}", own.label),
-        None => format!("{} is the safest{rate}{why}: {how}", own.label),
+        None => format!("the safest is {}{rate}{why}: {how}", own.label),
     }];
     if !good.is_empty() && !is_named {
         phrases.push(format!("As good: {}", listed(&good)));
