@@ -154,7 +154,7 @@ fn without_a_difference_the_present_value_is_kept() {
 fn a_wrong_pattern_is_waited_for_twice() {
     let waits = |start: &str, expected: usize| {
         let bench = Bench::new();
-        let flags = ["--values", "1,2,3,4", "--timeout", "500ms", "--start", start, "--ready", "regex:Ready"];
+        let flags = ["--values", "1,2,3,4", "--timeout", "4s", "--start", start, "--ready", "regex:Ready"];
         let words = ["--format", "json", "--", "true", "{value}"];
         let words: Vec<&str> = QUICK.iter().chain(&flags).chain(&words).copied().collect();
         let document = bench.run_args(&words).exits(5).json();
@@ -188,14 +188,16 @@ fn a_command_that_connects_to_nothing_is_doubted() {
         let findings = document["findings"].as_array().expect("findings");
         let found = findings.iter().find(|finding| finding["kind"] == "no-connection");
         let next = document["next"][0]["text"].as_str().unwrap_or_default().to_owned();
-        (document["check"]["no_connection"].as_u64(), found.map(|found| found["text"].to_string()), next)
+        let [runs, of] = ["no_connection", "runs"].map(|name| document["check"][name].as_u64().expect("a number"));
+        (runs, of, found.map(|found| found["text"].to_string()), next)
     };
-    let (runs, text, next) = doubted("true");
-    assert_eq!(runs, Some(18));
-    assert!(text.is_some_and(|text| text.contains("No TCP connection was opened in 18 of 18 runs")));
+    let (runs, of, text, next) = doubted("true");
+    assert!(runs == of && of >= 18, "{runs} of {of}");
+    let expected = format!("No TCP connection was opened in {of} of {of} runs");
+    assert!(text.as_ref().is_some_and(|text| text.contains(&expected)), "{text:?}");
     assert!(next.starts_with("let the command connect to tcp:7007"), "{next}");
-    let (runs, text, _) = doubted("CLIENT");
-    assert_eq!((runs, text), (Some(0), None));
+    let (runs, of, text, _) = doubted("CLIENT");
+    assert!(runs == 0 && of >= 18 && text.is_none(), "{runs} of {of}: {text:?}");
 }
 
 /// A program that computes ten times as long with one value as with the other.
@@ -205,21 +207,23 @@ fn cpu_time_can_be_the_metric() {
     let bench = Bench::new();
     let spin = "import sys, time\nwhile time.process_time() < int(sys.argv[1]) / 1000: pass\n";
     let program = bench.write("spin.py", spin);
-    let flags = ["--values", "60,600", "--default", "600", "--metric", "cpu"];
+    let flags = ["--values", "60,600", "--default", "600", "--metric", "cpu", "--format", "json"];
     let words = ["--", &python, "-S", &program, "{value}"];
     let words: Vec<&str> = QUICK.iter().chain(&flags).chain(&words).copied().collect();
-    let ran =
-        bench.run_args(&words).exits(0).prints(&["CPU ms/run", "CPU time / least", "60 instead of 600: CPU time −"]);
-    assert!(!ran.stdout.contains("faster"), "{ran}");
-    let document = bench.run("report --format json").exits(0).json();
+    let document = bench.run_args(&words).exits(0).json();
     check_schema(&document);
-    assert_eq!(
-        (&document["groups"][0]["cost"], &document["tests"][0]["compares"]),
-        (&"cpu_ns_per_run".into(), &"cpu".into())
-    );
-    let best = &document["tests"][0]["recommended"];
-    let option = document["tests"][0]["options"].as_array().expect("options").iter().find(|one| one["id"] == *best);
-    assert_eq!(option.expect("an option")["label"], "60");
+    let compares = (&document["groups"][0]["cost"], &document["tests"][0]["compares"]);
+    assert_eq!(compares, (&"cpu_ns_per_run".into(), &"cpu".into()));
+    // Six blocks of times may depend on each other and have no interval: the rates are there all the same.
+    let cells = document["cells"].as_array().expect("cells").iter().filter(|cell| cell["kind"] == "candidate");
+    let rates = cells.map(|cell| {
+        let [rate, cpu_ns] = [&cell["estimate"]["median"], &cell["more"]["cpu_ns_per_run"]["median"]]
+            .map(|number| number.as_f64().expect("a number"));
+        assert!((rate * cpu_ns / 1e9 - 1.0).abs() < 0.05, "{cell:#}");
+        rate
+    });
+    let rates: Vec<f64> = rates.collect();
+    assert!(rates.len() == 2 && rates[0] > 3.0 * rates[1], "{rates:?}");
 }
 
 /// The present value is confirmed in addition to the finalists: the plan states the rows that the report has.

@@ -221,3 +221,20 @@ fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -
     });
     each.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_of_cpu_time_is_its_change() {
+        let text = |gain| of_cpu("64 KiB", "4 KiB", gain);
+        assert!(
+            text([1.0, 0.6, 1.5]).starts_with("64 KiB instead of 4 KiB: CPU time −50 % (−60 %"),
+            "{}",
+            text([1.0, 0.6, 1.5])
+        );
+        assert!(text([0.0, -0.1, 0.1]).contains("not significant (CPU time −9"), "{}", text([0.0, -0.1, 0.1]));
+        assert!(text([-0.5, -0.6, -0.3]).contains("takes more CPU time than the present value, 4 KiB: +4"));
+    }
+}

@@ -288,7 +288,7 @@ impl ProgramRun<'_> {
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
         program.must_have_succeeded(&ended).map_err(|error| self.with_server(error, server))?;
         let seconds = window_ns as f64 / 1e9;
-        let printed = |pattern: &str| number(pattern, &program.text(), &program.last_words());
+        let printed = |pattern: &str| number(pattern, &program.text(), &program.last_lines(1));
         let (rate, bytes) = match metric {
             Metric::Wall => (1.0 / seconds, 0),
             // Until the server has ended.
