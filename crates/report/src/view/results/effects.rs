@@ -1,6 +1,6 @@
 //! Effects across tests: the setting that matters most, and one setting for all tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::{CellId, ComparedCondition, FACTORS, Level};
 use bytegauge_stats::quantile::median;
@@ -8,7 +8,7 @@ use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
 use super::super::document::{
-    CellView, Finding, FindingKind, LeverView, OptionRatio, OptionStatus, Severity, Test, TestState, View,
+    CellView, Finding, FindingKind, GroupView, LeverView, OptionRatio, OptionStatus, Severity, Test, TestState, View,
 };
 use super::build::found;
 use super::long_trials;
@@ -103,15 +103,12 @@ const SCREENED_MIN: f64 = 1.5;
 /// The two options that differ most by the screening, in one setting that is no size, of which one was not confirmed: no interval
 /// shows this effect. Each trial of the one is faster than each of the other.
 fn screened(view: &View) -> Option<(&CellView, &CellView)> {
-    let pairs = view.groups.iter().filter(|group| group.varied.len() > 1).flat_map(|group| {
-        let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.screening_rates.len() > 1).collect();
-        let pairs = cells.iter().flat_map(|fast| cells.iter().map(move |slow| (*fast, *slow))).collect::<Vec<_>>();
-        pairs.into_iter().filter(|(fast, slow)| {
-            let differing: Vec<&String> =
-                group.varied.iter().filter(|name| fast.level(name) != slow.level(name)).collect();
-            matches!(differing[..], [name] if !name.ends_with("_size") && is_known(fast, name) && is_known(slow, name))
-                && (fast.above_best_upper.is_none() || slow.above_best_upper.is_none())
-        })
+    let alike = view.groups.iter().filter(|group| group.varied.len() > 1).flat_map(|group| differ_in_one(view, group));
+    let pairs = alike.flat_map(|cells| {
+        let pairs = cells.iter().flat_map(|fast| cells.iter().map(move |slow| (*fast, *slow)));
+        pairs
+            .filter(|(fast, slow)| fast.above_best_upper.is_none() || slow.above_best_upper.is_none())
+            .collect::<Vec<_>>()
     });
     let ratio = |(fast, slow): &(&CellView, &CellView)| {
         let least = fast.screening_rates.iter().copied().reduce(f64::min)?;
@@ -123,9 +120,22 @@ fn screened(view: &View) -> Option<(&CellView, &CellView)> {
     rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, pair)| pair)
 }
 
-/// Whether a setting applies to an option.
-fn is_known(cell: &CellView, factor: &str) -> bool {
-    cell.level(factor) != Level::Absent
+/// The screened options of a group that differ in one setting that is no size, for each such setting and each combination of the
+/// others.
+fn differ_in_one<'a>(view: &'a View, group: &'a GroupView) -> Vec<Vec<&'a CellView>> {
+    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.screening_rates.len() > 1).collect();
+    let settings = group.varied.iter().filter(|name| !name.ends_with("_size"));
+    let of_setting = |setting: &'a String| {
+        let mut alike: BTreeMap<Vec<String>, Vec<&CellView>> = BTreeMap::new();
+        for cell in cells.iter().filter(|cell| cell.level(setting) != Level::Absent) {
+            let others = group.varied.iter().filter(|name| *name != setting);
+            let others =
+                others.map(|name| cell.factors.get(name).map_or_else(String::new, ToString::to_string)).collect();
+            alike.entry(others).or_default().push(cell);
+        }
+        alike.into_values()
+    };
+    settings.flat_map(of_setting).collect()
 }
 
 /// The option that is surely slower by most, in any test.
