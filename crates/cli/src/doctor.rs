@@ -273,7 +273,7 @@ fn busy(facts: &Facts) -> Option<Symptom> {
             let each = facts.busiest.iter().map(|(name, pid, cpus)| format!("{name} (process {pid}) {cpus:.1}"));
             let which = match each.collect::<Vec<_>>().join(", ") {
                 few if few.is_empty() => "see which".to_owned(),
-                named => named,
+                named => format!("most of it {named}"),
             };
             fix(NAME, format!("{found}: {which}; end those that are yours"), "top -b -n 1 -o %CPU | head -n 15")
         }

@@ -69,7 +69,11 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
     line("harness", &floor_text(view));
     line("cpu", &billing(view));
     line("machine", &environment_text(&view.environment));
-    for note in alike(&view.notes) {
+    let name = |id: &str| {
+        let test = view.tests.iter().find(|test| test.id.0 == id).filter(|_| view.tests.len() > 1);
+        test.map_or_else(String::new, |test| test.name.clone())
+    };
+    for note in alike(&view.notes, name) {
         line("note", &note);
     }
     if let Some(store) = &style.store {
@@ -79,8 +83,8 @@ fn footer(view: &View, style: &TerminalStyle, width: usize, paint: Paint) -> Vec
     out
 }
 
-/// Equal notes of several groups, as one: `g2, g5: …`.
-fn alike(notes: &[Note]) -> Vec<String> {
+/// Equal notes of several groups, as one, with the names of their tests: `Read from TCP, Write to TCP: …`.
+fn alike(notes: &[Note], name: impl Fn(&str) -> String) -> Vec<String> {
     let mut phrases: Vec<(Vec<&str>, &str)> = Vec::new();
     for note in notes {
         let (group, text) = (note.group.as_ref().map(|group| &*group.0), note.own());
@@ -89,9 +93,9 @@ fn alike(notes: &[Note]) -> Vec<String> {
             None => phrases.push((group.into_iter().collect(), text)),
         }
     }
-    let joined = |(groups, text): (Vec<&str>, &str)| match groups.is_empty() {
-        true => text.to_owned(),
-        false => format!("{}: {text}", groups.join(", ")),
+    let joined = |(groups, text): (Vec<&str>, &str)| {
+        let names: Vec<String> = groups.into_iter().map(&name).filter(|name| !name.is_empty()).collect();
+        if names.is_empty() { text.to_owned() } else { format!("{}: {text}", names.join(", ")) }
     };
     phrases.into_iter().map(joined).collect()
 }
@@ -181,7 +185,8 @@ mod tests {
     fn notes_that_are_alike_are_one() {
         let of = |group: &str, own: &str| Note::of_group(&bytegauge_model::GroupId(group.into()), own);
         let (one, two) = (of("g1", "1 block broke off"), of("g2", "2 blocks broke off"));
-        let phrases = alike(&[one, Note::stored("c7 failed: it broke"), two, of("g3", "1 block broke off")]);
+        let phrases =
+            alike(&[one, Note::stored("c7 failed: it broke"), two, of("g3", "1 block broke off")], str::to_owned);
         assert_eq!(phrases, ["g1, g3: 1 block broke off", "c7 failed: it broke", "g2: 2 blocks broke off"]);
     }
 

@@ -70,7 +70,8 @@ fn of_cells(cells: &[CellView]) -> Vec<String> {
     if outliers > 0 {
         let with = |read: fn(&CellView) -> usize| cells.iter().map(read).sum::<usize>();
         notes.push(format!(
-            "{} far from the others of the same cell, and kept: {} in a block with steal, {} with unusual preemption",
+            "{} far from the others of the same option, and kept (of these {} in a block with CPU steal, {} with unusual \
+             preemption)",
             counted(outliers, "trial"),
             with(|cell| cell.outliers.with_steal),
             with(|cell| cell.outliers.with_preemption)

@@ -44,7 +44,8 @@ pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> 
         out.extend(of_test(view, test, style));
         out.push(String::new());
     }
-    let units: BTreeSet<&str> = view.tests.iter().filter_map(table::cpu_explained).collect();
+    let units = view.tests.iter().filter_map(table::cpu_explained);
+    let units: BTreeSet<&str> = units.chain(table::rates_explained(&view.tests)).collect();
     if !units.is_empty() {
         let lines = units.into_iter().flat_map(|text| wrap(text, page.layout.text()));
         out.extend(lines.chain([String::new()]));

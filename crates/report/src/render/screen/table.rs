@@ -401,6 +401,13 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
     })
 }
 
+/// The meaning of the columns of rates, where a table has two.
+pub fn rates_explained(tests: &[Test]) -> Option<&'static str> {
+    let has_both = tests.iter().flat_map(|test| &test.options).any(|option| option.rate_all.is_some());
+    has_both
+        .then_some("Rates are medians of the trials; average: all bytes or calls of these trials by all their time.")
+}
+
 /// The lines under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
 pub fn facts(test: &Test, scale: ShareScale) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Result", test.result.clone())];
