@@ -35,9 +35,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 #[derive(Debug, Error)]
 pub enum FarError {
     /// There is no answer.
-    #[error(
-        "no agent answers at {0} ({1}): start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`"
-    )]
+    #[error("no agent answers at {agent} ({error}): {remedy}", agent = .0, error = .1, remedy = silence_remedy(.1))]
     Silent(SocketAddr, std::io::Error),
     /// The line failed.
     #[error("the agent at {0}: {1}")]
@@ -45,6 +43,20 @@ pub enum FarError {
     /// The agent refuses.
     #[error("the agent at {0} refuses: {1}")]
     Refused(SocketAddr, String),
+}
+
+/// Advice about an address that does not answer: only a host that is reached can refuse.
+fn silence_remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            "check the address, and the route to it (ip route get ADDRESS)"
+        }
+        ErrorKind::TimedOut => {
+            "check that a firewall allows this TCP port, and that `bytegauge agent --listen ADDRESS:PORT --key-file FILE` \
+             runs there"
+        }
+        _ => "start one there with `bytegauge agent --listen ADDRESS:PORT --key-file FILE`",
+    }
 }
 
 /// One session at an agent.
