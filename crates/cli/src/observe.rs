@@ -204,9 +204,11 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Strin
     });
     out.push_str(&match run {
         Some(run) => format!("Next   {run}\n       {}\n", asked.check.command),
+        None if ends().count() == 0 => "Next   observe it while it moves bytes, or longer: --time 60s\n".to_owned(),
         None => format!("Next   {}\n", asked.check.command),
     });
-    out.extend(asked.check.lacks.iter().map(|lacks| format!("       {lacks}\n")));
+    let lacks = asked.check.lacks.iter().filter(|_| ends().count() > 0);
+    out.extend(lacks.map(|lacks| format!("       {lacks}\n")));
     out
 }
 
