@@ -54,6 +54,18 @@ fn name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
+/// Advice to a user where nearly all calls have an error of this class, as [`class`] names it.
+pub fn remedy_of(class: &str) -> Option<&'static str> {
+    Some(match class {
+        "refused" => "start the server, or check its address",
+        "unreachable" => "check the address of the server and the route to it",
+        "timed-out" => "give a longer --timeout, or check that the server answers each request",
+        "short-reply" | "long-reply" => "check that the server answers --request bytes with --response bytes",
+        "no-descriptor" => "raise the limit (ulimit -n), or use fewer --flows",
+        _ => return None,
+    })
+}
+
 /// An error as a sentence.
 pub fn explain(error: &CallError, of: &Circumstances) -> String {
     format!("{}; {}", cause(error, of), loss(error))
@@ -237,6 +249,14 @@ mod tests {
         external: false,
         listen_overflows: None,
     };
+
+    #[test]
+    fn remedy_exists_for_the_usual_failures() {
+        for known in [ErrorClass::Refused, ErrorClass::TimedOut, ErrorClass::ShortReply, ErrorClass::NoDescriptor] {
+            assert!(remedy_of(&class(known)).is_some(), "{known:?}");
+        }
+        assert_eq!(remedy_of(&class(ErrorClass::Other(71))), None);
+    }
 
     fn error(class: ErrorClass, phase: ErrorPhase, lost: u64, missing: u64) -> CallError {
         CallError { class, phase, count: 1, request_bytes_lost: lost, reply_bytes_missing: missing }

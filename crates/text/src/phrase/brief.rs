@@ -33,7 +33,7 @@ pub fn word(name: &str, value: &Level) -> Option<String> {
         ("placement", "smt-sibling") => "1 core".into(),
         ("placement", "cross-node") => "2 nodes".into(),
         ("flows", "1") => "1 flow".into(),
-        ("competing_flows", "0") => "alone".into(),
+        ("competing_flows", "0") => "none competing".into(),
         ("load_flows", "0") => "idle path".into(),
         ("user_data", "none") => "no user data".into(),
         ("connect_per_call", _) => if text == "on" { "connect per call" } else { "connected" }.into(),

@@ -12,6 +12,7 @@ use super::super::document::{
 };
 use super::heading::crowd;
 use super::{long_trials, next_of_check, open_bound};
+use crate::errors;
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
@@ -84,10 +85,17 @@ fn continue_session(view: &View) -> Vec<NextStep> {
     quiet.into_iter().chain([resume]).collect()
 }
 
+/// The most frequent error of the calls of a session, by its class.
+fn most_failed(view: &View) -> Option<&str> {
+    let errors = view.cells.iter().filter_map(|cell| cell.call.as_ref()).flat_map(|call| &call.errors);
+    errors.max_by_key(|error| error.count).map(|error| error.class.as_str())
+}
+
 fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     let is_measured = |cell: &CellView| cell.outcome == "measured" && cell.kind == CellKind::Candidate;
     if !view.cells.iter().any(is_measured) {
-        return vec![again(view, None, "fix the reason above, then run it again")];
+        let fix = most_failed(view).and_then(errors::remedy_of).unwrap_or("fix the reason above");
+        return vec![again(view, None, &format!("{fix}, then run it again"))];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
     let across = compare_levels(view);

@@ -312,9 +312,12 @@ fn code(view: &View) -> Option<SummaryLine> {
 fn busy(view: &View) -> Option<SummaryLine> {
     let (used, of) = crowd(view)?;
     let used = significant(used, 2);
+    let has_intervals =
+        view.tests.iter().any(|test| matches!(test.state, TestState::Decided | TestState::Inconclusive));
+    let included = if has_intervals { "intervals include this, but " } else { "" };
     Some(line(
         Heading::Busy.name(),
-        format!("other programs used {used} of {of} CPUs; a quiet machine may have another result."),
+        format!("other programs used {used} of {of} CPUs; {included}a quiet machine may have another result."),
     ))
 }
 
