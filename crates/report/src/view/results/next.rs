@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::NoteKind;
 use bytegauge_model::{Bytes, COMPARED_CONDITIONS, CellKind, SessionStatus, Transport, Workload};
@@ -12,7 +13,6 @@ use super::super::document::{
 };
 use super::heading::crowd;
 use super::{long_trials, next_of_check, open_bound};
-use crate::errors;
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
@@ -94,7 +94,7 @@ fn most_failed(view: &View) -> Option<&str> {
 fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     let is_measured = |cell: &CellView| cell.outcome == "measured" && cell.kind == CellKind::Candidate;
     if !view.cells.iter().any(is_measured) {
-        let fix = most_failed(view).and_then(errors::remedy_of).unwrap_or("fix the reason above");
+        let fix = most_failed(view).and_then(remedy_of).unwrap_or("fix the reason above");
         return vec![again(view, None, &format!("{fix}, then run it again"))];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();

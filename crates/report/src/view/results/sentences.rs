@@ -99,8 +99,9 @@ impl Sentence<'_> {
 
     /// Rates of one finding, in one unit.
     fn rates(&self, rates: [f64; 2]) -> [String; 2] {
-        let id = self.finding.test.as_ref();
-        let unit = id.and_then(|id| self.test(id)).map_or("bytes/s", |test| test.unit);
+        // All tests of a session have one workload, and so one unit.
+        let test = self.finding.test.as_ref().and_then(|id| self.test(id)).or(self.view.tests.first());
+        let unit = test.map_or("bytes/s", |test| test.unit);
         let (divisor, unit) = rate_unit(unit, rates[0].max(rates[1]));
         rates.map(|rate| format!("{} {unit}", significant(rate / divisor, 3)))
     }
