@@ -11,7 +11,6 @@ use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, T
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::task::NOT_READY;
 use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
@@ -170,7 +169,7 @@ impl Run<'_> {
         if good {
             self.failures.remove(&cell.id);
         } else {
-            self.trouble(cell, &record.outcome)?;
+            self.trouble(cell, &record)?;
         }
         Ok(Attempt::Done(good))
     }
@@ -293,12 +292,13 @@ impl Run<'_> {
     /// Counts a failure. A skipped cell leaves at once; a failed one leaves after two failures in a row, since a single failure
     /// may be caused by the machine, and its block is repeated. A user's program lacks the same with every value: if nothing
     /// was measured so far, all cells leave.
-    fn trouble(&mut self, cell: &Cell, outcome: &Outcome) -> Result<(), RunError> {
+    fn trouble(&mut self, cell: &Cell, trial: &Trial) -> Result<(), RunError> {
+        let outcome = &trial.outcome;
         if let (Some(_), Outcome::Skipped(reason), true) = (&self.plan.task, outcome, self.trials_ns == 0) {
             let failed = Outcome::Failed(reason.clone());
             return self.end_all(&failed);
         }
-        if self.is_never_ready(cell, outcome) {
+        if self.is_never_ready(cell, trial) {
             return self.end_all(outcome);
         }
         let failures = self.failures.entry(cell.id.clone()).or_default();
@@ -325,13 +325,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the server of a program had no sign of being ready with two values, each time after the same words: another wait would
-    /// take as long. Remembers the first.
-    fn is_never_ready(&mut self, cell: &Cell, outcome: &Outcome) -> bool {
-        let reason = outcome.reason().filter(|reason| reason.starts_with(NOT_READY) && self.trials_ns == 0);
-        let Some(reason) = reason.filter(|_| self.plan.task.is_some()) else { return false };
-        let (first, words) = self.not_ready.get_or_insert_with(|| (cell.subject().clone(), reason.to_owned()));
-        first != cell.subject() && words == reason
+    /// Whether the server of a program was not ready with two values and printed the same: another wait would take as long.
+    /// Remembers the first.
+    fn is_never_ready(&mut self, cell: &Cell, trial: &Trial) -> bool {
+        if self.trials_ns > 0 || !trial.task().is_some_and(|task| task.server_not_ready) {
+            return false;
+        }
+        let (first, same) = self.not_ready.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
+        first != cell.subject() && *same == trial.outcome
     }
 
     /// The name of a side, where two are compared.

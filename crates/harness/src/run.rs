@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, CellKind, GroupId, Probe, SessionId, Spec, Trial, Workload};
+use bytegauge_model::{Cell, CellId, CellKind, GroupId, Outcome, Probe, SessionId, Spec, Trial, Workload};
 use bytegauge_plan::{Plan, RunTime};
 use bytegauge_store::{NewSession, SessionLock, Store};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -92,7 +92,7 @@ pub struct Run<'a> {
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
     /// The first value with which a user's server was not ready, and the reason.
-    pub(crate) not_ready: Option<(CellId, String)>,
+    pub(crate) not_ready: Option<(CellId, Outcome)>,
     pub(crate) left: BTreeSet<CellId>,
     /// Losses of a far host since the last measured trial.
     pub(crate) losses: u32,

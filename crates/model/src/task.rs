@@ -181,6 +181,8 @@ pub struct TaskReport {
     /// CPU time of the server and its children from when it was ready to its end, nanoseconds; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
+    /// Its server had no sign of being ready in time, so it did not run.
+    pub server_not_ready: bool,
     /// No connection of TCP was opened in this network namespace while the command ran, although its server waits for them there, and
     /// no datagram arrived either: the command did not reach its server.
     pub no_connection: bool,

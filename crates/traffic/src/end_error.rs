@@ -65,6 +65,9 @@ pub enum EndError {
     /// A program of the user's failed.
     #[error("{0}")]
     Program(String),
+    /// The server of a user's program had no sign of being ready in time.
+    #[error("{0}")]
+    NotReady(String),
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),

@@ -128,7 +128,10 @@ fn open(
     }
 }
 
-fn reply(report: EndReport, fault: Option<EndError>) -> Reply {
+fn reply(mut report: EndReport, fault: Option<EndError>) -> Reply {
+    if matches!(fault, Some(EndError::NotReady(_))) {
+        report.task.get_or_insert_default().server_not_ready = true;
+    }
     match fault {
         None => Reply::Done(Box::new(report)),
         Some(EndError::Missing(reason)) => Reply::Skipped(reason),

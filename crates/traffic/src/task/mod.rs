@@ -33,9 +33,6 @@ const LEAVE: Duration = Duration::from_secs(3);
 /// How long descendants that a program leaves behind may take to end by themselves.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
-/// The first words of the reason where a server's sign did not appear in time.
-pub const NOT_READY: &str = "the server was not ready after";
-
 /// Lines of a server without its sign that are printed.
 const PRINTED_MAX: usize = 3;
 
@@ -253,12 +250,12 @@ impl ProgramRun<'_> {
             ReadyWhen::Printed(_) => server.last_lines(PRINTED_MAX),
             _ => server.last_words(),
         };
-        let reason = format!("{NOT_READY} {limit} ({sign} did not appear){words}: {advice}");
+        let reason = format!("the server was not ready after {limit} ({sign} did not appear){words}: {advice}");
         match sign {
             ReadyWhen::Tcp(_) if !ports.is_empty() => EndError::Missing(reason),
             // A server that the value does not reach is the same with every value.
             _ if self.is_server_fixed => EndError::Missing(reason),
-            _ => EndError::Program(reason),
+            _ => EndError::NotReady(reason),
         }
     }
 
