@@ -419,7 +419,10 @@ mod tests {
         let text = shown(&environment, &found, usize::MAX);
         assert!(text.contains("✗ governor     powersave") && text.contains("7 to fix"), "{text}");
         assert!(text.lines().count() <= 35, "{text}");
-        assert!(text.contains("CPUs in these 3 s: cc1 (process 77) 0.9, rustc (process 78) 0.4; end"), "{text}");
+        assert!(
+            text.contains("CPUs in these 3 s: most of it cc1 (process 77) 0.9, rustc (process 78) 0.4; end"),
+            "{text}"
+        );
         let narrow = shown(&environment, &found, 80);
         let wide: Vec<&str> = narrow.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{narrow}");

@@ -3,7 +3,7 @@
 use bytegauge_model::unit::counted;
 
 use super::super::document::{CheckView, NextStep, OptionResult, OptionStatus, TestState, View};
-use super::next::{again_instead, step, words};
+use super::next::{again_instead, resume, step, words};
 
 /// The next steps; `usual` are those of every comparison.
 pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {
@@ -24,7 +24,8 @@ pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextSte
         words(&format!("add --default VALUE, the present value of {program}, to get the gain over it"))
     });
     // No command that tries the failed values once more.
-    let continues = |step: &NextStep| step.command.as_ref().is_none_or(|command| command.contains(" --resume "));
+    let resumed = resume(view);
+    let continues = |step: &NextStep| step.command.as_ref().is_none_or(|command| command.starts_with(&resumed));
     let usual = usual.into_iter().filter(|step| of_failed.is_none() || (!is_alone && continues(step)));
     let usual = usual.filter(|_| is_open || default.is_none()).collect::<Vec<_>>();
     of_failed.into_iter().chain(usual).chain(default).collect()
