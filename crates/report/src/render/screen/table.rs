@@ -122,7 +122,8 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     for name in EXPENDABLE.into_iter().filter(|name| *name != "CPU" || !has_relay(test)) {
         let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
         if 2 + label + used + mark_width > layout.width {
-            numbers.retain(|column| !column.heading.starts_with(name));
+            let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
+            numbers.retain(|column| is_kept(column) || !column.heading.starts_with(name));
         }
     }
     let of_numbers: usize = numbers.iter().map(|column| column.width() + 2).sum();
