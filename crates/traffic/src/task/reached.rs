@@ -1,15 +1,23 @@
 //! Whether a command may have reached its server: by the kernel's counts of the network namespace, which see every connection of
 //! TCP, that of another program too.
 //!
-//! Other programs' traffic hides a command that reaches nothing. A command that reaches its server is never taken for one that
-//! does not: it opens a connection here, or one arrives here, or packets for it are forwarded here, or it uses datagrams.
+//! Other programs' traffic hides a command that reaches nothing. A command that reaches its server is not taken for one that
+//! does not: it opens a connection here, or one arrives here, or packets for it are forwarded here, or it uses datagrams. An attempt
+//! that is refused is counted as opened and as failed (RFC 4022, tcpActiveOpens and tcpAttemptFails).
 
 use bytegauge_model::ReadyWhen;
 use bytegauge_sys::counter::Counter;
 
-/// Connections that were opened and accepted, packets forwarded to other namespaces, and datagrams.
-const COUNTS: [&str; 5] =
-    ["Tcp.ActiveOpens", "Tcp.PassiveOpens", "Ip.ForwDatagrams", "Udp.InDatagrams", "Udp6.InDatagrams"];
+/// Connections that were opened, attempts that failed, connections that were accepted, packets forwarded to other namespaces, and
+/// datagrams.
+const COUNTS: [&str; 6] = [
+    "Tcp.ActiveOpens",
+    "Tcp.AttemptFails",
+    "Tcp.PassiveOpens",
+    "Ip.ForwDatagrams",
+    "Udp.InDatagrams",
+    "Udp6.InDatagrams",
+];
 
 /// The counts before a command.
 pub(super) struct NamespaceCounts(Vec<(Counter, u64)>);
@@ -25,13 +33,15 @@ impl NamespaceCounts {
         });
         let known: Vec<_> = known.collect();
         // Datagrams over IPv6 are not counted where the machine has none.
-        let is_enough = COUNTS[..4].iter().all(|name| known.iter().any(|(other, ..)| other == name));
+        let is_enough = COUNTS[..5].iter().all(|name| known.iter().any(|(other, ..)| other == name));
         is_enough.then(|| NamespaceCounts(known.into_iter().map(|(_, counter, count)| (counter, count)).collect()))
     }
 
-    /// Whether nothing was counted since.
+    /// Whether nothing was counted since but attempts that failed.
     pub(super) fn is_unchanged(&self) -> bool {
-        self.0.iter().all(|(counter, before)| counter.read().is_ok_and(|now| now == *before))
+        let since = |(counter, before): &(Counter, u64)| Some(counter.read().ok()?.wrapping_sub(*before));
+        let since: Option<Vec<u64>> = self.0.iter().map(since).collect();
+        matches!(since.as_deref(), Some([opened, failed, others @ ..]) if opened <= failed && others.iter().all(|n| *n == 0))
     }
 }
 
