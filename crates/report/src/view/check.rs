@@ -5,13 +5,13 @@
 //! fixed beforehand, so it is the reference of the family.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellId, CellKind, Counted, Level, ProgramTask, Trial};
+use bytegauge_model::{CellId, CellKind, Counted, Level, Metric, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::difference::share;
-use super::document::{AdviceView, CheckView, GainView, GroupView};
+use super::document::{AdviceView, CellView, CheckView, GainView, GroupView};
 use super::recommendation::{Conditions, is_wide};
 use crate::interval_rounding::{ShareScale, at_least, at_most, percent};
 use crate::phrase;
@@ -26,6 +26,8 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
     CheckView {
         program: task.name(),
         metric: task.metric.to_string(),
+        includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
+        ready: task.server.as_ref().map(|server| server.ready.to_string()),
         default: task.default.as_ref().map(shown),
         gains: gains.collect(),
         advice: advice.collect(),
@@ -34,6 +36,11 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
         runs: runs(conditions, |_| true),
         stopped_by_force: runs(conditions, |trial| trial.task().is_some_and(|task| task.stopped_by_force)),
     }
+}
+
+/// Whether a cell has the value that a [`CheckView`] or [`GainView`] names.
+pub fn has_value(cell: &CellView, value: &str) -> bool {
+    shown(&cell.level(VALUE)) == value
 }
 
 /// A value for people.

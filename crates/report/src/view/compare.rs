@@ -45,7 +45,7 @@ pub struct GroupAnalysis<'a> {
     pub audit: Vec<Vec<Option<f64>>>,
     /// The verdict on it.
     pub verdict: GroupVerdict,
-    /// The verdict by CPU time, where time decides nothing and the A/A control agrees.
+    /// The verdict by CPU time, where a busy machine leaves time undecided and the A/A control agrees.
     pub cpu: Option<GroupVerdict>,
     /// Its recommendation.
     pub alone: OptionRecommendation,
@@ -135,11 +135,9 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
     let verdict = analyse(&input, method);
     let alone = over_profiles(&[(&input, &verdict)], method);
     let once = once(&input, &verdict, &standing, method);
-    let is_open = !offered && !alone.proven && cells.len() > 1;
-    let cpu = is_open.then(|| by_cpu(&cells, twin, scene, method)).filter(|verdict| !verdict.twin_alarm);
     GroupAnalysis {
         row,
-        cpu,
+        cpu: None,
         varied: varied_choices(&candidates, settled),
         candidates,
         cells,
@@ -155,10 +153,15 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
     }
 }
 
-/// The same blocks, compared by the CPU time that the report shows for each option.
-fn by_cpu(cells: &[usize], twin: Option<usize>, scene: &CompareInput, method: &Method) -> GroupVerdict {
-    let condition = cells.first().and_then(|&at| scene.settled[at].cell.factors.compare());
-    analyse(&input(cells, twin, |trial| compared_cpu_ns(trial, condition), scene), method)
+/// Compares the groups that time leaves undecided by the CPU time that the report shows for each option, over the same blocks.
+pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
+    let is_open = |group: &&mut GroupAnalysis| !group.offered && !group.alone.proven && group.cells.len() > 1;
+    for group in groups.iter_mut().filter(is_open) {
+        let condition = group.cells.first().and_then(|&at| scene.settled[at].cell.factors.compare());
+        let input = input(&group.cells, group.twin, |trial| compared_cpu_ns(trial, condition), scene);
+        let verdict = analyse(&input, &Method { level: group.standing.level, ..scene.method });
+        group.cpu = Some(verdict).filter(|verdict| !verdict.twin_alarm);
+    }
 }
 
 /// The share of an offered load that all trials of a cell together answered.

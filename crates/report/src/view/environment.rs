@@ -1,15 +1,27 @@
-//! The environment's grade: facts of the machine and counters of the blocks, graded by `stats`. It describes and decides
-//! nothing.
+//! The environment's grade: facts of the machine and counters of the blocks, graded by `stats`. The grade describes and decides
+//! nothing; whether other programs kept the machine busy does.
 //!
 //! Facts are searched by name at any depth, so that a store of another version can be read. A missing fact is unknown, never
 //! assumed.
 
 use bytegauge_model::SessionStatus;
-use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, grade};
+use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, OTHER_LOAD_MUCH, grade};
 use serde_json::{Map, Value};
 
 use super::document::EnvironmentView;
 use crate::SessionData;
+
+/// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
+pub fn crowd(environment: &EnvironmentView) -> Option<(f64, usize)> {
+    let cpus = environment.allowed_cpus()?;
+    let busy = environment.foreign_cpus?;
+    is_crowded(busy, cpus as f64).then_some((busy, cpus))
+}
+
+/// Whether other programs kept a quarter of the CPUs busy or more: a quiet machine may have another result.
+pub fn is_crowded(busy: f64, cpus: f64) -> bool {
+    busy >= OTHER_LOAD_MUCH * cpus
+}
 
 /// Judges the environment of a session.
 pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {

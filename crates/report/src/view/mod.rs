@@ -84,13 +84,16 @@ impl View {
             status => status,
         };
         let input = CompareInput::of(session, settings);
-        let compared = compare::groups(session, &input);
+        let mut compared = compare::groups(session, &input);
+        let environment = environment::judge(session, twin_reach(&compared));
+        if environment::crowd(&environment).is_some() {
+            compare::by_cpu(&mut compared, &input);
+        }
         let CompareInput { settled, blocks, group_blocks, varied, method, .. } = input;
         let (level, margin) = (method.level, method.margin);
         let floors = Floors::of(&settled, level);
         let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &compared, &context);
-        let environment = environment::judge(session, twin_reach(&compared));
         let elapsed_ns = time::elapsed_ns(session);
         let judged_ns = time::judged_ns(session, &blocks);
         let budget_ns = time::budget_ns(&record.plan);

@@ -74,8 +74,8 @@ pub struct CellView {
     pub above_best_upper: Option<f64>,
     /// Simultaneous lower bound of the same: above the margin, the cell is shown to be worse than that.
     pub above_best_lower: Option<f64>,
-    /// Simultaneous lower bound of its CPU time above the least of its group, as a share; where time decides nothing and CPU time
-    /// is known.
+    /// Simultaneous lower bound of its CPU time above the least of its group, as a share; where a busy machine leaves time
+    /// undecided and CPU time is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_cpu_lower: Option<f64>,
     /// Simultaneous upper bound of the same.

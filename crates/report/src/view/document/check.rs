@@ -11,6 +11,12 @@ pub struct CheckView {
     pub program: String,
     /// The measured quantity, as in `--metric`.
     pub metric: String,
+    /// Whether a rate of that quantity includes the start of the program: not a number that it prints.
+    #[serde(skip)]
+    pub includes_start: bool,
+    /// The sign of a ready server, as in `--ready`.
+    #[serde(skip)]
+    pub ready: Option<String>,
     /// The user's current value, for people.
     pub default: Option<String>,
     /// The gain over it, one for each group.

@@ -10,11 +10,11 @@ use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
 use super::super::document::{CellView, CheckView, Finding, FindingKind, GroupView, Severity, View};
+use super::super::environment::crowd;
 use super::super::harm::Least;
 use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
-use super::heading::crowd;
 use super::next_of_check;
 use super::valid_for::{self, is_loopback};
 use super::{all_trials, copied, effects, harm, long_trials, memory, sentences};
@@ -298,7 +298,7 @@ fn session_wide(view: &View) -> Vec<Finding> {
         all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
     }
     // A busy machine has a line of its own, with the grade.
-    if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C' && crowd(view).is_none()) {
+    if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C' && crowd(&view.environment).is_none()) {
         all.push(warning(FindingKind::NoisyMachine).name("grade", grade.to_string()));
     }
     all.extend(valid_for::unasked_congestion(view));
@@ -312,23 +312,21 @@ fn session_wide(view: &View) -> Vec<Finding> {
         let runs = |count: usize, kind| (count > 0).then(|| warning(kind).number("runs", Some(count as f64)));
         all.extend(runs(check.left_behind, FindingKind::ProcessesLeft));
         all.extend(runs(check.stopped_by_force, FindingKind::ServerKilled));
-        all.extend(unreached(view, check));
+        all.extend(unreached(check));
         let run_ns = candidates().filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min);
-        // A number that the program prints has no start in it.
-        let is_timed = ["wall", "bytes"].contains(&check.metric.split(':').next().unwrap_or_default());
-        let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS && is_timed);
+        let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS && check.includes_start);
         all.extend(short.map(|ns| warning(FindingKind::ShortRuns).number("run_ns", Some(ns))));
     }
     all
 }
 
 /// Runs of a command that did not reach its server.
-fn unreached(view: &View, check: &CheckView) -> Option<Finding> {
+fn unreached(check: &CheckView) -> Option<Finding> {
     (check.no_connection > 0).then(|| {
         found(FindingKind::NoConnection, Severity::Error)
             .number("runs", Some(check.no_connection as f64))
             .number("of", Some(check.runs as f64))
-            .name("ready", next_of_check::ready(view).to_owned())
+            .name("ready", next_of_check::ready(check).to_owned())
     })
 }
 

@@ -2,23 +2,12 @@
 
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, Spec};
-use bytegauge_stats::noise_grade::{OTHER_LOAD_MUCH, STEAL_DISTURBED};
+use bytegauge_stats::noise_grade::STEAL_DISTURBED;
 
 use super::super::document::{GroupView, View};
+use super::super::environment::crowd;
 use super::valid_for;
 use crate::interval_rounding::{age_range, percent, shown_age};
-
-/// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
-pub fn crowd(view: &View) -> Option<(f64, usize)> {
-    let cpus = view.environment.allowed_cpus()?;
-    let busy = view.environment.foreign_cpus?;
-    is_crowded(busy, cpus as f64).then_some((busy, cpus))
-}
-
-/// Whether other programs kept a quarter of the CPUs busy or more: a quiet machine may have another result.
-pub fn is_crowded(busy: f64, cpus: f64) -> bool {
-    busy >= OTHER_LOAD_MUCH * cpus
-}
 
 /// Whether blocks of a test that is analysed depend on each other: the speed of the machine changed slowly.
 fn depends(view: &View) -> bool {
@@ -63,8 +52,8 @@ pub fn heading(view: &View) -> String {
         Some('D') => Some("noise grade D of A to D".to_owned()),
         _ => None,
     };
-    let crowd =
-        crowd(view).map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
+    let crowd = crowd(&view.environment)
+        .map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
     let program = view.check.as_ref().map(|check| check.program.clone());
     // The number of CPUs is known already where others used them.
     let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));

@@ -1,10 +1,10 @@
 //! A user's program where no value is better than another one: a change needs a reason, so the present value is kept; without a
 //! present value the result names what it costs to take any.
 
-use super::super::document::{Because, CellView, GroupView, OptionResult, OptionStatus, Test, TestState, View};
+use super::super::check::has_value;
+use super::super::document::{Because, GroupView, OptionResult, OptionStatus, Test, TestState, View};
 use super::outcome::listed;
 use crate::interval_rounding::percent;
-use crate::phrase;
 
 /// The factor whose levels are tried.
 const VALUE: &str = "value";
@@ -16,8 +16,8 @@ const SIZE_FROM: u64 = 512;
 /// an interval, and without a present value.
 pub fn present<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) -> Option<&'a OptionResult> {
     let gain = view.check.as_ref()?.gains.iter().find(|gain| gain.group == group.id)?;
-    let is_present = |cell: &CellView| phrase::level(VALUE, &cell.level(VALUE)) == gain.default;
-    let own = options.iter().find(|option| view.cell(&option.id).is_some_and(is_present))?;
+    let is_present = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, &gain.default));
+    let own = options.iter().find(is_present)?;
     let has_interval = own.slower_upper.is_some_and(f64::is_finite);
     let is_open = matches!(own.status, OptionStatus::Best | OptionStatus::Tied);
     let is_beaten = gain.lower.is_some_and(|lower| lower > 0.0);

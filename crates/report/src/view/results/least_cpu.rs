@@ -1,19 +1,17 @@
 //! The options by CPU time, where a busy machine leaves a test undecided: CPU time is steadier than rates then.
 
-use super::super::document::{Compares, OptionResult, Test, TestState, View};
-use super::heading::crowd;
+use super::super::document::{Compares, OptionResult, Test, TestState};
 use crate::interval_rounding::ShareScale;
 use crate::phrase;
 
 /// More options than this are counted.
 const NAMED_MAX: usize = 3;
 
-/// Removes the comparison by CPU time where time decides or no other program runs, where an option that is compared has none, and
-/// where all options may take the least.
-pub fn keep_what_tells(view: &View, test: &mut Test) {
-    let is_open = crowd(view).is_some()
-        && matches!(test.state, TestState::Inconclusive | TestState::Unconfirmed)
-        && test.compares == Compares::Time;
+/// Removes the comparison by CPU time where time decides, where an option that is compared has none, and where all options may
+/// take the least.
+pub fn keep_what_tells(test: &mut Test) {
+    let is_open =
+        matches!(test.state, TestState::Inconclusive | TestState::Unconfirmed) && test.compares == Compares::Time;
     let mut confirmed =
         test.options.iter().filter(|option| option.slower_upper.is_some() || option.more_cpu_upper.is_some());
     let is_known = confirmed.all(|option| option.cpu.is_some() && option.more_cpu_upper.is_some());

@@ -64,7 +64,7 @@ pub fn settle(view: &mut View) {
 fn tests(view: &View) -> Vec<Test> {
     let test = |group| {
         let mut test = test(view, group);
-        least_cpu::keep_what_tells(view, &mut test);
+        least_cpu::keep_what_tells(&mut test);
         Test { avoid: avoid::of(view, group, &test), ..test }
     };
     let mut tests: Vec<Test> = view.groups.iter().map(test).collect();

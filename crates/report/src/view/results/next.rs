@@ -11,7 +11,7 @@ use bytegauge_stats::block_dependence::MIN_BLOCKS;
 use super::super::document::{
     CellView, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView, View,
 };
-use super::heading::crowd;
+use super::super::environment::crowd;
 use super::{long_trials, next_of_check, open_bound};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
@@ -80,7 +80,7 @@ fn continue_session(view: &View) -> Vec<NextStep> {
     let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
     let time = blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0).map(forecast);
     let time = time.map_or_else(String::new, |time| format!(", about {time} more"));
-    let quiet = crowd(view).map(|_| doctor("see which other programs use CPU time, and stop them"));
+    let quiet = crowd(&view.environment).map(|_| doctor("see which other programs use CPU time, and stop them"));
     let resume = step(&command.collect::<Vec<_>>().join(" "), &format!("continue the session{time}"));
     quiet.into_iter().chain([resume]).collect()
 }
@@ -118,10 +118,14 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         |group: &&GroupView| view.tests.iter().any(|test| test.id == group.id && test.state == TestState::Decided);
     let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
     if open.is_empty() {
-        let when = if crowd(view).is_some() { "while other programs are stopped" } else { "at another time of day" };
+        let when = if crowd(&view.environment).is_some() {
+            "while other programs are stopped"
+        } else {
+            "at another time of day"
+        };
         return vec![again(view, None, &format!("repeat it {when} to check the result"))];
     }
-    let mut steps = match crowd(view).filter(|_| view.check.is_none()) {
+    let mut steps = match crowd(&view.environment).filter(|_| view.check.is_none()) {
         None => narrow(view, &open, imported),
         Some(_) => {
             let quiet = doctor("see which other programs use CPU time, and stop them");

@@ -2,6 +2,7 @@
 
 use bytegauge_model::unit::counted;
 
+use super::super::check::has_value;
 use super::super::document::{CheckView, NextStep, OptionResult, OptionStatus, TestState, View};
 use super::next::{again_instead, resume, step, words};
 
@@ -13,7 +14,7 @@ pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextSte
     }
     // Numbers of a command that did nothing decide nothing, however many.
     if check.no_connection == check.runs && check.runs > 0 {
-        let server = ready(view);
+        let server = ready(check);
         return vec![words(&format!("let the command connect to {server}, then measure again"))];
     }
     let of_failed = of_failed(view, check);
@@ -31,12 +32,9 @@ pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextSte
     of_failed.into_iter().chain(usual).chain(default).collect()
 }
 
-/// The sign of a ready server, as it was given.
-pub fn ready(view: &View) -> &str {
-    let asked = view.plan.asked.as_deref().unwrap_or_default();
-    let next = asked.iter().skip_while(|word| *word != "--ready").nth(1);
-    let joined = asked.iter().find_map(|word| word.strip_prefix("--ready="));
-    next.map(String::as_str).or(joined).unwrap_or("the server")
+/// The sign of a ready server.
+pub fn ready(check: &CheckView) -> &str {
+    check.ready.as_deref().unwrap_or("the server")
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.
@@ -56,7 +54,8 @@ fn of_failed(view: &View, check: &CheckView) -> Option<NextStep> {
             left.push(label);
         }
     }
-    let is_default = failed.iter().any(|option| check.default.is_some() && is_default(view, check, option));
+    let cells = || failed.iter().filter_map(|option| view.cell(&option.id));
+    let is_default = check.default.as_ref().is_some_and(|default| cells().any(|cell| has_value(cell, default)));
     // A condition may be at fault, and the present value is what others are compared with.
     let command = match left.len() < 2 || view.tests.len() > 1 || is_default {
         true => None,
@@ -67,9 +66,4 @@ fn of_failed(view: &View, check: &CheckView) -> Option<NextStep> {
         None if is_default => words(&format!("the present value, {what}: fix it, then measure again")),
         None => words(&format!("{what}: fix {it}, or take other values")),
     })
-}
-
-fn is_default(view: &View, check: &CheckView, option: &OptionResult) -> bool {
-    let level = view.cell(&option.id).map(|cell| crate::phrase::level("value", &cell.level("value")));
-    level == check.default
 }

@@ -8,7 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{RelayChoice, RelayMethod};
 
 use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
-use super::heading::{crowd, is_crowded};
+use super::super::environment::{crowd, is_crowded};
 use super::least_cpu;
 use super::outcome::{BRIEF_TESTS, condition, in_short, recommended};
 use crate::interval_rounding::percent;
@@ -310,7 +310,7 @@ fn code(view: &View) -> Option<SummaryLine> {
 
 /// Other programs that used much of the machine meanwhile: on a quiet one the result may be another.
 fn busy(view: &View) -> Option<SummaryLine> {
-    let (used, of) = crowd(view)?;
+    let (used, of) = crowd(&view.environment)?;
     let used = significant(used, 2);
     let has_intervals =
         view.tests.iter().any(|test| matches!(test.state, TestState::Decided | TestState::Inconclusive));
