@@ -186,7 +186,7 @@ impl<'a> Page<'a> {
 
     /// The meaning of the marks, once below all tables.
     fn legend(&self, full: bool) -> Vec<String> {
-        let Some(legend) = table::legend(&self.view.tests, self.view.scale, full) else { return Vec::new() };
+        let Some(legend) = table::legend(&self.layout, full) else { return Vec::new() };
         let names = legend.marks.iter().map(|(name, _)| chars(name)).max().unwrap_or(0);
         let item = |name: &str, text: &str, indent: usize| -> Vec<String> {
             let lines = wrap(text, self.layout.width.saturating_sub(indent)).into_iter().enumerate();

@@ -106,29 +106,51 @@ fn few_trials(test: &Test) -> String {
     format!("a few trials{length}")
 }
 
-fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
-    let more_room = layout.width.saturating_sub(USUAL_WIDTH);
-    let (label_max, bar_max) = (LABEL_MAX + more_room, (BAR + more_room / 2).min(BAR_MAX));
+/// The end of a heading that a narrow terminal leaves out: the legend has it, too.
+const LEVEL: &str = " (95 %)";
+
+/// The columns of a table that the width has room for, and the width of the marks behind them.
+fn fitted(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> (Vec<ScreenColumn>, usize) {
     let mut numbers = columns(test, rows, full, layout.tests);
     // Without a comparison the last column is empty.
     numbers.retain(|column| column.heading != test.slower_heading || column.texts.iter().any(|text| text != UNKNOWN));
-    let marks: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, true), row)).collect();
-    let short: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, false), row)).collect();
-    let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
-    let mark_width = widest(&short) + 2;
+    let marks = rows.iter().map(|row| chars(&arrow(test, mark(test, row, false), row))).max().unwrap_or(0) + 2;
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
-    let label = if widest_label > label_max { 2 } else { widest_label };
+    let label = if widest_label > label_max(layout) { 2 } else { widest_label };
+    let is_too_wide = |numbers: &[ScreenColumn]| 2 + label + width_of(numbers) + marks > layout.width;
     // The CPU time of relays is a result, and not only a detail.
     for name in EXPENDABLE.into_iter().filter(|name| *name != "CPU" || !has_relay(test)) {
-        let used: usize = numbers.iter().map(|column| column.width() + 2).sum();
-        if 2 + label + used + mark_width > layout.width {
+        if is_too_wide(&numbers) {
             let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
             numbers.retain(|column| is_kept(column) || !column.heading.starts_with(name));
         }
     }
-    let of_numbers: usize = numbers.iter().map(|column| column.width() + 2).sum();
+    if is_too_wide(&numbers) {
+        numbers.iter_mut().for_each(|column| column.heading = column.heading.trim_end_matches(LEVEL).to_owned());
+    }
+    (numbers, marks)
+}
+
+/// Characters of columns and of the space in front of each.
+fn width_of(columns: &[ScreenColumn]) -> usize {
+    columns.iter().map(|column| column.width() + 2).sum()
+}
+
+/// Longer labels are on a line of their own.
+fn label_max(layout: &ScreenLayout) -> usize {
+    LABEL_MAX + layout.width.saturating_sub(USUAL_WIDTH)
+}
+
+fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
+    let bar_max = (BAR + layout.width.saturating_sub(USUAL_WIDTH) / 2).min(BAR_MAX);
+    let (numbers, mark_width) = fitted(test, rows, layout, full);
+    let marks: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, true), row)).collect();
+    let short: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, false), row)).collect();
+    let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
+    let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    let of_numbers = width_of(&numbers);
     // Labels that do not fit next to the numbers are above them.
-    let own_line = widest_label > label_max || 2 + widest_label + of_numbers + mark_width > layout.width;
+    let own_line = widest_label > label_max(layout) || 2 + widest_label + of_numbers + mark_width > layout.width;
     let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
     let name = varied(test);
     let has_room = !own_line && 2 + chars(&name) + of_numbers + 2 + BAR_MIN + mark_width <= layout.width;
@@ -137,7 +159,7 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
         if own_line { "  ".into() } else { row.label.clone() }
     });
     let columns: Vec<ScreenColumn> = [label].into_iter().chain(numbers).collect();
-    let used = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
+    let used = 2 + width_of(&columns);
     let room = layout.width.saturating_sub(used);
     // The reason gives way to the bar, the bar to the mark.
     let (marks, bar) = match room.checked_sub(widest(&marks) + 2) {
@@ -277,51 +299,60 @@ fn varied(test: &Test) -> String {
     test.varied.iter().map(named).collect::<Vec<_>>().join(" + ")
 }
 
-/// The meaning of the marks that occur, and of the last column and of CPU time.
+/// The meaning of the intervals, of the marks that occur, and of CPU time.
 pub struct Legend {
-    /// The marks, each with its meaning.
+    /// The two ends of an interval and the marks, each with its meaning.
     pub marks: Vec<(&'static str, String)>,
     /// A sentence for each column that needs one.
     pub columns: Vec<&'static str>,
 }
 
 /// The legend of the tables; `None` without a mark.
-pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Option<Legend> {
+pub(super) fn legend(layout: &ScreenLayout, full: bool) -> Option<Legend> {
+    let (tests, scale) = (layout.tests, layout.scale);
     let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
     let known: BTreeSet<OptionMark> = shown.collect();
     let first = tests.iter().find(|test| test.is_compared()).filter(|_| !known.is_empty())?;
     let is_noisy = tests.iter().any(|test| test.control_upper.is_some_and(|upper| upper > test.margin));
     let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
     let meaning = |mark: &OptionMark| (mark.name(), meaning(*mark, &percent(first.margin), is_noisy, is_harmful));
-    let mut marks: Vec<(&str, String)> = known.iter().map(meaning).collect();
+    let (numbers, explained) = outcome::interval_explained(first.compares, scale);
+    let mut marks = vec![(numbers, explained.to_owned())];
+    marks.extend(known.iter().map(meaning));
     if is_noisy {
         marks.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
     let screened = tests.iter().find(|test| test.options.iter().any(|option| is_short(test, option)));
     let screened = screened.filter(|test| full && test.screening_trial_ns.is_some());
     marks.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
-    let units: BTreeSet<&str> =
-        tests.iter().filter(|test| !full && shows_cpu(test)).filter_map(cpu_explained).collect();
+    // The full text explains its columns of CPU time by itself.
+    let has_cpu = |test: &&Test| {
+        let columns = fitted(test, &rows(test, full).0, layout, full).0;
+        test.options
+            .iter()
+            .find_map(|option| option.cpu_unit)
+            .is_some_and(|unit| columns.iter().any(|column| column.heading.strip_prefix("CPU ") == Some(unit)))
+    };
+    let units: BTreeSet<&str> = tests.iter().filter(|_| !full).filter(has_cpu).filter_map(cpu_explained).collect();
     let units = units.into_iter().map(|text| text.trim_end_matches('.'));
     let more_cpu = tests.iter().any(|test| test.more_cpu_heading.is_some()).then(|| least_cpu::explained(scale));
-    let columns = std::iter::once(outcome::slower_explained(first.compares, scale)).chain(more_cpu).chain(units);
-    Some(Legend { marks, columns: columns.collect() })
+    Some(Legend { marks, columns: more_cpu.into_iter().chain(units).collect() })
 }
 
 fn meaning(mark: OptionMark, margin: &str, is_noisy: bool, is_harmful: bool) -> String {
     let noise = |text: &'static str| if is_noisy { text } else { "" };
     match mark {
         OptionMark::Use => format!("within {margin} of the best"),
-        OptionMark::Safest => "undecided, too, but its second number is the smallest, or nearly".to_owned(),
+        OptionMark::Safest => "undecided, too; its B is the smallest, or close to the smallest".to_owned(),
         OptionMark::Keep => "the present value: no other one is surely better".to_owned(),
         OptionMark::AsGood => format!("within {margin} of the best, too"),
-        OptionMark::Undecided => "may be the best, or slower by up to its second number".to_owned(),
+        OptionMark::Undecided => "may be the best, or worse by up to B".to_owned(),
         OptionMark::Slower => {
-            format!("slower than the best, but perhaps by {margin} or less{}", noise(", or by noise alone"))
+            format!("not the best, but perhaps worse by {margin} or less{} only", noise(", or by noise"))
         }
         OptionMark::Avoid => {
             let harm = if is_harmful { ", or harmful" } else { "" };
-            format!("slower by more than {margin}{}{harm}", noise(" and by more than noise"))
+            format!("worse by more than {margin}{}{harm}", noise(" and by more than noise"))
         }
     }
 }

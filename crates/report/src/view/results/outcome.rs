@@ -355,13 +355,13 @@ pub fn slower_heading(test: &Test, scale: ShareScale) -> &'static str {
     }
 }
 
-/// The meaning of the numbers under that heading.
-pub fn slower_explained(compares: Compares, scale: ShareScale) -> &'static str {
+/// An interval under that heading, with letters for its ends, and its meaning.
+pub fn interval_explained(compares: Compares, scale: ShareScale) -> (&'static str, &'static str) {
     match (compares, scale.multiples) {
-        (Compares::Time, false) => "slower than best: extra time for the same work; 100 % is twice the time",
-        (Compares::Time, true) => "time / best time: time for the same work; 2× is twice the time",
-        (Compares::Cpu, false) => "more CPU than best: extra CPU time for the same work; 100 % is twice as much",
-        (Compares::Cpu, true) => "CPU time / least: CPU time for the same work; 2× is twice as much",
+        (Compares::Time, false) => ("A–B %", "between A and B % slower than the best; 100 % is twice the time"),
+        (Compares::Time, true) => ("A–B×", "takes A to B times as long as the best"),
+        (Compares::Cpu, false) => ("A–B %", "between A and B % more CPU time than the best; 100 % is twice as much"),
+        (Compares::Cpu, true) => ("A–B×", "takes A to B times the CPU time of the best"),
     }
 }
 
