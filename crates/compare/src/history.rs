@@ -9,9 +9,10 @@ mod terminal;
 
 use std::collections::BTreeMap;
 
+use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, SessionId, Spec};
-use bytegauge_report::view::document::SubjectDifference;
 use bytegauge_report::view::document::difference::name;
+use bytegauge_report::view::document::{Factors, SubjectDifference};
 use bytegauge_report::view::{matching, verifies};
 use bytegauge_report::{ConfirmedRate, SessionData, Settings, View};
 use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, between_sessions};
@@ -36,6 +37,8 @@ pub struct HistoryView {
     pub level: f64,
     /// A line per group.
     pub lines: Vec<HistoryLine>,
+    /// Tests that one side has no result of.
+    pub not_compared: Vec<NotCompared>,
     /// `worse` if any line is, `equivalent` or `better` if all lines are significantly no worse, else `open`.
     pub verdict: &'static str,
     /// Sessions that are missing for a result.
@@ -64,6 +67,16 @@ pub struct HistoryLine {
     pub difference: SubjectDifference,
 }
 
+/// A test of the last session of one side that the other side has no result of.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NotCompared {
+    /// The test, and the option where it was measured before, for people.
+    pub label: String,
+    /// The side without a result: `before` or `after`.
+    #[schemars(extend("enum" = ["before", "after"]))]
+    pub lacks: &'static str,
+}
+
 /// The confirmed cells of a session, by their levels.
 type Confirmed = BTreeMap<Spec, ConfirmedRate>;
 
@@ -79,8 +92,14 @@ impl HistoryView {
             rates.map(|rates| rates.into_iter().map(|rate| (rate.levels.clone(), rate)).collect()).collect()
         };
         let (was, is) = (measured(before), measured(after));
-        let present: Vec<&Named> =
-            named.iter().filter(|one| is.iter().any(|session| session.contains_key(&one.levels))).collect();
+        let is_after = |one: &&Named| is.iter().any(|session| session.contains_key(&one.levels));
+        let (present, absent): (Vec<&Named>, Vec<&Named>) = named.iter().partition(is_after);
+        let named_after = after.last().map_or_else(Vec::new, |last| self::named(last, settings));
+        let is_new = |one: &&Named| named.iter().all(|known| known.conditions != one.conditions);
+        let lacks = |label: &String, lacks| NotCompared { label: label.clone(), lacks };
+        let only_before = absent.iter().map(|one| lacks(&one.label, "after"));
+        let only_after = named_after.iter().filter(is_new).map(|one| lacks(&one.title, "before"));
+        let not_compared = only_before.chain(only_after).collect();
         let each = 1.0 - (1.0 - level) / present.len().max(1) as f64;
         let lines: Vec<HistoryLine> =
             present.iter().map(|one| line(one, &was, &is, &ComparisonTerms { level: each, delta: margin })).collect();
@@ -105,13 +124,16 @@ impl HistoryView {
             verdict,
             lacking,
             lines,
+            not_compared,
         })
     }
 }
 
 /// The choices of a session, one per group.
 struct Named {
+    title: String,
     label: String,
+    conditions: Factors,
     unit: &'static str,
     levels: Spec,
 }
@@ -128,7 +150,13 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
             0 | 1 => test.title.clone(),
             _ => format!("{}: {}", test.title, option.label),
         };
-        Some(Named { label, unit: named.estimate.unit, levels: matching(levels, None) })
+        Some(Named {
+            title: test.title.clone(),
+            label,
+            conditions: test.environment.clone(),
+            unit: named.estimate.unit,
+            levels: matching(levels, None),
+        })
     });
     of_group.collect()
 }
@@ -182,12 +210,14 @@ fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: us
     }
     if lacking > 0 {
         return format!(
-            "inconclusive: {fewest} sessions before the change are too few to know how much sessions differ by themselves; \
-             measure {lacking} more of them ({MIN_SESSIONS} are needed)"
+            "inconclusive: {} before the change {} too few to know how much sessions differ by themselves; \
+             measure {lacking} more of them ({MIN_SESSIONS} are needed)",
+            counted(fewest, "session"),
+            if fewest == 1 { "is" } else { "are" }
         );
     }
     let count = |of: &str| lines.iter().filter(|line| line.difference.verdict == of).count();
-    let of = bytegauge_model::unit::counted(lines.len(), "test");
+    let of = counted(lines.len(), "test");
     match verdict {
         "worse" => format!("worse: {} of {of} slower by more than {within}", count("worse")),
         "better" => format!("better: all of {of} faster by more than {within}"),

@@ -9,7 +9,7 @@ mod data;
 pub mod render;
 pub mod view;
 
-use bytegauge_text::{interval_rounding, phrase};
+use bytegauge_text::{interval_rounding, number, phrase};
 
 pub use data::SessionData;
 pub use view::confirmed::{ConfirmedCell, ConfirmedRate, SessionGroup};

@@ -23,6 +23,7 @@ fn history_reports_worse_and_equal_results() {
     for took in &BEFORE[..4] {
         session(&bench, took, &["--save", "main"]).exits(0);
     }
+    bench.run("compare 1 2").exits(0).prints(&["inconclusive: 1 session before the change is too few"]);
     let early = session(&bench, "3", &["--against", "main"]).exits(0);
     early
         .prints(&["Result: inconclusive: 4 sessions before the change are too few", "no interval (4 sessions before)"]);
@@ -73,7 +74,10 @@ fn what_has_nothing_in_common_is_not_compared() {
     bench.run("check --blocks 1 --analyses 1 --values 1,2 -q -- true {value}").exits(0);
     bench.run("compare 1 3").exits(5).prints(&["not comparable", "did not all run the same", "exit code 5"]);
     bench.run("check --blocks 1 --analyses 1 --values 3,4 -q -- true {value}").exits(0);
-    bench.run("compare 3 4").exits(5).prints(&["inconclusive: the sessions have no result in common"]);
+    bench.run("compare 3 4").exits(5).prints(&[
+        "Not compared, because there is no result after: ",
+        "inconclusive: the sessions have no result in common",
+    ]);
     check_compare_schema(&bench.run("compare 1 2 --format json").exits(5).json());
     // Also measured, but not comparable, so it passes no gate.
     let check = |words: &str| bench.run(&format!("check --blocks 1 --analyses 1 --values 1,2 -q {words} {{value}}"));

@@ -2,7 +2,7 @@
 
 use bytegauge_report::view::document::SubjectDifference;
 use bytegauge_text::interval_rounding::{ShareScale, percent};
-use bytegauge_text::number::rate;
+use bytegauge_text::number::{common_unit, fixed, rate};
 use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 
 use super::{HistoryLine, HistoryView};
@@ -22,10 +22,20 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     let scale = scale(&view.lines);
     for line in lines.iter().take(LINES_MAX) {
         out.extend(wrap(&line.label, width - 2).iter().map(|label| format!("  {}", paint.bold(label))));
-        out.push(format!("    {}", of_line(line, scale)));
+        out.extend(
+            wrap(&of_line(line, scale, unit(&view.lines, line)), width - 4).iter().map(|line| format!("    {line}")),
+        );
     }
     if lines.len() > LINES_MAX {
         out.push(paint.dim(&format!("  … {} more: --format json", lines.len() - LINES_MAX)));
+    }
+    for lacks in ["after", "before"] {
+        let of_side = view.not_compared.iter().filter(|test| test.lacks == lacks);
+        let labels: Vec<&str> = of_side.map(|test| test.label.as_str()).collect();
+        if !labels.is_empty() {
+            let text = format!("Not compared, because there is no result {lacks}: {}.", labels.join("; "));
+            out.extend(wrap(&text, width - 2).iter().map(|line| format!("  {line}")));
+        }
     }
     out.push(String::new());
     let basis = format!(
@@ -45,8 +55,19 @@ fn scale(lines: &[HistoryLine]) -> ShareScale {
     ShareScale::of(each.flatten().map(of_time))
 }
 
-fn of_line(line: &HistoryLine, scale: ShareScale) -> String {
-    let shown = |per_second: Option<f64>| per_second.map_or_else(|| "–".into(), |value| rate(line.unit, value));
+/// The unit of a line's rates: that of all lines where they can be read in it.
+fn unit(lines: &[HistoryLine], line: &HistoryLine) -> Option<(f64, &'static str)> {
+    let rates = |line: &HistoryLine| [line.rate_before, line.rate_after].into_iter().flatten();
+    let alike = lines.iter().filter(|other| other.unit == line.unit).flat_map(rates);
+    common_unit(line.unit, alike).or_else(|| common_unit(line.unit, rates(line)))
+}
+
+fn of_line(line: &HistoryLine, scale: ShareScale, unit: Option<(f64, &str)>) -> String {
+    let shown = |per_second: Option<f64>| match (per_second, unit) {
+        (None, _) => "–".into(),
+        (Some(value), None) => rate(line.unit, value),
+        (Some(value), Some((divisor, name))) => format!("{} {name}", fixed(value / divisor, 3)),
+    };
     let SubjectDifference { longer, lower, upper, verdict } = line.difference;
     let [difference, lower, upper] = [longer, lower, upper].map(|longer| longer.map(of_time));
     let difference = difference.map_or_else(|| "–".into(), |share| format!("time {}", scale.signed(share)));
@@ -67,26 +88,54 @@ fn of_time(longer: f64) -> f64 {
 mod tests {
     use super::*;
 
+    use crate::history::NotCompared;
+
+    fn line(label: &str, (rate_before, rate_after): (f64, f64), difference: SubjectDifference) -> HistoryLine {
+        HistoryLine {
+            label: label.into(),
+            unit: "bytes/s",
+            rate_before: Some(rate_before),
+            rate_after: Some(rate_after),
+            sessions_before: 5,
+            sessions_after: 1,
+            difference,
+        }
+    }
+
     #[test]
     fn half_the_time_is_the_reverse_of_twice() {
         for (longer, expected) in [(0.5, 0.5), (-1.0, -0.5), (-0.25, -0.2), (0.0, 0.0)] {
             assert!((of_time(longer) - expected).abs() < 1e-12, "{longer}");
         }
-        let line = HistoryLine {
-            label: "tcp".into(),
-            unit: "bytes/s",
-            rate_before: Some(1e9),
-            rate_after: Some(2e9),
-            sessions_before: 5,
-            sessions_after: 1,
-            difference: SubjectDifference {
-                longer: Some(-1.0),
-                lower: Some(-1.2041),
-                upper: Some(-0.8013),
-                verdict: "better",
-            },
-        };
-        let text = of_line(&line, scale(std::slice::from_ref(&line)));
+        let difference =
+            SubjectDifference { longer: Some(-1.0), lower: Some(-1.2041), upper: Some(-0.8013), verdict: "better" };
+        let line = line("tcp", (1e9, 2e9), difference);
+        let text = of_line(&line, scale(std::slice::from_ref(&line)), None);
         assert!(text.ends_with(": time −50 % (−54.7 % to −44.4 %): better"), "{text}");
+    }
+
+    #[test]
+    fn every_test_is_listed_in_one_unit() {
+        let gib = f64::from(1 << 30);
+        let open = SubjectDifference { longer: Some(-1.0), lower: None, upper: None, verdict: "open" };
+        let view = HistoryView {
+            plan: "buffer-size".into(),
+            before: vec![bytegauge_model::SessionId(1)],
+            after: vec![bytegauge_model::SessionId(2)],
+            margin: 0.05,
+            level: 0.95,
+            lines: vec![line("read", (0.5 * gib, gib), open), line("write", (2.0 * gib, 3.0 * gib), open)],
+            not_compared: vec![
+                NotCompared { label: "TCP: 4K".into(), lacks: "after" },
+                NotCompared { label: "pipe".into(), lacks: "before" },
+            ],
+            verdict: "open",
+            lacking: 4,
+            text: String::new(),
+        };
+        let text = render(&view, &TerminalStyle { columns: 80, ..TerminalStyle::default() });
+        assert!(text.contains("no result after: TCP: 4K.") && text.contains("no result before: pipe."), "{text}");
+        assert!(text.contains("0.500 GiB/s → 1.00 GiB/s") && !text.contains("MiB/s"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

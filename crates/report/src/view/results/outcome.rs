@@ -10,6 +10,7 @@ use super::super::document::{
 };
 use super::kept;
 use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
+use crate::number::common_unit;
 use crate::phrase::rate_unit;
 
 /// More options than this are counted instead of named.
@@ -64,32 +65,14 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     }
 }
 
-/// A smaller rate in the unit of the fastest one has too many zeros to be read.
-const SHARE_READ: f64 = 0.1;
-/// A larger rate in the unit of the slowest one has too many digits.
-const UNITS_READ: f64 = 1e4;
-
 /// The divisor and the unit of rates: one for all tests of a session, so that they compare by eye; one for a test where no unit
 /// suits all.
 pub fn rate_scale(test: &Test, tests: &[Test]) -> (f64, &'static str) {
     let alike = tests.iter().filter(|other| other.unit == test.unit).flat_map(|other| &other.options);
-    let of_all = common_scale(test.unit, alike.filter_map(|option| option.rate));
-    let of_test = || common_scale(test.unit, test.options.iter().filter_map(|option| option.rate));
+    let of_all = common_unit(test.unit, alike.filter_map(|option| option.rate));
+    let of_test = || common_unit(test.unit, test.options.iter().filter_map(|option| option.rate));
     let fastest = test.options.iter().filter_map(|option| option.rate).fold(0.0, f64::max);
     of_all.or_else(of_test).unwrap_or_else(|| rate_unit(test.unit, fastest))
-}
-
-/// The unit in which the fastest and the slowest of these rates can be read; `None` where there is none.
-fn common_scale(unit: &'static str, rates: impl Iterator<Item = f64>) -> Option<(f64, &'static str)> {
-    let (least, most) = rates
-        .filter(|rate| *rate > 0.0)
-        .fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), rate| (least.min(rate), most.max(rate)));
-    let large = rate_unit(unit, most);
-    let small = rate_unit(unit, least.min(most));
-    match least < SHARE_READ * large.0 {
-        false => Some(large),
-        true => (most < UNITS_READ * small.0).then_some(small),
-    }
 }
 
 /// A time to three digits.
@@ -464,20 +447,5 @@ pub fn mark(test: &Test, option: &OptionResult) -> Option<OptionMark> {
         OptionStatus::Tied | OptionStatus::Harmful => Some(OptionMark::Undecided),
         OptionStatus::Slower => Some(OptionMark::Slower),
         OptionStatus::Unconfirmed | OptionStatus::Skipped | OptionStatus::Failed => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_unit_suits_all_rates() {
-        let unit = |rates: &[f64]| common_scale("bytes/s", rates.iter().copied()).map(|(_, unit)| unit);
-        let (mib, gib) = (f64::from(1 << 20), f64::from(1 << 30));
-        assert_eq!(unit(&[0.3 * gib, 2.0 * gib]), Some("GiB/s"));
-        assert_eq!(unit(&[50.0 * mib, 2.0 * gib]), Some("MiB/s"));
-        assert_eq!(unit(&[2.0 * mib, 12.0 * gib]), None);
-        assert_eq!(unit(&[]), Some("B/s"));
     }
 }
