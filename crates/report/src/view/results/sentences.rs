@@ -183,10 +183,7 @@ impl Sentence<'_> {
                 format!("{twice}, measured twice, differs by {range}{so}.")
             }
             FindingKind::ControlContradicts => {
-                format!(
-                    "{twice} was measured twice; by its second measurement, the recommended option is {}.",
-                    self.at_most_slower()
-                )
+                format!("with the second measurement of {twice}, the recommended option is {}.", self.at_most_slower())
             }
             _ => format!(
                 "noise of {} ({twice}, measured twice).",
