@@ -109,26 +109,49 @@ fn few_trials(test: &Test) -> String {
 /// The end of a heading that a narrow terminal leaves out: the legend has it, too.
 const LEVEL: &str = " (95 %)";
 
-/// The columns of a table that the width has room for, and the width of the marks behind them.
-fn fitted(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> (Vec<ScreenColumn>, usize) {
+/// The columns that the width has room for, the others, and the width of the marks behind the columns.
+struct TableColumns {
+    numbers: Vec<ScreenColumn>,
+    others: Vec<ScreenColumn>,
+    marks: usize,
+}
+
+fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> TableColumns {
     let mut numbers = columns(test, rows, full, layout.tests);
     // Without a comparison the last column is empty.
     numbers.retain(|column| column.heading != test.slower_heading || column.texts.iter().any(|text| text != UNKNOWN));
     let marks = rows.iter().map(|row| chars(&arrow(test, mark(test, row, false), row))).max().unwrap_or(0) + 2;
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
     let label = if widest_label > label_max(layout) { 2 } else { widest_label };
+    let mut others = Vec::new();
     let is_too_wide = |numbers: &[ScreenColumn]| 2 + label + width_of(numbers) + marks > layout.width;
     // The CPU time of relays is a result, and not only a detail.
     for name in EXPENDABLE.into_iter().filter(|name| *name != "CPU" || !has_relay(test)) {
         if is_too_wide(&numbers) {
             let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
-            numbers.retain(|column| is_kept(column) || !column.heading.starts_with(name));
+            others.extend(numbers.extract_if(.., |column| !is_kept(column) && column.heading.starts_with(name)));
         }
     }
     if is_too_wide(&numbers) {
         numbers.iter_mut().for_each(|column| column.heading = column.heading.trim_end_matches(LEVEL).to_owned());
     }
-    (numbers, marks)
+    TableColumns { numbers, others, marks }
+}
+
+/// The names of the options and the columns that their table has no room for.
+fn further_columns(rows: &[&OptionResult], others: Vec<ScreenColumn>, layout: &ScreenLayout) -> Vec<String> {
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let label = ScreenColumn::of("", false, rows, |row| row.label.clone());
+    let columns: Vec<ScreenColumn> = [label].into_iter().chain(others).collect();
+    let line = |text: &dyn Fn(&ScreenColumn) -> String| {
+        let texts: Vec<String> = columns.iter().map(text).collect();
+        format!("  {}", texts.join("  ")).trim_end().to_owned()
+    };
+    let headings = layout.paint.dim(&line(&|column| column.shown(&column.heading)));
+    let rows = (0..rows.len()).map(|at| line(&|column| column.shown(&column.texts[at])));
+    [headings].into_iter().chain(rows).collect()
 }
 
 /// Characters of columns and of the space in front of each.
@@ -143,7 +166,7 @@ fn label_max(layout: &ScreenLayout) -> usize {
 
 fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool) -> Vec<String> {
     let bar_max = (BAR + layout.width.saturating_sub(USUAL_WIDTH) / 2).min(BAR_MAX);
-    let (numbers, mark_width) = fitted(test, rows, layout, full);
+    let TableColumns { numbers, others, marks: mark_width } = table_columns(test, rows, layout, full);
     let marks: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, true), row)).collect();
     let short: Vec<String> = rows.iter().map(|row| arrow(test, mark(test, row, false), row)).collect();
     let widest = |marks: &[String]| marks.iter().map(|mark| chars(mark)).max().unwrap_or(0);
@@ -185,6 +208,9 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
             true => layout.paint.bold(line),
             false => line.to_owned(),
         });
+    }
+    if full {
+        out.extend(further_columns(rows, others, layout));
     }
     out
 }
@@ -327,7 +353,7 @@ pub(super) fn legend(layout: &ScreenLayout, full: bool) -> Option<Legend> {
     marks.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
     // The full text explains its columns of CPU time by itself.
     let has_cpu = |test: &&Test| {
-        let columns = fitted(test, &rows(test, full).0, layout, full).0;
+        let columns = table_columns(test, &rows(test, full).0, layout, full).numbers;
         test.options
             .iter()
             .find_map(|option| option.cpu_unit)
