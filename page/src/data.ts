@@ -16,6 +16,8 @@ export interface Screen {
   facts: SummaryLine[];
   overview_head: string[];
   overview: string[][];
+  /** The meaning of intervals, marks and columns. */
+  legend: [name: string, meaning: string][];
   /** The quantity in each column of CPU time. */
   units: string[];
   tests: TestTexts[];

@@ -77,7 +77,7 @@ function emptyEvidence({ view }: State, looking: Looking | undefined): Node[] | 
     h(
       "p",
       { class: "nothing" },
-      "Nothing was measured, so there is no figure. The table lists the outcome of each cell.",
+      "Nothing was measured, so there is no figure. The table lists the outcome of each option.",
     ),
     ...(absent ? [absent] : []),
   ];

@@ -25,7 +25,7 @@ async function start(): Promise<void> {
   const state = new State(views, readBetween(await slot("between", "null")));
   const top = h("div", {});
   const shown = evidence(state);
-  const machine = h("section", { id: "machine", "aria-label": "Machine, notes and cells that were not measured" });
+  const machine = h("section", { id: "machine", "aria-label": "Machine, notes and options that were not measured" });
   const served = JSON.parse(await slot("live", "null")) as Live;
   const main = h("main", {}, served && live(served, state), top, shown.element, machine);
   page.replaceChildren(head(state), main);

@@ -149,7 +149,7 @@ export function lacks(cells: CellView[], measure: Measure): string | false {
   const why = measure.key.includes("cpu")
     ? "the ends were counted at times that are too different"
     : "too few trials, or too short ones";
-  return `${counted(without.length, "cell")} without ${measure.label}: ${why}.`;
+  return `${counted(without.length, "option")} without ${measure.label}: ${why}.`;
 }
 
 const NAMED_MAX = 3;

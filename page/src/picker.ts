@@ -22,7 +22,7 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
   const measured = candidates(view, group).filter((cell) => cell.outcome === "measured").length;
   const [young, old] = (group.age_ns ?? []) as number[];
   const facts = [
-    `${counted(measured, "cell")} measured`,
+    `${counted(measured, "option")} measured`,
     view.status === "imported"
       ? `${counted(group.blocks.used, "trial")} of each, imported`
       : `${counted(group.blocks.used, "block")} of confirmation`,

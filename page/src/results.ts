@@ -30,6 +30,7 @@ export function results(view: View, open: (test: string) => void): HTMLElement {
     verdict(view),
     many && overview(view, open),
     !view.versus && pictured(view, ground),
+    !view.versus && legend(view),
     !view.versus && (many ? folded(`All ${tests.length} tests, with every option`, tables) : h("div", {}, ...tables)),
     ...screen.units.map((unit) => h("p", { class: "reading" }, unit)),
     findings(view, explained),
@@ -93,6 +94,17 @@ function pictured({ tests, plan }: View, { margin, isCut }: Ground): HTMLElement
   return h("p", { class: "reading" }, `${parts.filter((part) => part).join("; ")}.`);
 }
 
+/** The meaning of intervals, marks and columns; null if no option was compared. */
+function legend({ plan, screen }: View): HTMLElement | null {
+  if (screen.legend.length === 0) return null;
+  return h(
+    "div",
+    { class: "words" },
+    `With ${percent(plan.level)} confidence:`,
+    h("dl", {}, ...screen.legend.flatMap(([name, meaning]) => [h("dt", {}, name), h("dd", {}, meaning)])),
+  );
+}
+
 /** One row for each test, with its recommendation. */
 function overview({ tests, screen }: View, open: (test: string) => void): HTMLElement {
   const last = screen.overview_head.length - 1;
@@ -143,7 +155,7 @@ function one(
     { class: "texts test" },
     h("h3", {}, link),
     texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin, isCut }),
-    hidden > 0 && h("p", {}, `${hidden} more options are in the table of cells.`),
+    hidden > 0 && h("p", {}, `${hidden} more options are in the table of all options.`),
     ...others.map(line),
     ...texts.facts.map(fact),
     details.length > 0 && h("details", { class: "notes" }, h("summary", {}, "Counts and costs"), ...details.map(line)),

@@ -558,7 +558,7 @@ test("a cell without a measure has the reason", () => {
   const cpu = costOf([known])!;
   const without = { ...cell({ id: "b", factors: {} }), cpu: {} } as CellView;
   expect(lacks([known], cpu)).toBe(false);
-  expect(lacks([known, without], cpu)).toMatch(/^1 cell without CPU time of both ends: /);
+  expect(lacks([known, without], cpu)).toMatch(/^1 option without CPU time of both ends: /);
 });
 
 describe("an axis of values", () => {

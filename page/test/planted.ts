@@ -147,6 +147,7 @@ export function session(
       results: [{ heading: "Result", text: "Use 64K, within 5 % of the best." }],
       reasons: [{ heading: "Bottleneck", text: "sender CPU" }],
       facts: [],
+      legend: [],
       overview_head: ["", "use", "GiB/s"],
       overview: tests.map(({ name }) => [name, "64K", "1"]),
       units: [],

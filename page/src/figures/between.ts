@@ -47,7 +47,7 @@ export function apart({ view, group }: Looking, state: State): Figure | null {
 }
 
 function differenceOf({ arms, margin }: Between, { cell, found }: Row, at: number): Difference {
-  const label = cell.label || "the only cell";
+  const label = cell.label || "the only option";
   const { runs_lower: from, runs_upper: to } = found;
   return {
     id: String(at),
@@ -122,7 +122,7 @@ export function travelled({ view, group }: Looking, state: State): Figure | Lack
   if (all.length === 0) return null;
   const rows = all.slice(0, ROWS_MAX).map((choice, at) => ({
     id: String(at),
-    label: `${choice.choice || "the only cell"} in session ${choice.tried_in}`,
+    label: `${choice.choice || "the only option"} in session ${choice.tried_in}`,
     mid: null,
     lower: choice.lower ?? null,
     upper: choice.upper ?? null,

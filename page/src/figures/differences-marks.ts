@@ -198,11 +198,11 @@ function numbers(laid: Laid): Plot.Markish[] {
   if (!numbered) return [];
   return ([-1, 1] as const).map((side) =>
     Plot.text(
-      rows.filter((row) => outer(laid, row, side).length > 0),
+      rows.filter((row) => outer(laid, row, side) !== ""),
       {
         y: "id",
         x: side < 0 ? "lower" : "upper",
-        text: (row) => outer(laid, row, side).join(" to "),
+        text: (row) => outer(laid, row, side),
         textAnchor: side < 0 ? "end" : "start",
         dx: 6 * side,
         fill: ink(),
@@ -227,14 +227,10 @@ function ends({ low, top, plot, named }: Laid, row: Difference): { id: string; a
   );
 }
 
-/** The numbers on one side of a row: both, if the whole bar is on that side of 0. */
-function outer({ low, top, named }: Laid, { lower, upper }: Difference, side: -1 | 1): string[] {
-  const shown = (share: number | null, end: End) =>
-    share == null || share < low || share > top ? [] : [named(share, end)];
-  const [first, last] = [shown(lower, "lower"), shown(upper, "upper")];
-  if (upper != null && upper < 0) return side < 0 ? [...first, ...last] : [];
-  if (lower != null && lower > 0) return side > 0 ? [...first, ...last] : [];
-  return side < 0 ? first : last;
+/** The number at one end of a row; empty if the axis does not reach it. */
+function outer({ low, top, named }: Laid, { lower, upper }: Difference, side: -1 | 1): string {
+  const [share, end] = side < 0 ? ([lower, "lower"] as const) : ([upper, "upper"] as const);
+  return share == null || share < low || share > top ? "" : named(share, end);
 }
 
 function interval({ mid, lower, upper }: Difference, named: Named): string {

@@ -49,14 +49,15 @@ export function domainOf(
   margin: number,
   reach: number,
   sides: Sides,
-  /** The free room beyond the farthest ends, as a share of the axis. */
+  /** The free room beyond each of the farthest ends, as a share of the distance between them. */
   margins = ROOM,
 ): [number, number] {
   const ends = rows.flatMap(endsOf);
   const top = Math.min(reach, Math.max(margin * 1.4, ...ends));
   const low = sides === "more" ? 0 : Math.max(-reach, Math.min(-margin * 1.4, ...ends));
   // A mark at the end of the axis would look like a part of its name. A row that is cut off has its arrow there.
-  const room = (top - low) * margins;
+  const span = sides === "either" ? 2 * Math.max(top, -low) : top - low;
+  const room = span * margins;
   const right = ends.some((end) => end > top) ? top : top + room;
   if (sides === "times" || sides === "more") return [low, right];
   const left = ends.some((end) => end < low) ? low : low - room;
@@ -110,7 +111,7 @@ export interface Laid {
 
 /** The room of a number, pixels, and the largest share of the axis that numbers take, on a wide page and on a narrow one. */
 export const NUMBER = 46;
-const [NUMBERS_MAX, NUMBERS_MAX_NARROW] = [0.2, 0.35];
+const [NUMBERS_MAX, NUMBERS_MAX_NARROW] = [0.2, 0.3];
 /** The margin with and without results; pixels. */
 const [WORDS, BARE] = [136, 22];
 
@@ -135,8 +136,8 @@ export function differences(given: Difference[], look: Look): SVGSVGElement {
   const right = worded ? WORDS : BARE;
   const plot = width - left - right;
   const numbered = rows.length > 1 && rows.every((row) => !row.thin);
-  const many = rows.some(({ lower, upper }) => (lower ?? -1) > 0 || (upper ?? 1) < 0) ? 2 : 1;
-  const room = numbered ? Math.min((many * NUMBER) / plot, narrow ? NUMBERS_MAX_NARROW : NUMBERS_MAX) : undefined;
+  const share = Math.min(NUMBER / plot, narrow ? NUMBERS_MAX_NARROW : NUMBERS_MAX);
+  const room = numbered ? share / (1 - 2 * share) : undefined;
   const [low, top] = domainOf(rows, place(margin) ?? 0, place(reach) ?? 0, sides, room);
   const named = namedBy(given, sides);
   const farthest = place(FAR) ?? FAR;

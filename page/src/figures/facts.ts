@@ -47,7 +47,7 @@ export function options({ view, cell }: Looking): HTMLElement | null {
     return [factor.heading, of(option.requested), read(option.source), read(option.sink), state(option)];
   });
   const table = { columns: ["option", "requested", "writing end", "reading end", "in force?"], rows };
-  const caption = `Of ${cell.label || cell.id}, as the kernel reported them during the measurement.`;
+  const caption = `Options of ${cell.label || cell.id}, as the kernel reported them during the measurement.`;
   if (known.some(([, option]) => isRequested(option)))
     return panel("options", "Socket options, requested and in force", caption, table);
   return panel("options", "Socket options in force, none of them requested", caption, table, {
@@ -81,7 +81,7 @@ export function missing(view: View): HTMLElement | null {
     cell.reason ?? "",
   ]);
   const floors = view.cells.filter((cell) => cell.kind === "floor" && cell.outcome !== "measured").length;
-  const reading = floors === rows.length ? "No option is missing: the failed cells measure bytegauge itself." : "";
+  const reading = floors === rows.length ? "No option is missing: the failed trials measure bytegauge itself." : "";
   const alike = new Map<string, CellView[]>();
   for (const cell of absent) {
     const key = JSON.stringify([cell.outcome, cell.reason ?? ""]);
@@ -93,7 +93,7 @@ export function missing(view: View): HTMLElement | null {
     reading,
     { columns: ["cell", ...(several ? ["group"] : []), "label", "outcome", "reason"], rows },
     {
-      columns: ["cells", "outcome", "reason"],
+      columns: ["options", "outcome", "reason"],
       // Cells with the same reason are one row.
       rows: [...alike].map(([key, all]) => [listed(all, several), ...(JSON.parse(key) as string[])]),
     },
@@ -137,7 +137,7 @@ export function cells({ view, group }: Looking): HTMLElement | null {
   const slower = slowerHeading(view, group);
   const table = (of: Columns): Table => ({
     columns: [
-      "cell",
+      of.short ? "option" : "cell",
       ...(of.outcome ? ["outcome"] : []),
       ...(of.stage ? ["stage"] : []),
       "trials",
@@ -150,7 +150,7 @@ export function cells({ view, group }: Looking): HTMLElement | null {
     rows: all.map((cell) => row(view, cell, of)),
   });
   const caption = "Rates are medians of trials; the evidence is of all trials together.";
-  return panel("cells", "All cells of this test", caption, table(columns(false)), table(columns(true)));
+  return panel("cells", "All options of this test", caption, table(columns(false)), table(columns(true)));
 }
 
 function row(view: View, cell: CellView, of: Columns): Table["rows"][number] {

@@ -14,7 +14,7 @@ import { carriedOf, failing, mayBeBest, ranked } from "./compared";
 import { costPanel, LIMITED, lettersOf, type Panel, panelOf, ratePanel, slowerPanel } from "./forest-panels";
 import { meaning, type Sign } from "./ranking";
 
-/** More rows do not fit a screen: the table of cells has them all. */
+/** More rows do not fit a screen: the table of all options has them all. */
 const ROWS_MAX = 14;
 /** From this width on the limits are next to the panels; the most room that they take; pixels. */
 const [WIDE, LIMIT_MAX] = [900, 200];
@@ -109,7 +109,7 @@ function notesOf({ view, group, all, cells, cost, compared, reach, relayless, se
     compared && group.cost.startsWith("cpu") && "The load is offered, so CPU time is compared instead of the rate.",
     rate?.median != null && `The dashed line is the path without a relay: ${quantity(rate.median, rate.unit)}.`,
     all.length > cells.length &&
-      `${cells.length} of ${all.length} options have a row: the table of cells has them all.`,
+      `${cells.length} of ${all.length} options have a row: the table of all options has them all.`,
     several.length > 0 && "◇ marks the speeds of an option that changes between several: its median is none of them.",
     cost && lacks(cells, cost),
   ];

@@ -87,7 +87,7 @@ function notesOf(view: View, { cell, spread, flows, warmup }: Trial): Note[] {
     flows.length > 1 &&
       `The upper panel shows all ${flows.length} flows together, the lower one each flow on its own scale.`,
     warmup > 0 && "The shade is the warm-up, which is not part of a result.",
-    again != null && `TCP retransmitted ${counted(again, "segment")} in all trials of this cell.`,
+    again != null && `TCP retransmitted ${counted(again, "segment")} in all trials of this option.`,
   ];
 }
 

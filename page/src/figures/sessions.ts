@@ -107,7 +107,7 @@ export function sessions({ view, group }: Looking, state: State): Figure | null 
   const hollow = points.every((point) => isConfirmed(point.cell)) ? "" : "; hollow marks were screened only";
   return {
     id: "same-cells",
-    title: capital(`${rate} of the same cells in other sessions`),
+    title: capital(`${rate} of the same options in other sessions`),
     caption: `Each session has its own mark and interval${hollow}.`,
     notes: ["Intervals cover the variation within a session: hours, boots and machines differ by more."],
     table: () => ({

@@ -114,7 +114,7 @@ function table({ cells, used, shown }: Sweep) {
 function drawn(sweep: Sweep, width: number): Node[] {
   const { cells, wish, shown, ff } = sweep;
   if (cells.length === 0) return [nothing("Nothing was measured along these factors.")];
-  if (cells.length === 1) return [nothing("One cell was measured along these factors: a line needs another one.")];
+  if (cells.length === 1) return [nothing("One option was measured along these factors: a line needs another one.")];
   const panels = wish.facet === NONE ? [null] : levels(cells, wish.facet);
   const columns = Math.min(width < 640 ? 1 : 2, shown.length * panels.length);
   const each = width / columns - (columns > 1 ? 8 : 0);

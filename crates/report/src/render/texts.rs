@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use bytegauge_model::CellId;
 use serde::Serialize;
 
-use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, mark, rates_explained, rows, without_result};
+use super::screen::table::{
+    ScreenColumn, columns, cpu_explained, facts, legend, mark, rates_explained, rows, without_result,
+};
 use super::screen::{overview, result_heading};
 use crate::View;
 use crate::interval_rounding::percent;
@@ -35,6 +37,8 @@ pub struct ScreenTexts<'a> {
     overview_head: Vec<&'static str>,
     /// The rows, in the order of the tests.
     overview: Vec<Vec<String>>,
+    /// The meaning of intervals, marks and columns: a name, and a text.
+    legend: Vec<(&'static str, String)>,
     /// The quantity in each column of CPU time, and in those of rates.
     units: BTreeSet<&'static str>,
     /// The tests, in the order of the document.
@@ -77,6 +81,7 @@ impl<'a> ScreenTexts<'a> {
             facts,
             overview_head,
             overview,
+            legend: legend(&view.tests, view.scale, true),
             units: view.tests.iter().filter_map(cpu_explained).chain(rates_explained(&view.tests)).collect(),
             tests: view.tests.iter().map(|test| TestTexts::of(view, test)).collect(),
             findings: findings(view),

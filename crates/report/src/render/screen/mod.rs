@@ -184,18 +184,22 @@ impl<'a> Page<'a> {
         lines
     }
 
-    /// The meaning of the marks, once below all tables.
+    /// The meaning of intervals, marks and columns, once below all tables; the full text explains its columns of CPU time above.
     fn legend(&self, full: bool) -> Vec<String> {
-        let Some(legend) = table::legend(&self.layout, full) else { return Vec::new() };
-        let names = legend.marks.iter().map(|(name, _)| chars(name)).max().unwrap_or(0);
-        let item = |name: &str, text: &str, indent: usize| -> Vec<String> {
+        let legend = table::legend(self.layout.tests, self.layout.scale, full);
+        if legend.is_empty() {
+            return Vec::new();
+        }
+        let indent = legend.iter().map(|(name, _)| chars(name)).max().unwrap_or(0) + 4;
+        let item = |(name, text): &(&str, String)| -> Vec<String> {
             let lines = wrap(text, self.layout.width.saturating_sub(indent)).into_iter().enumerate();
-            let line = |(at, line)| format!("{:<indent$}{line}", if at == 0 { name } else { "" });
-            lines.map(line).collect()
+            let name = format!("  {name}");
+            lines.map(|(at, line)| format!("{:<indent$}{line}", if at == 0 { &name } else { "" })).collect()
         };
         let mut out = vec![format!("With {} confidence:", percent(self.view.plan.level))];
-        out.extend(legend.marks.iter().flat_map(|(name, text)| item(&format!("  {name}"), text, names + 4)));
-        out.extend(legend.columns.iter().flat_map(|text| item("", text, 2)));
+        out.extend(legend.iter().flat_map(item));
+        let units = if full { BTreeSet::new() } else { table::units(&self.layout) };
+        out.extend(units.iter().flat_map(|text| wrap(text, self.layout.width - 2)).map(|line| format!("  {line}")));
         let mut out: Vec<String> = out.iter().map(|line| self.layout.paint.dim(line)).collect();
         out.push(String::new());
         out

@@ -325,44 +325,38 @@ fn varied(test: &Test) -> String {
     test.varied.iter().map(named).collect::<Vec<_>>().join(" + ")
 }
 
-/// The meaning of the intervals, of the marks that occur, and of CPU time.
-pub struct Legend {
-    /// The two ends of an interval and the marks, each with its meaning.
-    pub marks: Vec<(&'static str, String)>,
-    /// A sentence for each column that needs one.
-    pub columns: Vec<&'static str>,
-}
-
-/// The legend of the tables; `None` without a mark.
-pub(super) fn legend(layout: &ScreenLayout, full: bool) -> Option<Legend> {
-    let (tests, scale) = (layout.tests, layout.scale);
+/// The ends of intervals, the marks and columns that occur, each with its meaning; empty without a mark.
+pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static str, String)> {
     let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
     let known: BTreeSet<OptionMark> = shown.collect();
-    let first = tests.iter().find(|test| test.is_compared()).filter(|_| !known.is_empty())?;
+    let Some(first) = tests.iter().find(|test| test.is_compared()).filter(|_| !known.is_empty()) else {
+        return Vec::new();
+    };
     let is_noisy = tests.iter().any(|test| test.control_upper.is_some_and(|upper| upper > test.margin));
     let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
     let meaning = |mark: &OptionMark| (mark.name(), meaning(*mark, &percent(first.margin), is_noisy, is_harmful));
     let (numbers, explained) = outcome::interval_explained(first.compares, scale);
-    let mut marks = vec![(numbers, explained.to_owned())];
-    marks.extend(known.iter().map(meaning));
+    let mut all = vec![(numbers, explained.to_owned())];
+    all.extend(known.iter().map(meaning));
     if is_noisy {
-        marks.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
+        all.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
     let screened = tests.iter().find(|test| test.options.iter().any(|option| is_short(test, option)));
     let screened = screened.filter(|test| full && test.screening_trial_ns.is_some());
-    marks.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
-    // The full text explains its columns of CPU time by itself.
-    let has_cpu = |test: &&Test| {
-        let columns = table_columns(test, &rows(test, full).0, layout, full).numbers;
-        test.options
-            .iter()
-            .find_map(|option| option.cpu_unit)
-            .is_some_and(|unit| columns.iter().any(|column| column.heading.strip_prefix("CPU ") == Some(unit)))
+    all.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
+    let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
+    all.extend(more_cpu.map(|heading| (heading, least_cpu::EXPLAINED.to_owned())));
+    all
+}
+
+/// The meaning of the columns of CPU time that are shown.
+pub(super) fn units(layout: &ScreenLayout) -> BTreeSet<&'static str> {
+    let is_shown = |test: &&Test| {
+        let columns = table_columns(test, &rows(test, false).0, layout, false).numbers;
+        let has_unit = |unit: &str| columns.iter().any(|column| column.heading.strip_prefix("CPU ") == Some(unit));
+        test.options.iter().find_map(|option| option.cpu_unit).is_some_and(has_unit)
     };
-    let units: BTreeSet<&str> = tests.iter().filter(|_| !full).filter(has_cpu).filter_map(cpu_explained).collect();
-    let units = units.into_iter().map(|text| text.trim_end_matches('.'));
-    let more_cpu = tests.iter().any(|test| test.more_cpu_heading.is_some()).then(|| least_cpu::explained(scale));
-    Some(Legend { marks, columns: more_cpu.into_iter().chain(units).collect() })
+    layout.tests.iter().filter(is_shown).filter_map(cpu_explained).collect()
 }
 
 fn meaning(mark: OptionMark, margin: &str, is_noisy: bool, is_harmful: bool) -> String {

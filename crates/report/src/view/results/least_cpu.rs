@@ -32,12 +32,7 @@ pub fn heading(scale: ShareScale) -> &'static str {
 }
 
 /// The meaning of the numbers under that heading.
-pub fn explained(scale: ShareScale) -> &'static str {
-    match scale.multiples {
-        true => "CPU / least: CPU time for the same work; steadier than rates on a busy machine",
-        false => "more CPU: extra CPU time for the same work; steadier than rates on a busy machine",
-    }
-}
+pub const EXPLAINED: &str = "the same of CPU time, which is steadier on a busy machine";
 
 /// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not.
 pub fn least(test: &Test) -> Option<String> {
