@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Factor, Role};
 use bytegauge_model::forecast::forecast;
-use bytegauge_model::unit::counted;
+use bytegauge_model::unit::{counted, significant_down};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 use bytegauge_text::interval_rounding::{TEST_S, budget};
@@ -23,13 +23,24 @@ pub fn summary(plan: &Plan) -> String {
 /// Options, tests and time.
 fn size(plan: &Plan) -> String {
     format!(
-        "plan {}: {} in {}, about {}, seed {}\n",
+        "plan {}: {} in {}, {}, seed {}\n",
         plan.name,
         counted(plan.cells.len() - plan.skipped.len(), "option"),
         counted(plan.groups.len(), "test"),
-        forecast(plan.schedule().total_ns()),
+        time(plan),
         plan.seed,
     )
+}
+
+/// How long the session is likely to take; a program's runs are not known before.
+fn time(plan: &Plan) -> String {
+    match plan.longest_run_ns().filter(|_| !has_known_blocks(plan)) {
+        None => format!("about {}", forecast(plan.schedule().total_ns())),
+        Some(ns) => {
+            let longest = significant_down(ns as f64 / 1e9, 2);
+            format!("up to {} (longer if a run takes over {longest} s)", Nanos(plan.budget_ns))
+        }
+    }
 }
 
 /// The blocks until the first analysis.
@@ -64,11 +75,9 @@ fn notes(plan: &Plan) -> String {
         let _ = writeln!(text, "  note: {short}");
     }
     if let Some(server) = plan.task.as_ref().and_then(|task| task.server.as_ref()) {
-        let ready = &server.ready;
-        let _ = writeln!(
-            text,
-            "  note: each run starts the server and waits for {ready} (--ready), as long as --timeout allows"
-        );
+        let timeout_ns = plan.cells.iter().filter_map(|cell| cell.factors.run_timeout()).max().unwrap_or(u64::MAX);
+        let (ready, most) = (&server.ready, Nanos(plan.ready_ns().map_or(timeout_ns, |ns| ns.min(timeout_ns))));
+        let _ = writeln!(text, "  note: each run starts the server and waits for {ready} (--ready), at most {most}");
     }
     for note in &plan.notes {
         let _ = writeln!(text, "  note: {note}");

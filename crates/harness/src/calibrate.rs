@@ -31,6 +31,9 @@ const SETTLED_NS: u64 = 2_500_000;
 /// After this multiple of its planned time, calibration continues with one trial per group.
 const CALIBRATION_MOST: f64 = 1.5;
 
+/// Calibration of a program ends when it has taken this part of a stated time, as the divisor.
+const RUNS_MOST: u64 = 5;
+
 /// Whether a calibration trial is dropped to leave time for reported trials; the first of its kind never is.
 fn gives_way(turn: usize, spent_ns: u64, planned_ns: u64) -> bool {
     turn > 0 && spent_ns as f64 > CALIBRATION_MOST * planned_ns as f64
@@ -56,9 +59,14 @@ impl Run<'_> {
             let mut series = Vec::new();
             let mut kept = None;
             for turn in 0..self.plan.calibration_trials(&family) as usize {
-                // The time of a program's runs is not planned, and a given number of blocks is measured whatever the time.
-                let is_bound = self.plan.task.is_none() && self.plan.blocks.is_none();
-                if is_bound && gives_way(turn, monotonic_ns() - began_ns, planned_ns) {
+                // A given number of blocks is measured whatever the time.
+                let spent_ns = monotonic_ns() - began_ns;
+                let is_late = match self.plan.task {
+                    None => gives_way(turn, spent_ns, planned_ns),
+                    // The time of its runs is not planned; a first, cold one and another show how long they take.
+                    Some(_) => turn > 1 && self.plan.budget_is_stated() && spent_ns > self.plan.budget_ns / RUNS_MOST,
+                };
+                if is_late && self.plan.blocks.is_none() {
                     break;
                 }
                 given.kept += 1;
@@ -98,7 +106,9 @@ impl Run<'_> {
                 self.settle(group, &found, explicit_ns.unwrap_or(family.trial_ns))?;
             }
         }
-        self.note_reductions(given.text("trials of calibration").as_slice())?;
+        if self.plan.task.is_none() {
+            self.note_reductions(given.text("trials of calibration").as_slice())?;
+        }
         Ok(true)
     }
 

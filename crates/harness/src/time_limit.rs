@@ -26,7 +26,7 @@ impl Run<'_> {
     /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
     /// program's runs may be unknown: one block of it is measured whatever its runs took until then, since a session without a
-    /// block is useless. A limit set by the user is kept: no block begins that would end beyond it.
+    /// block is useless. A limit set by the user is kept, and that of a program's runs: no block begins that would end beyond it.
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
         if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {
@@ -34,7 +34,9 @@ impl Run<'_> {
         }
         let spent_ns = (monotonic_ns() - self.began_ns) as f64;
         let patience = if fewest { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
-        let next_ns = if self.look == 1 { 0.0 } else { self.forecast_ns(next) };
+        // Blocks of a program are long compared with the overtime.
+        let is_strict = self.look > 1 || self.plan.task.is_some();
+        let next_ns = if is_strict { self.forecast_ns(next) } else { 0.0 };
         self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
     }
 

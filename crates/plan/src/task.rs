@@ -19,6 +19,9 @@ pub(crate) const VALUE: &str = "value";
 /// Safety factor of a forecast from few runs: it stays within a third of what was needed.
 const SPARE: f64 = 1.15;
 
+/// A server may take this time until it is ready, however short the session is, nanoseconds.
+const READY_MIN_NS: u64 = 5_000_000_000;
+
 /// A task without values that fit it, or a workload without its task.
 pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> {
     let task = match (&spec.task, spec.workload) {
@@ -108,21 +111,43 @@ impl Plan {
         if self.families.iter().all(|family| family.choices < 2) {
             return None;
         }
-        let Design { screen_blocks, narrow_blocks, narrow_cells, blocks_min, .. } = self.design;
         let runs = |family: &Family| {
-            let (choices, screened) = (family.choices as u64, family.screened.len() as u64);
-            let screening = screened * (screen_blocks * choices + narrow_blocks * choices.min(narrow_cells as u64));
-            // With an A/A control, and values that are confirmed although they are no finalists.
-            let always = self.cells.iter().any(|cell| self.always_confirms(&cell.factors));
-            let confirmed = (family.confirmed() as u64 + u64::from(always)).min(choices) + 1;
+            let (screening, confirmed) = self.fewest_runs(family);
             let each_ns = if family.is_screened() { confirmed_ns } else { run.all_ns() };
-            let confirmed = family.groups.len() as u64 * blocks_min * confirmed;
             screening.saturating_mul(run.all_ns()).saturating_add(confirmed.saturating_mul(each_ns))
         };
         let runs_ns: u64 = self.families.iter().map(runs).fold(0, u64::saturating_add);
         let runs_ns = runs_ns.saturating_mul(self.stretch());
         let needed_ns = spent_ns + (runs_ns as f64 * SPARE) as u64;
         (self.blocks.is_none() && spent_ns + runs_ns > self.budget_ns).then_some(needed_ns)
+    }
+
+    /// The runs of screening, and those of the fewest blocks.
+    fn fewest_runs(&self, family: &Family) -> (u64, u64) {
+        let Design { screen_blocks, narrow_blocks, narrow_cells, blocks_min, .. } = self.design;
+        let (choices, screened) = (family.choices as u64, family.screened.len() as u64);
+        let screening = screened * (screen_blocks * choices + narrow_blocks * choices.min(narrow_cells as u64));
+        // With an A/A control, and values that are confirmed although they are no finalists.
+        let always = self.cells.iter().any(|cell| self.always_confirms(&cell.factors));
+        let confirmed = (family.confirmed() as u64 + u64::from(always)).min(choices) + 1;
+        (screening, family.groups.len() as u64 * blocks_min * confirmed)
+    }
+
+    /// The longest run of a program of which the budget has time for the fewest blocks, nanoseconds; `None` without a program.
+    pub fn longest_run_ns(&self) -> Option<u64> {
+        self.task.as_ref()?;
+        let runs = self.families.iter().map(|family| {
+            let (screening, confirmed) = self.fewest_runs(family);
+            self.calibration_trials(family) + screening + confirmed
+        });
+        self.budget_ns.checked_div(self.stretch() * runs.sum::<u64>())
+    }
+
+    /// How long a program's server may take until it is ready, nanoseconds: a session of a given time is useless with a server that
+    /// takes half of it. `None` if the time is not given.
+    pub fn ready_ns(&self) -> Option<u64> {
+        let is_bound = self.blocks.is_none() && self.budget_is_stated();
+        is_bound.then_some(READY_MIN_NS.max(self.budget_ns / 2))
     }
 
     /// Whether the user gave the session's time.
@@ -225,6 +250,8 @@ mod tests {
             assert_eq!(plan.budget_for_runs(run(10 * SECOND), confirmed_ns, 0), Some(276 * SECOND));
             assert_eq!(plan.budget_for_runs(run(10 * SECOND), confirmed_ns, 7 * SECOND), Some(283 * SECOND));
         }
+        // Four runs of calibration, and six times three values and an A/A control.
+        assert_eq!(plan.longest_run_ns(), Some(plan.budget_ns / 28));
         let served = RunTime { run_ns: 4 * SECOND, around_ns: 6 * SECOND };
         assert_eq!(plan.budget_for_runs(served, 10 * SECOND, 7 * SECOND), Some(283 * SECOND));
         let note = plan.too_short_for(served, 307 * SECOND);
@@ -242,6 +269,21 @@ mod tests {
         let ten = self::plan(&["dd", "bs={value}"], &[("value", "512,4K..1M")]).unwrap();
         let needs = |confirmed: u64| ten.budget_for_runs(run(10 * SECOND), confirmed * SECOND, 0).expect("more time");
         assert!(needs(1) < needs(10) / 2, "{} {}", needs(1), needs(10));
+    }
+
+    #[test]
+    fn a_given_time_bounds_the_wait_for_a_server() {
+        let ready_ns = |stated: bool, budget_ns: u64| {
+            let mut plan = plan(&["dd", "bs={value}"], &[]).unwrap();
+            plan.budget_ns = budget_ns;
+            if stated {
+                plan.design.blocks_max = BLOCKS_STATED_MAX;
+            }
+            plan.ready_ns()
+        };
+        assert_eq!(ready_ns(true, 30_000_000_000), Some(15_000_000_000));
+        assert_eq!(ready_ns(true, 3_000_000_000), Some(READY_MIN_NS));
+        assert_eq!(ready_ns(false, 30_000_000_000), None);
     }
 
     #[test]
