@@ -15,7 +15,7 @@ use bytegauge_sys::counter::Counter;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, measure, resume, stored};
+use crate::{args, measure, resume, stored, terminal};
 
 /// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
 /// `recommended:7` for session 7's.
@@ -40,6 +40,9 @@ pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let stored = advice(matches)?;
     let (values, default) = values(matches, stored.as_ref())?;
+    if let Some(text) = stored.as_ref().and_then(|stored| left_out(matches, stored, (&values, default.as_ref()))) {
+        terminal::note(&text);
+    }
     let task = task(matches, default, stored.map(|stored| stored.advice))?;
     for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
         words.map_or(Ok(()), |words| must_be_there(words))?;
@@ -135,6 +138,8 @@ struct StoredAdvice {
     advice: Advice,
     /// The sizes that are tied with those that it recommends: the best one of a program may be among them.
     tied: Vec<Level>,
+    /// More of them than are tried.
+    left_out: Vec<Level>,
 }
 
 /// The list of values as a flag takes it, and the present value, which is among them.
@@ -210,8 +215,9 @@ fn advice(matches: &ArgMatches) -> Result<Option<StoredAdvice>, Failure> {
         let view = View::of(&SessionData::load(&store, id)?, &Settings::default());
         let values = advised(&view, default);
         if !values.is_empty() {
-            let tied = tied(&view, &values);
-            return Ok(Some(StoredAdvice { advice: Advice { session: id.0, values }, tied }));
+            let mut tied = tied(&view, &values);
+            let left_out = tied.split_off(tied.len().min(TIED_MAX));
+            return Ok(Some(StoredAdvice { advice: Advice { session: id.0, values }, tied, left_out }));
         }
     }
     Err(Failure::usage(
@@ -240,8 +246,8 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
     values
 }
 
-/// The sizes of options that are as good as a recommended one, as far as the session shows, each once; at most
-/// [`TIED_MAX`], those that can be slower by the least.
+/// The sizes of options that are as good as a recommended one, as far as the session shows, each once; those that can be slower by
+/// the least come first.
 fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
     let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
     let tests = view.tests.iter().filter(|test| test.recommended.is_some());
@@ -255,8 +261,22 @@ fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
             further.push(value);
         }
     }
-    further.truncate(TIED_MAX);
     further
+}
+
+/// The note about sizes that are as good as the recommended ones and are not tried, if there are any.
+fn left_out(matches: &ArgMatches, stored: &StoredAdvice, (tried, default): (&str, Option<&Level>)) -> Option<String> {
+    let is_wanted = args::text(matches, "values").is_some_and(is_answer) && !matches.get_flag("quiet");
+    let factor = factor::named(Workload::Check, "values")[0];
+    let left = stored.left_out.iter().filter(|value| Some(*value) != default);
+    let left: Vec<String> = left.map(|value| factor.kind.compact(value)).collect();
+    (is_wanted && !left.is_empty()).then(|| {
+        format!(
+            "note: --values recommended tries {tried}; also tied in session {}, and left out: {}; to try them, name all in --values",
+            stored.advice.session,
+            left.join(",")
+        )
+    })
 }
 
 /// How much faster the recommended cell was than the one that differs only by the default value.
