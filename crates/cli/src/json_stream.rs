@@ -60,6 +60,9 @@ fn describe(event: &Event<'_>) -> Value {
             "settled": progress.settled,
             "next_ns": next_ns,
         }),
+        Event::Waiting { ready, left_ns } => {
+            json!({"event": "waiting", "ready": ready.to_string(), "left_ns": left_ns})
+        }
         Event::Note(text) => json!({"event": "note", "text": text}),
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
-use bytegauge_model::{Cell, CellKind, EndRole, GroupId, Outcome, RunningRelay, Trial, Workload};
+use bytegauge_model::{
+    Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, Trial, Workload,
+};
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_traffic::setup::GRACE_NS;
@@ -192,7 +194,16 @@ impl Run<'_> {
         let mut measured = match (&slo, max_loss, setup.workload()) {
             (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.watch),
             (_, Some(limit), Workload::Stream) => knee::loss::measure(pool, setup, limit, stop, &mut self.watch),
-            _ => trial::measure(pool, setup, stop, &mut self.watch),
+            _ => {
+                let task = setup.program.as_ref();
+                let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
+                let mut waiting = |left_ns| {
+                    if let Some(ready) = ready {
+                        self.observer.hear(&Event::Waiting { ready, left_ns });
+                    }
+                };
+                trial::measure_telling(pool, setup, stop, &mut self.watch, &mut waiting)
+            }
         }?;
         if let Some(machine) = &mut measured.machine {
             ProtocolCounts::read(seen).since(&counted, machine);
@@ -251,7 +262,7 @@ impl Run<'_> {
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
-            return Ok(Setup { cpus, ..Setup::of_program(&cell.factors, task) });
+            return Ok(Setup { cpus, ready_ns: self.plan.ready_ns(), ..Setup::of_program(&cell.factors, task) });
         }
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;
@@ -290,14 +301,9 @@ impl Run<'_> {
     }
 
     /// Counts a failure. A skipped cell leaves at once; a failed one leaves after two failures in a row, since a single failure
-    /// may be caused by the machine, and its block is repeated. A user's program lacks the same with every value: if nothing
-    /// was measured so far, all cells leave.
+    /// may be caused by the machine, and its block is repeated. All cells leave if a user's server is never ready.
     fn trouble(&mut self, cell: &Cell, trial: &Trial) -> Result<(), RunError> {
         let outcome = &trial.outcome;
-        if let (Some(_), Outcome::Skipped(reason), true) = (&self.plan.task, outcome, self.trials_ns == 0) {
-            let failed = Outcome::Failed(reason.clone());
-            return self.end_all(&failed);
-        }
         if self.is_never_ready(cell, trial) {
             return self.end_all(outcome);
         }
@@ -325,11 +331,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the server of a program was not ready with two values and printed the same: another wait would take as long.
-    /// Remembers the first.
+    /// Whether another wait for the server of a program would take as long: it listens at another port than the given one, or
+    /// it is the same with every value, or it was not ready with two values and printed the same. Remembers the first.
     fn is_never_ready(&mut self, cell: &Cell, trial: &Trial) -> bool {
-        if self.trials_ns > 0 || !trial.task().is_some_and(|task| task.server_not_ready) {
+        let Some(report) = trial.task().filter(|task| task.server_not_ready && self.trials_ns == 0) else {
             return false;
+        };
+        let task = self.plan.task.as_ref();
+        let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
+        let is_elsewhere = matches!(ready, Some(ReadyWhen::Tcp(_))) && !report.server_ports.is_empty();
+        if is_elsewhere || task.is_some_and(ProgramTask::has_fixed_server) {
+            return true;
         }
         let (first, same) = self.not_ready.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
         first != cell.subject() && *same == trial.outcome

@@ -1,6 +1,6 @@
-//! Events of a run in progress. They come between trials, never within one.
+//! Events of a run in progress. They come while nothing is measured: between trials, or before a program's server is ready.
 
-use bytegauge_model::{BlockRecord, Cell, SessionId, Stage, Trial};
+use bytegauge_model::{BlockRecord, Cell, ReadyWhen, SessionId, Stage, Trial};
 use bytegauge_store::Store;
 
 use crate::analysis::AnalysisProgress;
@@ -43,6 +43,13 @@ pub enum Event<'a> {
         /// Expected time of later analyses, which follow if tests are inconclusive, nanoseconds.
         further_ns: u64,
     },
+    /// The server of a program is not ready yet, reported every second.
+    Waiting {
+        /// Its sign.
+        ready: &'a ReadyWhen,
+        /// The time until its run fails, nanoseconds.
+        left_ns: u64,
+    },
     /// An analysis is complete.
     Analysed {
         /// Its number, from 1.
@@ -60,7 +67,7 @@ pub enum Event<'a> {
 
 /// A receiver of events.
 pub trait Observer {
-    /// Receives an event. No trial runs meanwhile, so it may draw; it should be quick all the same.
+    /// Receives an event. Nothing is measured meanwhile, so it may draw; it should be quick all the same.
     fn hear(&mut self, event: &Event<'_>);
 }
 

@@ -89,6 +89,17 @@ fn delivered(end: &EndReport) -> u64 {
 
 /// Runs one trial. `None` if `stop` was set in the middle of a long one.
 pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<TrialResult> {
+    measure_telling(pool, setup, stop, watch, &mut |_| {})
+}
+
+/// The same; `waiting` is called every second while the server of a program is not ready, with the rest of its time, nanoseconds.
+pub(crate) fn measure_telling(
+    pool: &mut EndPool,
+    setup: &Setup,
+    stop: &AtomicBool,
+    watch: &mut Watch,
+    waiting: &mut dyn FnMut(u64),
+) -> Option<TrialResult> {
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
     let link = setup.link();
@@ -111,7 +122,7 @@ pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool, watch: &mut
     }
     // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-    let mut answers = script.collect(pool, window_ns, patience, stop)?;
+    let mut answers = script.collect(pool, (window_ns, patience), stop, waiting)?;
     let mut machine = watch.machine_use(before.as_ref());
     let joined = link::checked(pool, link.as_ref(), machine.as_mut());
     script.collect_late(pool, patience, &mut answers);

@@ -183,9 +183,9 @@ pub struct TaskReport {
     pub server_cpu_ns: Option<u64>,
     /// Its server had no sign of being ready in time, so it did not run.
     pub server_not_ready: bool,
-    /// No connection of TCP was opened in this network namespace while the command ran, although its server waits for them there, and
-    /// no datagram arrived either: the command did not reach its server.
-    pub no_connection: bool,
+    /// The TCP ports at which such a server listened.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub server_ports: Vec<u16>,
     /// Processes that remained when the command had ended, and were ended.
     pub left_behind: u64,
     /// The server ignored its signal and was killed.

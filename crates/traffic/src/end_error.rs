@@ -66,8 +66,13 @@ pub enum EndError {
     #[error("{0}")]
     Program(String),
     /// The server of a user's program had no sign of being ready in time.
-    #[error("{0}")]
-    NotReady(String),
+    #[error("{reason}")]
+    NotReady {
+        /// The reason.
+        reason: String,
+        /// The TCP ports at which it listens.
+        ports: Vec<u16>,
+    },
     /// A setup that no plan produces.
     #[error("{0}")]
     Impossible(String),

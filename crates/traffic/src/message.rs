@@ -19,7 +19,7 @@ use crate::address::{Address, Host};
 use crate::setup::Setup;
 
 /// The version of commands and replies. An end of another version is refused.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The first message of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,8 @@ pub enum Reply {
     Listening(Address),
     /// All flows are joined, pinned, and wait for `Go`.
     Ready,
+    /// The server of a program is not ready yet, and has this time left, nanoseconds.
+    Waiting(u64),
     /// The sink's windows have closed; it drains the remaining data.
     Closed,
     /// The trial succeeded.
@@ -78,6 +80,7 @@ impl Reply {
             Reply::Hello(_) => "hello",
             Reply::Listening(_) => "listening",
             Reply::Ready => "ready",
+            Reply::Waiting(_) => "waiting",
             Reply::Closed => "closed",
             Reply::Done(_) => "done",
             Reply::Skipped(_) => "skipped",

@@ -1,6 +1,6 @@
 //! The display while a session is measured: a line for its progress, and a line per test with the option that leads so far.
 //!
-//! It is drawn between trials only, and by no thread of its own, which would take a CPU from the trial. A terminal shows
+//! It is drawn while nothing is measured, and by no thread of its own, which would take a CPU from the trial. A terminal shows
 //! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
 
 mod redraw;
@@ -37,13 +37,20 @@ pub struct Display {
     redraw: Option<Redraw>,
     last: Instant,
     resumed: bool,
+    has_waited: bool,
 }
 
 impl Display {
     /// A display in place on a terminal that can do that, else as lines of a log.
     pub fn new() -> Display {
         let redraw = in_place().then(Redraw::default);
-        Display { standing: SessionProgress::default(), redraw, last: Instant::now(), resumed: false }
+        Display {
+            standing: SessionProgress::default(),
+            redraw,
+            last: Instant::now(),
+            resumed: false,
+            has_waited: false,
+        }
     }
 
     /// Removes the display from the terminal.
@@ -135,6 +142,14 @@ impl Observer for Display {
                 };
                 let tests = counted(*groups, "test");
                 self.note(&format!("result {look} of at most {of}: {decided} of {tests} decided{next}"));
+            }
+            Event::Waiting { ready, left_ns } => {
+                self.standing.wait(ready.to_string(), *left_ns);
+                // A log has the first wait at once.
+                match std::mem::replace(&mut self.has_waited, true) {
+                    true => self.refresh(),
+                    false => self.draw(),
+                }
             }
             Event::Note(text) => self.note(text),
         }

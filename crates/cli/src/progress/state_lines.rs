@@ -24,6 +24,8 @@ pub struct SessionProgress {
     blocks_done: u64,
     blocks: u64,
     left_ns: Option<u64>,
+    /// The sign of a program's server that is not ready, and the rest of its time, nanoseconds.
+    waiting: Option<(String, u64)>,
     further_ns: u64,
     surroundings: Disturbances,
     names: TestNames,
@@ -107,8 +109,13 @@ impl SessionProgress {
 
     /// A trial ended; `left_ns` until the end of this analysis, `further_ns` more for the later ones.
     pub fn trial(&mut self, cell: &Cell, trial: &Trial, left_ns: u64, further_ns: u64) {
-        (self.left_ns, self.further_ns) = (Some(left_ns), further_ns);
+        (self.left_ns, self.further_ns, self.waiting) = (Some(left_ns), further_ns, None);
         self.add(cell, trial);
+    }
+
+    /// The server of a program is not ready.
+    pub fn wait(&mut self, ready: String, left_ns: u64) {
+        self.waiting = Some((ready, left_ns));
     }
 
     /// Adds a trial of an earlier run of this session.
@@ -153,6 +160,10 @@ impl SessionProgress {
         // A block that failed was repeated beyond the plan.
         let per_cent = 100 * self.blocks_done / self.blocks.max(self.blocks_done).max(1);
         let mut parts = vec![format!("{stage}: {per_cent} %{of_tests}")];
+        if let Some((ready, left_ns)) = &self.waiting {
+            parts.push(format!("waiting for the server ({ready}): it fails in {} s", left_ns.div_ceil(1_000_000_000)));
+            return parts.join(", ");
+        }
         if let Some(left_ns) = self.left_ns.filter(|ns| *ns >= LEFT_MIN_NS) {
             let further = match self.further_ns {
                 0 => String::new(),
@@ -335,6 +346,17 @@ mod tests {
         // Another stage begins a new comparison.
         standing.begin(Stage::Audit, 3, names(&tests, &[]));
         assert_eq!(standing.leaders(9), []);
+    }
+
+    #[test]
+    fn a_wait_for_a_server_is_shown() {
+        let mut standing = SessionProgress::default();
+        standing.begin(Stage::Calibrate, 4, names(&[("g1", "server")], &[]));
+        standing.wait("tcp:7007".into(), 28_400_000_000);
+        assert_eq!(standing.progress(80), "calibration: 0 %, waiting for the server (tcp:7007): it fails in 29 s");
+        let cell = cell("c1", "g1", &[("value", "4K")]);
+        standing.trial(&cell, &trial(&cell, 1.0), 0, 0);
+        assert_eq!(standing.progress(80), "calibration: 0 %");
     }
 
     #[test]

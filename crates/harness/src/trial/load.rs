@@ -46,7 +46,9 @@ impl PathLoad {
             return (outcome, false);
         }
         let PathLoad { setup, script } = self;
-        let Some(load) = script.collect(pool, 0, patience, &AtomicBool::new(false)) else { return (outcome, false) };
+        let Some(load) = script.collect(pool, (0, patience), &AtomicBool::new(false), &mut |_| {}) else {
+            return (outcome, false);
+        };
         let of_load = load.trouble().unwrap_or_else(|| check_counts(&setup, &load));
         calls.by_role.extend(load.by_role);
         (named(of_load), true)

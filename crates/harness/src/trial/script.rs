@@ -125,12 +125,12 @@ impl Script {
     pub(super) fn collect(
         &self,
         pool: &mut EndPool,
-        window_ns: u64,
-        patience: Duration,
+        (window_ns, patience): (u64, Duration),
         stop: &AtomicBool,
+        waiting: &mut dyn FnMut(u64),
     ) -> Option<Answers> {
         let first = match pool.end(self.measures) {
-            Ok(end) => reply_or_stop(end, patience, window_ns, stop)?,
+            Ok(end) => reply_or_stop(end, patience, window_ns, stop, waiting)?,
             Err(error) => Err(error),
         };
         if self.both {
@@ -241,6 +241,7 @@ fn reply_or_stop(
     patience: Duration,
     window_ns: u64,
     stop: &AtomicBool,
+    waiting: &mut dyn FnMut(u64),
 ) -> Option<Result<Reply, ChannelError>> {
     if window_ns < LONG_NS {
         return Some(end.reply(patience));
@@ -251,6 +252,8 @@ fn reply_or_stop(
         match reply {
             Err(ChannelError::Silent(_)) if stop.load(Ordering::Relaxed) => return None,
             Err(ChannelError::Silent(_)) if Instant::now() < deadline => {}
+            Ok(Reply::Waiting(left_ns)) if !stop.load(Ordering::Relaxed) => waiting(left_ns),
+            Ok(Reply::Waiting(_)) => return None,
             reply => return Some(reply),
         }
     }

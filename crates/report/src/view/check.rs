@@ -27,13 +27,11 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
         program: task.name(),
         metric: task.metric.to_string(),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
-        ready: task.server.as_ref().map(|server| server.ready.to_string()),
+        listens_at: listens_at(conditions),
         default: task.default.as_ref().map(shown),
         gains: gains.collect(),
         advice: advice.collect(),
         left_behind: runs(conditions, |trial| trial.task().is_some_and(|task| task.left_behind > 0)),
-        no_connection: runs(conditions, |trial| trial.task().is_some_and(|task| task.no_connection)),
-        runs: runs(conditions, |_| true),
         stopped_by_force: runs(conditions, |trial| trial.task().is_some_and(|task| task.stopped_by_force)),
     }
 }
@@ -58,6 +56,14 @@ fn runs(conditions: &Conditions, of: impl Fn(&Trial) -> bool) -> usize {
     conditions.settled.iter().flat_map(|cell| &cell.measured).filter(|trial| of(trial)).count()
 }
 
+/// The one port at which a server listened that was never ready.
+fn listens_at(conditions: &Conditions) -> Option<u16> {
+    let failed = conditions.settled.iter().flat_map(|cell| &cell.failed).filter_map(|trial| trial.task());
+    let mut ports = failed.flat_map(|task| &task.server_ports);
+    let first = *ports.next()?;
+    ports.all(|port| *port == first).then_some(first)
+}
+
 /// The choice that takes a value, where it was confirmed.
 fn choice_of(judged: &GroupAnalysis, value: &Level, conditions: &Conditions) -> Option<usize> {
     judged.cells.iter().position(|&at| conditions.settled[at].cell.factors.get(VALUE) == *value)
@@ -75,7 +81,7 @@ fn cpu_ns(settled: &Settled) -> Option<f64> {
 }
 
 fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
-    let default = task.default.as_ref()?;
+    let default = task.default.as_ref().filter(|_| conditions.cells.iter().any(|cell| cell.trials > 0))?;
     let reference = choice_of(judged, default, conditions);
     let named = judged.alone.cell;
     let label = phrase::placed(&judged.row.group.factors).filter(|_| {

@@ -19,6 +19,9 @@ pub(super) fn run(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Opt
         return Ok(None);
     }
     // A command meanwhile, or a closed channel, means that the result is not wanted.
-    let report = task::run(setup, io::stdin().as_fd())?;
+    let report = task::run(setup, io::stdin().as_fd(), &mut |left_ns| {
+        // A closed channel stops the run by itself.
+        peer.reply(Reply::Waiting(left_ns));
+    })?;
     Ok(Some(EndResult { report, ..EndResult::default() }))
 }

@@ -129,8 +129,9 @@ fn open(
 }
 
 fn reply(mut report: EndReport, fault: Option<EndError>) -> Reply {
-    if matches!(fault, Some(EndError::NotReady(_))) {
-        report.task.get_or_insert_default().server_not_ready = true;
+    if let Some(EndError::NotReady { ports, .. }) = &fault {
+        let task = report.task.get_or_insert_default();
+        (task.server_not_ready, task.server_ports) = (true, ports.clone());
     }
     match fault {
         None => Reply::Done(Box::new(report)),

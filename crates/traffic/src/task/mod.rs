@@ -60,6 +60,9 @@ impl Setup {
 /// The context of an error if a process cannot become a supervisor.
 pub(crate) const SUPERVISING: &str = "supervising programs";
 
+/// How often the wait for a server is reported.
+const TELL_WAITING: Duration = Duration::from_secs(1);
+
 /// Interval between checks whether a server listens.
 const ASK_READY: Duration = Duration::from_millis(2);
 
@@ -76,11 +79,12 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
     (answer, until_asked_again(asked.elapsed()))
 }
 
-/// Runs a task once. A byte on `stop_requested`, or closing it, stops the task.
+/// Runs a task once. A byte on `stop_requested`, or closing it, stops the task. `waiting` is called every second while the server is
+/// not ready, with the rest of its time, nanoseconds.
 ///
 /// # Errors
 /// The error; all started processes have been ended then too.
-pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, EndError> {
+pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
     let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
@@ -91,15 +95,15 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>) -> Result<EndReport, E
         command: task.command_for(value).map_err(bug)?,
         prepare: task.prepare_for(value).map_err(bug)?,
         server: task.server_for(value).map_err(bug)?,
-        is_server_fixed: task.has_fixed_server(),
         metric: &task.metric,
         timeout_ns: setup.run_timeout_ns(),
+        ready_ns: setup.ready_ns.map_or(setup.run_timeout_ns(), |ns| ns.min(setup.run_timeout_ns())),
         supervisor: &supervisor,
         cpus: command_cpus,
         server_cpus,
         stop_requested,
     };
-    run.all()
+    run.all(waiting)
 }
 
 /// One run of a program, with its value filled in.
@@ -109,11 +113,11 @@ struct ProgramRun<'a> {
     prepare: Option<Vec<String>>,
     /// The server, started before the command and stopped after it.
     server: Option<ServerTask>,
-    /// Whether neither its words nor those of what is prepared have the value.
-    is_server_fixed: bool,
     metric: &'a Metric,
     /// How long each of the programs may take, nanoseconds.
     timeout_ns: u64,
+    /// How long the server may take until it is ready, nanoseconds.
+    ready_ns: u64,
     supervisor: &'a Supervisor,
     /// The CPU of the command; `None`: not pinned.
     cpus: Vec<usize>,
@@ -122,7 +126,7 @@ struct ProgramRun<'a> {
 }
 
 impl ProgramRun<'_> {
-    fn all(&self) -> Result<EndReport, EndError> {
+    fn all(&self, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
         self.prepare()?;
         // Before the server, whose events are counted as well, and after the unmeasured program.
         let counter = self.counter()?;
@@ -134,7 +138,7 @@ impl ProgramRun<'_> {
             self.rate_by_cpu(&mut report);
             return Ok(report);
         };
-        let mut server = self.start(task)?;
+        let mut server = self.start(task, waiting)?;
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
         let traffic = NamespaceCounts::before(&task.ready);
@@ -147,10 +151,17 @@ impl ProgramRun<'_> {
             task.server_cpu_ns = Some((used.user_ns + used.system_ns).saturating_sub(at_start_ns));
             task.stopped_by_force = by_force;
             task.left_behind = left.processes;
-            task.no_connection = no_connection;
         }
         self.rate_by_cpu(&mut report);
         released(task)?;
+        // A run without its work has a rate as well, which says nothing about the value.
+        if no_connection {
+            return Err(EndError::Program(format!(
+                "the command opened no TCP connection, so the server had no work: let it connect to {}, or, if it uses no TCP, \
+                 give --ready regex:RE",
+                task.ready
+            )));
+        }
         Ok(report)
     }
 
@@ -205,7 +216,7 @@ impl ProgramRun<'_> {
         }
     }
 
-    fn start(&self, task: &ServerTask) -> Result<Program, EndError> {
+    fn start(&self, task: &ServerTask, waiting: &mut dyn FnMut(u64)) -> Result<Program, EndError> {
         if let ReadyWhen::Tcp(port) = task.ready
             && listening::at_port(port)
         {
@@ -216,9 +227,14 @@ impl ProgramRun<'_> {
         }
         let prints = matches!(task.ready, ReadyWhen::Printed(_));
         let mut server = Program::start("the server", &task.command, &self.server_cpus, prints)?;
-        let until = self.until();
+        let until = Instant::now() + Duration::from_nanos(self.ready_ns);
         let sign = task.ready.clone();
+        let mut told = Instant::now();
         loop {
+            if told.elapsed() >= TELL_WAITING {
+                told = Instant::now();
+                waiting(until.saturating_duration_since(told).as_nanos() as u64);
+            }
             let (ready, pause) = ask(|| is_ready(&sign, &server));
             if ready? {
                 return Ok(server);
@@ -240,23 +256,18 @@ impl ProgramRun<'_> {
         }
     }
 
-    /// The server's sign did not appear in time. If it listens at another port than the one that was given, or if its words are
-    /// those of every value and nothing is prepared for one, it does so with every value: a right sign is missing.
+    /// The server's sign did not appear in time.
     fn not_ready(&self, sign: &ReadyWhen, server: &Program) -> EndError {
-        let limit = bytegauge_model::Nanos(self.timeout_ns);
+        let limit = bytegauge_model::Nanos(self.ready_ns);
         let ports = listening::ports_of_session(server.pid);
-        let advice = ready_advice(&ports);
+        let longer = if self.ready_ns < self.timeout_ns { "--time" } else { "--timeout" };
+        let advice = ready_advice(&ports, longer);
         let words = match sign {
             ReadyWhen::Printed(_) => server.last_lines(PRINTED_MAX),
             _ => server.last_words(),
         };
         let reason = format!("the server was not ready after {limit} ({sign} did not appear){words}: {advice}");
-        match sign {
-            ReadyWhen::Tcp(_) if !ports.is_empty() => EndError::Missing(reason),
-            // A server that the value does not reach is the same with every value.
-            _ if self.is_server_fixed => EndError::Missing(reason),
-            _ => EndError::NotReady(reason),
-        }
+        EndError::NotReady { reason, ports: ports.into_iter().collect() }
     }
 
     /// The error of a command, and what its server printed last to its error output: often the cause.
@@ -346,10 +357,10 @@ fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {
 }
 
 /// How to correct a sign that did not appear: by the ports at which the server does listen.
-fn ready_advice(ports: &BTreeSet<u16>) -> String {
+fn ready_advice(ports: &BTreeSet<u16>, longer: &str) -> String {
     let ports: Vec<u16> = ports.iter().copied().collect();
     match ports[..] {
-        [] => "check --ready, or give more --timeout".into(),
+        [] => format!("check --ready, or give more {longer}"),
         [port] => format!("it listens at port {port}: use --ready tcp:{port}"),
         _ => {
             let ports: Vec<String> = ports.iter().map(u16::to_string).collect();

@@ -14,9 +14,9 @@ pub struct CheckView {
     /// Whether a rate of that quantity includes the start of the program: not a number that it prints.
     #[serde(skip)]
     pub includes_start: bool,
-    /// The sign of a ready server, as in `--ready`.
+    /// The TCP port at which its server listened, where `--ready` waits for another sign in vain.
     #[serde(skip)]
-    pub ready: Option<String>,
+    pub listens_at: Option<u16>,
     /// The user's current value, for people.
     pub default: Option<String>,
     /// The gain over it, one for each group.
@@ -25,10 +25,6 @@ pub struct CheckView {
     pub advice: Vec<AdviceView>,
     /// Runs after which processes were still there, and were ended.
     pub left_behind: usize,
-    /// Runs during which no connection was opened to a server that waits for them: the command did not reach it.
-    pub no_connection: usize,
-    /// All runs that were measured.
-    pub runs: usize,
     /// Runs after which the server ignored its signal and was killed.
     pub stopped_by_force: usize,
 }

@@ -396,8 +396,6 @@ pub enum FindingKind {
     ProcessesLeft,
     /// A server ignored its stop signal and was killed.
     ServerKilled,
-    /// A command opened no connection to its server.
-    NoConnection,
     /// The session was slower than planned, so the plan was reduced.
     PlanReduced,
     /// The session took longer than its budget.

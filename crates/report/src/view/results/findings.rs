@@ -9,13 +9,12 @@ use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
-use super::super::document::{CellView, CheckView, Finding, FindingKind, GroupView, Severity, View};
+use super::super::document::{CellView, Finding, FindingKind, GroupView, Severity, View};
 use super::super::environment::crowd;
 use super::super::harm::Least;
 use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
-use super::next_of_check;
 use super::valid_for::{self, is_loopback};
 use super::{all_trials, copied, effects, harm, long_trials, memory, sentences};
 
@@ -312,22 +311,11 @@ fn session_wide(view: &View) -> Vec<Finding> {
         let runs = |count: usize, kind| (count > 0).then(|| warning(kind).number("runs", Some(count as f64)));
         all.extend(runs(check.left_behind, FindingKind::ProcessesLeft));
         all.extend(runs(check.stopped_by_force, FindingKind::ServerKilled));
-        all.extend(unreached(check));
         let run_ns = candidates().filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min);
         let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS && check.includes_start);
         all.extend(short.map(|ns| warning(FindingKind::ShortRuns).number("run_ns", Some(ns))));
     }
     all
-}
-
-/// Runs of a command that did not reach its server.
-fn unreached(check: &CheckView) -> Option<Finding> {
-    (check.no_connection > 0).then(|| {
-        found(FindingKind::NoConnection, Severity::Error)
-            .number("runs", Some(check.no_connection as f64))
-            .number("of", Some(check.runs as f64))
-            .name("ready", next_of_check::ready(check).to_owned())
-    })
 }
 
 /// The session took far longer than its budget until its first interim analysis.

@@ -320,6 +320,9 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
     let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().filter(|(_, side)| side.trials == 0);
     let failed: Vec<&str> = failed.map(|(name, _)| name).collect();
     if !failed.is_empty() {
+        if let Some(step) = next_of_check::ready_at(view) {
+            return vec![step];
+        }
         return vec![again(view, None, &format!("fix {}, then measure again", failed.join(" and ")))];
     }
     if versus.difference.verdict != "open" {

@@ -10,12 +10,7 @@ use super::next::{again_instead, resume, step, words};
 pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {
     let is_measured = view.tests.iter().any(|test| test.state != TestState::Failed);
     if !is_measured {
-        return usual;
-    }
-    // Numbers of a command that did nothing decide nothing, however many.
-    if check.no_connection == check.runs && check.runs > 0 {
-        let server = ready(check);
-        return vec![words(&format!("let the command connect to {server}, then measure again"))];
+        return ready_at(view).map_or(usual, |step| vec![step]);
     }
     let of_failed = of_failed(view, check);
     let is_alone = view.tests.iter().all(|test| matches!(test.state, TestState::Single | TestState::Failed));
@@ -32,9 +27,11 @@ pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextSte
     of_failed.into_iter().chain(usual).chain(default).collect()
 }
 
-/// The sign of a ready server.
-pub fn ready(check: &CheckView) -> &str {
-    check.ready.as_deref().unwrap_or("the server")
+/// The command with the port at which a server listened that was never ready.
+pub fn ready_at(view: &View) -> Option<NextStep> {
+    let port = view.check.as_ref()?.listens_at?;
+    let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
+    Some(step(&command, "wait for the port at which the server listens"))
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.

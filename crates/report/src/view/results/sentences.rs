@@ -391,12 +391,6 @@ impl Sentence<'_> {
                     self.count("runs", "run")
                 )
             }
-            FindingKind::NoConnection => format!(
-                "No TCP connection was opened in {} of {}, so the server had no work: check that the command connects to {}.",
-                self.number("runs") as usize,
-                self.count("of", "run"),
-                self.name("ready")
-            ),
             FindingKind::PlanReduced => {
                 format!("The machine was slower than planned: there was time for {} only.", self.name("kept"))
             }

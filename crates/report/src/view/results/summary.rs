@@ -310,7 +310,8 @@ fn code(view: &View) -> Option<SummaryLine> {
 
 /// Other programs that used much of the machine meanwhile: on a quiet one the result may be another.
 fn busy(view: &View) -> Option<SummaryLine> {
-    let (used, of) = crowd(&view.environment)?;
+    let (used, of) =
+        crowd(&view.environment).filter(|_| view.tests.iter().any(|test| test.state != TestState::Failed))?;
     let used = significant(used, 2);
     let has_intervals =
         view.tests.iter().any(|test| matches!(test.state, TestState::Decided | TestState::Inconclusive));
