@@ -4,7 +4,6 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::unit::counted;
 use bytegauge_model::{CellId, CellKind, Counted, Level, Metric, ProgramTask, Trial};
 use bytegauge_stats::quantile::median;
 
@@ -13,7 +12,7 @@ use super::counted_trials::Settled;
 use super::document::difference::share;
 use super::document::{AdviceView, CellView, CheckView, GainView, GroupView};
 use super::recommendation::{Conditions, is_wide};
-use crate::interval_rounding::{ShareScale, at_least, at_most, percent};
+use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
 
 /// The factor whose levels are tried.
@@ -26,6 +25,7 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
     CheckView {
         program: task.name(),
         metric: task.metric.to_string(),
+        rates_by_time: !matches!(task.metric, Metric::Cpu | Metric::Counter(_)),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
         listens_at: listens_at(conditions),
         default: task.default.as_ref().map(shown),
@@ -43,7 +43,7 @@ pub fn has_value(cell: &CellView, value: &str) -> bool {
 
 /// A value for people.
 fn shown(value: &Level) -> String {
-    phrase::level(VALUE, value)
+    phrase::compact(VALUE, value)
 }
 
 /// Whether runs of a program are rated by their CPU time.
@@ -177,44 +177,25 @@ pub(crate) fn signed(share: f64) -> String {
     ShareScale::of([share]).signed(share)
 }
 
-/// The result of an earlier recommendation, compared with the best option that was confirmed here.
+/// The result of an earlier recommendation, compared with the best option that was confirmed here, and with the present value.
 fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<AdviceView> {
     let Some(advice) = &task.advice else { return Vec::new() };
     let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));
     let each = advice.values.iter().map(|advised| {
         let choice = choice_of(judged, &advised.value, conditions);
-        let upper = choice.and_then(|choice| judged.verdict.upper[choice]).map(f64::exp_m1);
-        let lower = choice.and_then(|choice| judged.verdict.lower[choice]).map(f64::exp_m1);
-        let observed =
-            choice.zip(reference).and_then(|(choice, reference)| Some(against(judged, choice, reference)?.0));
+        let end = |ends: &[Option<f64>]| choice.and_then(|choice| ends[choice]).map(f64::exp_m1);
+        let (lower, upper) = (end(&judged.verdict.lower), end(&judged.verdict.upper));
         let margin = conditions.margin;
-        let present = &judged.verdict.present;
-        let best = format!("the best of {} in {}", counted(present.len(), "value"), task.name());
-        let other = present.iter().find(|other| Some(**other) != choice).filter(|_| present.len() == 2);
-        let (held, how) = match (lower, upper) {
-            _ if judged.verdict.twin_alarm => {
-                (None, "is inconclusive: the same value measured twice differs significantly".into())
+        let held = match (lower, upper) {
+            _ if judged.verdict.twin_alarm => None,
+            (Some(lower), _) if lower > margin => Some(false),
+            // The better one of two shows nothing about the best of all.
+            (_, Some(upper)) if upper <= margin && judged.verdict.present.len() != 2 => {
+                (!is_wide(judged, choice, margin)).then_some(true)
             }
-            (Some(lower), _) if lower > margin => {
-                (Some(false), format!("did not hold: at least {} slower than {best}", at_least(lower)))
-            }
-            (_, Some(upper)) if upper <= margin => match other {
-                Some(other) => {
-                    let other = shown(&conditions.settled[judged.cells[*other]].cell.factors.get(VALUE));
-                    (None, format!("cannot be judged: it was compared with {other} alone, so add --values"))
-                }
-                None if is_wide(judged, choice, margin) => {
-                    (None, "is inconclusive: the same value measured twice differs by more than the margin".into())
-                }
-                None => (Some(true), format!("held: within {} of {best}", percent(margin))),
-            },
-            (Some(_), Some(upper)) => (None, format!("is inconclusive: at most {} slower than {best}", at_most(upper))),
-            _ if choice.is_some() => (None, "is inconclusive: too few blocks".into()),
-            _ => (None, "is inconclusive: it was not confirmed".into()),
+            _ => None,
         };
-        let compared = advised.against_default.zip(observed).map(|(predicted, observed)| {
-            format!("; predicted {} over the present value, observed {}", signed(predicted - 1.0), signed(observed))
-        });
+        let observed = choice.zip(reference).and_then(|(choice, reference)| against(judged, choice, reference));
         AdviceView {
             group: judged.row.group.id.clone(),
             session: advice.session,
@@ -222,14 +203,9 @@ fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -
             question: advised.question.clone(),
             held,
             predicted: advised.against_default,
-            observed: observed.map(|share| 1.0 + share),
-            text: format!(
-                "{} (session {}, {}) {how}{}",
-                shown(&advised.value),
-                advice.session,
-                advised.question,
-                compared.unwrap_or_default()
-            ),
+            observed: observed.map(|(share, ..)| 1.0 + share),
+            observed_lower: observed.map(|(_, lower, _)| 1.0 + lower),
+            observed_upper: observed.map(|(.., upper)| 1.0 + upper),
         }
     });
     each.collect()

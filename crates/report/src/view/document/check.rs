@@ -11,6 +11,9 @@ pub struct CheckView {
     pub program: String,
     /// The measured quantity, as in `--metric`.
     pub metric: String,
+    /// Whether it is the time of the same work, of which an earlier session predicts a gain.
+    #[serde(skip)]
+    pub rates_by_time: bool,
     /// Whether a rate of that quantity includes the start of the program: not a number that it prints.
     #[serde(skip)]
     pub includes_start: bool,
@@ -70,6 +73,8 @@ pub struct AdviceView {
     pub predicted: Option<f64>,
     /// The same, as measured in the program.
     pub observed: Option<f64>,
-    /// The same as a text.
-    pub text: String,
+    /// Lower end of its interval.
+    pub observed_lower: Option<f64>,
+    /// Upper end of its interval.
+    pub observed_upper: Option<f64>,
 }

@@ -16,7 +16,7 @@ use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
 use super::valid_for::{self, is_loopback};
-use super::{all_trials, copied, effects, harm, long_trials, memory, sentences};
+use super::{advice, all_trials, copied, effects, harm, long_trials, memory, sentences};
 
 /// Other programs below this many CPUs are not reported; the grade decides from where on they are a caveat.
 const OTHERS_NOTICED: f64 = 0.05;
@@ -373,7 +373,7 @@ fn gains(view: &View) -> Vec<Finding> {
             .name("held", advice.held)
             .number("predicted_times", advice.predicted)
             .number("observed_times", advice.observed)
-            .with_text(format!("Earlier recommendation: {}.", advice.text))
+            .with_text(format!("Earlier recommendation: {}.", advice::text(view, check, advice)))
     });
     gains.chain(advice).collect()
 }

@@ -3,6 +3,7 @@
 //! One place decides how an option compares with the best one, and every text follows from it: two lines of a report
 //! cannot contradict each other. Computes no statistics; those are settled before.
 
+mod advice;
 mod avoid;
 mod build;
 mod copied;
