@@ -39,7 +39,8 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
         evidence.push(("system_share", in_kernel));
         ("a run uses", format!("{} of that in the kernel", percent(in_kernel)))
     };
-    let used = format!("{who} {} CPUs", significant(cpus, 2));
+    let shown = significant(cpus, 2);
+    let used = format!("{who} {shown} {}", if shown == "1" { "CPU" } else { "CPUs" });
     if let Some((busy, all)) = all_busy(trials, machine_cpus).filter(|_| cpus < WAITS) {
         evidence.push(("machine_cpus", busy));
         let sentence = format!(
@@ -121,6 +122,7 @@ mod tests {
     fn a_server_is_part_of_the_run() {
         check(280, None, NAMES[1], "a run uses 0.28 CPUs and waits the rest of its time");
         check(970, None, NAMES[0], "a run uses 0.97 CPUs, 50 % of that in the kernel");
+        check(1000, None, NAMES[0], "a run uses 1 CPU, 50 % of that in the kernel");
         check(280, Some(360), UNKNOWN, "a run and its server use 0.64 CPUs, 0.36 of that the server");
         check(280, Some(1_000), NAMES[0], "a run and its server use 1.3 CPUs, 1 of that the server");
         check(

@@ -15,7 +15,7 @@ use bytegauge_sys::counter::Counter;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, measure, resume, stored, terminal};
+use crate::{args, measure, print, resume, stored, terminal};
 
 /// The value of `--values` for those that the latest stored session recommends, and those that are tied with them;
 /// `recommended:7` for session 7's.
@@ -40,8 +40,9 @@ pub fn check(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let stored = advice(matches)?;
     let (values, default) = values(matches, stored.as_ref())?;
+    let values = in_order(values, args::text(matches, "values"));
     if let Some(text) = stored.as_ref().and_then(|stored| left_out(matches, stored, (&values, default.as_ref()))) {
-        terminal::note(&text);
+        terminal::note(print::fitted(&text).trim_end());
     }
     let task = task(matches, default, stored.map(|stored| stored.advice))?;
     for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
@@ -183,6 +184,23 @@ fn values(matches: &ArgMatches, stored: Option<&StoredAdvice>) -> Result<(String
     }
 }
 
+/// The values by their size, where those that were given are so: a present or a recommended one was added at the end.
+fn in_order(values: String, given: Option<&str>) -> String {
+    let factor = factor::named(Workload::Check, "values")[0];
+    let numbers = |text: &str| -> Option<Vec<u64>> {
+        factor.kind.parse_list(text).ok()?.iter().map(Level::number).collect::<Option<Vec<u64>>>()
+    };
+    let is_sorted = given.is_none_or(|given| is_answer(given) || numbers(given).is_some_and(|all| all.is_sorted()));
+    match numbers(&values).filter(|_| is_sorted) {
+        Some(mut all) if !all.is_sorted() => {
+            all.sort_unstable();
+            let texts: Vec<String> = all.into_iter().map(|value| factor.kind.compact(&Level::Number(value))).collect();
+            texts.join(",")
+        }
+        _ => values,
+    }
+}
+
 fn bytes(text: &str) -> Option<u64> {
     text.parse().ok().map(|bytegauge_model::Bytes(bytes)| bytes)
 }
@@ -272,7 +290,7 @@ fn left_out(matches: &ArgMatches, stored: &StoredAdvice, (tried, default): (&str
     let left: Vec<String> = left.map(|value| factor.kind.compact(value)).collect();
     (is_wanted && !left.is_empty()).then(|| {
         format!(
-            "note: --values recommended tries {tried}; also tied in session {}, and left out: {}; to try them, name all in --values",
+            "note: --values recommended tries {tried}. Session {} found {} as good, left out here: to try all, list them in --values",
             stored.advice.session,
             left.join(",")
         )
@@ -315,6 +333,16 @@ pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn added_values_are_in_order() {
+        let check = |values: &str, given, expected: &str| assert_eq!(in_order(values.into(), given), expected);
+        check("4K,64K,512", Some("4K,64K"), "512,4K,64K");
+        check("64K,4K,512", Some("64K,4K"), "64K,4K,512");
+        check("512K,16K,4K", Some("recommended:7"), "4K,16K,512K");
+        check("4K..16K", None, "4K..16K");
+        check("lz4,none", Some("lz4"), "lz4,none");
+    }
 
     #[test]
     fn recommendations_are_sizes_of_streams_or_calls() {

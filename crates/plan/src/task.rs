@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_time_bounds_the_wait_for_a_server() {
+    fn a_stated_time_bounds_waits_for_servers() {
         let ready_ns = |stated: bool, budget_ns: u64| {
             let mut plan = plan(&["dd", "bs={value}"], &[]).unwrap();
             plan.budget_ns = budget_ns;

@@ -31,8 +31,8 @@ that every run moves the same bytes.
 --metric is how a run is rated: wall, its time (the default); cpu, its CPU time and that of its server; bytes:N, as a rate \
 where each run moves N bytes; regex:RE, a rate that it prints; time:RE, seconds that it prints; counter:NAME, events.
 
---values recommended tries the sizes that the latest session recommends and those tied with them; recommended:7 takes session \
-7. --recommendation 7 adds the sizes that session 7 recommends to --values. The report shows whether they are within --margin \
+--values recommended tries the sizes that the latest session recommends and at most five tied with them; recommended:7 takes \
+session 7. --recommendation 7 adds the sizes that session 7 recommends to --values. The report shows whether they are within --margin \
 of the best value.
 
 Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge export --redact` leaves it out.

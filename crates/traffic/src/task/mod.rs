@@ -154,7 +154,7 @@ impl ProgramRun<'_> {
         }
         self.rate_by_cpu(&mut report);
         released(task)?;
-        // A run without its work has a rate as well, which says nothing about the value.
+        // A run without its work has a rate as well, which shows nothing about the value.
         if no_connection {
             return Err(EndError::Program(format!(
                 "the command opened no TCP connection, so the server had no work: let it connect to {}, or, if it uses no TCP, \
@@ -229,11 +229,11 @@ impl ProgramRun<'_> {
         let mut server = Program::start("the server", &task.command, &self.server_cpus, prints)?;
         let until = Instant::now() + Duration::from_nanos(self.ready_ns);
         let sign = task.ready.clone();
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         loop {
-            if told.elapsed() >= TELL_WAITING {
-                told = Instant::now();
-                waiting(until.saturating_duration_since(told).as_nanos() as u64);
+            if reported.elapsed() >= TELL_WAITING {
+                reported = Instant::now();
+                waiting(until.saturating_duration_since(reported).as_nanos() as u64);
             }
             let (ready, pause) = ask(|| is_ready(&sign, &server));
             if ready? {

@@ -29,7 +29,7 @@ const BAR_MIN: usize = 6;
 /// On 80 columns longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
-const EXPENDABLE: [&str; 6] = ["95 %", "p50", "CPU", "p99.9", "average", "longest"];
+const EXPENDABLE: [&str; 7] = ["95 %", "p50", "server CPU", "CPU", "p99.9", "average", "longest"];
 /// An unknown value.
 const UNKNOWN: &str = "–";
 
