@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::unit::significant;
 
-pub use remedy::remedy;
+pub use remedy::{LimitedOption, remedy};
 
 /// From this share of a call on the rate is mostly that of the harness. Smaller shares are a caveat, and something else is the
 /// limit.

@@ -1,91 +1,138 @@
 //! The change that may raise a rate above each limit, in one clause.
 //!
 //! Only what follows from the rule of the limit: a thread that is busy needs less work or a second thread, an end that waits needs
-//! what it waits for. “May help” where more than one cause is possible.
+//! what it waits for. “May help” where more than one cause is possible. Names nothing that the option has already, and no second
+//! thread where no CPU is left for it.
 
 use bytegauge_model::Workload;
 
 use super::{call, relay};
 
-/// A second thread, or cheaper calls, of an end that sends datagrams.
-const DATAGRAM_SENDER: &str =
-    "more datagrams for each call (--engine mmsg or gso), larger ones, or a second sending thread may help";
-/// The same of the end that receives them.
-const DATAGRAM_RECEIVER: &str = "more datagrams for each call (--engine mmsg) or a second receiving thread may help";
+/// The facts about a limited option that decide what may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitedOption {
+    /// Its workload.
+    pub workload: Workload,
+    /// It moves datagrams.
+    pub datagrams: bool,
+    /// Its connections use TCP.
+    pub tcp: bool,
+    /// The machine may have a CPU that its threads and its relay leave free.
+    pub spare_cpu: bool,
+    /// No larger reads were compared with its own.
+    pub largest_reads: bool,
+    /// No larger writes were compared with its own.
+    pub largest_writes: bool,
+}
 
 /// The change that may help against a limit; `None` where it is not known, or where nothing can be done.
-pub fn remedy(workload: Workload, datagrams: bool, name: &str) -> Option<&'static str> {
-    let of_workload = match workload {
-        Workload::Stream => of_stream(datagrams, name),
-        Workload::Call => of_call(name),
+pub fn remedy(of: &LimitedOption, name: &str) -> Option<String> {
+    let of_workload = match of.workload {
+        Workload::Stream => of_stream(of, name),
+        Workload::Call => of_call(of, name),
         Workload::Ring => of_ring(name),
         Workload::Check => of_program(name),
     };
-    of_workload.or_else(|| of_any(name))
+    of_workload.or_else(|| of_any(of, name))
 }
 
-fn of_any(name: &str) -> Option<&'static str> {
+/// `A, B or C may help`, of those that apply.
+fn may_help(parts: &[(bool, &str)]) -> Option<String> {
+    let known: Vec<&str> = parts.iter().filter(|(applies, _)| *applies).map(|(_, part)| *part).collect();
+    let (last, others) = known.split_last()?;
+    Some(match others {
+        [] => format!("{last} may help"),
+        others => format!("{} or {last} may help", others.join(", ")),
+    })
+}
+
+fn of_any(of: &LimitedOption, name: &str) -> Option<String> {
     Some(match name {
-        relay::RELAY => "a relay with less CPU time for each byte (--relay splice) or more relay threads may help",
-        relay::SHARED => {
-            "a CPU of its own for the relay helps: --placement cross-core --relay-placement client,server compares where it runs"
+        relay::RELAY => {
+            let less = (true, "a relay that uses less CPU time");
+            return may_help(&[less, (of.spare_cpu, "more relay threads (--relay-threads)")]);
         }
-        relay::ALL => "more CPUs help, or ends and a relay that use less CPU time",
-        "other programs" => "stop the other programs, or measure on CPUs that they leave free",
-        "softirq" => "spread interrupts over more CPUs (RSS, RPS), and use more connections",
-        "shared CPU" => "more CPUs help, or less CPU time for each byte or call",
+        relay::SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)".to_owned(),
+        relay::SHARED | relay::ALL => "more CPUs help, or ends and a relay that use less CPU time".to_owned(),
+        "other programs" => "stop the other programs, or measure on CPUs that they leave free".to_owned(),
+        "softirq" => "spread interrupts over more CPUs (RSS, RPS), and use more connections".to_owned(),
+        "shared CPU" => "more CPUs help, or less CPU time for each byte or call".to_owned(),
         _ => return None,
     })
 }
 
-fn of_stream(datagrams: bool, name: &str) -> Option<&'static str> {
-    Some(match name {
+fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
+    let (reads, writes) = ((!of.largest_reads, "larger reads"), (!of.largest_writes, "larger writes"));
+    let known = match name {
         "the harness" => "larger sizes show what the system can do",
         "offered load" => "without --rate and --think-time the maximum is measured",
-        "the source itself" => "only a faster file or device helps, or fewer calls: larger reads",
+        "the source itself" => return may_help(&[(true, "a faster file or device"), reads]),
         "the link" => "only a faster link helps (--link-rate sets it)",
-        "sender CPU" if datagrams => DATAGRAM_SENDER,
-        "receiver CPU" if datagrams => DATAGRAM_RECEIVER,
-        "both CPUs" => "less CPU time for each byte at both ends, or more connections on further CPUs help",
-        "sender CPU" => {
-            "larger writes, another congestion control (TCP) or a second writing thread may help; larger reads hardly do"
+        // A second thread, or cheaper calls, of an end of datagrams.
+        "sender CPU" if of.datagrams => {
+            let batch = (true, "more datagrams for each call (--engine mmsg or gso)");
+            return may_help(&[batch, (true, "larger ones"), (of.spare_cpu, "a second sending thread")]);
         }
-        "receiver CPU" => "larger reads, less work on the bytes or a second reading thread may help",
+        "receiver CPU" if of.datagrams => {
+            let batch = (true, "more datagrams for each call (--engine mmsg)");
+            return may_help(&[batch, (of.spare_cpu, "a second receiving thread")]);
+        }
+        "both CPUs" => {
+            let less = (true, "less CPU time for each byte at both ends");
+            return may_help(&[less, (of.spare_cpu, "more connections on further CPUs")]);
+        }
+        "sender CPU" => {
+            let congestion = (of.tcp, "another congestion control");
+            return may_help(&[writes, congestion, (of.spare_cpu, "a second writing thread")]);
+        }
+        "receiver CPU" => {
+            let less = (true, "less work on the bytes");
+            return may_help(&[reads, less, (of.spare_cpu, "a second reading thread")]);
+        }
         "window" => "a larger SO_RCVBUF or a reader that reads sooner may help; a larger send buffer does not",
         "socket buffer" => "a larger one helps (run socket-buffers compares sizes)",
         "wake-ups" => "larger socket buffers or more connections keep both ends busy for longer at a time",
         _ => return None,
-    })
+    };
+    Some(known.to_owned())
 }
 
-fn of_call(name: &str) -> Option<&'static str> {
-    Some(match name {
+fn of_call(of: &LimitedOption, name: &str) -> Option<String> {
+    let known = match name {
         "the harness" => "calls with more work, or larger ones, show what the server can do",
         "backlog" => "a longer backlog (listen(2), net.core.somaxconn) or faster accepts help",
         "errors" => "find out first why calls fail",
         "latency objective" => "less work for each call helps, or a longer time allowed",
         call::DELAYED_ACKS => "TCP_NODELAY (--nodelay on) helps, or a request written in one piece",
         "offered load" => "without --rate and --think-time the maximum is measured",
-        "both CPUs" => "more threads at both ends, on further CPUs, or less work for each call help",
+        "both CPUs" => {
+            let less = (true, "less work for each call");
+            return may_help(&[less, (of.spare_cpu, "more threads at both ends, on further CPUs")]);
+        }
+        "client CPU" if !of.spare_cpu => "a client on another host (--host) shows what the server can do",
         "client CPU" => "more client threads (--client-threads) show what the server can do",
-        "server CPU" => "more server threads on further CPUs, another engine or less work for each call may help",
+        "server CPU" => {
+            let less = (true, "another engine, less work for each call");
+            return may_help(&[less, (of.spare_cpu, "more server threads on further CPUs (--server-threads)")]);
+        }
         "wake-ups" => "more connections at once keep both ends busy",
         _ => return None,
-    })
+    };
+    Some(known.to_owned())
 }
 
-fn of_ring(name: &str) -> Option<&'static str> {
+fn of_ring(name: &str) -> Option<String> {
     Some(match name {
-        "the system call" => "more operations for each io_uring_enter(2) help",
-        "the loop itself" => "less work in the loop helps",
+        "the system call" => "more operations for each io_uring_enter(2) help".to_owned(),
+        "the loop itself" => "less work in the loop helps".to_owned(),
         _ => return None,
     })
 }
 
-fn of_program(name: &str) -> Option<&'static str> {
+fn of_program(name: &str) -> Option<String> {
     Some(match name {
-        "the program's CPU" => "a profile (perf record) shows where its time goes",
-        "waits of the program" => "strace -f -T shows what it waits for; bytegauge observe its sockets",
+        "the program's CPU" => "a profile (perf record) shows where its time goes".to_owned(),
+        "waits of the program" => "strace -f -T shows what it waits for; bytegauge observe its sockets".to_owned(),
         _ => return None,
     })
 }
@@ -98,13 +145,22 @@ mod tests {
     /// Limits for which nothing can be done, or nothing is known.
     const WITHOUT: &[&str] = &["the kernel's thread", "the kernel's work", UNKNOWN];
 
+    const PLAIN: LimitedOption = LimitedOption {
+        workload: Workload::Stream,
+        datagrams: false,
+        tcp: true,
+        spare_cpu: true,
+        largest_reads: false,
+        largest_writes: false,
+    };
+
     #[test]
     fn every_limit_has_a_remedy() {
         let check = |workload, names: &[&'static str]| {
             for name in names.iter().filter(|name| !WITHOUT.contains(name)) {
                 // The harness of a ring is a limit of the measurement alone.
-                let is_known =
-                    remedy(workload, false, name).is_some() || (workload, *name) == (Workload::Ring, "the harness");
+                let is_known = remedy(&LimitedOption { workload, ..PLAIN }, name).is_some()
+                    || (workload, *name) == (Workload::Ring, "the harness");
                 assert!(is_known, "{workload:?} {name}");
             }
         };
@@ -112,6 +168,23 @@ mod tests {
         check(Workload::Call, &of(call::RULES));
         check(Workload::Ring, &of(ring::RULES));
         check(Workload::Check, &task::NAMES);
-        assert_eq!(remedy(Workload::Stream, false, UNKNOWN), None);
+        assert_eq!(remedy(&PLAIN, UNKNOWN), None);
+    }
+
+    #[test]
+    fn nothing_is_advised_that_is_not_there() {
+        let text = |of: LimitedOption, name| remedy(&of, name).unwrap_or_default();
+        let full = LimitedOption { spare_cpu: false, ..PLAIN };
+        let call = LimitedOption { workload: Workload::Call, ..full };
+        for (of, name) in [(full, "sender CPU"), (full, "both CPUs"), (call, "server CPU"), (call, relay::RELAY)] {
+            let spare = LimitedOption { spare_cpu: true, ..of };
+            assert!(text(spare, name).contains("thread") || text(spare, name).contains("further CPUs"), "{name}");
+            assert!(!text(of, name).contains("thread") && !text(of, name).contains("further CPUs"), "{name}");
+        }
+        assert!(text(PLAIN, relay::SHARED).contains("--relay-placement"));
+        assert!(!text(full, relay::SHARED).contains("--relay-placement"));
+        let largest = LimitedOption { largest_reads: true, largest_writes: true, tcp: false, ..full };
+        assert_eq!(text(largest, "receiver CPU"), "less work on the bytes may help");
+        assert_eq!(remedy(&largest, "sender CPU"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Raw data of a client's calls and of the engine that carried them, as in [`crate::trial`].
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::slo::Probe;
@@ -166,6 +168,21 @@ pub enum ErrorPhase {
     Idle,
 }
 
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ErrorClass::Other(errno) => write!(out, "errno {errno}"),
+            named => named.serialize(out),
+        }
+    }
+}
+
+impl fmt::Display for ErrorPhase {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        self.serialize(out)
+    }
+}
+
 /// Counts of an engine over its whole life: the evidence that the requested mode did run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -246,5 +263,19 @@ impl EngineReport {
                 (ours, theirs) => ours.or(theirs),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_names() {
+        assert_eq!(
+            [ErrorClass::TimedOut, ErrorClass::Other(71)].map(|class| class.to_string()),
+            ["timed-out", "errno 71"]
+        );
+        assert_eq!(ErrorPhase::FirstByte.to_string(), "first-byte");
     }
 }

@@ -1,11 +1,13 @@
 //! Lines next to a table of calls: the quantity that the percentiles time, the work of engines, competing clients, and
 //! what failed and why.
 
+use bytegauge_model::Nanos;
 use bytegauge_model::unit::{about_bytes, call_rate};
 
 use super::cell_text::{level, number, share};
 use super::rows::Rows;
 use crate::view::call_datagrams::deaths;
+use crate::view::calls::CLOSED;
 use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
 use crate::view::knee::planned;
 
@@ -17,7 +19,8 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     let Some((cell, call)) = rows.named().and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
         return Vec::new();
     };
-    let mut lines = vec![format!("percentiles are {}", call.timing)];
+    let mut lines = vec![times(call)];
+    lines.extend(p99(rows));
     lines.extend(call.knee.as_ref().map(|knee| self::knee(cell, knee)));
     lines.extend(engines(cell, call));
     lines.extend(call.competing.as_ref().map(|competing| {
@@ -28,6 +31,29 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     lines.extend(errors(rows));
     lines.extend(datagrams(rows));
     lines
+}
+
+/// The time that the percentiles are of.
+fn times(call: &CallView) -> String {
+    match call.timing {
+        CLOSED => {
+            "p50 and p99: from the moment when a client may send until its reply is complete. Each client waits for its reply \
+             before it calls again, so this is the maximum load, where most of a p99 is waiting: --rate and --slo measure below it"
+        }
+        _ => "p50 and p99: from the moment when the call should begin, so that calls which a slow server delays count in full",
+    }
+    .to_owned()
+}
+
+/// The p99 of each option with its interval.
+fn p99(rows: &Rows) -> Option<String> {
+    let of_cell = |cell: &&CellView| {
+        let p99 = cell.more.get("total_p99_ns")?;
+        let [lower, upper] = [p99.lower?, p99.upper?].map(|ns| Nanos(ns as u64));
+        Some(format!("{} {lower} to {upper}", cell.label))
+    };
+    let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
+    (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
 }
 
 /// The window scale that the server announced with each receive buffer. It is fixed in the handshake for the life of the

@@ -7,7 +7,6 @@ use bytegauge_model::{EndRole, ErrorClass, ErrorPhase, Place, Spec, Trial};
 
 use super::counted_trials::Settled;
 use super::document::ErrorView;
-use bytegauge_bottleneck::call_errors as errors;
 
 /// Times that a listener's queue was full during the trials of a cell: by the counts of the server's own listeners, or for
 /// another server on this machine by that of the whole network namespace. `None` where neither was counted.
@@ -34,12 +33,12 @@ pub fn not_accepted(errors: &[ErrorView], listen_overflows: Option<u64>) -> u64 
     let sum = |is: fn(&ErrorView) -> bool| {
         errors.iter().filter(|error| is(error)).map(|error| error.count).fold(0, u64::saturating_add)
     };
-    let reported = sum(|error| error.class == errors::class(ErrorClass::BacklogFull));
+    let reported = sum(|error| error.class == ErrorClass::BacklogFull);
     reported.saturating_add(sum(is_silence).min(listen_overflows.unwrap_or(0)))
 }
 
 fn is_silence(error: &ErrorView) -> bool {
-    error.class == errors::class(ErrorClass::TimedOut) && error.phase == errors::phase(ErrorPhase::Connect)
+    error.class == ErrorClass::TimedOut && error.phase == ErrorPhase::Connect
 }
 
 #[cfg(test)]
@@ -47,14 +46,7 @@ mod tests {
     use super::*;
 
     fn view(class: ErrorClass, phase: ErrorPhase, count: u64) -> ErrorView {
-        ErrorView {
-            class: errors::class(class),
-            phase: errors::phase(phase),
-            count,
-            request_bytes_lost: 0,
-            reply_bytes_missing: 0,
-            explanation: String::new(),
-        }
+        ErrorView { class, phase, count, request_bytes_lost: 0, reply_bytes_missing: 0, explanation: String::new() }
     }
 
     #[test]

@@ -119,8 +119,8 @@ fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
     let mut views: Vec<ErrorView> = sums
         .into_values()
         .map(|error| ErrorView {
-            class: errors::class(error.class),
-            phase: errors::phase(error.phase),
+            class: error.class,
+            phase: error.phase,
             count: error.count,
             request_bytes_lost: error.request_bytes_lost,
             reply_bytes_missing: error.reply_bytes_missing,

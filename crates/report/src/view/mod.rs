@@ -9,7 +9,7 @@ mod avoid;
 mod backlog;
 mod bottleneck_inputs;
 pub(crate) mod call_datagrams;
-mod calls;
+pub(crate) mod calls;
 mod cells;
 mod check;
 mod compare;

@@ -229,6 +229,32 @@ fn calls_are_rated_in_calls() {
 }
 
 #[test]
+fn full_load_is_followed_by_a_search() {
+    let mut data = engines();
+    data.record.plan = serde_json::json!({ "asked": ["call", "--time", "60s", "--flows=50"] });
+    let steps = |data: &SessionData| view(data).next.into_iter().filter_map(|step| step.command).collect::<Vec<_>>();
+    // The p99 is 313 µs.
+    let search = "bytegauge call --flows=50 --slo p99=100us".to_owned();
+    assert!(steps(&data).contains(&search), "{:?}", steps(&data));
+    for row in &mut data.cells {
+        row.cell.factors.extend(&Spec::from([("call_rate", 20_000.into())]));
+    }
+    assert!(!steps(&data).iter().any(|command| command.contains("--slo")), "{:?}", steps(&data));
+}
+
+#[test]
+fn equal_engines_are_recommended_together() {
+    let planted = ["epoll", "tokio", "blocking"].map(|engine| {
+        let choices: &[(&str, &str)] = Box::leak(Box::new([("server_engine", engine)]));
+        let calls_per_second = if engine == "blocking" { 120_000.0 } else { 210_000.0 };
+        Planted { choices, calls_per_second, reset_share: 0.0 }
+    });
+    let result = &view(&session(&[RPC], &planted)).tests[0].result;
+    check(result, &["use ", " or ", "each within 5 % of the best", "Avoid: blocking"]);
+    assert!(!result.contains("As good"), "{result}");
+}
+
+#[test]
 fn one_client_thread_waits_within_its_time() {
     let mut data = engines();
     for trial in &mut data.trials {
@@ -503,7 +529,7 @@ fn errors_are_results_with_their_cause() {
     let view = view(&buffers(20_000.0, 0.02));
     let call = cell(&view, "c4").call.clone().expect("calls");
     let [error] = call.errors.as_slice() else { panic!("{:?}", call.errors) };
-    assert_eq!((error.class.as_str(), error.phase.as_str()), ("reset", "first-byte"));
+    assert_eq!((error.class, error.phase), (ErrorClass::Reset, ErrorPhase::FirstByte));
     assert!(call.failed_share.is_some_and(|share| (0.015..0.025).contains(&share)));
     check(
         &error.explanation,
@@ -613,14 +639,15 @@ fn every_renderer_prints_calls() {
             "Bottleneck: ",
             "k calls/s",
             "µs",
-            "percentiles are service time (closed loop)",
+            "from the moment when a client may send",
+            "p99, 95 % interval: ",
             "system calls a call",
             "with 640 KiB of buffers",
             "competing clients had",
             "× reset (first-byte): the server closed",
         ],
     );
-    check(&bytegauge_formats::markdown::render(&view), &["| p99 |", "- percentiles are service time"]);
+    check(&bytegauge_formats::markdown::render(&view), &["| p99 |", "- p50 and p99: from the moment"]);
     let csv = bytegauge_formats::csv::render(&view);
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
     check_schema(&view);

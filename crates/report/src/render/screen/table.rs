@@ -467,7 +467,7 @@ pub fn facts(test: &Test, scale: ShareScale) -> Vec<(&'static str, String)> {
         facts.push(("In the program", test.code.join(", ")));
     }
     facts.extend(test.bottleneck.as_ref().map(|found| {
-        let remedy = found.remedy.map_or_else(String::new, |remedy| format!(". {}", phrase::capital(remedy)));
+        let remedy = found.remedy.as_ref().map_or_else(String::new, |remedy| format!(". {}", phrase::capital(remedy)));
         ("Bottleneck", format!("{}{remedy}", found.text.trim_end_matches('.')))
     }));
     let control =

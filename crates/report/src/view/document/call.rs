@@ -1,8 +1,8 @@
 //! The part of the document about calls, in addition to their rate and their percentiles.
 
-use bytegauge_model::UdpUse;
+use bytegauge_model::{ErrorClass, ErrorPhase, UdpUse};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The calls of a cell, summed over the trials of the estimate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -173,13 +173,22 @@ pub struct ProbeView {
     pub kept: bool,
 }
 
+/// Serialises a value by its name.
+fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&value.to_string())
+}
+
 /// Calls with one kind of error.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ErrorView {
     /// The error: `reset`, `refused`, `backlog-full`, `timed-out`, …
-    pub class: String,
+    #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
+    pub class: ErrorClass,
     /// The client's operation: `connect`, `write`, `first-byte`, `reply`, `idle`.
-    pub phase: String,
+    #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
+    pub phase: ErrorPhase,
     /// The number of calls.
     pub count: u64,
     /// Bytes of requests that the kernel accepted and that were never answered in full.

@@ -255,6 +255,10 @@ pub enum Because {
     Default,
     /// It is the smallest option within the margin of the best.
     Smallest,
+    /// No size varies, and of the options within the margin it uses the least CPU time.
+    LeastCpu,
+    /// No size varies, CPU time is unknown, and it is the first in the plan of the options within the margin.
+    First,
     /// It has the smallest upper end of the interval.
     SmallestMaximum,
     /// It is the only option.
@@ -281,7 +285,7 @@ pub struct Bottleneck {
     pub text: String,
     /// A change that may help against the limit that more trials show, in one clause; absent where nothing is known to help.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<&'static str>,
+    pub remedy: Option<String>,
 }
 
 /// One fact about the session that decides how to read the results.

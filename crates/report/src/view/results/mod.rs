@@ -23,7 +23,7 @@ pub mod summary;
 mod title;
 mod valid_for;
 
-use bytegauge_bottleneck::remedy;
+use bytegauge_bottleneck::{LimitedOption, remedy};
 use bytegauge_model::{
     CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMethod, SessionStatus, Spec, Stage, Transport,
 };
@@ -35,6 +35,7 @@ use super::document::{
 use super::harm::Least;
 use super::recommendation::is_control_wide;
 use super::relays;
+use super::threads::threads;
 use crate::interval_rounding::excludes_nothing;
 use crate::phrase;
 
@@ -119,7 +120,7 @@ fn test(view: &View, group: &GroupView) -> Test {
             (Some(option), _) => Some(because(view, group, option, &options)),
             _ => None,
         },
-        bottleneck: shown.map(bottleneck),
+        bottleneck: shown.map(|cell| bottleneck(view, group, cell, &cells)),
         control_upper: group.twin_reach,
         control_is_wide: control_is_wide(view, group, group.recommendation.cell.as_ref()),
         blocks: group.blocks.used,
@@ -284,6 +285,7 @@ fn open_bound(view: &View, group: &GroupView) -> Option<f64> {
 fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[OptionResult]) -> Because {
     let cell = view.cell(&option.id).filter(|_| !group.varied.is_empty());
     let is_default = cell.is_some_and(|cell| group.varied.iter().all(|name| cell.level(name).is_auto()));
+    let has_size = |cell: &CellView| group.varied.iter().any(|name| matches!(cell.level(name), Level::Number(_)));
     let is_fastest = match group.compares_cpu() {
         true => group.recommendation.best.as_ref() == Some(&option.id),
         false => fastest(options).is_some_and(|fastest| fastest.id == option.id),
@@ -291,7 +293,14 @@ fn because(view: &View, group: &GroupView, option: &OptionResult, options: &[Opt
     match option.status {
         _ if is_fastest => Because::Fastest,
         _ if is_default => Because::Default,
-        OptionStatus::Best => Because::Smallest,
+        OptionStatus::Best if cell.is_some_and(has_size) => Because::Smallest,
+        OptionStatus::Best => {
+            if option.cpu.is_some() {
+                Because::LeastCpu
+            } else {
+                Because::First
+            }
+        }
         _ => Because::SmallestMaximum,
     }
 }
@@ -384,14 +393,30 @@ fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
     median.or_else(|| cell.cpu.ends_s_per_gib.map(|seconds| (seconds, "s/GiB")))
 }
 
-fn bottleneck(cell: &CellView) -> Bottleneck {
+/// `cells` are the options of its test.
+fn bottleneck(view: &View, group: &GroupView, cell: &CellView, cells: &[&CellView]) -> Bottleneck {
     let limit = &cell.limit;
     let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
     let text = format!("{}: {}{doubt}", limit.title, limit.brief);
     let other = limit.doubt.as_ref().map(|doubt| doubt.other);
     let spec = cell.spec();
-    let datagrams = spec.transport().is_some_and(Transport::is_datagram);
-    let remedy = remedy(spec.workload(), datagrams, limit.leading);
+    let is_largest = |name: &str| {
+        let size = |cell: &CellView| match cell.level(name) {
+            Level::Number(size) => Some(size),
+            _ => None,
+        };
+        group.varied.iter().any(|varied| varied == name) && cells.iter().all(|other| size(other) <= size(cell))
+    };
+    let used = threads(&spec).into_iter().sum::<u64>() + u64::from(spec.relay().is_some());
+    let of = LimitedOption {
+        workload: spec.workload(),
+        datagrams: spec.transport().is_some_and(Transport::is_datagram),
+        tcp: spec.transport().is_some_and(Transport::is_tcp),
+        spare_cpu: spec.spans_hosts() || view.environment.allowed_cpus().is_none_or(|cpus| cpus as u64 > used),
+        largest_reads: is_largest("read_size"),
+        largest_writes: is_largest("write_size"),
+    };
+    let remedy = remedy(&of, limit.leading);
     Bottleneck { limit: limit.name, other, leading: limit.leading, title: limit.title.clone(), text, remedy }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::{Bytes, COMPARED_CONDITIONS, CellKind, SessionStatus, Transport, Workload};
+use bytegauge_model::{Bytes, COMPARED_CONDITIONS, CellKind, ErrorClass, Nanos, SessionStatus, Transport, Workload};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
+use super::super::calls::CLOSED;
 use super::super::document::{
     CellView, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView, View,
 };
@@ -53,8 +54,8 @@ pub fn next(view: &View) -> Vec<NextStep> {
     if let Some(check) = &view.check {
         return next_of_check::next(view, check, of_complete(view, imported));
     }
-    let program = if imported { None } else { in_program(view) };
-    of_complete(view, imported).into_iter().chain(program).collect()
+    let others = [in_program(view), below_full_load(view)].into_iter().flatten().filter(|_| !imported);
+    of_complete(view, imported).into_iter().chain(others).collect()
 }
 
 pub(super) fn step(command: &str, text: &str) -> NextStep {
@@ -80,15 +81,19 @@ fn continue_session(view: &View) -> Vec<NextStep> {
     let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
     let time = blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0).map(forecast);
     let time = time.map_or_else(String::new, |time| format!(", about {time} more"));
-    let quiet = crowd(&view.environment).map(|_| doctor("see which other programs use CPU time, and stop them"));
     let resume = step(&command.collect::<Vec<_>>().join(" "), &format!("continue the session{time}"));
-    quiet.into_iter().chain([resume]).collect()
+    vec![if crowd(&view.environment).is_some() { when_quiet(resume) } else { resume }]
+}
+
+/// A step that needs a quiet machine.
+fn when_quiet(then: NextStep) -> NextStep {
+    NextStep { text: format!("stop the other programs (bytegauge doctor lists them), then {}", then.text), ..then }
 }
 
 /// The most frequent error of the calls of a session, by its class.
-fn most_failed(view: &View) -> Option<&str> {
+fn most_failed(view: &View) -> Option<ErrorClass> {
     let errors = view.cells.iter().filter_map(|cell| cell.call.as_ref()).flat_map(|call| &call.errors);
-    errors.max_by_key(|error| error.count).map(|error| error.class.as_str())
+    errors.max_by_key(|error| error.count).map(|error| error.class)
 }
 
 fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
@@ -128,13 +133,10 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     let mut steps = match crowd(&view.environment).filter(|_| view.check.is_none()) {
         None => narrow(view, &open, imported),
         Some(_) => {
-            let quiet = doctor("see which other programs use CPU time, and stop them");
-            let more = match rest_of_looks(view, &open).filter(|_| !imported) {
-                Some(rest) => Some(rest),
-                None if open.iter().all(|group| group.blocks.used < MIN_BLOCKS) => narrow(view, &open, imported).pop(),
-                None => Some(again(view, longer(view).as_deref(), "measure again while other programs are stopped")),
-            };
-            [quiet].into_iter().chain(more).collect()
+            let is_short = open.iter().all(|group| group.blocks.used < MIN_BLOCKS);
+            let more = rest_of_looks(view, &open).filter(|_| !imported);
+            let more = more.or_else(|| narrow(view, &open, imported).pop().filter(|_| is_short));
+            vec![when_quiet(more.unwrap_or_else(|| again(view, longer(view).as_deref(), "measure again")))]
         }
     };
     steps.extend(across);
@@ -218,6 +220,21 @@ fn compare_levels(view: &View) -> Option<NextStep> {
     let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
     let command = again_with(view, None, &["--compare".to_owned(), name.to_owned()])?;
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
+}
+
+/// A search for the load at which latency is good: in a closed loop at full load it is mostly waiting.
+fn below_full_load(view: &View) -> Option<NextStep> {
+    let is_closed = |cell: &CellView| cell.call.as_ref().is_some_and(|call| call.timing == CLOSED);
+    let p99_ns =
+        view.tests.iter().flat_map(|test| &test.options).filter_map(|option| option.p99_ns).reduce(f64::min)?;
+    if view.tests.len() > 1 || !view.cells.iter().any(is_closed) {
+        return None;
+    }
+    // A round limit that full load surely exceeds, as an example.
+    let limit = Nanos(10f64.powf((p99_ns / 2.0).log10().floor()) as u64).compact();
+    let command = again_instead(view, &LENGTHS, &["--slo".to_owned(), format!("p99={limit}")])?;
+    let why = "above, clients call as fast as they can, so p99 is mostly waiting";
+    Some(step(&command, &format!("find the highest rate that keeps p99 within {limit}, or another limit ({why})")))
 }
 
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.

@@ -11,7 +11,7 @@ use super::super::document::{
 use super::kept;
 use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
 use crate::number::common_unit;
-use crate::phrase::rate_unit;
+use crate::phrase::{self, rate_unit};
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
@@ -172,29 +172,40 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
 /// The recommendation with its interval, then the options that are as good, those that are undecided, and those to avoid.
 fn compared(view: &View, test: &Test) -> String {
     let Some(own) = recommended(test) else { return too_wide(view, test) };
-    let why = reason(test.because).map_or_else(String::new, |reason| format!(", the {reason}"));
-    let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(" ({rate})"));
+    let (why, cpu) = match (test.because, reason(test.because)) {
+        (Some(Because::LeastCpu), _) => (String::new(), ", least CPU time"),
+        (_, reason) => (reason.map_or_else(String::new, |reason| format!(", the {reason}")), ""),
+    };
+    let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(" ({rate}{cpu})"));
     let sure = match test.state {
         TestState::Decided => format!(", with {} confidence", percent(view.plan.level)),
         _ => String::new(),
     };
     let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
     let no_difference = kept::no_difference(view, test, own, &[&good[..], &open[..]].concat());
+    // Options that are alike have one sentence: only chance makes one of them the fastest.
+    let has_reason = matches!(test.because, Some(Because::Default | Because::Smallest));
+    let is_tie = !good.is_empty() && !has_reason && test.state == TestState::Decided;
+    let alike = if is_tie && good.len() <= NAMED_MAX { &good[..] } else { &[] };
     // Without a difference none is the fastest.
     let how = match own.status {
-        OptionStatus::Best if no_difference.is_some() && !good.is_empty() => within_of_best(test),
+        OptionStatus::Best if no_difference.is_some() && !good.is_empty() || is_tie => within_of_best(test),
         _ => how_good(view, test, own, false),
     } + &sure;
-    let is_named = no_difference.as_ref().is_some_and(|none| none.names_others);
+    let is_named = no_difference.as_ref().map_or(!alike.is_empty(), |none| none.names_others);
     let mut phrases = vec![match no_difference {
         Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
-        None if test.state == TestState::Decided => format!("use {}{rate}{why}: {how}", own.label),
+        None if test.state == TestState::Decided => {
+            let each = if alike.is_empty() { "" } else { "each " };
+            let names: Vec<String> = [&[format!("{}{rate}{why}", own.label)], alike].concat();
+            format!("use {}: {each}{how}", phrase::join(&names, "or"))
+        }
         None => format!("the safest is {}{rate}{why}: {how}", own.label),
     }];
     if !good.is_empty() && !is_named {
         phrases.push(format!("As good: {}", listed(&good)));
     }
-    if !open.is_empty() && !is_named {
+    if !open.is_empty() && (!is_named || !alike.is_empty()) {
         phrases.push(format!("Undecided: {} may be {}", listed(&open), better(test)));
     }
     let slower = slower_labels(test);
@@ -390,7 +401,8 @@ pub fn reason(because: Option<Because>) -> Option<&'static str> {
     match because {
         Some(Because::Default) => Some("default"),
         Some(Because::Smallest) => Some("smallest"),
-        Some(Because::Fastest | Because::SmallestMaximum | Because::Only | Because::Present) | None => None,
+        Some(Because::LeastCpu) => Some("least CPU"),
+        _ => None,
     }
 }
 

@@ -7,7 +7,9 @@ use bytegauge_model::relay_program::READY_RELAYS;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{RelayChoice, RelayMethod};
 
-use super::super::document::{Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View};
+use super::super::document::{
+    Bottleneck, Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View,
+};
 use super::super::environment::{crowd, is_crowded};
 use super::least_cpu;
 use super::outcome::{BRIEF_TESTS, condition, in_short, recommended};
@@ -322,54 +324,52 @@ fn busy(view: &View) -> Option<SummaryLine> {
     ))
 }
 
-/// The limits of the recommended options, by the limit.
+/// The limits of the recommended options, and the changes that may help.
 fn bottleneck(view: &View) -> Option<SummaryLine> {
-    let mut limits: Vec<(&str, Vec<&Test>)> = Vec::new();
-    for test in &view.tests {
-        let Some(found) = &test.bottleneck else { continue };
-        match limits.iter_mut().find(|(known, _)| *known == found.title) {
+    let mut limits: Vec<(&Bottleneck, Vec<&Test>)> = Vec::new();
+    for (test, found) in view.tests.iter().filter_map(|test| Some((test, test.bottleneck.as_ref()?))) {
+        match limits.iter_mut().find(|(known, _)| known.title == found.title) {
             Some((_, tests)) => tests.push(test),
-            None => limits.push((&found.title, vec![test])),
+            None => limits.push((found, vec![test])),
         }
     }
-    let text = match limits.as_slice() {
-        [] => return None,
-        [(name, tests)] => match tests.as_slice() {
-            [test] => test.bottleneck.as_ref()?.text.clone(),
-            _ if view.tests.len() == tests.len() => format!("{name}, in all tests"),
-            _ => format!("{name}, in {} of {} tests", tests.len(), view.tests.len()),
-        },
-        _ => {
-            let each = limits.iter().map(|(name, tests)| match tests.as_slice() {
-                tests if view.tests.len() <= TESTS_MAX && tests.len() <= LIMITED_MAX => {
-                    let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-                    format!("{name} ({})", names.join(", "))
-                }
-                tests => format!("{name} ({} of {} tests)", tests.len(), view.tests.len()),
-            });
-            each.collect::<Vec<_>>().join("; ")
+    let (all, is_one) = (view.tests.len(), limits.len() == 1);
+    let each = limits.iter().map(|(found, tests)| match tests.len() {
+        1 if all == 1 => found.text.trim_end_matches('.').to_owned(),
+        count if is_one && count == all => format!("{}, in all tests", found.title),
+        count if !is_one && all <= TESTS_MAX && count <= LIMITED_MAX => {
+            let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+            format!("{} ({})", found.title, names.join(", "))
         }
-    };
-    let remedy = remedy(view, limits.len()).map_or_else(String::new, |remedy| format!(" {remedy}."));
-    Some(line(BOTTLENECK, format!("{}.{remedy}", text.trim_end_matches('.'))))
+        count => format!("{} ({count} of {all} tests)", found.title),
+    });
+    let each: Vec<String> = each.collect();
+    let remedies: String = remedies(view).iter().map(|text| format!(" {}.", phrase::capital(text))).collect();
+    (!each.is_empty()).then(|| line(BOTTLENECK, format!("{}.{remedies}", each.join("; "))))
 }
 
-/// The change that may help against the limit of most tests, with its name where there are several.
-fn remedy(view: &View, limits: usize) -> Option<String> {
-    let mut known: Vec<(&'static str, &str, usize)> = Vec::new();
+/// The changes that may help, one for each limit, with its name where there are several.
+fn remedies(view: &View) -> Vec<String> {
+    let mut known: Vec<(&'static str, &str)> = Vec::new();
     for found in view.tests.iter().filter_map(|test| test.bottleneck.as_ref()) {
-        let Some(remedy) = found.remedy else { continue };
-        match known.iter_mut().find(|(_, other, _)| *other == remedy) {
-            Some((.., count)) => *count += 1,
-            None => known.push((found.leading, remedy, 1)),
+        let Some(remedy) = found.remedy.as_deref() else { continue };
+        match known.iter_mut().find(|(leading, _)| *leading == found.leading) {
+            // The shorter one has nothing that does not apply to both.
+            Some((_, other)) if remedy.len() < other.len() => *other = remedy,
+            Some(_) => {}
+            None => known.push((found.leading, remedy)),
         }
     }
-    let most = known.iter().map(|(.., count)| *count).max()?;
-    let (name, remedy, _) = known.into_iter().find(|(.., count)| *count == most)?;
-    Some(match limits {
-        1 => phrase::capital(remedy),
-        _ => format!("Against {}: {remedy}", phrase::limit(name)),
-    })
+    let is_one = view
+        .tests
+        .iter()
+        .filter_map(|test| test.bottleneck.as_ref())
+        .all(|one| Some(one.leading) == known.first().map(|first| first.0));
+    let text = |(name, remedy): &(&'static str, &str)| match is_one {
+        true => (*remedy).to_owned(),
+        false => format!("against {}: {remedy}", phrase::limit(name)),
+    };
+    known.iter().map(text).collect()
 }
 
 #[cfg(test)]
