@@ -86,7 +86,7 @@ fn line(name: &str, trial: &Trial) -> Option<String> {
     }
     let units = if trial.workload == Workload::Stream { unit } else { 1.0 };
     // The compared part is charged: the relay where there is one, else the server or both ends.
-    if let Some(ns) = trial.relay_cpu_ns_per_unit().or_else(|| trial.cpu_ns_per_unit()) {
+    if let Some(ns) = trial.cpu_ns_per_unit() {
         let of = if units == MIB { "MiB" } else { "op" };
         let _ = write!(line, " {} cpu-ns/{of}", number(ns * units));
     }

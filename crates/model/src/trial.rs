@@ -221,10 +221,11 @@ impl Trial {
         if offered { self.cpu_ns_per_unit() } else { self.rate().map(|rate| 1e9 / rate) }
     }
 
-    /// CPU time of a unit, nanoseconds: of both ends for a byte; of the server for a call, since the client is
-    /// the instrument; of a program and its server for a run. `None` if it was not recorded.
+    /// CPU time of a unit, nanoseconds: of the relay where there is one; else of both ends for a byte, of the server for a call,
+    /// since the client is the instrument, and of a program and its server for a run. `None` if it was not recorded.
     pub fn cpu_ns_per_unit(&self) -> Option<f64> {
         match self.workload {
+            _ if self.end(EndRole::Relay).is_some() => self.relay_cpu_ns_per_unit(),
             Workload::Stream => self.cpu_ns_per_byte(),
             Workload::Call => self.server_cpu_ns_per_call(),
             Workload::Ring => self.cpu_ns_per_nop(),

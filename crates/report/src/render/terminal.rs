@@ -6,7 +6,7 @@ use bytegauge_model::unit::{Nanos, counted};
 use super::cell_text::{call_noun, number, share};
 use super::paint::{Paint, wrap};
 use crate::View;
-use crate::view::document::{CellView, EnvironmentView, Note};
+use crate::view::document::{EnvironmentView, Note};
 
 pub use super::paint::TerminalStyle;
 
@@ -104,11 +104,8 @@ fn billing(view: &View) -> String {
     if call_noun(view) == "NOP" {
         return "time of the thread that runs the ring, and of the kernel's thread that submits for it (sqpoll)".into();
     }
-    let external = |cell: &CellView| cell.spec().connect().is_some();
-    let ends = match view.cells.iter().any(external) {
-        true => "our end's threads (the CPU time of an external server is not visible)",
-        false => "both ends' threads",
-    };
+    let is_external = view.cells.iter().any(|cell| cell.spec().connect().is_some());
+    let external = if is_external { "the CPU time of an external server is not visible; " } else { "" };
     let interrupts = match view.cells.iter().find_map(|cell| cell.cpu.softirq_billed_to_interrupted) {
         Some(true) => "soft interrupts count as time of the thread that they interrupt",
         Some(false) => "soft interrupts are accounted apart",
@@ -117,7 +114,7 @@ fn billing(view: &View) -> String {
              known here)"
         }
     };
-    format!("time of {ends}; {interrupts}")
+    format!("{external}{interrupts}")
 }
 
 fn floor_text(view: &View) -> String {

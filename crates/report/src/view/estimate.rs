@@ -236,12 +236,11 @@ const MORE_OF_CALLS: &[TrialMetric] = &[
     },
 ];
 
-/// The CPU time of a unit of work that options are compared by, nanoseconds: of the relay where there is one, of the client where
-/// client engines are compared, else what [`Trial::cpu_ns_per_unit`] counts.
+/// The CPU time of a unit of work that options are compared by, nanoseconds: of the client where client engines are compared, else
+/// what [`Trial::cpu_ns_per_unit`] counts.
 pub fn compared_cpu_ns(trial: &Trial, condition: Option<ComparedCondition>) -> Option<f64> {
     match condition {
-        _ if trial.end(EndRole::Relay).is_some() => trial.relay_cpu_ns_per_unit(),
-        Some(ComparedCondition::ClientEngine) => client_cpu_ns_per_call(trial),
+        Some(ComparedCondition::ClientEngine) if trial.end(EndRole::Relay).is_none() => client_cpu_ns_per_call(trial),
         _ => trial.cpu_ns_per_unit(),
     }
 }

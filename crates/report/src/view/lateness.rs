@@ -61,7 +61,7 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
     (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
 }
 
-/// `the client began calls 9.1 µs late at p99 (35 % of the latency there) in 12 of 12 trials of “epoll”`: for the cell with the
+/// `the client began calls late: 9.1 µs of the 26 µs at p99 are its own delay (35 %), in 12 of 12 trials of epoll`: for the cell with the
 /// largest share of lateness. `most`: only for cells in which most trials are late.
 pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
     let matters = |found: &LateFinding| !most || 2 * found.trials > found.of;
@@ -73,16 +73,16 @@ pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
     let part = |found: &LateFinding| found.late_ns / found.of_ns;
     let (cell, worst) = all.iter().max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
     let LateFinding { percentile, late_ns, of_ns, pauses, trials, of } = *worst;
-    let of_what = if pauses { "pause" } else { "latency there" };
+    let of_what = if pauses { format!("pause at {percentile}") } else { format!("latency at {percentile}") };
     let more = match all.len() {
         1 => String::new(),
         n => format!("; {} with smaller shares", counted(n - 1, "other option")),
     };
     Some(format!(
-        "the client began calls {} late at {percentile}, {} of the {of_what} ({}), in {trials} of {} of {}{more}",
-        Nanos(late_ns as u64),
+        "the client began calls late: {} of the {of_what}, {}, are its own delay ({}), in {trials} of {} of {}{more}",
         percent(late_ns / of_ns),
         Nanos(of_ns as u64),
+        Nanos(late_ns as u64),
         counted(of, "trial"),
         cell.label
     ))

@@ -2,12 +2,13 @@
 //! the least CPU time.
 
 use bytegauge_model::relay_program::short_relay_name;
-use bytegauge_model::unit::{Bytes, byte_rate, call_rate, significant, significant_down, significant_up};
+use bytegauge_model::unit::{Bytes, significant, significant_down, significant_up};
 use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
 use super::results::option_label;
+use super::results::outcome::rate_scale;
 use crate::interval_rounding::percent;
 
 /// Default capacity of a pipe (pipe(7)).
@@ -91,6 +92,11 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
     text
 }
 
+/// Whether a relay is between the ends.
+pub fn has_one(cell: &CellView) -> bool {
+    cell.spec().relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
+}
+
 /// The unit of a relay's CPU time.
 pub fn cost(cell: &CellView) -> Option<&Estimate> {
     ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().find_map(|name| cell.more.get(name))
@@ -102,7 +108,9 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
         relays.iter().filter_map(|cell| Some((rate(cell)?, *cell))).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
     let without = rate(ceiling)?;
-    let ceiling_rate = if ceiling.call.is_some() { call_rate(without) } else { byte_rate(without) };
+    let test = view.tests.iter().find(|test| test.id == group.id)?;
+    let (divisor, unit) = rate_scale(test, &view.tests);
+    let ceiling_rate = format!("{} {unit}", significant(without / divisor, 3));
     // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.
     let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));
     let (most, who) = match named.and_then(|cell| Some((rate(cell)?, name(group, cell)))) {

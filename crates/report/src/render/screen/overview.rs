@@ -6,10 +6,11 @@ use super::ScreenLayout;
 use super::table::time;
 use crate::View;
 use crate::interval_rounding::ShareScale;
+use crate::number::common_unit;
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
-use crate::view::document::{Avoided, OptionResult, Test, TestState};
+use crate::view::document::{Avoided, Because, OptionResult, Test, TestState};
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
@@ -81,12 +82,11 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
     out
 }
 
-/// The divisor and the unit of all rates; `None` where tests have rates of different kinds.
+/// The divisor and the unit of all rates; `None` where no unit suits all.
 fn scale(tests: &[Test]) -> Option<(f64, &'static str)> {
     let unit = tests.first()?.unit;
     let rates = tests.iter().flat_map(|test| &test.options).filter_map(|option| option.rate);
-    let fastest = rates.fold(0.0, f64::max);
-    tests.iter().all(|test| test.unit == unit).then(|| rate_unit(unit, fastest))
+    common_unit(unit, rates).filter(|_| tests.iter().all(|test| test.unit == unit))
 }
 
 fn line(texts: &[String; CELLS], widths: &[usize; CELLS], avoid: &str) -> String {
@@ -123,10 +123,13 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
     let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
     // One option alone is measured, not recommended.
     let (label, slower) = match test.state {
-        TestState::Single => ("–", format!("{} only", own.label)),
-        _ => (own.label.as_str(), own.slower.clone()),
+        TestState::Single => ("–".to_owned(), format!("{} only", own.label)),
+        TestState::Inconclusive if test.because != Some(Because::Present) => {
+            (format!("{} (safest)", own.label), own.slower.clone())
+        }
+        _ => (own.label.clone(), own.slower.clone()),
     };
-    [conditions, label.into(), rate, p99, slower]
+    [conditions, label, rate, p99, slower]
 }
 
 /// The options to avoid, the worst first; those that do not fit are counted.

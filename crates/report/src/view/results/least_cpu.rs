@@ -4,7 +4,7 @@ use super::super::document::{Compares, OptionResult, Test, TestState};
 use crate::interval_rounding::ShareScale;
 use crate::phrase;
 
-/// More options than this are counted.
+/// More options than this are no result.
 const NAMED_MAX: usize = 3;
 
 /// Removes the comparison by CPU time where time decides, where an option that is compared has none, and where all options may
@@ -34,14 +34,12 @@ pub fn heading(scale: ShareScale) -> &'static str {
 /// The meaning of the numbers under that heading.
 pub const EXPLAINED: &str = "the same of CPU time, which is steadier on a busy machine";
 
-/// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not.
+/// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not, and
+/// where they are many.
 pub fn least(test: &Test) -> Option<String> {
     let compared = || test.options.iter().filter(|option| option.more_cpu.is_some());
     compared().next()?;
     let least: Vec<String> =
         compared().filter(|option| !uses_more(option)).map(|option| option.label.clone()).collect();
-    Some(match least.len() {
-        count if count > NAMED_MAX => format!("one of {count} options"),
-        _ => phrase::join(&least, "or"),
-    })
+    (least.len() <= NAMED_MAX).then(|| phrase::join(&least, "or"))
 }

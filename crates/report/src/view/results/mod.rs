@@ -378,6 +378,9 @@ fn cpu_estimate(cell: &CellView) -> Option<(&Estimate, f64, &'static str)> {
         let per_call = cell.more.contains_key("relay_cpu_s_per_million_calls");
         return Some((cost, 1.0, if per_call { "s/M calls" } else { "s/GiB" }));
     }
+    if relays::has_one(cell) {
+        return None;
+    }
     let compares_clients = cell.factors.get("compare").is_some_and(|condition| condition == "client-engine");
     let known = [
         (if compares_clients { "client_cpu_ns_per_call" } else { "server_cpu_ns_per_call" }, 1e-3, "µs/call"),
@@ -390,7 +393,8 @@ fn cpu_estimate(cell: &CellView) -> Option<(&Estimate, f64, &'static str)> {
 /// The same without the interval; of imported numbers what is known.
 fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
     let median = cpu_estimate(cell).and_then(|(estimate, factor, unit)| Some((estimate.median? * factor, unit)));
-    median.or_else(|| cell.cpu.ends_s_per_gib.map(|seconds| (seconds, "s/GiB")))
+    let of_ends = || cell.cpu.ends_s_per_gib.filter(|_| !relays::has_one(cell)).map(|seconds| (seconds, "s/GiB"));
+    median.or_else(of_ends)
 }
 
 /// `cells` are the options of its test.

@@ -360,14 +360,11 @@ fn remedies(view: &View) -> Vec<String> {
             None => known.push((found.leading, remedy)),
         }
     }
-    let is_one = view
-        .tests
-        .iter()
-        .filter_map(|test| test.bottleneck.as_ref())
-        .all(|one| Some(one.leading) == known.first().map(|first| first.0));
-    let text = |(name, remedy): &(&'static str, &str)| match is_one {
-        true => (*remedy).to_owned(),
-        false => format!("against {}: {remedy}", phrase::limit(name)),
+    let leading: BTreeSet<&str> =
+        view.tests.iter().filter_map(|test| Some(test.bottleneck.as_ref()?.leading)).collect();
+    let text = |(name, remedy): &(&'static str, &str)| match leading.len() {
+        1 => (*remedy).to_owned(),
+        _ => format!("against {}: {remedy}", phrase::limit(name)),
     };
     known.iter().map(text).collect()
 }
