@@ -37,8 +37,14 @@ pub fn man() -> Result<u8, Failure> {
             .and_then(|()| own.render_synopsis_section(&mut section))
             .and_then(|()| own.render_options_section(&mut section))
             .map_err(written)?;
-        // Sections of a page are subsections here.
-        page.extend(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").bytes());
+        let has_tables = command.get_after_long_help().is_some();
+        if has_tables || command.get_after_help().is_some() {
+            own.render_extra_section(&mut section).map_err(written)?;
+        }
+        // Tables keep their lines, and prose is filled. Sections of a page are subsections here.
+        let notes = if has_tables { ".SS NOTES\n.nf" } else { ".SS NOTES" };
+        let section = String::from_utf8_lossy(&section).replace(".SH EXTRA", notes).replace(".SH ", ".SS ");
+        page.extend((section + ".fi\n").bytes());
     }
     terminal::print_data(&in_locale(String::from_utf8_lossy(&page).into_owned()));
     Ok(DONE)

@@ -105,7 +105,7 @@ fn factor_arg(flag: String, factors: &[&'static Factor], workload: Option<Worklo
         defaults.map(shown).collect::<Vec<_>>().join(", ")
     };
     let long_of = |factor: &&Factor| {
-        let details = if factor.details.is_empty() { String::new() } else { format!("\n{}", factor.details) };
+        let details = if factor.details.is_empty() { String::new() } else { format!("; {}", factor.details) };
         format!("{}{details} [default: {}]", factor.summary, default_of(factor))
     };
     let long: Vec<String> = factors.iter().map(long_of).collect();

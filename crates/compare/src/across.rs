@@ -180,7 +180,7 @@ fn answer(group: SessionGroup, session: SessionId, view: &View) -> Option<GroupA
             session,
             test: test.id.clone(),
             state: test.state,
-            recommended: option.map(|option| option.label.clone()),
+            recommended: None,
             slower_upper: option.and_then(|option| option.slower_upper),
         },
         named: named.map(|cell| cell.choices.clone()),
@@ -207,17 +207,20 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) 
         }
     };
     let judged = across(&asked.iter().map(replicate).collect::<Vec<_>>(), level);
-    let names: Vec<&Spec> = common.iter().map(|choice| &choice.levels).collect();
+    // All options of a test have one kind of label.
+    let names: Vec<&Spec> =
+        asked.iter().flat_map(|one| one.choices.iter().map(|choice| &choice.levels).chain(&one.named)).collect();
     let varied = varied(&names, |_, _| true);
     let chosen = chosen(&judged, &common, &varied, margin).filter(|_| common.len() > 1);
     let bound = chosen.and_then(|cell| judged.upper.as_ref().map(|upper| upper[cell].exp_m1()));
     let label = |cell: usize| option_label(&varied, &common[cell].levels);
+    let own_label = |one: &GroupAnswer| one.named.as_ref().map(|levels| option_label(&varied, levels));
     let same = |one: &&&GroupAnswer| chosen.is_some_and(|cell| one.named.as_ref() == Some(&common[cell].levels));
     let within = bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit);
     AcrossTest {
         title: asked.first().map_or_else(String::new, |one| one.title.clone()),
         environment: factors(conditions),
-        sessions: asked.iter().map(|one| one.result.clone()).collect(),
+        sessions: asked.iter().map(|one| AcrossResult { recommended: own_label(one), ..one.result.clone() }).collect(),
         compared: common.len(),
         state: match bound {
             _ if within => TestState::Decided,

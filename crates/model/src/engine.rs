@@ -186,7 +186,7 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: Engine::Blocking,
         name: "blocking",
-        summary: "a thread per flow, recv(2) and send(2)",
+        summary: "a thread for each connection, recv(2) and send(2)",
         can: Abilities {
             tcp: ALL,
             unix: ALL,
@@ -236,13 +236,13 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: EpollMode::of(true, true),
         name: "epoll:edge:batch",
-        summary: "epoll(7), edge-triggered connections, accepts until none is left",
+        summary: "epoll(7), edge-triggered, accepts until none is left",
         can: READINESS,
     },
     EngineRow {
         value: Engine::Tokio,
         name: "tokio",
-        summary: "the Tokio runtime, one single-threaded runtime per thread",
+        summary: "the Tokio runtime, a single-threaded one per thread",
         can: CONNECTIONS,
     },
     EngineRow {
@@ -254,13 +254,13 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: UringMode::of(UringKind::Multishot, false),
         name: "uring:multishot",
-        summary: "io_uring(7), multishot accepts and receives, provided buffers",
+        summary: "io_uring(7), multishot accepts and receives",
         can: RING,
     },
     EngineRow {
         value: UringMode::of(UringKind::Incremental, false),
         name: "uring:incremental",
-        summary: "io_uring(7), multishot, receives fill provided buffers piece by piece",
+        summary: "io_uring(7), multishot, receives fill buffers in pieces",
         can: CONNECTIONS,
     },
     EngineRow {
@@ -310,7 +310,7 @@ pub const ENGINES: &[EngineRow] = &[
     EngineRow {
         value: Engine::Gso,
         name: "gso",
-        summary: "streams over UDP: the kernel segments one send into --batch datagrams (UDP_SEGMENT) and joins them again (UDP_GRO)",
+        summary: "streams over UDP: --batch datagrams per send (UDP_SEGMENT)",
         can: Abilities { udp: STREAM, batches: Batches::Cuts, ..NOTHING },
     },
 ];

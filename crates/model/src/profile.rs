@@ -31,7 +31,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "drain",
         workload: Workload::Stream,
-        summary: "the receiver discards the data: measures the kernel alone",
+        summary: "the receiver discards the data: the kernel alone",
         phrase: "drains",
         sets: &[("work", "none"), ("working_set", "0")],
     },
@@ -45,14 +45,14 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "program",
         workload: Workload::Stream,
-        summary: "both ends touch every byte and spend 1 us of CPU time per call, as programs do",
+        summary: "ends touch every byte and spend 1 us per system call",
         phrase: "works as programs do",
         sets: &[("work", "sum"), ("working_set", "0"), ("writer_work", "touch"), ("call_work", "1us")],
     },
     Profile {
         name: "parser",
         workload: Workload::Stream,
-        summary: "the receiver reads every byte and touches 512 KiB of private state per call",
+        summary: "the receiver reads every byte, with 512 KiB of state",
         phrase: "parses",
         sets: &[("work", "sum"), ("working_set", "512K")],
     },
@@ -72,14 +72,14 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "echo",
         workload: Workload::Call,
-        summary: "the server has no work per request: measures the kernel and the engine alone",
+        summary: "the server has no work per request: kernel and engine",
         phrase: "echoes",
         sets: &[("work", "none"), ("working_set", "0"), ("idle_flows", "0")],
     },
     Profile {
         name: "rpc",
         workload: Workload::Call,
-        summary: "the server reads every byte of a request and touches 16 KiB of private state",
+        summary: "the server reads each byte, with 16 KiB of state",
         phrase: "handles calls",
         sets: &[("work", "sum"), ("working_set", "16K"), ("idle_flows", "0")],
     },

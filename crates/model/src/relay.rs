@@ -60,82 +60,70 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::StdCopy,
         name: "std-copy",
-        summary: "std::io::copy between two sockets: between sockets a loop with a buffer of 8 KiB, no splice",
+        summary: "std::io::copy: a loop with a buffer of 8 KiB, no splice",
     },
     Row {
         value: RelayMethod::CopyBuffer,
         name: "copy-buffer",
-        summary: "a loop over the traits Read and Write with a buffer on the heap: recv(2) and send(2)",
+        summary: "recv(2) and send(2) through the traits Read and Write",
     },
     Row {
         value: RelayMethod::Bufio,
         name: "bufio",
-        summary: "BufReader into BufWriter: parts smaller than the buffer are copied once more",
+        summary: "BufReader into BufWriter: small parts are copied once more",
     },
     Row {
         value: RelayMethod::ReadvWritev,
         name: "readv-writev",
         summary: "readv(2) and writev(2) with the buffer in four parts",
     },
-    Row {
-        value: RelayMethod::Pipe,
-        name: "pipe",
-        summary: "a thread that reads, a thread that writes, and a bounded pipe in memory between them",
-    },
+    Row { value: RelayMethod::Pipe, name: "pipe", summary: "a thread that reads, one that writes, a queue in memory" },
     Row {
         value: RelayMethod::Splice,
         name: "splice",
-        summary: "splice(2) into a pipe of the kernel and out of it: the relay itself copies nothing",
+        summary: "splice(2) through a pipe: the relay itself copies nothing",
     },
     Row {
         value: RelayMethod::Sendfile,
         name: "sendfile",
-        summary: "sendfile(2) into a pipe of the kernel, splice(2) out of it: between sockets the kernel refuses it",
+        summary: "sendfile(2) into a pipe; the kernel refuses it for sockets",
     },
-    Row {
-        value: RelayMethod::Hybrid,
-        name: "hybrid",
-        summary: "recv(2) and send(2), and splice(2) while reads fill the buffer again and again",
-    },
+    Row { value: RelayMethod::Hybrid, name: "hybrid", summary: "recv(2) and send(2), or splice(2) while data is bulk" },
     Row {
         value: RelayMethod::Epoll,
         name: "epoll",
-        summary: "read-write with one thread for all connections, woken by epoll (edges)",
+        summary: "recv(2) and send(2), one thread for all, woken by epoll(7)",
     },
-    Row {
-        value: RelayMethod::Uring,
-        name: "uring",
-        summary: "the io_uring engine: one thread, one ring, copies through a buffer per connection",
-    },
+    Row { value: RelayMethod::Uring, name: "uring", summary: "io_uring(7): one thread, a buffer for each connection" },
     Row {
         value: RelayMethod::UringMultishot,
         name: "uring-multishot",
-        summary: "the same with multishot receives, into provided buffers that the kernel picks when data is there",
+        summary: "io_uring(7): multishot receives, the kernel picks buffers",
     },
     Row {
         value: RelayMethod::UringBundle,
         name: "uring-bundle",
-        summary: "the same with bundles: a receive and a send take as many provided buffers as there is data for",
+        summary: "io_uring(7): multishot, many buffers per receive and send",
     },
     Row {
         value: RelayMethod::Zerocopy,
         name: "zerocopy",
-        summary: "uring-multishot with IORING_OP_SEND_ZC, over TCP; on loopback the kernel copies after all, and reports it",
+        summary: "io_uring(7): zero-copy sends over TCP; loopback copies",
     },
     Row {
         value: RelayMethod::UringSplice,
         name: "uring-splice",
-        summary: "splice(2) called directly, woken by multishot polls of an io_uring: one thread, one ring",
+        summary: "splice(2), woken by polls of an io_uring, one thread",
     },
     Row {
         value: RelayMethod::Sockmap,
         name: "sockmap",
-        summary: "a BPF program in the kernel redirects arriving data, over TCP; without back-pressure",
+        summary: "a BPF program redirects data of TCP; no back-pressure",
     },
     Row {
         value: RelayMethod::Tokio,
         name: "tokio",
-        summary: "tokio::io::copy_bidirectional, a task per connection on one thread; 8 KiB each way by default",
+        summary: "tokio::io::copy_bidirectional on one thread, 8 KiB a time",
     },
 ];
 named!(RelayMethod, "relay", RELAY_METHODS);

@@ -34,7 +34,7 @@ pub fn full_help(words: &[OsString]) -> StyledStr {
 /// The command with every option in its short help, without details.
 fn compact(command: Command) -> Command {
     let has_details = command.get_arguments().any(|arg| arg.get_long_help().is_some());
-    let after = command.get_after_help().map(ToString::to_string);
+    let after = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
     let command = command.mut_args(|arg| {
         let help = with_default(&arg);
         let arg = arg.hide_short_help(false).long_help(None);

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use bytegauge_model::Workload;
-use bytegauge_model::catalog::ENDS;
+use bytegauge_model::catalog::{ENDS, PROFILES};
+use bytegauge_model::{Workload, level_descriptions};
 use bytegauge_traffic::PLANTED_FAULTS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, value_parser};
@@ -17,11 +17,41 @@ use crate::measure::FAULTS;
 pub fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let has_path = workload.is_none_or(Workload::has_path);
     let command = factor_args::args(workload).into_iter().fold(command, Command::arg);
-    let command = if has_path { command.next_help_heading(factor_args::HOSTS).args(hosts()) } else { command };
+    let command = if has_path { with_names(command, workload) } else { command };
     let command = command.next_help_heading("Time").args(time(has_path));
     let command = command.next_help_heading("Design").args(design());
     command.next_help_heading("Output").args(output(has_path)).args(faults())
 }
+
+/// Adds the options of other hosts, and to the full help the names of levels.
+fn with_names(command: Command, workload: Option<Workload>) -> Command {
+    let after = command.get_after_help().map_or_else(String::new, |after| format!("{after}\n\n"));
+    let command = command.after_long_help(after + &level_names(workload));
+    command.next_help_heading(factor_args::HOSTS).args(hosts())
+}
+
+/// The names of engines, relays and profiles, a line each.
+pub fn level_names(workload: Option<Workload>) -> String {
+    let of_workload = |name: &str| {
+        let profile = PROFILES.iter().find(|profile| profile.name == name);
+        profile.is_none_or(|profile| workload.is_none_or(|workload| workload == profile.workload))
+    };
+    // One line for all that only their own document describes.
+    let is_listed = |name: &str| !name.ends_with(":sqpoll") && !name.starts_with("go-") && of_workload(name);
+    let list = |(heading, factor): &(&str, &str)| {
+        let rows = level_descriptions::of(factor).into_iter().filter(|(name, _)| is_listed(name));
+        let lines: Vec<String> = rows.map(|(name, summary)| format!("  {name:<18} {summary}")).collect();
+        format!("{heading}:\n{}", lines.join("\n"))
+    };
+    NAMED.iter().map(list).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The factors whose names the help explains, under their headings.
+const NAMED: [(&str, &str); 3] = [
+    ("Engines (uring is uring:multishot; with :sqpoll a thread of the kernel submits)", "server_engine"),
+    ("Relays (also programs: cmd:, addr:, go-copy, …: docs/relays.md)", "relay"),
+    ("Profiles", "profile"),
+];
 
 /// The options of the agents that `--host` and `--relay-host` name.
 fn hosts() -> [Arg; 1] {

@@ -26,7 +26,7 @@ pub fn formats(values: &'static [&'static str]) -> Arg {
 /// The same option with details for `--help`.
 pub fn with_details(arg: Arg, details: &str) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    arg.long_help(format!("{help}\n{details}"))
+    arg.long_help(format!("{help}; {details}"))
 }
 
 pub fn store() -> Arg {

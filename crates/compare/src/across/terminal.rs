@@ -6,6 +6,8 @@ use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 
 use super::{AcrossResult, AcrossTest, AcrossView};
 
+/// A share that is printed as 0.
+const NOTHING: f64 = 0.0005;
 /// Indentation of a group's lines.
 const INDENT: usize = 4;
 
@@ -85,18 +87,24 @@ fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
                     up_to_times(bound)
                 ),
                 Some(bound) => {
-                    let is_default = test.changes_nothing && test.state != TestState::Decided;
-                    let why = if is_default { " (the default; no option is significantly better)" } else { "" };
-                    format!(
-                        "use {option}, at most {} slower than the best in the mean of {sessions} sessions{why}",
-                        at_most(bound)
-                    )
+                    let is_decided = test.state == TestState::Decided;
+                    let why = match test.changes_nothing && !is_decided {
+                        true => " (the default; no option is significantly better)",
+                        false => "",
+                    };
+                    let how = match bound {
+                        bound if bound <= NOTHING => "the fastest".to_owned(),
+                        bound => format!("at most {} slower than the best", at_most(bound)),
+                    };
+                    let named = if is_decided { "use" } else { "the safest is" };
+                    format!("{named} {option}, {how} in the mean of {sessions} sessions{why}")
                 }
                 None => format!(
                     "{option} is the best on average; {sessions} sessions are too few for an interval, measure 3"
                 ),
             };
-            let between = test.between.map(|share| format!("; sessions differ by {}", percent(share)));
+            let between = test.between.filter(|share| *share > NOTHING);
+            let between = between.map(|share| format!("; sessions differ by {}", percent(share)));
             format!(
                 "{verdict}: {bound}; recommended in {} of {sessions}{}",
                 test.recommended_in,

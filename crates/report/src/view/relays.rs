@@ -8,7 +8,6 @@ use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::estimate::RELAY_COPIED;
 use super::results::option_label;
-use super::results::outcome::rate_scale;
 use crate::interval_rounding::percent;
 
 /// Default capacity of a pipe (pipe(7)).
@@ -109,7 +108,7 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
     let without = rate(ceiling)?;
     let test = view.tests.iter().find(|test| test.id == group.id)?;
-    let (divisor, unit) = rate_scale(test, &view.tests);
+    let (divisor, unit) = test.rate_scale(&view.tests);
     let ceiling_rate = format!("{} {unit}", significant(without / divisor, 3));
     // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.
     let named = relays.iter().find(|cell| group.recommendation.cell.as_ref() == Some(&cell.id));

@@ -2,9 +2,12 @@
 
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{EndCounts, EndReport, EndRole, EngineReport, Level, RelayProgramReport};
+use bytegauge_model::{
+    CellId, CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, RelayProgramReport, Stage,
+};
 use bytegauge_report::view::document::{CellView, FindingKind};
 use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_store::CellRow;
 
 /// A program that got no CPU within the windows, as on a busy machine, has no cost; its version is reported.
 #[test]
@@ -222,4 +225,35 @@ fn missing_levels_of_relays_have_no_effect() {
     };
     assert!(!levers(Some("one")).is_empty());
     assert!(!levers(None).contains(&"relay_threads".to_owned()), "{:?}", levers(None));
+}
+
+/// Under an offered load relays are compared by their own CPU time, not by that of the ends.
+#[test]
+fn offered_load_compares_the_cpu_of_relays() {
+    let mut data =
+        session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], confirm_blocks: 8, ..Plan::default() });
+    for row in &mut data.cells {
+        row.cell.factors.set("relay", Level::Name("splice".into()));
+        row.cell.factors.set("rate", Level::Number(1 << 20));
+    }
+    data.groups.iter_mut().for_each(|row| row.group.factors.set("rate", Level::Number(1 << 20)));
+    // One option, which the A/A control does not repeat, takes less CPU time than all others.
+    let twins: Vec<_> =
+        data.cells.iter().flat_map(|row| [Some(row.cell.id.clone()), row.cell.twin_of.clone()]).collect();
+    let is_alone = |id: &CellId| twins.iter().filter(|one| one.as_ref() == Some(id)).count() == 1;
+    let is_own = |row: &&CellRow| row.cell.kind == CellKind::Candidate && is_alone(&row.cell.id);
+    let is_confirmed = |id: &CellId| data.trials.iter().any(|trial| trial.stage == Stage::Confirm && trial.cell == *id);
+    let mut own = data.cells.iter().filter(is_own).map(|row| row.cell.id.clone());
+    let cheap = own.find(|id| is_confirmed(id)).expect("a confirmed option");
+    for trial in &mut data.trials {
+        let cpu_ns = if trial.cell == cheap { 10_000_000 } else { 90_000_000 };
+        let counts = EndCounts { window_ns: 250_000_000, cpu_ns, ..EndCounts::default() };
+        trial.ends.insert(EndRole::Relay, EndReport { counts, ..EndReport::default() });
+    }
+    let view = View::of(&data, &Settings::default());
+    let compared: Vec<_> = view.tests[0].options.iter().filter(|option| option.slower_lower.is_some()).collect();
+    assert!(compared.len() > 1);
+    for option in compared {
+        assert_eq!(option.slower_lower == Some(0.0), option.id == cheap, "{option:?}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::render::fit::chars;
 use crate::render::paint::wrap;
 use crate::view::document::{Compares, FindingKind, OptionResult, OptionStatus, Test};
 use crate::view::results::least_cpu;
-use crate::view::results::outcome::{self, OptionMark, rate_scale as scale, reason, up_to};
+use crate::view::results::outcome::{self, OptionMark, reason, up_to};
 
 /// Tests with more options show those with an interval.
 const OPTIONS_MAX: usize = 6;
@@ -217,7 +217,7 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
 
 /// The columns behind the name of an option: numbers, then the interval.
 pub fn columns(test: &Test, rows: &[&OptionResult], full: bool, tests: &[Test]) -> Vec<ScreenColumn> {
-    let mut columns = numbers(test, rows, full, scale(test, tests));
+    let mut columns = numbers(test, rows, full, test.rate_scale(tests));
     columns.extend(test.more_cpu_heading.map(|heading| {
         ScreenColumn::of(heading, false, rows, |row| row.more_cpu.clone().unwrap_or_else(|| UNKNOWN.into()))
     }));

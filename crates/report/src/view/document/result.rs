@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::factor_levels::FactorLevels;
 use super::{Factors, OptionRatio, schema};
 use crate::interval_rounding::ShareScale;
+use crate::number::common_unit;
+use crate::phrase::rate_unit;
 
 /// One test: options that were measured under the same conditions and compared with each other.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -83,6 +85,16 @@ impl Test {
     /// Whether its options have intervals that hold.
     pub fn is_compared(&self) -> bool {
         matches!(self.state, TestState::Decided | TestState::Inconclusive)
+    }
+
+    /// The divisor and the unit of rates: one for all tests of a session, so that they compare by eye; one for a test where no unit
+    /// suits all.
+    pub fn rate_scale(&self, tests: &[Test]) -> (f64, &'static str) {
+        let alike = tests.iter().filter(|other| other.unit == self.unit).flat_map(|other| &other.options);
+        let of_all = common_unit(self.unit, alike.filter_map(|option| option.rate));
+        let of_test = || common_unit(self.unit, self.options.iter().filter_map(|option| option.rate));
+        let fastest = self.options.iter().filter_map(|option| option.rate).fold(0.0, f64::max);
+        of_all.or_else(of_test).unwrap_or_else(|| rate_unit(self.unit, fastest))
     }
 }
 

@@ -10,8 +10,7 @@ use super::super::document::{
 };
 use super::kept;
 use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
-use crate::number::common_unit;
-use crate::phrase::{self, rate_unit};
+use crate::phrase;
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
@@ -58,21 +57,11 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
         return Some(format!("CPU {} {unit}", significant(cpu, 3)));
     }
     let rate = option.rate.filter(|rate| *rate > 0.0)?;
-    let (divisor, unit) = rate_scale(test, tests);
+    let (divisor, unit) = test.rate_scale(tests);
     match test.unit {
         "runs/s" => Some(format!("{} a run", time(1e9 / rate))),
         _ => Some(format!("{} {unit}", significant(rate / divisor, 3))),
     }
-}
-
-/// The divisor and the unit of rates: one for all tests of a session, so that they compare by eye; one for a test where no unit
-/// suits all.
-pub fn rate_scale(test: &Test, tests: &[Test]) -> (f64, &'static str) {
-    let alike = tests.iter().filter(|other| other.unit == test.unit).flat_map(|other| &other.options);
-    let of_all = common_unit(test.unit, alike.filter_map(|option| option.rate));
-    let of_test = || common_unit(test.unit, test.options.iter().filter_map(|option| option.rate));
-    let fastest = test.options.iter().filter_map(|option| option.rate).fold(0.0, f64::max);
-    of_all.or_else(of_test).unwrap_or_else(|| rate_unit(test.unit, fastest))
 }
 
 /// A time to three digits.

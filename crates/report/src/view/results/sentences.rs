@@ -8,7 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, GroupId, Level, Nanos};
 
 use super::super::document::{Compares, Finding, FindingKind, Test, View};
-use super::outcome::{is_slower, rate_scale, than_the_best, up_to};
+use super::outcome::{is_slower, than_the_best, up_to};
 use crate::interval_rounding::percent;
 use crate::phrase::{self, rate_unit};
 
@@ -102,7 +102,7 @@ impl Sentence<'_> {
         // All tests of a session have one workload, and so one unit.
         let test = self.finding.test.as_ref().and_then(|id| self.test(id)).or(self.view.tests.first());
         let fastest = || rate_unit("bytes/s", rates[0].max(rates[1]));
-        let (divisor, unit) = test.map_or_else(fastest, |test| rate_scale(test, &self.view.tests));
+        let (divisor, unit) = test.map_or_else(fastest, |test| test.rate_scale(&self.view.tests));
         rates.map(|rate| format!("{} {unit}", significant(rate / divisor, 3)))
     }
 
