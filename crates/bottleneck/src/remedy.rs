@@ -17,6 +17,8 @@ pub struct LimitedOption {
     pub datagrams: bool,
     /// Its connections use TCP.
     pub tcp: bool,
+    /// Engines were compared with its own.
+    pub compares_engines: bool,
     /// The machine may have a CPU that its threads and its relay leave free.
     pub spare_cpu: bool,
     /// No larger reads were compared with its own.
@@ -70,11 +72,11 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
         "the link" => "only a faster link helps (--link-rate sets it)",
         // A second thread, or cheaper calls, of an end of datagrams.
         "sender CPU" if of.datagrams => {
-            let batch = (true, "more datagrams for each call (--engine mmsg or gso)");
-            return may_help(&[batch, (true, "larger ones"), (of.spare_cpu, "a second sending thread")]);
+            let batch = (!of.compares_engines, "more datagrams for each call (--engine mmsg or gso)");
+            return may_help(&[batch, (true, "larger datagrams"), (of.spare_cpu, "a second sending thread")]);
         }
         "receiver CPU" if of.datagrams => {
-            let batch = (true, "more datagrams for each call (--engine mmsg)");
+            let batch = (!of.compares_engines, "more datagrams for each call (--engine mmsg)");
             return may_help(&[batch, (of.spare_cpu, "a second receiving thread")]);
         }
         "both CPUs" => {
@@ -112,8 +114,12 @@ fn of_call(of: &LimitedOption, name: &str) -> Option<String> {
         "client CPU" if !of.spare_cpu => "a client on another host (--host) shows what the server can do",
         "client CPU" => "more client threads (--client-threads) show what the server can do",
         "server CPU" => {
-            let less = (true, "another engine, less work for each call");
-            return may_help(&[less, (of.spare_cpu, "more server threads on further CPUs (--server-threads)")]);
+            let less = (true, "less work for each call");
+            return may_help(&[
+                (!of.compares_engines, "another engine"),
+                less,
+                (of.spare_cpu, "more server threads on further CPUs (--server-threads)"),
+            ]);
         }
         "wake-ups" => "more connections at once keep both ends busy",
         _ => return None,
@@ -149,6 +155,7 @@ mod tests {
         workload: Workload::Stream,
         datagrams: false,
         tcp: true,
+        compares_engines: false,
         spare_cpu: true,
         largest_reads: false,
         largest_writes: false,
@@ -186,5 +193,7 @@ mod tests {
         let largest = LimitedOption { largest_reads: true, largest_writes: true, tcp: false, ..full };
         assert_eq!(text(largest, "receiver CPU"), "less work on the bytes may help");
         assert_eq!(remedy(&largest, "sender CPU"), None);
+        let engines = LimitedOption { compares_engines: true, ..call };
+        assert_eq!(text(engines, "server CPU"), "less work for each call may help");
     }
 }

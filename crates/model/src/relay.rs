@@ -60,7 +60,7 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::StdCopy,
         name: "std-copy",
-        summary: "std::io::copy: a loop with a buffer of 8 KiB, no splice",
+        summary: "std::io::copy, a loop with a buffer of 8 KiB, no splice",
     },
     Row {
         value: RelayMethod::CopyBuffer,
@@ -70,7 +70,7 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Bufio,
         name: "bufio",
-        summary: "BufReader into BufWriter: small parts are copied once more",
+        summary: "BufReader into BufWriter, small parts are copied once more",
     },
     Row {
         value: RelayMethod::ReadvWritev,
@@ -81,7 +81,7 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
     Row {
         value: RelayMethod::Splice,
         name: "splice",
-        summary: "splice(2) through a pipe: the relay itself copies nothing",
+        summary: "splice(2) through a pipe, the relay itself copies nothing",
     },
     Row {
         value: RelayMethod::Sendfile,
@@ -89,26 +89,22 @@ pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
         summary: "sendfile(2) into a pipe; the kernel refuses it for sockets",
     },
     Row { value: RelayMethod::Hybrid, name: "hybrid", summary: "recv(2) and send(2), or splice(2) while data is bulk" },
-    Row {
-        value: RelayMethod::Epoll,
-        name: "epoll",
-        summary: "recv(2) and send(2), one thread for all, woken by epoll(7)",
-    },
-    Row { value: RelayMethod::Uring, name: "uring", summary: "io_uring(7): one thread, a buffer for each connection" },
+    Row { value: RelayMethod::Epoll, name: "epoll", summary: "recv(2) and send(2), a single thread woken by epoll(7)" },
+    Row { value: RelayMethod::Uring, name: "uring", summary: "io_uring(7), one thread, a buffer for each connection" },
     Row {
         value: RelayMethod::UringMultishot,
         name: "uring-multishot",
-        summary: "io_uring(7): multishot receives, the kernel picks buffers",
+        summary: "io_uring(7), multishot receives, the kernel picks buffers",
     },
     Row {
         value: RelayMethod::UringBundle,
         name: "uring-bundle",
-        summary: "io_uring(7): multishot, many buffers per receive and send",
+        summary: "io_uring(7), multishot, many buffers per receive and send",
     },
     Row {
         value: RelayMethod::Zerocopy,
         name: "zerocopy",
-        summary: "io_uring(7): zero-copy sends over TCP; loopback copies",
+        summary: "io_uring(7), zero-copy sends over TCP; loopback copies",
     },
     Row {
         value: RelayMethod::UringSplice,

@@ -125,6 +125,11 @@ fn the_comparison_names_lost_datagrams() {
         text.contains(" % slower than ") && text.contains("; avoid ") && text.contains("of the datagrams lost)"),
         "{text}"
     );
+    // A search for a rate with few losses follows.
+    data.record.plan["asked"] = serde_json::json!(["stream", "--transport", "udp", "--time=5s"]);
+    let steps = View::of(&data, &Settings::default()).next;
+    let search = "bytegauge stream --transport udp --max-loss 0.1%";
+    assert!(steps.iter().any(|step| step.command.as_deref() == Some(search)), "{steps:?}");
 }
 
 #[test]

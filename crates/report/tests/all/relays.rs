@@ -238,9 +238,9 @@ fn offered_load_compares_the_cpu_of_relays() {
     }
     data.groups.iter_mut().for_each(|row| row.group.factors.set("rate", Level::Number(1 << 20)));
     // One option, which the A/A control does not repeat, takes less CPU time than all others.
-    let twins: Vec<_> =
+    let controls: Vec<_> =
         data.cells.iter().flat_map(|row| [Some(row.cell.id.clone()), row.cell.twin_of.clone()]).collect();
-    let is_alone = |id: &CellId| twins.iter().filter(|one| one.as_ref() == Some(id)).count() == 1;
+    let is_alone = |id: &CellId| controls.iter().filter(|one| one.as_ref() == Some(id)).count() == 1;
     let is_own = |row: &&CellRow| row.cell.kind == CellKind::Candidate && is_alone(&row.cell.id);
     let is_confirmed = |id: &CellId| data.trials.iter().any(|trial| trial.stage == Stage::Confirm && trial.cell == *id);
     let mut own = data.cells.iter().filter(is_own).map(|row| row.cell.id.clone());

@@ -416,6 +416,7 @@ fn bottleneck(view: &View, group: &GroupView, cell: &CellView, cells: &[&CellVie
         workload: spec.workload(),
         datagrams: spec.transport().is_some_and(Transport::is_datagram),
         tcp: spec.transport().is_some_and(Transport::is_tcp),
+        compares_engines: group.varied.iter().any(|name| name.ends_with("engine")),
         spare_cpu: spec.spans_hosts() || view.environment.allowed_cpus().is_none_or(|cpus| cpus as u64 > used),
         largest_reads: is_largest("read_size"),
         largest_writes: is_largest("write_size"),

@@ -10,7 +10,8 @@ use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::calls::CLOSED;
 use super::super::document::{
-    CellView, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView, View,
+    CellView, FindingKind, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView,
+    View,
 };
 use super::super::environment::crowd;
 use super::{long_trials, next_of_check, open_bound};
@@ -54,7 +55,8 @@ pub fn next(view: &View) -> Vec<NextStep> {
     if let Some(check) = &view.check {
         return next_of_check::next(view, check, of_complete(view, imported));
     }
-    let others = [in_program(view), below_full_load(view)].into_iter().flatten().filter(|_| !imported);
+    let others =
+        [in_program(view), below_full_load(view), without_loss(view)].into_iter().flatten().filter(|_| !imported);
     of_complete(view, imported).into_iter().chain(others).collect()
 }
 
@@ -224,7 +226,9 @@ fn compare_levels(view: &View) -> Option<NextStep> {
 
 /// A search for the load at which latency is good: in a closed loop at full load it is mostly waiting.
 fn below_full_load(view: &View) -> Option<NextStep> {
-    let is_closed = |cell: &CellView| cell.call.as_ref().is_some_and(|call| call.timing == CLOSED);
+    let is_closed = |cell: &CellView| {
+        cell.kind == CellKind::Candidate && cell.call.as_ref().is_some_and(|call| call.timing == CLOSED)
+    };
     let p99_ns =
         view.tests.iter().flat_map(|test| &test.options).filter_map(|option| option.p99_ns).reduce(f64::min)?;
     if view.tests.len() > 1 || !view.cells.iter().any(is_closed) {
@@ -235,6 +239,17 @@ fn below_full_load(view: &View) -> Option<NextStep> {
     let command = again_instead(view, &LENGTHS, &["--slo".to_owned(), format!("p99={limit}")])?;
     let why = "above, clients call as fast as they can, so p99 is mostly waiting";
     Some(step(&command, &format!("find the highest rate that keeps p99 within {limit}, or another limit ({why})")))
+}
+
+/// A search for the rate at which few datagrams are lost, where an option lost many.
+fn without_loss(view: &View) -> Option<NextStep> {
+    let [test] = view.tests.as_slice() else { return None };
+    let is_lossy = |option: &OptionResult| option.harm.contains(&FindingKind::LostDatagrams);
+    if view.plan.workload != Workload::Stream.to_string() || !test.options.iter().any(is_lossy) {
+        return None;
+    }
+    let command = again_instead(view, &LENGTHS, &["--max-loss".to_owned(), "0.1%".to_owned()])?;
+    Some(step(&command, "find the highest rate of each option that loses at most 0.1 % of the datagrams"))
 }
 
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.

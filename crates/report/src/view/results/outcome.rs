@@ -307,6 +307,9 @@ pub fn listed(labels: &[String]) -> String {
 fn too_wide(view: &View, test: &Test) -> String {
     let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
     let narrowest = known.min_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some((_, own)) = narrowest.filter(|(upper, own)| *upper <= test.margin && !own.harm.is_empty()) {
+        return format!("nothing is recommended: {} is the fastest, but harmful{}", own.label, avoid(view, test));
+    }
     let even = narrowest.filter(|(upper, _)| upper.is_finite()).map(|(upper, own)| {
         let verb = match (test.compares, view.scale.multiples) {
             (Compares::Time, false) => "be",

@@ -72,11 +72,11 @@ fn relay_methods(view: &View) -> Vec<SummaryLine> {
     described.into_iter().map(|text| line(Heading::Relay.name(), format!("{text}."))).collect()
 }
 
-/// `splice is splice(2) into a pipe …`; of another program its definition, where that is a ready one.
+/// `splice: splice(2) through a pipe …`; of another program its definition, where that is a ready one.
 fn described(relay: &RelayChoice) -> Option<String> {
     if let Some(method) = relay.method().filter(|method| *method != RelayMethod::Direct) {
         let row = RELAY_METHODS.iter().find(|row| row.value == method)?;
-        return Some(format!("{} is {}", row.name, row.summary));
+        return Some(format!("{}: {}", row.name, row.summary));
     }
     let program = relay.program()?;
     let ready = READY_RELAYS.iter().find(|ready| ready.name == program.name)?;
