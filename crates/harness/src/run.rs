@@ -91,6 +91,8 @@ pub struct Run<'a> {
     pub(crate) lengthened: BTreeMap<CellId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
+    /// Whether a note has reported that a program's runs need more time than given.
+    pub(crate) noted_time: bool,
     /// The first value with which a user's server was not ready, and the reason.
     pub(crate) not_ready: Option<(CellId, Outcome)>,
     pub(crate) left: BTreeSet<CellId>,
@@ -259,6 +261,7 @@ impl<'a> Run<'a> {
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
             not_ready: None,
+            noted_time: false,
             left: BTreeSet::new(),
             losses: 0,
             lost: None,

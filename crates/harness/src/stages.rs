@@ -79,8 +79,10 @@ impl Run<'_> {
         let Some(run) = self.mean_run().filter(|_| self.first_blocks.is_empty()) else { return Ok(()) };
         let spent_ns = monotonic_ns() - self.began_ns;
         if let Some(needed_ns) = self.plan.budget_for_runs(run, self.confirmed_run_ns(run.all_ns()), spent_ns) {
-            let text = self.plan.too_short_for(run, needed_ns);
+            let mut text = self.plan.too_short_for(run, needed_ns);
+            self.noted_time = true;
             if self.plan.budget_is_stated() {
+                text += &self.stops_at(needed_ns);
                 self.store.add_note(self.session, &text)?;
             } else {
                 self.plan.budget_ns = needed_ns;

@@ -26,7 +26,7 @@ impl Run<'_> {
     /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
     /// program's runs may be unknown: one block of it is measured whatever its runs took until then, since a session without a
-    /// block is useless. A limit set by the user is kept, and that of a program's runs: no block begins that would end beyond it.
+    /// block is useless. A limit set by the user is kept, and that of a program's runs: no block begins that would end beyond it, except the last of the minimum.
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
         if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {
@@ -34,8 +34,9 @@ impl Run<'_> {
         }
         let spent_ns = (monotonic_ns() - self.began_ns) as f64;
         let patience = if fewest { OVERTIME_FEWEST / OVERTIME } else { 1.0 };
-        // Blocks of a program are long compared with the overtime.
-        let is_strict = self.look > 1 || self.plan.task.is_some();
+        // Blocks of a program are long compared with the overtime, but the last one without which there is no result is worth it.
+        let is_last = rounds_done + 1 == self.plan.design.blocks_min;
+        let is_strict = self.look > 1 || (self.plan.task.is_some() && !is_last);
         let next_ns = if is_strict { self.forecast_ns(next) } else { 0.0 };
         self.limit_ns().is_some_and(|limit_ns| spent_ns + next_ns > limit_ns * patience)
     }
@@ -58,14 +59,23 @@ impl Run<'_> {
     /// give no result. For a program, whose runs may take any time, a stated budget is kept except for its overtime.
     pub(crate) fn take_longer(&mut self, end_ns: u64) {
         let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
-        let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
-        let mut text = self.plan.takes_longer(end, planned);
+        let text = self.plan.takes_longer(end, planned) + &self.stops_at(end_ns);
         if self.plan.task.is_none() {
             self.plan.budget_ns = end.0;
-        } else if end_ns as f64 > last_ns && !self.resumed {
-            let last = Nanos((last_ns / 1e9) as u64 * 1_000_000_000);
-            text.push_str(&format!("; measuring stops at {last}, and --resume goes on"));
+        } else if std::mem::replace(&mut self.noted_time, true) && self.plan.budget_is_stated() {
+            // The time is kept, whatever the forecast is by now.
+            return;
         }
         self.observer.hear(&Event::Note(text));
+    }
+
+    /// When a program's session that would end at this time stops, as the end of a note; empty where it does not.
+    pub(crate) fn stops_at(&self, end_ns: u64) -> String {
+        let last_ns = self.plan.budget_ns as f64 * OVERTIME_FEWEST;
+        if self.plan.task.is_none() || end_ns as f64 <= last_ns || self.resumed {
+            return String::new();
+        }
+        let last = Nanos((last_ns / 1e9) as u64 * 1_000_000_000);
+        format!("; measuring stops at {last}, and --resume goes on")
     }
 }

@@ -1,8 +1,6 @@
 //! The requirements of a user's program: values that fit its command, its present value among
 //! them, and runs that fit the budget.
 
-use std::fmt;
-
 use bytegauge_model::{Level, Nanos, Workload, factor};
 
 use crate::design::{BLOCKS_STATED_MAX, Design};
@@ -64,14 +62,16 @@ impl RunTime {
     }
 }
 
-impl fmt::Display for RunTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl RunTime {
+    /// `a run takes about 4 s, and starting and ending it 6 s more`, if that is a noticeable part.
+    fn text(self, has_server: bool) -> String {
         let shown = |ns: u64| Nanos(if ns < 1_000_000 { ns } else { ns / 1_000_000 * 1_000_000 });
-        write!(f, "a run takes about {}", shown(self.run_ns))?;
-        if self.around_ns as f64 >= self.all_ns() as f64 * AROUND {
-            write!(f, " and its start and its server {} more", shown(self.around_ns))?;
+        let (run, around) = (shown(self.run_ns), shown(self.around_ns));
+        if (self.around_ns as f64) < self.all_ns() as f64 * AROUND {
+            return format!("a run takes about {run}");
         }
-        Ok(())
+        let it = if has_server { "it and its server" } else { "it" };
+        format!("a run takes about {run}, and starting and ending {it} {around} more")
     }
 }
 
@@ -160,6 +160,7 @@ impl Plan {
     pub fn too_short_for(&self, run: RunTime, needed_ns: u64) -> String {
         let seconds = needed_ns.div_ceil(1_000_000_000);
         let (blocks, needed) = (self.design.blocks_min, Nanos(seconds * 1_000_000_000));
+        let run = run.text(self.task.as_ref().is_some_and(|task| task.server.is_some()));
         let fewest = format!("{run}, so the minimum of {blocks} blocks needs about {needed}");
         match self.budget_is_stated() {
             true => format!(
@@ -255,7 +256,7 @@ mod tests {
         let served = RunTime { run_ns: 4 * SECOND, around_ns: 6 * SECOND };
         assert_eq!(plan.budget_for_runs(served, 10 * SECOND, 7 * SECOND), Some(283 * SECOND));
         let note = plan.too_short_for(served, 307 * SECOND);
-        assert!(note.starts_with("a run takes about 4 s and its start and its server 6 s more, so"), "{note}");
+        assert!(note.starts_with("a run takes about 4 s, and starting and ending it 6 s more, so"), "{note}");
         assert!(!plan.too_short_for(run(10 * SECOND), 300 * SECOND).contains("may give no significant result"));
         let stated = self::plan(&["dd", "bs={value}"], &[("value", "512,4K,8K")]).map(|mut plan| {
             plan.design.blocks_max = BLOCKS_STATED_MAX;
