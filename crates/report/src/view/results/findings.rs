@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytegauge_model::option::{self, OptionRow};
 use bytegauge_model::session::NoteKind;
 use bytegauge_model::{CellId, CellKind, SessionStatus, Spec, Stage};
+use bytegauge_stats::block_dependence::MIN_BLOCKS;
 use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
@@ -89,7 +90,9 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
                 .number("planned", Some(look.planned as f64)),
         );
     }
-    if is_analysed && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
+    // Fewer blocks cannot be tested.
+    let is_tested = is_analysed && group.blocks.used >= MIN_BLOCKS;
+    if is_tested && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
         all.push(found(FindingKind::DependentBlocks, Severity::Warning).test(&group.id));
     }
     all.extend(screened(view, group, &cells));

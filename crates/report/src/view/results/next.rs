@@ -458,7 +458,7 @@ pub fn resume(view: &View) -> String {
 }
 
 /// Flags for the length of a session: another budget replaces them.
-const LENGTHS: [&str; 3] = ["--time", "--until", "--max-time"];
+const LENGTHS: [&str; 4] = ["--time", "--until", "--max-time", "--blocks"];
 /// Flags without a value that change what is shown, not what is measured.
 const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
 
