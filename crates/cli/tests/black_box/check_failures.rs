@@ -28,7 +28,9 @@ fn a_wrong_port_is_waited_for_once() {
     let bench = Bench::new();
     let (port, wrong) = (free_address().port(), free_address().port());
     let flags = ["--timeout", "4s", "--format", "json"];
-    let document = serve(&bench, &python, port, "", &format!("tcp:{wrong}"), &flags).exits(5).json();
+    let ran = serve(&bench, &python, port, "", &format!("tcp:{wrong}"), &flags).exits(5);
+    let ran = ran.complains(&[&format!("waiting for the server (tcp:{wrong}): it fails in ")]);
+    let document = ran.json();
     check_schema(&document);
     let advice = format!("it listens at port {port}: use --ready tcp:{port}");
     let next = document["next"][0]["command"].as_str().unwrap_or_default();
