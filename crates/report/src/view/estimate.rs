@@ -160,7 +160,7 @@ const OF_RELAYS: &[TrialMetric; 8] = &[
     TrialMetric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
     TrialMetric {
         name: "relay_cpu_s_per_million_calls",
-        unit: "s/M calls",
+        unit: "µs/call",
         of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
     },
     TrialMetric { name: RELAY_SYSTEM_CALLS[1], unit: "system calls/call", of: relay_system_calls },

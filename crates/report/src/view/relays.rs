@@ -118,7 +118,7 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
     };
     let share = format!("{:.0} %", most / without * 100.0);
     let crossed = crossed(&ceiling.spec());
-    Some(format!("without a relay{crossed} {ceiling_rate}; {who} keeps {share} of it, by medians"))
+    Some(format!("without a relay{crossed} {ceiling_rate}; {who} reaches {share} of it, by medians"))
 }
 
 /// A note on the path without a relay if relays run on another host, and both its ends on this one.

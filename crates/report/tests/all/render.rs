@@ -2,6 +2,7 @@
 
 use crate::support::{Plan, session};
 use bytegauge_model::{Workload, factor};
+use bytegauge_report::view::document::TestState;
 use bytegauge_report::{Settings, View, render};
 
 /// Without noise every number is known beforehand.
@@ -70,6 +71,16 @@ fn many_tests_are_a_row_each() {
     // The full text has a table for each.
     let full = terminal(&view, 80, false);
     assert_eq!(full.matches("<- use").count(), 8, "{full}");
+}
+
+#[test]
+fn undecided_tests_have_a_safest_option() {
+    let view =
+        View::of(&session(&Plan { noise: 0.2, read_sizes: vec![256 << 10, 1 << 20], ..eight() }), &Settings::default());
+    let text = render::screen::render(&view, &render::TerminalStyle { columns: 80, ..Default::default() });
+    let undecided = view.tests.iter().filter(|test| test.state == TestState::Inconclusive).count();
+    assert!(undecided > 0 && text.contains("safest: undecided"), "{text}");
+    assert!(text.matches(" (safest)").count() >= undecided, "{text}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::number::common_unit;
 use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
-use crate::view::document::{Avoided, Because, OptionResult, Test, TestState};
+use crate::view::document::{Avoided, OptionResult, Test, TestState};
+use crate::view::results::outcome::recommended_label;
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
@@ -78,6 +79,10 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
         }
         out.push(line(&row, &widths, &avoid));
     }
+    if tests.iter().any(|test| test.state == TestState::Inconclusive) {
+        let text = "safest: undecided; another option may be faster, by up to the second number of the interval";
+        out.extend(wrap(text, layout.width - 2).iter().map(|line| layout.paint.dim(&format!("  {line}"))));
+    }
     out.push(String::new());
     out
 }
@@ -124,10 +129,7 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
     // One option alone is measured, not recommended.
     let (label, slower) = match test.state {
         TestState::Single => ("–".to_owned(), format!("{} only", own.label)),
-        TestState::Inconclusive if test.because != Some(Because::Present) => {
-            (format!("{} (safest)", own.label), own.slower.clone())
-        }
-        _ => (own.label.clone(), own.slower.clone()),
+        _ => (recommended_label(test, own), own.slower.clone()),
     };
     [conditions, label, rate, p99, slower]
 }

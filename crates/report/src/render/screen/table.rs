@@ -354,7 +354,7 @@ pub(super) fn units(layout: &ScreenLayout) -> BTreeSet<&'static str> {
     let is_shown = |test: &&Test| {
         let columns = table_columns(test, &rows(test, false).0, layout, false).numbers;
         let has_unit = |unit: &str| columns.iter().any(|column| column.heading.strip_prefix("CPU ") == Some(unit));
-        test.options.iter().find_map(|option| option.cpu_unit).is_some_and(has_unit)
+        test.more_cpu_heading.is_some() || test.options.iter().find_map(|option| option.cpu_unit).is_some_and(has_unit)
     };
     layout.tests.iter().filter(is_shown).filter_map(cpu_explained).collect()
 }
@@ -438,17 +438,17 @@ fn has_relay(test: &Test) -> bool {
 pub fn cpu_explained(test: &Test) -> Option<&'static str> {
     let unit = test.options.iter().find_map(|option| option.cpu_unit)?;
     Some(match (unit, has_relay(test)) {
-        ("s/GiB", false) => "CPU s/GiB: seconds of CPU time that both ends take for each GiB.",
-        ("s/GiB", true) => "CPU s/GiB: seconds of CPU time that the relay takes for each GiB.",
-        ("s/M calls", _) => "CPU s/M calls: seconds of CPU time that the relay takes for a million calls.",
+        ("s/GiB", false) => "CPU: seconds that both ends together take for each GiB.",
+        ("s/GiB", true) => "CPU: seconds that the relay takes for each GiB, without the ends.",
+        ("µs/call", true) => "CPU: time that the relay takes for each call, without the ends.",
         ("µs/call", _) if test.varied.iter().any(|name| name == "client_engine") => {
-            "CPU µs/call: CPU time that the client takes for each call."
+            "CPU: time that the client takes for each call."
         }
-        ("µs/call", _) => "CPU µs/call: CPU time that the server takes for each call.",
+        ("µs/call", _) => "CPU: time that the server takes for each call.",
         ("ms/run", _) if test.options.iter().any(|option| option.server_cpu_ms.is_some()) => {
-            "CPU ms/run: CPU time that the program and its server take together for each run; the server's is part of it."
+            "CPU: time that the program and its server take together for each run; the server's is part of it."
         }
-        ("ms/run", _) => "CPU ms/run: CPU time that the program takes for each run.",
+        ("ms/run", _) => "CPU: time that the program takes for each run.",
         _ => return None,
     })
 }

@@ -222,7 +222,7 @@ pub struct OptionResult {
     /// Share of the calls that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_share: Option<f64>,
-    /// Unit of `cpu`: `s/GiB`, `µs/call`, `s/M calls`, `ns/op`, `ms/run`.
+    /// Unit of `cpu`: `s/GiB`, `µs/call`, `ns/op`, `ms/run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_unit: Option<&'static str>,
     /// Why it was skipped or failed.

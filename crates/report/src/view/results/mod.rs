@@ -375,8 +375,9 @@ fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) -> S
 /// there are any, else of both ends.
 fn cpu_estimate(cell: &CellView) -> Option<(&Estimate, f64, &'static str)> {
     if let Some(cost) = relays::cost(cell) {
+        // A second for a million calls is a microsecond for each.
         let per_call = cell.more.contains_key("relay_cpu_s_per_million_calls");
-        return Some((cost, 1.0, if per_call { "s/M calls" } else { "s/GiB" }));
+        return Some((cost, 1.0, if per_call { "µs/call" } else { "s/GiB" }));
     }
     if relays::has_one(cell) {
         return None;

@@ -237,6 +237,12 @@ fn avoided(view: &View, test: &Test, most: usize, noun: impl Fn(&str) -> String)
     (!each.is_empty()).then(|| each.join(", "))
 }
 
+/// The name of a recommended option; that of an undecided test is not simply to be used: `64K (safest)`.
+pub fn recommended_label(test: &Test, own: &OptionResult) -> String {
+    let is_safest = test.state == TestState::Inconclusive && test.because != Some(Because::Present);
+    if is_safest { format!("{} (safest)", own.label) } else { own.label.clone() }
+}
+
 /// The result of one test of several in a line: its table has the other intervals.
 pub fn in_short(view: &View, test: &Test) -> String {
     let Some(own) = recommended(test).filter(|_| matches!(test.state, TestState::Decided | TestState::Inconclusive))
@@ -260,8 +266,7 @@ pub fn in_short(view: &View, test: &Test) -> String {
     let noun = |interval: &str| more(test.compares, view.scale, interval);
     let avoid = avoided(view, test, most, noun).map_or_else(String::new, |text| format!("; avoid {text}"));
     let keep = if test.because == Some(Because::Present) { "keep " } else { "" };
-    let safest = if keep.is_empty() && test.state != TestState::Decided { " (safest)" } else { "" };
-    format!("{keep}{}{safest}{rate}, {}{good}{left}{avoid}", own.label, how_good(view, test, own, true))
+    format!("{keep}{}{rate}, {}{good}{left}{avoid}", recommended_label(test, own), how_good(view, test, own, true))
 }
 
 /// `; measured with bbr`, where another test recommends another congestion control.

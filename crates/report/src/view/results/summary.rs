@@ -12,7 +12,7 @@ use super::super::document::{
 };
 use super::super::environment::{crowd, is_crowded};
 use super::least_cpu;
-use super::outcome::{BRIEF_TESTS, condition, in_short, recommended};
+use super::outcome::{BRIEF_TESTS, condition, in_short, recommended, recommended_label};
 use crate::interval_rounding::percent;
 use crate::phrase;
 
@@ -106,11 +106,10 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
 
 /// The options with the least CPU time, of tests that time leaves undecided.
 fn least_cpu(view: &View) -> Option<SummaryLine> {
-    let of_test = |test: &Test| {
-        let name = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
-        Some(format!("{name}{}", least_cpu::least(test)?))
-    };
-    let each: Vec<String> = view.tests.iter().filter_map(of_test).collect();
+    let all = view.tests.len();
+    let each = counts_of(view.tests.iter().filter_map(least_cpu::least)).into_iter();
+    let each = each.map(|(text, count)| if all > 1 { format!("{text} in {count} of {all} tests") } else { text });
+    let each: Vec<String> = each.collect();
     // The tables tell it of many tests.
     (1..=BRIEF_TESTS).contains(&each.len()).then(|| line("Least CPU", format!("{}.", each.join("; "))))
 }
@@ -131,16 +130,23 @@ fn counts(tests: &[Test]) -> String {
     format!("{}: {}.", counted(tests.len(), "test"), phrases.join(", "))
 }
 
-/// The recommended options of many tests, each with the number of its tests.
-fn used(tests: &[Test]) -> Option<SummaryLine> {
-    let mut known: Vec<(&str, usize)> = Vec::new();
-    for own in tests.iter().filter(|test| test.state != TestState::Single).filter_map(recommended) {
-        match known.iter_mut().find(|(label, _)| *label == own.label) {
+/// Texts with their counts, the most frequent first.
+fn counts_of(texts: impl Iterator<Item = String>) -> Vec<(String, usize)> {
+    let mut known: Vec<(String, usize)> = Vec::new();
+    for text in texts {
+        match known.iter_mut().find(|(one, _)| *one == text) {
             Some((_, count)) => *count += 1,
-            None => known.push((&own.label, 1)),
+            None => known.push((text, 1)),
         }
     }
     known.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    known
+}
+
+/// The recommended options of many tests, each with the number of its tests.
+fn used(tests: &[Test]) -> Option<SummaryLine> {
+    let compared = tests.iter().filter(|test| test.state != TestState::Single);
+    let known = counts_of(compared.filter_map(|test| Some(recommended_label(test, recommended(test)?))));
     let hidden = known.len().saturating_sub(LINES_MAX);
     let mut each: Vec<String> =
         known.iter().take(LINES_MAX).map(|(label, count)| format!("{label} in {}", counted(*count, "test"))).collect();
