@@ -161,7 +161,8 @@ impl SessionProgress {
         let per_cent = 100 * self.blocks_done / self.blocks.max(self.blocks_done).max(1);
         let mut parts = vec![format!("{stage}: {per_cent} %{of_tests}")];
         if let Some((ready, left_ns)) = &self.waiting {
-            parts.push(format!("waiting for the server ({ready}): it fails in {} s", left_ns.div_ceil(1_000_000_000)));
+            let seconds = left_ns.div_ceil(1_000_000_000);
+            parts.push(format!("waiting for the server, at most {seconds} s more: {ready}"));
             return parts.join(", ");
         }
         if let Some(left_ns) = self.left_ns.filter(|ns| *ns >= LEFT_MIN_NS) {
@@ -353,7 +354,7 @@ mod tests {
         let mut standing = SessionProgress::default();
         standing.begin(Stage::Calibrate, 4, names(&[("g1", "server")], &[]));
         standing.wait("tcp:7007".into(), 28_400_000_000);
-        assert_eq!(standing.progress(80), "calibration: 0 %, waiting for the server (tcp:7007): it fails in 29 s");
+        assert_eq!(standing.progress(80), "calibration: 0 %, waiting for the server, at most 29 s more: tcp:7007");
         let cell = cell("c1", "g1", &[("value", "4K")]);
         standing.trial(&cell, &trial(&cell, 1.0), 0, 0);
         assert_eq!(standing.progress(80), "calibration: 0 %");

@@ -29,7 +29,7 @@ fn a_wrong_port_is_waited_for_once() {
     let (port, wrong) = (free_address().port(), free_address().port());
     let flags = ["--timeout", "4s", "--format", "json"];
     let ran = serve(&bench, &python, port, "", &format!("tcp:{wrong}"), &flags).exits(5);
-    let ran = ran.complains(&[&format!("waiting for the server (tcp:{wrong}): it fails in ")]);
+    let ran = ran.complains(&["waiting for the server, at most ", &format!(" s more: tcp:{wrong}")]);
     let document = ran.json();
     check_schema(&document);
     let advice = format!("it listens at port {port}: use --ready tcp:{port}");
@@ -151,6 +151,35 @@ fn without_a_difference_the_present_value_is_kept() {
     assert!(screen.contains("No difference found (within 5 %): take 1K (100 printed), the smallest"), "{screen}");
     let (_, screen) = without_difference(&[], "100 + n * 37 % 61");
     assert!(screen.contains("No difference found so far: the safest is "), "{screen}");
+}
+
+/// A stored recommendation, in a program whose printed times differ by planted amounts and vary from run to run.
+#[test]
+fn advice_has_the_interval_of_the_table() {
+    let bench = Bench::with_known_session();
+    let runs = bench.path("runs").display().to_string();
+    let number = "case {value} in 1048576) t=1060;; 4096) t=1200;; *) t=1000;; esac";
+    let script = format!("printf x >> {runs}; n=$(wc -c < {runs}); {number}; echo took $((t + n * 37 % 61))");
+    let values = ["--values", "64K,1M", "--default", "4K", "--recommendation", "1", "--blocks", "12"];
+    let advised = |metric: &str| {
+        let flags: Vec<&str> = values.iter().copied().chain(["--metric", metric, "--format", "json"]).collect();
+        let words = ["check", "--analyses", "1", "--seed", "1"].iter().chain(&flags).copied();
+        let document = bench.run_args(&words.chain(["--", "sh", "-c", &script]).collect::<Vec<_>>()).exits(0).json();
+        check_schema(&document);
+        let options = document["tests"][0]["options"].as_array().expect("options").clone();
+        let option = options.into_iter().find(|option| option["label"] == "1M").expect("the advised value");
+        let findings = document["findings"].as_array().expect("findings");
+        let is_own = |finding: &&Value| finding["kind"] == "advice" && finding["names"]["value"] == "1M";
+        let text = findings.iter().find(is_own).expect("advice")["text"].as_str().expect("a text").to_owned();
+        (option["status"].clone(), option["slower"].as_str().expect("an interval").to_owned(), text)
+    };
+    let (status, slower, text) = advised("time:took (.*)");
+    assert_eq!(status, "slower");
+    assert!(text.contains(&format!("1M (session 1, Read from TCP) is {slower} slower than the best of ")), "{text}");
+    assert!(text.contains("; compared with 4K, predicted ") && text.contains(", measured +"), "{text}");
+    // A prediction of rates is none of a count.
+    let (_, _, text) = advised("counter:TcpExt.TCPBacklogDrop");
+    assert!(!text.contains("predicted"), "{text}");
 }
 
 /// A sign that never comes is waited for with two values at most: with one where the value is not in the server's words.

@@ -38,7 +38,7 @@ fn outcome(view: &View, check: &CheckView, advice: &AdviceView) -> String {
         }
         (Some(true), _) => format!("held: within {within} of {best}"),
         _ if upper <= test.margin => "is undecided: noise exceeds the margin".into(),
-        _ if own.status == OptionStatus::Slower => format!("{slower}, perhaps by {within} or less"),
+        _ if own.status == OptionStatus::Slower => slower,
         _ => format!("is undecided: it {slower}"),
     }
 }
