@@ -140,7 +140,8 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
 fn wrapped(text: &str) -> String {
     let columns = terminal::width().max(COLUMNS_MIN);
     let of_line = |line: &str| {
-        if line.chars().count() <= columns || line.contains("bytegauge ") {
+        let is_command = line.trim_start_matches("Next").trim_start().starts_with("bytegauge ");
+        if line.chars().count() <= columns || is_command {
             return line.to_owned() + "\n";
         }
         let indent = line.chars().skip(NAME).take_while(|c| *c == ' ').count() + NAME;
