@@ -1,17 +1,15 @@
 //! `compare`, `--save` and `--against`: compares new results with earlier ones.
 
 use bytegauge_compare::{HistoryView, history};
-use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
+use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::SessionData;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
+use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, older};
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
 use crate::machine_changes::is_same_machine;
 use crate::{args, design_flags, expired, stored, terminal};
-
-/// The most older sessions that are used.
-const SESSIONS_MAX: usize = 200;
 
 /// `bytegauge compare BEFORE AFTER`.
 pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -96,24 +94,11 @@ fn sessions_before(store: &Store, named: &str, after: &[SessionId]) -> Result<Ve
     let Ok(number) = named.parse::<i64>() else { return saved(store, named) };
     let last = SessionId(number);
     let record = store.session(last)?;
-    let mut ids = vec![last];
-    for other in store.sessions()?.into_iter().take(SESSIONS_MAX) {
-        let older = other.id.0 < number && !after.contains(&other.id);
-        if older && other.plan_name == record.plan_name && other.status == SessionStatus::Complete && !other.imported {
-            let other = store.session(other.id)?;
-            if is_same_machine(&record, &other) && is_same_question(&record, &other) {
-                ids.push(other.id);
-            }
-        }
-    }
+    let older = older(store, &record)?.filter(|other| other.as_ref().map_or(true, |other| !after.contains(&other.id)));
+    let older: Vec<SessionId> = older.map(|other| Ok(other?.id)).collect::<Result<_, StoreError>>()?;
+    let mut ids = [vec![last], older].concat();
     ids.sort_unstable_by_key(|id| id.0);
     Ok(ids)
-}
-
-/// The words of a program are its question; its cells contain the rest.
-fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
-    let words = |record: &SessionRecord| record.plan.pointer("/task/command").cloned();
-    words(one) == words(other)
 }
 
 fn saved(store: &Store, name: &str) -> Result<Vec<SessionId>, Failure> {

@@ -15,6 +15,7 @@ mod connect;
 mod design_flags;
 mod doctor;
 mod dry_run;
+mod earlier_sessions;
 mod exit_code;
 mod expired;
 mod factor_args;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_compare::BetweenView;
+use bytegauge_compare::{BetweenView, earlier};
 use bytegauge_formats::{csv, go_bench, junit, openmetrics};
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
@@ -19,7 +19,7 @@ use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
-use crate::{args, expired, page, session_list, terminal};
+use crate::{args, earlier_sessions, expired, page, session_list, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -163,6 +163,10 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<V
     let data = SessionData::load(store, session)?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
+    if let Some(id) = earlier_sessions::earlier(store, &data.record)? {
+        let earlier = View::of(&SessionData::load(store, id)?, &settings);
+        view.add(earlier::findings(&view, &earlier));
+    }
     if let Some(Nanos(interval_ns)) = interval(matches)? {
         over_time::add(&mut view, store, interval_ns)?;
     }

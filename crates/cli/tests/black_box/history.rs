@@ -53,6 +53,24 @@ fn history_reports_worse_and_equal_results() {
 }
 
 #[test]
+fn a_report_compares_with_the_earlier_session() {
+    let bench = Bench::new();
+    let script = format!("echo took $(cat {}{{value}})", bench.path("took").display());
+    let run = |took: [&str; 2]| {
+        bench.write("took1", took[0]);
+        bench.write("took2", took[1]);
+        let words = ["check", "--blocks", "6", "--analyses", "1", "--values", "1,2", "--metric", "time:took (.*)"];
+        bench.run_args(&words.iter().chain(&["--", "sh", "-c", &script]).copied().collect::<Vec<_>>()).exits(0)
+    };
+    assert!(!run(["2", "9"]).stdout.contains("Earlier session"));
+    assert!(!run(["2", "9"]).stdout.contains("Earlier session"));
+    run(["9", "2"])
+        .prints(&["Earlier session: 1: recommended by session 2, but it takes at least 4.5× as long as the best"]);
+    assert!(!bench.run("report 2").exits(0).stdout.contains("Earlier session"));
+    bench.run("report 3").exits(0).prints(&["recommended by session 2", "contradict each other"]);
+}
+
+#[test]
 fn wrong_names_are_reported_first() {
     let bench = Bench::new();
     session(&bench, "1", &["--save", "7"]).exits(2).complains(&["--save: `7` is not a name"]);

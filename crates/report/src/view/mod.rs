@@ -157,6 +157,11 @@ impl View {
         results::settle(&mut view);
         view
     }
+
+    /// Adds findings that rest on other sessions.
+    pub fn add(&mut self, findings: Vec<document::Finding>) {
+        results::add(self, findings);
+    }
 }
 
 /// The words that a session was asked by, where its plan has them.

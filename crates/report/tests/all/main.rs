@@ -9,6 +9,7 @@ mod both_ways;
 mod calls;
 mod checks;
 mod datagrams;
+mod earlier;
 mod formats;
 mod glossary;
 mod hostile;

@@ -426,6 +426,10 @@ pub enum FindingKind {
     NoLongerBest,
     /// An earlier interim analysis found this option slower; the present one does not.
     NoLongerSlower,
+    /// An earlier session of the same plan recommended this option, and the intervals of the two contradict each other.
+    EarlierContradicts,
+    /// An earlier session of the same plan recommended this option, which may be the best here as well.
+    EarlierDiffers,
     /// The screening found a level significantly slower.
     ScreenedSlower,
     /// Options that were screened only.

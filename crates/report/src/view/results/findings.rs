@@ -46,10 +46,13 @@ pub fn findings(view: &View) -> Vec<Finding> {
     all.extend(copied::receives(view));
     all.extend(session_wide(view));
     all.extend(notes(view));
-    for finding in &mut all {
-        if finding.text.is_empty() {
-            finding.text = sentences::sentence(view, finding);
-        }
+    worded(view, all)
+}
+
+/// With their sentences, the most serious first.
+pub fn worded(view: &View, mut all: Vec<Finding>) -> Vec<Finding> {
+    for finding in all.iter_mut().filter(|finding| finding.text.is_empty()) {
+        finding.text = sentences::sentence(view, finding);
     }
     all.sort_by_key(|finding| finding.severity);
     all

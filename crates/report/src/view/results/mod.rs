@@ -30,7 +30,8 @@ use bytegauge_model::{
 use serde_json::Value;
 
 use super::document::{
-    Because, Bottleneck, CellView, Compares, Estimate, GroupView, OptionResult, OptionStatus, Test, TestState, View,
+    Because, Bottleneck, CellView, Compares, Estimate, Finding, GroupView, OptionResult, OptionStatus, Test, TestState,
+    View,
 };
 use super::harm::Least;
 use super::recommendation::is_control_wide;
@@ -61,6 +62,13 @@ pub fn settle(view: &mut View) {
     }
     view.summary = summary::lines(view);
     view.next = next::next(view);
+}
+
+/// Adds findings that rest on other sessions.
+pub fn add(view: &mut View, more: Vec<Finding>) {
+    let all = [std::mem::take(&mut view.findings), more].concat();
+    view.findings = findings::worded(view, all);
+    view.summary = summary::lines(view);
 }
 
 fn tests(view: &View) -> Vec<Test> {

@@ -159,6 +159,7 @@ impl Sentence<'_> {
                 format!("{} has no effect here: {}.", phrase::in_code(self.name("factor")), self.name("why"))
             }
             LevelKind::ScreenedSlower | LevelKind::ScreenedOnly | LevelKind::CongestionOverLoopback => self.screening(),
+            LevelKind::EarlierContradicts | LevelKind::EarlierDiffers => self.earlier(),
             LevelKind::UnevenSteal
             | LevelKind::Steal
             | LevelKind::Throttled
@@ -225,6 +226,30 @@ impl Sentence<'_> {
                 let age = Nanos((self.number("age_s") * 1e3) as u64 * 1_000_000);
                 format!("connections older than {age} may differ: no long-trial check was run (--long-trials).")
             }
+        }
+    }
+
+    /// The option that an earlier session recommended, and the interval that it has here.
+    fn earlier(&self) -> String {
+        let session = self.number("session");
+        let at_least = |lower| format!("at least {}", self.view.scale.at_least(lower));
+        let contradict = "the two sessions contradict each other: measure again, then report --across";
+        match (self.finding.kind, self.known("slower_there"), self.known("slower_upper")) {
+            (FindingKind::EarlierContradicts, Some(lower), _) => {
+                let slower = self.is_slower(&at_least(lower), "the best");
+                format!("recommended by session {session}, where {} {slower}; {contradict}.", self.other())
+            }
+            (FindingKind::EarlierContradicts, ..) => {
+                let slower = self.is_slower(&at_least(self.number("slower_lower")), "the best");
+                format!("recommended by session {session}, but it {slower} here; {contradict}.")
+            }
+            (_, _, Some(_)) => {
+                format!(
+                    "recommended by session {session}; here it is {}, so either may be best.",
+                    self.at_most_slower()
+                )
+            }
+            _ => format!("recommended by session {session}; here it has no interval ({}).", self.name("interval")),
         }
     }
 

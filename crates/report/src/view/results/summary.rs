@@ -43,7 +43,8 @@ pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     all.extend(of_tests(view));
     all.extend(relay_methods(view));
     all.extend(least_cpu(view));
-    all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
+    let of_program = [Heading::Gain, Heading::Advice, Heading::Earlier];
+    all.extend(of_program.into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(one_setting(view));
     all.extend(code(view));
     all.iter_mut().for_each(|line| line.is_result = true);
@@ -180,6 +181,7 @@ pub enum Heading {
     Link,
     LongTrials,
     Valid,
+    Earlier,
     Caveat,
     Busy,
     Note,
@@ -197,6 +199,7 @@ impl Heading {
             (FindingKind::Memory, Severity::Result) => Heading::Memory,
             (FindingKind::Relay, _) => Heading::Relay,
             (FindingKind::Link, _) => Heading::Link,
+            (FindingKind::EarlierContradicts | FindingKind::EarlierDiffers, _) => Heading::Earlier,
             (FindingKind::OtherPrograms, _) if is_of_crowd(finding) => Heading::Busy,
             (_, Severity::Error | Severity::Warning) => Heading::Caveat,
             (FindingKind::LongTrialsConfirm | FindingKind::LongTrialsInconclusive, _)
@@ -208,7 +211,15 @@ impl Heading {
 
     /// Whether its findings are among the last lines, which name the options to use.
     pub fn is_result(self) -> bool {
-        matches!(self, Heading::Compared | Heading::Gain | Heading::Advice | Heading::OneSetting | Heading::Busy)
+        matches!(
+            self,
+            Heading::Compared
+                | Heading::Gain
+                | Heading::Advice
+                | Heading::Earlier
+                | Heading::OneSetting
+                | Heading::Busy
+        )
     }
 
     /// Whether a line of the summary with this heading repeats findings.
@@ -230,6 +241,7 @@ impl Heading {
             Heading::Link => "Link",
             Heading::LongTrials => "Long-trial check",
             Heading::Valid => "Valid for",
+            Heading::Earlier => "Earlier session",
             Heading::Caveat => "Caveat",
             Heading::Busy => "Busy machine",
             Heading::Note => "Note",
@@ -394,6 +406,7 @@ mod tests {
             Heading::Link,
             Heading::LongTrials,
             Heading::Valid,
+            Heading::Earlier,
             Heading::Caveat,
             Heading::Busy,
             Heading::Note,
