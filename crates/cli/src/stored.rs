@@ -203,7 +203,7 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
             return Err(Failure::usage(format!("--group {group}: session {} has {}", view.session, names.join(", "))));
         }
         _ => {
-            let over_time = interval(matches)?.map_or_else(String::new, |_| render::over_time::render(view));
+            let over_time = interval(matches)?.map_or_else(String::new, |_| bytegauge_formats::over_time::render(view));
             let full = matches.get_flag("full");
             terminal::print_styled(&style(store), |style| {
                 let text = match group {

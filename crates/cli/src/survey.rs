@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use bytegauge_formats::brief;
 use bytegauge_harness::{Ended, RunOptions, ceiling};
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::significant;
 use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{PlanError, resolve};
-use bytegauge_report::render::brief;
 use bytegauge_report::{SessionData, Settings, View};
 use bytegauge_store::Store;
 use clap::ArgMatches;

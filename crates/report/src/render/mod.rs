@@ -1,8 +1,6 @@
 //! Prints views. Decides nothing: every number and every sentence is settled before.
 
-pub mod brief;
 pub mod json;
-pub mod over_time;
 pub mod screen;
 pub mod terminal;
 mod versus;

@@ -155,7 +155,7 @@ fn screens((_, view): &(SessionData, View), colour: bool) -> Vec<String> {
     vec![
         on_terminal(&style, |style| render::screen::render(view, style)),
         on_terminal(&style, |style| render::terminal::full(view, style)),
-        on_terminal(&style, |style| render::brief::render(view, 4, 80, &style.program).join("\n")),
+        on_terminal(&style, |style| bytegauge_formats::brief::render(view, 4, 80, &style.program).join("\n")),
     ]
 }
 

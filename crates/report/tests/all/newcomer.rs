@@ -53,7 +53,7 @@ fn a_bound_that_excludes_nothing_is_no_answer() {
     );
     // Nothing is recommended, and nothing is copied into a program.
     assert!(!text.contains("In the program:") && !text.contains("<- "), "{text}");
-    let brief = render::brief::render(&view, 4, 200, "bytegauge").join("\n");
+    let brief = bytegauge_formats::brief::render(&view, 4, 200, "bytegauge").join("\n");
     assert!(brief.contains("nothing is recommended"), "{brief}");
     // A bound that excludes as much is one.
     let view = bounded(|bound| (0.3..0.9).contains(&bound));
@@ -89,7 +89,7 @@ fn large_buffers_state_their_memory() {
 #[test]
 fn tied_options_have_no_winner() {
     let view = bounded(|bound| (0.3..0.9).contains(&bound));
-    let brief = render::brief::render(&view, 4, 80, "bytegauge").join("\n");
+    let brief = bytegauge_formats::brief::render(&view, 4, 80, "bytegauge").join("\n");
     assert!(brief.contains("Undecided: "), "{brief}");
 }
 

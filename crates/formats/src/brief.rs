@@ -1,13 +1,13 @@
 //! The results of a session in a few lines, among those of other sessions.
 
-use super::paint::wrap;
-use crate::View;
-use crate::view::document::{Test, TestState};
+use bytegauge_report::View;
+use bytegauge_report::view::document::Test;
+use bytegauge_text::paint::wrap;
 
 /// At most `lines_max` tests, those with a result first; the last line counts the rest, and names the command that shows
 /// them, where `program` is how this one is called to find the session.
 pub fn render(view: &View, lines_max: usize, width: usize, program: &str) -> Vec<String> {
-    let is_open = |test: &Test| !matches!(test.state, TestState::Decided | TestState::Inconclusive);
+    let is_open = |test: &Test| !test.is_compared();
     let mut tests: Vec<(usize, &Test)> = view.tests.iter().enumerate().collect();
     tests.sort_by_key(|(at, test)| (is_open(test), *at));
     let hidden = tests.len().saturating_sub(lines_max);

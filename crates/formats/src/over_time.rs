@@ -3,10 +3,10 @@
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::{counted, significant};
 
-use super::paint::wrap;
-use crate::phrase::rate_unit;
-use crate::view::View;
-use crate::view::document::{GroupView, OverTimeView};
+use bytegauge_report::View;
+use bytegauge_report::view::document::{GroupView, OverTimeView};
+use bytegauge_text::paint::wrap;
+use bytegauge_text::phrase::rate_unit;
 
 /// More flows than this have no column of their own.
 const FLOWS_MAX: usize = 6;
