@@ -85,8 +85,9 @@ describe("differences", () => {
     } as never);
     const shown = () => audit({ view, group: group!, cell: view.cells[0] });
     expect((shown() as Figure).notes).toContain("Long trials contradict it.");
+    // Two blocks give no interval, and a difference without one is not drawn.
     for (const rival of group!.audit!.rivals)
-      Object.assign(rival, { slower: null, slower_lower: null, slower_upper: null });
+      Object.assign(rival, { blocks: 2, slower: 0.81, slower_lower: null, slower_upper: null });
     expect(shown()).toHaveProperty("needs");
   });
   test("both sides of the axis have room", () => {

@@ -21,14 +21,15 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
   const rows: Difference[] = found.rivals.map((rival) => ({
     id: rival.cell,
     label: `compared with ${name(rival.cell)}`,
-    mid: rival.slower ?? null,
+    // Fewer blocks than give an interval show nothing.
+    mid: rival.slower_lower == null ? null : (rival.slower ?? null),
     lower: rival.slower_lower ?? null,
     upper: rival.slower_upper ?? null,
     alarm: rival.cell === found.better,
-    more: counted(rival.blocks, "block"),
+    more: rival.slower_lower == null ? `too few blocks (${rival.blocks})` : counted(rival.blocks, "block"),
   }));
   if (rows.every((row) => row.mid == null && row.lower == null && row.upper == null))
-    return { id: "audit", title: TITLE, needs: "a block with long trials of two options: there is none yet." };
+    return { id: "audit", title: TITLE, needs: "three blocks with long trials of two options." };
   const length = view.audit ? ` of ${duration(Math.floor(view.audit.window_ns / 1e6) * 1e6)}` : "";
   const resource = resourceOf(group.cost);
   return {
@@ -38,7 +39,7 @@ export function audit({ view, group }: Looking): Figure | Lacking | null {
     notes: [
       resultOf(view, group),
       rows.some((row) => row.lower != null) && `Bars are ${percent(view.plan.level)} intervals.`,
-      rows.some((row) => row.lower == null) && "A dot without a bar has too few trials for an interval.",
+      rows.some((row) => row.lower == null) && "An empty row has too few blocks for an interval.",
       `The shade is the margin of ${percent(view.plan.margin)}.`,
       found.better != null && "A crossed row contradicts the recommendation.",
     ],

@@ -3,7 +3,7 @@
 //! They can withdraw a proof, or split it by the age of connections, but never make one. If the plan asks for fresh connections,
 //! longer ones are another case: then the proof remains, and the other result is reported with it.
 
-use bytegauge_model::{CellId, ConnectionAge, GroupId};
+use bytegauge_model::{CellId, ConnectionAge, GroupId, Trial};
 use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
@@ -35,10 +35,16 @@ impl Together {
         let (all, finding) = together(&means, LEVEL, margin.ln_1p());
         let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
         let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
+        let times = rates_there(groups, settled);
         let count = |finding: AuditResult| audits.iter().filter(|audit| audit.finding == finding).count();
         let view = AuditSummary {
             window_ns: planned_ns.unwrap_or(median(&windows.collect::<Vec<_>>()).unwrap_or(0.0) as u64),
             questions: audits.len(),
+            options: times.len(),
+            trials: times.iter().map(|(trials, _)| trials).sum(),
+            rate_least: times.iter().map(|(_, times)| *times).reduce(f64::min),
+            rate_median: median(&times.iter().map(|(_, times)| *times).collect::<Vec<_>>()),
+            rate_most: times.iter().map(|(_, times)| *times).reduce(f64::max),
             hold: count(AuditResult::Holds),
             contradicted: count(AuditResult::Contradicts),
             slower: share(all.mean).filter(|_| !means.is_empty()),
@@ -48,6 +54,14 @@ impl Together {
         };
         (!audits.is_empty()).then_some(Together { view, finding })
     }
+}
+
+/// Each option in long trials: their number, and its rate there as a multiple of its confirmed one.
+fn rates_there(groups: &[GroupAnalysis], settled: &[Settled]) -> Vec<(usize, f64)> {
+    let cells = groups.iter().filter(|group| !group.offered).flat_map(|group| &group.cells);
+    let rate = |trials: &[&Trial]| median(&trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
+    let times = |cell: &Settled| Some((cell.audited.len(), rate(&cell.audited)? / rate(&cell.confirmed)?));
+    cells.filter_map(|&at| times(&settled[at])).collect()
 }
 
 /// The long trials of a group's choice; `None` without any.

@@ -1,7 +1,7 @@
 //! Long trials withdraw a result, split it by the age of connections, or confirm it.
 
 use crate::phrases;
-use crate::support::{Plan, session, trial};
+use crate::support::{Plan, session, trial, true_rate};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};
 use bytegauge_report::view::document::{FindingKind, GroupView, TestState};
@@ -128,6 +128,29 @@ fn too_few_long_trials_change_nothing() {
     assert!(first(&view).recommendation.proven);
     let text = full(&view);
     assert!(text.contains("too few trials of 250 ms to check the recommendation"), "{text}");
+}
+
+#[test]
+fn long_trials_at_other_rates_are_a_caveat() {
+    let differ = |times: f64, blocks: u64| {
+        let mut data = planted("steady", &["sum", "parser"]);
+        ["g1", "g2"]
+            .iter()
+            .for_each(|group| audit(&mut data, group, blocks, |cell| 1e9 / true_rate(&cell.factors) * times));
+        let view = view(&data);
+        (phrases(&view, FindingKind::LongTrialsDiffer), screen(&view))
+    };
+    assert_eq!([differ(1.0, 3).0, differ(1.5, 1).0], ["", ""]);
+    let (text, shown) = differ(1.5, 2);
+    let begin = "in trials of 250 ms all 4 options checked were slower than in the tables, typically at 6";
+    assert!(text.starts_with(begin) && shown.contains(&format!("Caveat: {text}")), "{shown}");
+    // One option alone is no reason.
+    let mut data = planted("steady", &["sum", "parser"]);
+    let times = |cell: &Cell| if cell.id.0.ends_with('1') { 1.0 } else { 1.5 };
+    ["g1", "g2"]
+        .iter()
+        .for_each(|group| audit(&mut data, group, 3, |cell| 1e9 / true_rate(&cell.factors) * times(cell)));
+    assert_eq!(phrases(&view(&data), FindingKind::LongTrialsDiffer), "");
 }
 
 #[test]

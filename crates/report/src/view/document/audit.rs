@@ -43,6 +43,16 @@ pub struct AuditSummary {
     pub window_ns: u64,
     /// Groups whose choice was measured in them.
     pub questions: usize,
+    /// Options that were measured in them, where options are compared by time.
+    pub options: usize,
+    /// Their long trials.
+    pub trials: usize,
+    /// Their rates there as multiples of those of the confirmation, medians of both: the smallest.
+    pub rate_least: Option<f64>,
+    /// Their median.
+    pub rate_median: Option<f64>,
+    /// The largest of them.
+    pub rate_most: Option<f64>,
     /// Groups in which it holds.
     pub hold: usize,
     /// Groups in which it is contradicted.

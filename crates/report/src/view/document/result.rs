@@ -169,7 +169,7 @@ pub struct OptionResult {
     pub rate_lower: Option<f64>,
     /// Upper end of the same.
     pub rate_upper: Option<f64>,
-    /// Rate of all trials together, where the median is more than a tenth from it.
+    /// Rate of all trials together, where the median of an option of the test is more than a tenth from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_all: Option<f64>,
     /// Measured trials behind the rate.
@@ -384,6 +384,8 @@ pub enum FindingKind {
     LongTrialsConfirm,
     /// Long trials do not decide.
     LongTrialsInconclusive,
+    /// The rates of all options are far from those of shorter trials.
+    LongTrialsDiffer,
     /// Long trials were not run.
     LongTrialsMissing,
     /// All trials together favour another option than the median.

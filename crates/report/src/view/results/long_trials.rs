@@ -33,6 +33,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
                 .with_text(text),
         );
     }
+    phrases.extend(differ(view).map(|finding| finding.number("window_s", Some(window_s))));
     let missing = missing(view);
     let oldest = missing.iter().filter_map(|group| group.age_ns).map(|(_, to)| to).max();
     if let (Some(oldest), Some(first)) = (oldest, missing.first()) {
@@ -42,6 +43,24 @@ pub fn findings(view: &View) -> Vec<Finding> {
         phrases.push(one.number("tests", Some(missing.len() as f64)).number("age_s", Some(oldest as f64 / 1e9)));
     }
     phrases
+}
+
+/// Rates that differ by less than this factor may do so by chance or by drift.
+const RATES_APART: f64 = 1.25;
+/// Fewer options, or trials of all of them, show nothing about all.
+const OPTIONS_MIN: usize = 3;
+const TRIALS_MIN: usize = 6;
+
+/// The long trials of all options are slower than the shorter ones, or faster.
+fn differ(view: &View) -> Option<Finding> {
+    let all = view.audit.filter(|all| all.options >= OPTIONS_MIN && all.trials >= TRIALS_MIN)?;
+    let is_slower = all.rate_most.is_some_and(|most| most < RATES_APART.recip());
+    let is_faster = all.rate_least.is_some_and(|least| least > RATES_APART);
+    (is_slower || is_faster).then(|| {
+        found(FindingKind::LongTrialsDiffer, Severity::Warning)
+            .number("options", Some(all.options as f64))
+            .number("rate_share", all.rate_median)
+    })
 }
 
 fn of_test(group: &GroupView, audit: &AuditView) -> Finding {

@@ -5,7 +5,7 @@
 mod effect;
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, GroupId, Level, Nanos};
+use bytegauge_model::{CellId, Level, Nanos};
 
 use super::super::document::{Compares, Finding, FindingKind, Test, View};
 use super::outcome::{is_slower, than_the_best, up_to};
@@ -38,21 +38,26 @@ struct Sentence<'a> {
 impl Sentence<'_> {
     /// `Read from TCP, 64K: `; nothing where the session has one test and the finding concerns all of it.
     fn place(&self) -> String {
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id)).filter(|_| self.view.tests.len() > 1);
         let option = self.finding.option.as_ref().filter(|_| !is_control(self.finding.kind));
-        let names = [test.map(|test| test.name.clone()), option.map(|id| self.option(id))];
+        let names = [self.one_of_several().map(|test| test.name.clone()), option.map(|id| self.option(id))];
         let names: Vec<String> = names.into_iter().flatten().filter(|name| !name.is_empty()).collect();
         if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) }
     }
 
     /// The name of the test and a colon; nothing where the session has one test.
     fn test_name(&self) -> String {
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id)).filter(|_| self.view.tests.len() > 1);
-        test.map_or_else(String::new, |test| format!("{}: ", test.name))
+        self.one_of_several().map_or_else(String::new, |test| format!("{}: ", test.name))
     }
 
-    fn test(&self, id: &GroupId) -> Option<&Test> {
+    /// The test that the finding is about.
+    fn own_test(&self) -> Option<&Test> {
+        let id = self.finding.test.as_ref()?;
         self.view.tests.iter().find(|test| test.id == *id)
+    }
+
+    /// The same where the session has several, so that its name tells something.
+    fn one_of_several(&self) -> Option<&Test> {
+        self.own_test().filter(|_| self.view.tests.len() > 1)
     }
 
     fn option(&self, id: &CellId) -> String {
@@ -100,8 +105,8 @@ impl Sentence<'_> {
     /// Rates of one finding, in one unit.
     fn rates(&self, rates: [f64; 2]) -> [String; 2] {
         // All tests of a session have one workload, and so one unit.
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id)).or(self.view.tests.first());
         let fastest = || rate_unit("bytes/s", rates[0].max(rates[1]));
+        let test = self.own_test().or(self.view.tests.first());
         let (divisor, unit) = test.map_or_else(fastest, |test| test.rate_scale(&self.view.tests));
         rates.map(|rate| format!("{} {unit}", significant(rate / divisor, 3)))
     }
@@ -113,8 +118,7 @@ impl Sentence<'_> {
 
     /// The quantity by which the options of the test are compared.
     fn compares(&self) -> Compares {
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
-        test.map_or(Compares::Time, |test| test.compares)
+        self.own_test().map_or(Compares::Time, |test| test.compares)
     }
 
     /// `is 12 % slower than epoll`.
@@ -138,6 +142,7 @@ impl Sentence<'_> {
             LevelKind::LongTrialsContradict
             | LevelKind::LongTrialsConfirm
             | LevelKind::LongTrialsInconclusive
+            | LevelKind::LongTrialsDiffer
             | LevelKind::LongTrialsMissing => self.long_trials(),
             LevelKind::Stalled
             | LevelKind::MissedLoad
@@ -196,7 +201,8 @@ impl Sentence<'_> {
     /// By how much the control differs from its option; `None` where it may not differ at all.
     fn control_range(&self) -> Option<String> {
         let (lower, upper) = (self.known("lower")?, self.known("upper")?);
-        let (a, b) = (lower.abs(), upper.abs());
+        // The reverse of 7 % less time is 7.5 % more.
+        let [a, b] = [lower, upper].map(|share| if share < 0.0 { 1.0 / (1.0 + share) - 1.0 } else { share });
         (lower * upper > 0.0).then(|| self.view.scale.interval(a.min(b), a.max(b)))
     }
 
@@ -222,6 +228,15 @@ impl Sentence<'_> {
                     "too few trials of {window} to check the recommendation: they neither confirm nor contradict it."
                 ),
             },
+            FindingKind::LongTrialsDiffer => {
+                let than = if self.number("rate_share") < 1.0 { "slower" } else { "faster" };
+                format!(
+                    "in trials of {window} all {} checked were {than} than in the tables, typically at {:.0} % of the rate; \
+                     programs with long connections may see those rates.",
+                    self.count("options", "option"),
+                    self.number("rate_share") * 100.0
+                )
+            }
             _ => {
                 let age = Nanos((self.number("age_s") * 1e3) as u64 * 1_000_000);
                 format!("connections older than {age} may differ: no long-trial check was run (--long-trials).")
@@ -309,16 +324,12 @@ impl Sentence<'_> {
                 )
             }
             FindingKind::SeveralSpeeds => {
-                let modes: Vec<[f64; 2]> = self
-                    .finding
-                    .names
-                    .get("modes")
-                    .and_then(|value| serde_json::from_value(value.clone()).ok())
-                    .unwrap_or_default();
-                let each: Vec<String> = modes
-                    .iter()
-                    .map(|[rate, share]| format!("{} in {} of the trials", self.rates([*rate; 2])[0], percent(*share)))
-                    .collect();
+                let modes = self.finding.names.get("modes").cloned().unwrap_or_default();
+                let modes: Vec<[f64; 2]> = serde_json::from_value(modes).unwrap_or_default();
+                let rate = |rate: f64| self.rates([rate, self.number("fastest")])[0].clone();
+                let each =
+                    modes.iter().map(|[at, share]| format!("{} in {:.0} % of the trials", rate(*at), share * 100.0));
+                let each: Vec<String> = each.collect();
                 format!("ran at {} different speeds: {}.", modes.len(), phrase::join(&each, "and"))
             }
             FindingKind::NoLongerBest => {
