@@ -549,6 +549,7 @@ fn a_misleading_median_has_the_rate_of_all() {
     assert!(of(&data).tests[0].options.iter().all(|option| option.rate_all.is_none()));
     // In every third block everything was ten times slower.
     data.trials.iter_mut().filter(|trial| trial.block % 3 == 0).for_each(|trial| trial.bytes /= 10);
+    let mut one = data.clone();
     let view = of(&data);
     let best = option(&view, 0, "256K");
     let (all, median) = (best.rate_all.expect("both"), best.rate.expect("a rate"));
@@ -556,6 +557,23 @@ fn a_misleading_median_has_the_rate_of_all() {
     let full = render::terminal::full(&view, &render::TerminalStyle { columns: 120, ..Default::default() });
     assert!(full.contains("  average  ") && !screen(&view).contains("  average  "), "{full}");
     fits(&view);
+    // Where one option needs the column, all have it.
+    let is_other = |trial: &&mut Trial| trial.block.is_multiple_of(3) && trial.cell != best.id;
+    one.trials.iter_mut().filter(is_other).for_each(|trial| trial.bytes *= 10);
+    let view = of(&one);
+    assert!(view.tests[0].options.iter().all(|option| option.rate_all.is_some()), "{:?}", view.tests[0].options);
+}
+
+#[test]
+fn a_disturbed_machine_is_not_called_quiet() {
+    let heading = |every: usize| {
+        let mut data = session(&noisy(0.001));
+        let machines = data.trials.iter_mut().step_by(every).filter_map(|trial| trial.machine.as_mut());
+        machines.for_each(|machine| machine.steal_ns = 1_000_000);
+        of(&data).heading
+    };
+    assert!(heading(50).contains(" · quiet machine · "), "{}", heading(50));
+    assert!(!heading(3).contains("quiet machine"), "{}", heading(3));
 }
 
 /// The recommended option of the first test.

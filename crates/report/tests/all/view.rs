@@ -4,9 +4,10 @@
 use crate::flat;
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
-use bytegauge_report::view::document::{CellView, FindingKind, GroupView, OptionStatus, TestState};
+use bytegauge_model::{CellId, CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
+use bytegauge_report::view::document::{CellView, FindingKind, GroupView, OptionStatus, Severity, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_text::interval_rounding::at_most;
 use serde_json::json;
 
 fn view(data: &SessionData) -> View {
@@ -142,6 +143,21 @@ fn two_modes_have_their_shares() {
 }
 
 #[test]
+fn two_speeds_of_good_options_are_a_caveat() {
+    let mut data = session(&small());
+    // In every third block all options are a third as fast.
+    data.trials.iter_mut().filter(|trial| trial.block % 3 == 0).for_each(|trial| trial.bytes /= 3);
+    let view = view(&data);
+    let speeds = || view.findings.iter().filter(|finding| finding.kind == FindingKind::SeveralSpeeds);
+    let of =
+        |severity| speeds().filter(move |finding| finding.severity == severity).filter_map(|one| one.option.as_ref());
+    let is_slower = |id: &CellId| view.cell(id).and_then(|cell| cell.above_best_lower).is_some_and(|lower| lower > 0.0);
+    assert!(of(Severity::Warning).count() > 0 && !of(Severity::Warning).any(is_slower));
+    assert!(of(Severity::Note).count() > 0 && of(Severity::Note).all(is_slower));
+    assert!(speeds().all(|one| (one.numbers["fastest"] / one.numbers["slowest"] - 3.0).abs() < 0.5));
+}
+
+#[test]
 fn a_differing_control_affects_its_group_only() {
     let mut data = session(&small());
     let calm = view(&data);
@@ -151,7 +167,15 @@ fn a_differing_control_affects_its_group_only() {
         .find(|row| row.cell.group.0 == "g2" && row.cell.kind == CellKind::Twin)
         .expect("an A/A control");
     let twin = twin.cell.id.clone();
+    let mut faster = data.clone();
+    faster.trials.iter_mut().filter(|trial| trial.cell == twin).for_each(|trial| trial.bytes = trial.bytes * 10 / 9);
     data.trials.iter_mut().filter(|trial| trial.cell == twin).for_each(|trial| trial.bytes = trial.bytes * 9 / 10);
+    // Whether the control is slower or faster: the screen has one number for its noise.
+    for view in [view(&data), view(&faster)] {
+        let noise = at_most(view.tests[1].control_upper.expect("a control"));
+        let text = phrases(&view, FindingKind::ControlDiffers);
+        assert!(text.contains(&format!("–{noise}")), "{noise}: {text}");
+    }
     let view = view(&data);
     let proven = |view: &View| view.groups.iter().map(|group| group.recommendation.proven).collect::<Vec<_>>();
     assert_eq!((proven(&calm), proven(&view)), (vec![true; 3], vec![true, false, true]));
@@ -214,7 +238,7 @@ fn steal_that_depends_on_a_cell_is_found() {
     let mut data = session(&Plan { profiles: vec!["sum"], ..small() });
     let confirmed = |trial: &Trial| trial.stage == Stage::Confirm;
     let first = data.trials.iter().find(|trial| confirmed(trial)).expect("a trial").cell.clone();
-    let mut hit = |cells: &dyn Fn(&bytegauge_model::CellId) -> bool, every: usize| {
+    let mut hit = |cells: &dyn Fn(&CellId) -> bool, every: usize| {
         for (at, trial) in data.trials.iter_mut().filter(|trial| confirmed(trial) && cells(&trial.cell)).enumerate() {
             let stolen_ns = if at % every == 0 { 10_000_000 } else { 0 };
             trial.machine.as_mut().expect("the machine's use").steal_ns = stolen_ns;

@@ -8,7 +8,7 @@ use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
 use super::super::document::{
-    CellView, Finding, FindingKind, GroupView, LeverView, OptionRatio, OptionStatus, Severity, Test, TestState, View,
+    CellView, Finding, FindingKind, GroupView, LeverView, OptionRatio, OptionResult, OptionStatus, Severity, Test, View,
 };
 use super::build::found;
 use super::long_trials;
@@ -82,8 +82,7 @@ fn levels_compared(test: &Test, factor: &str) -> Vec<Finding> {
 
 /// The largest effect: of another setting where one is larger than that of the options, else of the options themselves.
 pub fn biggest(view: &View) -> Vec<Finding> {
-    let compares = |test: &Test| matches!(test.state, TestState::Decided | TestState::Inconclusive);
-    if view.versus.is_some() || view.check.is_some() || !view.tests.iter().any(compares) {
+    if view.versus.is_some() || view.check.is_some() || !view.tests.iter().any(Test::is_compared) {
         return Vec::new();
     }
     let levers = of_levers(view);
@@ -138,18 +137,27 @@ fn differ_in_one<'a>(view: &'a View, group: &'a GroupView) -> Vec<Vec<&'a CellVi
     settings.flat_map(of_setting).collect()
 }
 
-/// The option that is surely slower by most, in any test.
+/// The option that is surely slower by most, in any test; where none is, the one that surely uses the most CPU time.
 fn of_options(view: &View) -> Finding {
     let slower = view.tests.iter().flat_map(|test| test.avoid.iter().map(move |one| (test, one)));
     let slower = slower.filter_map(|(test, one)| Some((test, one, one.option.as_ref()?)));
     let finding = found(FindingKind::BiggestEffect, Severity::Result);
-    match slower.filter(|(_, one, _)| one.harm.is_none()).max_by(|a, b| a.1.lower.total_cmp(&b.1.lower)) {
+    if let Some((test, one, option)) =
+        slower.filter(|(_, one, _)| one.harm.is_none()).max_by(|a, b| a.1.lower.total_cmp(&b.1.lower))
+    {
+        let finding = finding.test(&test.id).option(option);
+        return finding.number("slower_lower", Some(one.lower)).number("slower_upper", Some(one.upper));
+    }
+    let options = view.tests.iter().flat_map(|test| test.options.iter().map(move |option| (test, option)));
+    let beyond = |(test, option): &(&Test, &OptionResult)| option.more_cpu_lower.filter(|lower| *lower > test.margin);
+    let costly = options.filter_map(|one| Some((beyond(&one)?, one))).max_by(|a, b| a.0.total_cmp(&b.0));
+    match costly {
         None => finding,
-        Some((test, one, option)) => finding
+        Some((lower, (test, option))) => finding
             .test(&test.id)
-            .option(option)
-            .number("slower_lower", Some(one.lower))
-            .number("slower_upper", Some(one.upper)),
+            .option(&option.id)
+            .number("more_cpu_lower", Some(lower))
+            .number("more_cpu_upper", option.more_cpu_upper),
     }
 }
 
@@ -199,8 +207,7 @@ pub fn one_setting(view: &View) -> Vec<Finding> {
 fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     let tests: Vec<&Test> =
         view.tests.iter().filter(|test| test.varied.iter().any(|varied| varied == factor)).collect();
-    let has_interval = |test: &&Test| matches!(test.state, TestState::Decided | TestState::Inconclusive);
-    if tests.len() < 2 || !tests.iter().all(has_interval) || contradicted(view, &tests) {
+    if tests.len() < 2 || !tests.iter().all(|test| test.is_compared()) || contradicted(view, &tests) {
         return None;
     }
     let levels: BTreeSet<Level> = tests[0].options.iter().map(|option| level(&option.settings, factor)).collect();

@@ -10,15 +10,17 @@ use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
-use super::super::document::{CellView, Finding, FindingKind, GroupView, Severity, View};
+use super::super::document::{CellView, Finding, FindingKind, GroupView, ModeView, Severity, View};
 use super::super::environment::crowd;
 use super::super::harm::Least;
 use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
 use super::valid_for::{self, is_loopback};
-use super::{advice, all_trials, copied, effects, harm, long_trials, memory, sentences};
+use super::{advice, all_trials, copied, effects, harm, long_trials, median_misleads, memory, sentences};
 
+/// Speeds of one option that differ by more than this factor are a caveat: its median has no meaning then.
+const SPEEDS_APART: f64 = 1.25;
 /// Other programs below this many CPUs are not reported; the grade decides from where on they are a caveat.
 const OTHERS_NOTICED: f64 = 0.05;
 /// The cost of the harness is reported from this share of the shortest call on.
@@ -174,13 +176,19 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
     };
     let mut all: Vec<Finding> = harm::of(cell, least).into_iter().map(of_kind).collect();
     // An option that is slower by its median as well is no candidate.
-    if group.spoken_against.contains(&cell.id) && cell.above_best_lower.is_none_or(|lower| lower <= 0.0) {
+    let may_be_best = cell.above_best_lower.is_none_or(|lower| lower <= 0.0);
+    if group.spoken_against.contains(&cell.id) && may_be_best {
         all.push(about(FindingKind::MeansDisagree));
     }
     all.extend(super::relays::caveat(cell).filter(|_| cell.trials > 0).map(|_| about(FindingKind::NoBackPressure)));
     if let Some(modes) = cell.modes.as_ref().filter(|modes| modes.modes.len() > 1) {
         let rates: Vec<Value> = modes.modes.iter().map(|mode| json!([mode.median, mode.share])).collect();
-        all.push(Finding { severity: Severity::Note, ..about(FindingKind::SeveralSpeeds) }.name("modes", rates));
+        let end = |at: Option<&ModeView>| at.map(|mode| mode.median);
+        let (slowest, fastest) = (end(modes.modes.first()), end(modes.modes.last()));
+        let are_far = slowest.zip(fastest).is_some_and(|(slowest, fastest)| fastest > slowest * SPEEDS_APART);
+        let severity = if are_far && may_be_best { Severity::Warning } else { Severity::Note };
+        let one = Finding { severity, ..about(FindingKind::SeveralSpeeds) }.name("modes", rates);
+        all.push(one.number("slowest", slowest).number("fastest", fastest));
     }
     all
 }
@@ -237,7 +245,8 @@ fn drift(group: &GroupView, cell: &CellView) -> Option<Trend> {
 /// The confirmed option that is faster over all trials, slow ones in full, by more than the margin.
 fn faster_over_all<'a>(view: &'a View, group: &'a GroupView, cell: &CellView) -> Option<&'a CellView> {
     let is_slower = |all: &f64| cell.estimate.median.is_some_and(|median| *all < median);
-    let all = all_trials(cell).filter(is_slower).filter(|_| !group.compares_cpu())?;
+    let all =
+        all_trials(cell).filter(|all| median_misleads(cell) && is_slower(all)).filter(|_| !group.compares_cpu())?;
     let others = view.cells_of(&group.id).filter(|other| {
         other.kind == CellKind::Candidate && other.stage == Some(Stage::Confirm) && other.id != cell.id
     });

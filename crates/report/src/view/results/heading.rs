@@ -4,15 +4,22 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, Spec};
 use bytegauge_stats::noise_grade::STEAL_DISTURBED;
 
-use super::super::document::{GroupView, View};
+use super::super::document::{FindingKind, GroupView, Severity, View};
 use super::super::environment::crowd;
 use super::valid_for;
 use crate::interval_rounding::{age_range, percent, shown_age};
 
-/// Whether blocks of a test that is analysed depend on each other: the speed of the machine changed slowly.
-fn depends(view: &View) -> bool {
-    let depends = |group: &GroupView| group.serial.as_ref().is_some_and(|serial| !serial.independent);
-    view.groups.iter().any(|group| super::is_analysed(view, group) && depends(group))
+/// A machine is not quiet where CPU steal hit more than this share of the trials, however short it was.
+const OFTEN: f64 = 0.1;
+
+/// Whether a finding shows that the machine was disturbed, or that its speed changed.
+fn is_disturbed(view: &View) -> bool {
+    use FindingKind::{DependentBlocks, Drift, OtherPrograms, Steal, Throttled, UnevenSteal};
+    view.findings.iter().any(|finding| match finding.kind {
+        Steal => finding.numbers["trials"] > OFTEN * finding.numbers["of"],
+        UnevenSteal | Throttled | OtherPrograms | Drift | DependentBlocks => finding.severity == Severity::Warning,
+        _ => false,
+    })
 }
 
 /// A duration in seconds, as the heading and the findings print it.
@@ -47,8 +54,7 @@ pub fn heading(view: &View) -> String {
     let steal = steal.map(|share| format!("CPU steal {}", percent(share)));
     // The grade as text, where it is good or bad.
     let quiet = match view.environment.grade {
-        // Blocks that depend on each other show a machine whose speed changed.
-        Some('A' | 'B') => (!depends(view)).then(|| "quiet machine".to_owned()),
+        Some('A' | 'B') => (!is_disturbed(view)).then(|| "quiet machine".to_owned()),
         Some('D') => Some("noise grade D of A to D".to_owned()),
         _ => None,
     };

@@ -4,11 +4,11 @@ use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Level, Transport};
 use serde_json::Value;
 
-use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, Severity, Test, TestState, View, spec};
+use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, Severity, Test, View, spec};
 use super::super::footprint::{BUFFERS, FactorBuffer};
 use super::build::found;
 use super::is_peers_size;
-use super::outcome::more;
+use super::outcome::{self, more};
 use crate::phrase;
 
 /// A large number of connections of one server.
@@ -33,9 +33,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
 }
 
 fn recommended(test: &Test) -> Option<(&Test, &OptionResult)> {
-    let is_compared = matches!(test.state, TestState::Decided | TestState::Inconclusive);
-    let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id))?;
-    is_compared.then_some((test, own))
+    Some((test, outcome::recommended(test).filter(|_| test.is_compared())?))
 }
 
 /// The largest recommended read or write buffer of the program.

@@ -42,10 +42,10 @@ use crate::phrase;
 
 /// Fills in the tests, then the findings, which name them.
 pub fn settle(view: &mut View) {
-    view.heading = heading::heading(view);
     view.tests = tests(view);
     view.scale = outcome::scale(view);
     view.findings = findings::findings(view);
+    view.heading = heading::heading(view);
     let results: Vec<String> = view.tests.iter().map(|test| outcome::of_test(view, test)).collect();
     let scale = view.scale;
     for (test, result) in view.tests.iter_mut().zip(results) {
@@ -90,7 +90,10 @@ fn tests(view: &View) -> Vec<Test> {
 fn test(view: &View, group: &GroupView) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     let least = harm::least_of(&cells);
-    let options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
+    let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
+    if !cells.iter().any(|cell| median_misleads(cell)) {
+        options.iter_mut().for_each(|option| option.rate_all = None);
+    }
     let named = group.recommendation.cell.as_ref();
     let kept = kept::present(view, group, &options).filter(|_| !control_differs(group));
     let recommended = kept.or_else(|| options.iter().find(|option| named == Some(&option.id)));
@@ -195,11 +198,15 @@ const TRIALS_MIN: usize = 6;
 /// A median this far from the rate of all trials misleads, as a share.
 const MEDIAN_MISLEADS: f64 = 0.1;
 
-/// The rate of all confirmed trials together, slow ones in full, where it is far from the median.
+/// The rate of all confirmed trials together, slow ones in full.
 fn all_trials(cell: &CellView) -> Option<f64> {
-    let enough = cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm);
-    let (all, median) = cell.total_rate.zip(cell.estimate.median).filter(|_| enough)?;
-    (all.max(median) > all.min(median) * (1.0 + MEDIAN_MISLEADS)).then_some(all)
+    cell.total_rate.filter(|_| cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm))
+}
+
+/// Whether that rate is far from the median.
+fn median_misleads(cell: &CellView) -> bool {
+    let both = all_trials(cell).zip(cell.estimate.median);
+    both.is_some_and(|(all, median)| all.max(median) > all.min(median) * (1.0 + MEDIAN_MISLEADS))
 }
 
 fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> OptionResult {

@@ -245,8 +245,7 @@ pub fn recommended_label(test: &Test, own: &OptionResult) -> String {
 
 /// The result of one test of several in a line: its table has the other intervals.
 pub fn in_short(view: &View, test: &Test) -> String {
-    let Some(own) = recommended(test).filter(|_| matches!(test.state, TestState::Decided | TestState::Inconclusive))
-    else {
+    let Some(own) = recommended(test).filter(|_| test.is_compared()) else {
         return test.result.clone();
     };
     let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(", {rate}"));

@@ -327,10 +327,9 @@ impl Sentence<'_> {
                 let modes = self.finding.names.get("modes").cloned().unwrap_or_default();
                 let modes: Vec<[f64; 2]> = serde_json::from_value(modes).unwrap_or_default();
                 let rate = |rate: f64| self.rates([rate, self.number("fastest")])[0].clone();
-                let each =
-                    modes.iter().map(|[at, share]| format!("{} in {:.0} % of the trials", rate(*at), share * 100.0));
+                let each = modes.iter().map(|[at, share]| format!("{} in {:.0} %", rate(*at), share * 100.0));
                 let each: Vec<String> = each.collect();
-                format!("ran at {} different speeds: {}.", modes.len(), phrase::join(&each, "and"))
+                format!("ran at {} different speeds: {} of the trials.", modes.len(), phrase::join(&each, "and"))
             }
             FindingKind::NoLongerBest => {
                 "an earlier analysis found it within the margin; the present one does not.".into()

@@ -297,6 +297,7 @@ fn size(finding: &Finding) -> f64 {
         FindingKind::ControlContradicts => number("slower_upper"),
         FindingKind::LongTrialsContradict | FindingKind::LongTrialsInconclusive => number("slower_lower"),
         FindingKind::Drift => changed("first", "last"),
+        FindingKind::SeveralSpeeds => changed("slowest", "fastest"),
         FindingKind::SlowTrialsDisagree => changed("rate", "other_rate"),
         FindingKind::Stalled | FindingKind::Steal => share_of("trials", "of"),
         FindingKind::MissedLoad => number("carried_share").map(|share| 1.0 - share),
@@ -333,9 +334,7 @@ fn busy(view: &View) -> Option<SummaryLine> {
     let (used, of) =
         crowd(&view.environment).filter(|_| view.tests.iter().any(|test| test.state != TestState::Failed))?;
     let used = significant(used, 2);
-    let has_intervals =
-        view.tests.iter().any(|test| matches!(test.state, TestState::Decided | TestState::Inconclusive));
-    let included = if has_intervals { "intervals include this, but " } else { "" };
+    let included = if view.tests.iter().any(Test::is_compared) { "intervals include this, but " } else { "" };
     Some(line(
         Heading::Busy.name(),
         format!("other programs used {used} of {of} CPUs; {included}a quiet machine may have another result."),

@@ -34,7 +34,7 @@ impl Sentence<'_> {
 
     /// The harm of two compared options, which a ratio of rates does not show: `; avoid 208K (51.6 % of the datagrams lost)`.
     fn harm_of_compared(&self) -> String {
-        let options = self.finding.test.as_ref().and_then(|id| self.test(id)).map(|test| &test.options);
+        let options = self.own_test().map(|test| &test.options);
         let ids = [&self.finding.option, &self.finding.other];
         let is_compared = |option: &&OptionResult| ids.into_iter().flatten().any(|id| *id == option.id);
         let compared = options.into_iter().flatten().filter(is_compared);
@@ -112,9 +112,7 @@ impl Sentence<'_> {
             "read_size" => "the read size",
             other => phrase::in_code(other),
         };
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
-        let place =
-            test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!(" ({})", test.name));
+        let place = self.one_of_several().map_or_else(String::new, |test| format!(" ({})", test.name));
         let (fast, slow) = (self.level("level"), self.level("other_level"));
         let slower = self.known("times_lower").map(|lower| {
             let upper = self.known("times_upper").map_or(f64::INFINITY, |upper| upper - 1.0);
@@ -158,12 +156,16 @@ impl Sentence<'_> {
         let Some(option) = &self.finding.option else {
             return "none found that exceeds the noise.".into();
         };
-        let test = self.finding.test.as_ref().and_then(|id| self.test(id));
-        let place =
-            test.filter(|_| self.view.tests.len() > 1).map_or_else(String::new, |test| format!("{}: ", test.name));
-        let upper = self.known("slower_upper").unwrap_or(f64::INFINITY);
-        let range = self.view.scale.interval(self.number("slower_lower"), upper);
-        format!("{place}{} {}.", self.option(option), self.is_slower(&range, "the best"))
+        let place = self.test_name();
+        let range = |lower, upper| self.view.scale.interval(lower, self.known(upper).unwrap_or(f64::INFINITY));
+        let amount = match self.known("more_cpu_lower") {
+            None => self.is_slower(&range(self.number("slower_lower"), "slower_upper"), "the best"),
+            Some(lower) => {
+                let than = "the option with the least";
+                outcome::is_slower(Compares::Cpu, self.view.scale, &range(lower, "more_cpu_upper"), than)
+            }
+        };
+        format!("{place}{} {amount}.", self.option(option))
     }
 
     /// `read 64 KiB is at most 12 % slower than the best in each test.`
