@@ -82,6 +82,15 @@ fn overlapping_intervals_contradict_nothing() {
 }
 
 #[test]
+fn an_undecided_session_leaves_the_earlier_recommendation() {
+    let mut present = undecided(view(&changed(3)));
+    present.tests[0].recommended = None;
+    let found = found(&undecided(view(&data(2))), present);
+    let [(FindingKind::EarlierDiffers, text)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(text.ends_with("recommended by session 2, and nothing here contradicts it."), "{text}");
+}
+
+#[test]
 fn sessions_that_agree_have_no_finding() {
     assert_eq!(found(&view(&data(2)), view(&data(3))), []);
     // Another option is recommended, and the earlier one is within the margin.

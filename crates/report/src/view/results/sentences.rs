@@ -246,25 +246,23 @@ impl Sentence<'_> {
 
     /// The option that an earlier session recommended, and the interval that it has here.
     fn earlier(&self) -> String {
-        let session = self.number("session");
-        let at_least = |lower| format!("at least {}", self.view.scale.at_least(lower));
+        let by = format!("recommended by session {}", self.number("session"));
+        let slower = |amount: String| self.is_slower(&amount, "the best");
+        let at_least = |lower| slower(format!("at least {}", self.view.scale.at_least(lower)));
         let contradict = "the two sessions contradict each other: measure again, then report --across";
         match (self.finding.kind, self.known("slower_there"), self.known("slower_upper")) {
             (FindingKind::EarlierContradicts, Some(lower), _) => {
-                let slower = self.is_slower(&at_least(lower), "the best");
-                format!("recommended by session {session}, where {} {slower}; {contradict}.", self.other())
+                format!("{by}, where {} {}; {contradict}.", self.other(), at_least(lower))
             }
             (FindingKind::EarlierContradicts, ..) => {
-                let slower = self.is_slower(&at_least(self.number("slower_lower")), "the best");
-                format!("recommended by session {session}, but it {slower} here; {contradict}.")
+                format!("{by}, but it {} here; {contradict}.", at_least(self.number("slower_lower")))
             }
-            (_, _, Some(_)) => {
-                format!(
-                    "recommended by session {session}; here it is {}, so either may be best.",
-                    self.at_most_slower()
-                )
+            (_, _, Some(_)) if self.finding.other.is_none() => format!("{by}, and nothing here contradicts it."),
+            (_, _, Some(upper)) => {
+                let most = slower(format!("at most {}", self.view.scale.at_most(upper)));
+                format!("{by}; here it {most}, so either may be best.")
             }
-            _ => format!("recommended by session {session}; here it has no interval ({}).", self.name("interval")),
+            _ => format!("{by}; here it has no interval ({}).", self.name("interval")),
         }
     }
 
