@@ -5,7 +5,7 @@
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{
-    Cell, CellId, CellKind, Engine, GroupId, Implementation, Nanos, OrAuto, OrMax, OrNone, Work, Workload,
+    Cell, CellId, CellKind, Engine, Fill, GroupId, Implementation, Nanos, OrAuto, OrMax, OrNone, Work, Workload,
 };
 use bytegauge_plan::{OVERTIME, block_order, search};
 use bytegauge_sys::clock::monotonic_ns;
@@ -315,6 +315,8 @@ fn floor(leader: &Cell) -> Cell {
     }
     if factors.workload().has_path() {
         (factors.work, factors.working_set) = (Some(Work::None), Some(0));
+        factors.writer_work = factors.writer_work.map(|_| Fill::None);
+        factors.call_work = factors.call_work.map(|_| 0);
     }
     Cell {
         id: CellId(format!("{}n", leader.group).into()),
@@ -327,7 +329,29 @@ fn floor(leader: &Cell) -> Cell {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::Spec;
+
     use super::*;
+
+    #[test]
+    fn the_floor_has_no_work() {
+        let factors = Spec::from([
+            ("workload", "stream".into()),
+            ("transport", "tcp".into()),
+            ("work", "sum".into()),
+            ("writer_work", "touch".into()),
+            ("call_work", 1000.into()),
+        ]);
+        let leader = Cell {
+            id: CellId("c1".into()),
+            group: GroupId("g1".into()),
+            kind: CellKind::Candidate,
+            twin_of: None,
+            factors,
+        };
+        let floor = floor(&leader).factors;
+        assert_eq!((floor.work, floor.writer_work, floor.call_work), (Some(Work::None), Some(Fill::None), Some(0)));
+    }
 
     #[test]
     fn the_check_leaves_time_for_the_blocks() {

@@ -31,7 +31,7 @@ impl Floors {
     pub fn of(settled: &[Settled], level: f64) -> Floors {
         let mut all = Vec::new();
         let mut by_group = HashMap::new();
-        for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor) {
+        for floor in settled.iter().filter(|settled| settled.cell.kind == CellKind::Floor && !has_work(settled)) {
             // In calls it is one thread, whatever the client has.
             let lanes = if floor.workload() == Workload::Call { 1 } else { lanes(&floor.cell.factors) };
             let ends = floor.measured.iter().filter_map(|trial| trial.ends.measuring());
@@ -67,6 +67,12 @@ impl Floors {
     pub fn of_group(&self, group: &GroupId) -> Option<f64> {
         self.by_group.get(group).copied().or(self.view.ns_per_call)
     }
+}
+
+/// Whether its ends worked on what they moved, as those of older sessions did: that is no cost of the harness. The server of calls,
+/// which does this work there, is not part of a floor.
+fn has_work(floor: &Settled) -> bool {
+    floor.workload() == Workload::Stream && floor.cell.factors.call_work.is_some_and(|ns| ns > 0)
 }
 
 /// The shorter of the two ends' calls, wall time of a thread: the number of calls follows from the cell's rate, so that it is

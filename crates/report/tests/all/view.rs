@@ -109,6 +109,16 @@ fn controls_and_floors_never_compete() {
     assert!(view.groups.iter().all(|group| group.twin.as_ref().is_some_and(|twin| !twin.alarm)));
 }
 
+#[test]
+fn a_floor_with_work_is_no_cost() {
+    let mut data = session(&small());
+    for row in data.cells.iter_mut().filter(|row| row.cell.kind == CellKind::Floor) {
+        row.cell.factors.call_work = Some(1_000);
+    }
+    let view = view(&data);
+    assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None));
+}
+
 /// The null engine does less than any other: one that was slower had lost its CPU.
 #[test]
 fn a_floor_slower_than_a_call_is_unknown() {
