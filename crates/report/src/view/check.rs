@@ -130,8 +130,7 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
     }
     let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
-        let why = judged.verdict.inconclusive.map_or_else(|| "too few blocks so far".to_owned(), |why| why.to_string());
-        return Some(phrases(format!("{value} instead of {}: {why}", shown(default)), id));
+        return Some(phrases(format!("{value} instead of {}: unknown without an interval", shown(default)), id));
     };
     let scale = ShareScale::of([gain, lower, upper]);
     let interval = scale.signed_interval(lower, upper);
