@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 
 use crate::command_line;
 use crate::exit_code::{DONE, Failure};
@@ -24,7 +24,9 @@ pub fn completions(matches: &ArgMatches) -> Result<u8, Failure> {
 pub fn man() -> Result<u8, Failure> {
     let mut page = Vec::new();
     let written = |error| Failure::failed(format!("writing the manual page: {error}"));
-    let command = command_line::command();
+    // The manual has the options that -h leaves out.
+    let whole = |command: Command| command.mut_args(|arg| arg.hide_short_help(false));
+    let command = whole(command_line::command().mut_subcommands(whole));
     let man = clap_mangen::Man::new(command.clone());
     man.render(&mut page).map_err(written)?;
     // One page for all, as `bytegauge --help` is one: a section for each command that has flags of its own.

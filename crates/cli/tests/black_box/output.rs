@@ -78,6 +78,13 @@ fn completions_and_the_manual() {
     for flag in ["read-size", "server-engine", "json-stream", "map", "output"] {
         assert!(man.stdout.contains(&flag.replace('-', "\\-")), "no --{flag} in the manual");
     }
+    // Options that -h leaves out have their help, and names of levels their meaning.
+    let plain = man.stdout.replace('\\', "");
+    for text in ["Set --server-engine and --client-engine", "recv(2) and send(2) with one buffer", "as rpc, with 1000"]
+    {
+        assert!(plain.contains(text), "no `{text}` in the manual");
+    }
+    bench.run("call --help").exits(0).prints(&["Relays (", "uring:multishot ", "many-idle "]);
     assert!(!man.stdout.contains("plant"), "faults are planted by tests, not by users");
 }
 

@@ -23,7 +23,7 @@ pub(super) const CHOICES: &[Factor] = &[
         defaults: stream("blocking").datagrams("plain,mmsg,gso"),
         heading: "engine",
         summary: "How the ends move bytes: blocking, epoll, uring, …",
-        details: "the names are listed below",
+        details: "stream --help and call --help explain the names",
         ..CHOICE
     },
     // A choice: the given servers are compared. Before the other factors of the server, which have no effect with it.
@@ -46,7 +46,7 @@ pub(super) const CHOICES: &[Factor] = &[
         defaults: both("direct"),
         heading: "relay",
         summary: "How a relay copies: splice, epoll, …, all, or direct",
-        details: "the names are listed below; direct: no relay; all: every method; or a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM for a relay that runs already",
+        details: "stream --help and call --help explain the names; direct: no relay; all: every method; or a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM for a relay that runs already",
         fits: CONNECTIONS,
         ..CHOICE
     },
@@ -90,7 +90,7 @@ pub(super) const CHOICES: &[Factor] = &[
         defaults: call("blocking,epoll,uring,tokio").datagrams("plain,mmsg,uring:plain,uring:multishot"),
         heading: "server",
         summary: "How the server moves bytes: epoll, uring, tokio, …",
-        details: "the names are listed below",
+        details: "stream --help and call --help explain the names",
         fits: SOCKETS,
         ..CHOICE
     },

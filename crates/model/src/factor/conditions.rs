@@ -102,7 +102,7 @@ pub(super) const CONDITIONS: &[Factor] = &[
         defaults: each("drain,program,parser", "rpc,many-idle"),
         heading: "profile",
         summary: "Named set of conditions: program, drain, parser, rpc, …",
-        details: "drain, sum, program, parser, tls of streams; echo, rpc, many-idle, tls-rpc of calls; or one that the plan defines; they are explained below",
+        details: "drain, sum, program, parser, tls of streams; echo, rpc, many-idle, tls-rpc of calls; or one that the plan defines; stream --help and call --help explain them",
         ..CONDITION
     },
     Factor {
@@ -367,7 +367,7 @@ pub(super) const CONDITIONS: &[Factor] = &[
         defaults: call("epoll").datagrams("plain"),
         heading: "client",
         summary: "How the client moves bytes: epoll, blocking, …",
-        details: "the client measures, so this is a condition, unless --compare client-engine asks for it; the names are listed below",
+        details: "the client measures, so this is a condition, unless --compare client-engine asks for it; stream --help and call --help explain the names",
         fits: SOCKETS,
         ..CONDITION
     },
