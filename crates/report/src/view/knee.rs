@@ -51,7 +51,7 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
 pub fn planned(cell: &CellView) -> Option<String> {
     let lower = cell.estimate.lower?;
     let (divisor, unit) = rate_unit(cell.estimate.unit, lower);
-    Some(format!("plan with {} {unit}, where its interval begins", significant_down(lower / divisor, 3)))
+    Some(format!("plan with {} {unit}, the lower end of its interval", significant_down(lower / divisor, 3)))
 }
 
 /// The input of the rules about limits.

@@ -430,7 +430,7 @@ fn a_knee_has_its_rate_and_the_next() {
     let limit = &cell(&view, "c2").limit;
     assert_eq!(limit.name, "latency objective");
     check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reaches 125 k calls/s"]);
-    check(&view.tests[0].result, &["use epoll ("]);
+    check(&view.tests[0].result, &["use epoll (", "calls/s with p99 ≤ 2ms): ", ". Plan with "]);
     check(&view.tests[0].title, &["p99 ≤ 2ms"]);
     let text = render::terminal::full(&view, &render::terminal::TerminalStyle::default());
     check(

@@ -8,6 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use super::super::document::{
     Avoided, Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
+use super::super::knee::planned;
 use super::kept;
 use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
 use crate::phrase;
@@ -60,8 +61,14 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     let (divisor, unit) = test.rate_scale(tests);
     match test.unit {
         "runs/s" => Some(format!("{} a run", time(1e9 / rate))),
-        _ => Some(format!("{} {unit}", significant(rate / divisor, 3))),
+        _ => Some(format!("{} {unit}{}", significant(rate / divisor, 3), objective(test))),
     }
+}
+
+/// ` with p99 ≤ 2ms`: the rate is the highest one that keeps it.
+fn objective(test: &Test) -> String {
+    let slo = test.environment.get("slo").and_then(|level| level.as_str()).filter(|slo| slo.contains('='));
+    slo.map_or_else(String::new, |slo| format!(" with {}", slo.replace('=', " ≤ ")))
 }
 
 /// A time to three digits.
@@ -201,6 +208,8 @@ fn compared(view: &View, test: &Test) -> String {
     if !slower.is_empty() {
         phrases.push(format!("Slower: {}", listed(&slower)));
     }
+    let searched = view.cell(&own.id).filter(|cell| cell.call.as_ref().is_some_and(|call| call.knee.is_some()));
+    phrases.extend(searched.and_then(planned).map(|plan| phrase::capital(&plan)));
     phrases.join(". ") + &avoid(view, test)
 }
 
