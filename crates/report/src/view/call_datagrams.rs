@@ -1,14 +1,13 @@
-//! The datagrams of calls: which were lost and where, and the best rates of replies.
+//! The datagrams of calls: which were lost and where.
 //!
 //! Only replies are rated here; the datagrams sent for them only explain losses.
 
-use bytegauge_model::unit::{byte_rate, call_rate};
-use bytegauge_model::{CallDatagrams, CellKind, EndRole, Spec, Trial, UdpUse};
+use bytegauge_model::{CallDatagrams, EndRole, Spec, Trial, UdpUse};
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
 use super::datagrams::namespace;
-use super::document::{CallDatagramView, CellView, GroupView};
+use super::document::CallDatagramView;
 
 /// The datagrams of a cell; `None` if its calls had connections.
 pub fn view(settled: &Settled) -> Option<CallDatagramView> {
@@ -84,32 +83,6 @@ pub fn deaths(seen: &CallDatagramView) -> Option<String> {
     ];
     let parts: Vec<String> = parts.into_iter().chain(elsewhere).flatten().collect();
     (!parts.is_empty()).then(|| format!("of {} requests and their replies {}", seen.requests_sent, parts.join(", ")))
-}
-
-/// The best rate of packets and the best bandwidth of a session, as notes; none without calls over datagrams.
-pub fn best(cells: &[CellView], groups: &[GroupView]) -> Vec<String> {
-    let candidates = || cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let seen = |cell: &CellView| cell.call.as_ref()?.datagrams;
-    let calls = |cell: &CellView| seen(cell).and(cell.estimate.median);
-    let bytes = |cell: &CellView| seen(cell)?.reply_bytes_per_second;
-    let fastest = |rate: &dyn Fn(&CellView) -> Option<f64>| {
-        let rated = candidates().filter_map(|cell| Some((cell, rate(cell)?)));
-        rated.max_by(|(_, a), (_, b)| a.total_cmp(b))
-    };
-    let of = |cell: &CellView| {
-        let group = groups.iter().find(|group| group.id == cell.group).map_or("", |group| &group.label);
-        format!("{group}, {}", cell.label)
-    };
-    let known = |cell: &CellView| if cell.estimate.lower.is_some() { "" } else { ", only roughly known" };
-    let packets = fastest(&calls).map(|(cell, rate)| {
-        let rate = call_rate(rate).replace("calls/s", "replies/s");
-        format!("best packet rate: {rate} came back ({}{}); as many requests went out", of(cell), known(cell))
-    });
-    let bandwidth = fastest(&bytes).map(|(cell, rate)| {
-        let rate = byte_rate(rate);
-        format!("best bandwidth: {rate} of replies came back ({}{}): goodput, not what was sent", of(cell), known(cell))
-    });
-    packets.into_iter().chain(bandwidth).collect()
 }
 
 #[cfg(test)]

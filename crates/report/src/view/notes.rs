@@ -4,7 +4,6 @@ use bytegauge_bottleneck::call::DELAYED_ACKS;
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::counted;
 
-use super::call_datagrams;
 use super::calls;
 use super::document::{CellView, GroupView, Note};
 use super::fd_table;
@@ -17,14 +16,13 @@ use crate::interval_rounding::percent;
 /// From this share on slow calls affect the 99th percentile.
 const TAIL_SHARE: f64 = 0.01;
 
-/// The best results of datagrams, then the session's own notes, then observations.
+/// The session's own notes, then observations.
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<Note> {
-    let best = call_datagrams::best(cells, groups).into_iter().map(Note::of_session);
     let stored = data.record.notes.iter().map(|text| Note::stored(text));
     let of_groups = groups.iter().flat_map(|group| of_group(group, cells));
     let rings = rings::upside_down(groups, cells).into_iter();
     let of_session = rings.chain(of_cells(cells)).chain(fd_table::sentence(data)).map(Note::of_session);
-    best.chain(stored).chain(of_groups).chain(of_session).collect()
+    stored.chain(of_groups).chain(of_session).collect()
 }
 
 fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {

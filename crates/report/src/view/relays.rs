@@ -2,7 +2,7 @@
 //! the least CPU time.
 
 use bytegauge_model::relay_program::short_relay_name;
-use bytegauge_model::unit::{Bytes, significant, significant_down, significant_up};
+use bytegauge_model::unit::{Bytes, significant};
 use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
@@ -13,9 +13,6 @@ use crate::interval_rounding::percent;
 /// Default capacity of a pipe (pipe(7)).
 const PIPE: u64 = 64 << 10;
 
-/// Number of the cheapest relays to name.
-const CHEAPEST: usize = 3;
-
 /// The lines of a group; none without a relay.
 pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let all: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
@@ -24,21 +21,10 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let costed: Vec<&CellView> = all.iter().copied().filter(used).collect();
     // A skipped one is not named.
     let caveat = all.iter().filter(|cell| cell.trials > 0).find_map(|cell| caveat(cell)).map(str::to_owned);
-    [
-        caveat,
-        reach(view, group, &costed),
-        cheapest(
-            group,
-            &costed,
-            group.serial.as_ref().is_some_and(|serial| serial.merged_by > 1 || !serial.independent),
-        ),
-        small_buffers(&all),
-        copied(group, &all),
-        programs(group, &all),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [caveat, reach(view, group, &costed), small_buffers(&all), copied(group, &all), programs(group, &all)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A note that belongs to a relay wherever it is named.
@@ -128,30 +114,6 @@ fn crossed(spec: &Spec) -> &'static str {
         (Some(_), None) => ", over loopback, which crosses no network,",
         (Some(_), Some(_)) => ", and not by its host,",
     }
-}
-
-/// `resemble`: adjacent blocks do, so that the interval of a median does not hold for other minutes.
-fn cheapest(group: &GroupView, relays: &[&CellView], resemble: bool) -> Option<String> {
-    let costed = relays.iter().filter_map(|cell| cost(cell).and_then(|cost| Some((cost.median?, *cell, cost))));
-    let mut by_cost: Vec<(f64, &CellView, &Estimate)> = costed.collect();
-    if by_cost.len() < 2 {
-        return None;
-    }
-    by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let unit = by_cost.first()?.2.unit;
-    let cheapest = by_cost.iter().take(CHEAPEST).map(|(median, cell, cost)| {
-        // If more than the relay varies, its name alone represents several.
-        let is_its_own = by_cost.iter().filter(|(_, other, _)| name(group, other) == name(group, cell)).count() == 1;
-        let named = if is_its_own { name(group, cell) } else { option_label(&group.varied, &cell.spec()) };
-        let interval = cost
-            .lower
-            .zip(cost.upper)
-            .filter(|_| !resemble)
-            .map(|(lower, upper)| format!(" ({} to {})", significant_down(lower, 2), significant_up(upper, 2)));
-        format!("{named} {}{}", significant(*median, 2), interval.unwrap_or_default())
-    });
-    let moves = if resemble { " (medians of these blocks, which move with time)" } else { "" };
-    Some(format!("least CPU of the relay alone, {unit}{moves}: {}", cheapest.collect::<Vec<_>>().join(", ")))
 }
 
 /// Which of the relays moved less at a time than the others, by their own defaults: that, and not their method, may be why they

@@ -3,7 +3,7 @@
 use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_compare::HistoryView;
-use bytegauge_model::{CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
+use bytegauge_model::{EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
 use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
@@ -107,36 +107,6 @@ fn the_harness_cost_fits_the_rates() {
         (plain.0 * plain.1 - stretched.0 * stretched.1).abs() < 1e-6 * plain.0 * plain.1,
         "{plain:?} {stretched:?}"
     );
-}
-
-#[test]
-fn relay_medians_that_move_have_no_interval() {
-    let reported = |moves: bool| {
-        let mut data = session(&Plan { confirm_blocks: 40, ..reads(0.02) });
-        let first = confirmed(&data)[0];
-        let cell = data.cells.iter().find(|row| row.cell.kind == CellKind::Candidate).expect("a cell").cell.id.clone();
-        data.cells.iter_mut().for_each(|row| {
-            let name = if row.cell.factors.read_size() == Some(1024) { "tokio" } else { "splice" };
-            row.cell.factors.set("relay", Level::Name(name.into()));
-        });
-        for trial in &mut data.trials {
-            let cpu_ns = 20_000_000 + trial.block * 1000;
-            let counts = EndCounts { window_ns: 40_000_000, cpu_ns, ..EndCounts::default() };
-            let relay = EndReport { counts, ..EndReport::default() };
-            trial.ends.insert(EndRole::Relay, relay);
-            if moves && trial.cell == cell && trial.stage == Stage::Confirm {
-                trial.bytes = trial.bytes * 100 / (100 + 10 * (trial.block - first));
-            }
-        }
-        view(&data)
-    };
-    let (still, moving) = (reported(false), reported(true));
-    let cost = |view: &View| {
-        let relays = phrases(view, FindingKind::Relay);
-        relays.split_once("least CPU").expect("a cost").1.split(';').next().expect("one part").to_owned()
-    };
-    assert!(cost(&still).contains(" to "), "{}", cost(&still));
-    assert!(!cost(&moving).contains(" to ") && cost(&moving).contains("move with time"), "{}", cost(&moving));
 }
 
 #[test]

@@ -594,8 +594,6 @@ fn lost_datagrams_of_calls_are_accounted_for() {
     assert_eq!(seen.replies_lost_elsewhere, Some(10 * trials));
     let bytes = seen.reply_bytes_per_second.expect("a rate");
     assert!((512.0 * 209_000.0..512.0 * 214_000.0).contains(&bytes), "{bytes}");
-    check(&view.notes[0], &["best packet rate: 21", "k replies/s came back", "server epoll"]);
-    check(&view.notes[1], &["best bandwidth: 10", "MiB/s of replies came back", "not what was sent"]);
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
     let terminal = render::terminal::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
     check(

@@ -35,7 +35,6 @@ fn a_program_without_cpu_time_is_reported() {
         {
             assert!(reported.contains(part), "{reported}");
         }
-        assert_eq!(reported.contains("least CPU"), cpu_ns > 0, "{reported}");
         check_exported_cost(&view, &data, cpu_ns);
     }
 }
@@ -129,7 +128,6 @@ fn a_relay_without_back_pressure_has_a_caveat() {
         let view = View::of(&data, &Settings::default());
         let text = phrases(&view, FindingKind::Relay);
         assert_eq!(text.contains("sockmap has no back-pressure"), warned, "{text}");
-        assert_eq!(text.contains("least CPU"), !warned, "{text}");
         let reported = |cell: &CellView| cell.more.keys().any(|name| name.starts_with("relay_cpu"));
         assert_eq!(view.cells.iter().any(reported), !warned);
         assert_eq!(phrases(&view, FindingKind::NoBackPressure).contains("no back-pressure"), warned);
