@@ -98,5 +98,5 @@ fn named_client_engines_can_be_compared_next() {
     let ran = bench.run(&format!("call --compare client-engine {short}")).exits(0);
     let ran = ran.prints(&["CPU µs/call"]);
     assert!(!ran.stdout.contains("compare the levels of"), "{ran}");
-    bench.run("report --full").exits(0).prints(&["CPU time that the client takes for each call"]);
+    bench.run("report --full").exits(0).prints(&["CPU: time that the client takes for each call"]);
 }
