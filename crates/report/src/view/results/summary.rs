@@ -307,7 +307,7 @@ fn size(finding: &Finding) -> f64 {
     known.map_or(0.0, f64::abs)
 }
 
-/// Whether a finding is about the machine, and not about a result.
+/// Whether a finding is about the machine or about single trials, and not about a result.
 fn is_noise(kind: FindingKind) -> bool {
     use FindingKind as LevelKind;
     matches!(
@@ -316,6 +316,7 @@ fn is_noise(kind: FindingKind) -> bool {
             | LevelKind::OtherPrograms
             | LevelKind::NoisyMachine
             | LevelKind::HarnessCost
+            | LevelKind::SeveralSpeeds
             | LevelKind::LateClient
             | LevelKind::Throttled
     )
