@@ -89,7 +89,7 @@ fn missed(slice: &Slice) -> Option<String> {
 /// Why there is no cost line although there are enough sizes for one.
 fn unreported(end: &str, slice: &Slice) -> Option<String> {
     let why = match slice.relative_error? {
-        error if error >= ERROR_MAX => format!("trials are {} off any line", percent(error)),
+        error if error >= ERROR_MAX => format!("trials differ from every line by {}", percent(error)),
         _ => "a line would have calls or bytes that cost nothing".to_owned(),
     };
     Some(format!("the cost of {end} per call and per byte is unknown here: {why}"))

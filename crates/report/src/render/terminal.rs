@@ -121,7 +121,7 @@ fn floor_text(view: &View) -> String {
     let floor = &view.floor;
     let Some(ns) = floor.ns_per_call else {
         let why = match floor.trials {
-            0 => "not measured (no null engine in the plan)",
+            0 => "not measured",
             _ => {
                 "not known: the null engine, which does less than any other, was slower than one, so something disturbed it"
             }
@@ -140,9 +140,10 @@ fn floor_text(view: &View) -> String {
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {
-    let grade = environment
-        .grade
-        .map_or_else(|| "how quiet is not known".into(), |grade| format!("{grade} (A quiet … D not to be trusted)"));
+    let grade = environment.grade.map_or_else(
+        || "how quiet is not known".into(),
+        |grade| format!("{grade} (A and B: quiet, C: noisy, D: not to be trusted)"),
+    );
     let reasons =
         if environment.reasons.is_empty() { String::new() } else { format!(": {}", environment.reasons.join(", ")) };
     let steal = environment.steal_share.filter(|share| *share > 0.0);

@@ -692,7 +692,10 @@ fn a_curve_that_fits_nothing_is_left_out() {
     let text = render::terminal::full(&view, &render::TerminalStyle::default());
     assert!(!text.contains("costs about"));
     // A missing cost line has a reason.
-    assert!(flat(&text).contains("the cost of reading per call and per byte is unknown here: trials are "), "{text}");
+    assert!(
+        flat(&text).contains("the cost of reading per call and per byte is unknown here: trials differ "),
+        "{text}"
+    );
 }
 
 #[test]

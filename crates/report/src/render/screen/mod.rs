@@ -22,6 +22,8 @@ use crate::view::results::summary::{self, Heading};
 const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
 /// Longer lines of text are hard to read.
 const TEXT_MAX: usize = 110;
+/// Lines of results that a terminal of 24 lines shows below their heading and above the prompt.
+const RESULT_MAX: usize = 22;
 /// Sessions with more tests are shown as one row for each test.
 const TESTS_MAX: usize = 6;
 /// The same where their tables have more rows together.
@@ -216,25 +218,32 @@ impl<'a> Page<'a> {
         [self.layout.paint.bold("Findings")].into_iter().chain(items).chain([String::new()]).collect()
     }
 
-    /// Facts and next steps, then the biggest effect, what limits, and what to use: a terminal shows its last lines. The full text has the facts that are findings
-    /// already.
+    /// Facts and further steps, then the biggest effect, what limits, what to use, and the next step if a terminal shows it
+    /// together with the results. The full text has the facts that are findings already.
     fn summary(&self, full: bool) -> Vec<String> {
         let is_shown = |line: &&SummaryLine| !(line.is_result || full && Heading::is_of_finding(&line.heading));
         let facts = self.view.summary.iter().filter(is_shown);
         let (reasons, facts): (Vec<&SummaryLine>, Vec<&SummaryLine>) = facts.partition(|line| summary::is_reason(line));
         let results = summary::results(self.view, if full { usize::MAX } else { summary::LINES_MAX });
+        let results: Vec<String> = results
+            .iter()
+            .flat_map(|line| match line.heading.as_str() {
+                "Result" | "Results" => self.indented(&line.text),
+                heading => self.item(heading, &whole(line)),
+            })
+            .collect();
+        let steps: Vec<Vec<String>> = self.view.next.iter().map(|step| self.step(step)).collect();
+        let has_room = steps.first().is_some_and(|first| results.len() + first.len() <= RESULT_MAX);
+        let (last, others) = steps.split_at(usize::from(has_room));
         let mut lines = vec![self.layout.paint.bold("Summary")];
         lines.extend(facts.iter().flat_map(|line| self.item(&line.heading, &whole(line))));
-        lines.extend(self.view.next.iter().flat_map(|step| self.step(step)));
+        lines.extend(others.iter().flatten().cloned());
         let report = format!("{} report {} --full", self.program, self.view.session);
         lines.extend(if full { Vec::new() } else { self.item("All details", &report) });
         lines.extend(reasons.iter().flat_map(|line| self.item(&line.heading, &whole(line))));
         let (heading, sure) = result_heading(self.view);
         lines.extend([String::new(), format!("{}{sure}", self.layout.paint.bold(heading))]);
-        lines.extend(results.iter().flat_map(|line| match line.heading.as_str() {
-            "Result" | "Results" => self.indented(&line.text),
-            heading => self.item(heading, &whole(line)),
-        }));
+        lines.extend(results.into_iter().chain(last.iter().flatten().cloned()));
         lines
     }
 

@@ -18,6 +18,8 @@ use crate::view::results::outcome::{self, OptionMark, reason, up_to};
 const OPTIONS_MAX: usize = 6;
 /// Options without an interval that are shown where none has one.
 const UNCONFIRMED_MAX: usize = 6;
+/// More options without a row are counted, not named.
+const HIDDEN_MAX: usize = 6;
 /// Characters of the longest bar on 80 columns.
 const BAR: usize = 16;
 /// The usual width of a terminal; a wider one has room for longer labels and bars.
@@ -66,7 +68,7 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     if !rows.is_empty() {
         out.extend(table(test, &rows, layout, full));
     }
-    out.extend(self::hidden(test, &rows, hidden).map(|line| layout.paint.dim(&line)));
+    out.extend(self::hidden(test, &rows, hidden, layout).iter().map(|line| layout.paint.dim(line)));
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
     out.extend(without_result(test).iter().flat_map(indented));
     if full {
@@ -94,10 +96,24 @@ pub fn rows(test: &Test, full: bool) -> (Vec<&OptionResult>, usize) {
     (kept, hidden)
 }
 
-/// How many options were measured in the screening only and are not shown.
-fn hidden(test: &Test, rows: &[&OptionResult], count: usize) -> Option<String> {
-    let others = counted(count, if rows.is_empty() { "option" } else { "more option" });
-    (count > 0).then(|| format!("  {others} measured in {} only: --full", few_trials(test)))
+/// The options that were measured in the screening only and are not shown; many are counted.
+fn hidden(test: &Test, rows: &[&OptionResult], count: usize, layout: &ScreenLayout) -> Vec<String> {
+    let text = match count {
+        0 => return Vec::new(),
+        1..=HIDDEN_MAX => {
+            let (divisor, unit) = test.rate_scale(layout.tests);
+            let is_hidden =
+                |option: &&OptionResult| option.rate.is_some() && rows.iter().all(|row| row.id != option.id);
+            let rate = |option: &OptionResult| significant(option.rate.unwrap_or(0.0) / divisor, 2);
+            let named = test.options.iter().filter(is_hidden).map(|one| format!("{} {}", one.label, rate(one)));
+            format!("{} only, {unit}: {} (--full)", few_trials(test), named.collect::<Vec<_>>().join(", "))
+        }
+        _ => {
+            let others = counted(count, if rows.is_empty() { "option" } else { "more option" });
+            format!("{others} measured in {} only: --full", few_trials(test))
+        }
+    };
+    wrap(&phrase::capital(&text), layout.text() - 4).iter().map(|line| format!("  {line}")).collect()
 }
 
 /// The measurements of the screening: `a few trials of 11 ms`.
@@ -317,12 +333,7 @@ fn arrow(test: &Test, mark: String, option: &OptionResult) -> String {
 
 /// The factors that the options differ in: `write size + congestion control`.
 fn varied(test: &Test) -> String {
-    let named = |factor: &String| match factor.as_str() {
-        "read_size" | "write_size" => factor.replace('_', " "),
-        "congestion" => "congestion control".into(),
-        other => phrase::in_code(other).to_owned(),
-    };
-    test.varied.iter().map(named).collect::<Vec<_>>().join(" + ")
+    test.varied.iter().map(|factor| outcome::factor_name(factor)).collect::<Vec<_>>().join(" + ")
 }
 
 /// The ends of intervals, the marks and columns that occur, each with its meaning; empty without a mark.
@@ -334,7 +345,8 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     };
     let is_noisy = tests.iter().any(|test| test.control_upper.is_some_and(|upper| upper > test.margin));
     let is_harmful = tests.iter().flat_map(|test| &test.avoid).any(|avoid| avoid.harm.is_some());
-    let meaning = |mark: &OptionMark| (mark.name(), meaning(*mark, &percent(first.margin), is_noisy, is_harmful));
+    let margin = scale.at_most(first.margin);
+    let meaning = |mark: &OptionMark| (mark.name(), meaning(*mark, &margin, scale, is_noisy, is_harmful));
     let (numbers, explained) = outcome::interval_explained(first.compares, scale);
     let mut all = vec![(numbers, explained.to_owned())];
     all.extend(known.iter().map(meaning));
@@ -359,20 +371,19 @@ pub(super) fn units(layout: &ScreenLayout) -> BTreeSet<&'static str> {
     layout.tests.iter().filter(is_shown).filter_map(cpu_explained).collect()
 }
 
-fn meaning(mark: OptionMark, margin: &str, is_noisy: bool, is_harmful: bool) -> String {
-    let noise = |text: &'static str| if is_noisy { text } else { "" };
+fn meaning(mark: OptionMark, margin: &str, scale: ShareScale, is_noisy: bool, is_harmful: bool) -> String {
+    let nothing = if scale.multiples { "1×" } else { "0" };
+    let noise = if is_noisy { " and the noise" } else { "" };
     match mark {
-        OptionMark::Use => format!("within {margin} of the best"),
-        OptionMark::Safest => "undecided, too; its B is the smallest, or close to the smallest".to_owned(),
+        OptionMark::Use => format!("B is at most {margin}"),
+        OptionMark::Safest => "undecided; use it for now: its B is the smallest, or close to it".to_owned(),
         OptionMark::Keep => "the present value: no other one is surely better".to_owned(),
-        OptionMark::AsGood => format!("within {margin} of the best, too"),
-        OptionMark::Undecided => "may be the best, or worse by up to B".to_owned(),
-        OptionMark::Slower => {
-            format!("not the best, but perhaps worse by {margin} or less{} only", noise(", or by noise"))
-        }
+        OptionMark::AsGood => format!("B is at most {margin}, too"),
+        OptionMark::Undecided => format!("A is {nothing}: may be the best"),
+        OptionMark::Slower => format!("A is above {nothing}, but not above {margin}{noise}"),
         OptionMark::Avoid => {
-            let harm = if is_harmful { ", or harmful" } else { "" };
-            format!("worse by more than {margin}{}{harm}", noise(" and by more than noise"))
+            let harm = if is_harmful { ", or it is harmful" } else { "" };
+            format!("A is above {margin}{noise}{harm}")
         }
     }
 }

@@ -21,6 +21,8 @@ use super::{advice, all_trials, copied, effects, harm, long_trials, median_misle
 
 /// Speeds of one option that differ by more than this factor are a caveat: its median has no meaning then.
 const SPEEDS_APART: f64 = 1.25;
+/// An average that is off the median by this factor is reported with the recommended option.
+const AVERAGE_APART: f64 = 1.25;
 /// Other programs below this many CPUs are not reported; the grade decides from where on they are a caveat.
 const OTHERS_NOTICED: f64 = 0.05;
 /// The cost of the harness is reported from this share of the shortest call on.
@@ -200,6 +202,12 @@ fn recommended(view: &View, group: &GroupView) -> Vec<Finding> {
     let mut all = Vec::new();
     if let Some(trend) = drift(group, cell) {
         all.push(about(FindingKind::Drift).number("first", Some(trend.first)).number("last", Some(trend.last)));
+    }
+    let has_modes = cell.modes.as_ref().is_some_and(|modes| modes.modes.len() > 1);
+    if let Some((median, average)) = cell.estimate.median.zip(all_trials(cell)).filter(|_| !has_modes) {
+        let is_far = average > median * AVERAGE_APART || median > average * AVERAGE_APART;
+        let one = about(FindingKind::SeveralSpeeds).number("median", Some(median)).number("average", Some(average));
+        all.extend(is_far.then_some(one));
     }
     if let Some(rival) = faster_over_all(view, group, cell) {
         all.push(

@@ -55,7 +55,8 @@ pub fn heading(view: &View) -> String {
     // The grade as text, where it is good or bad.
     let quiet = match view.environment.grade {
         Some('A' | 'B') => (!is_disturbed(view)).then(|| "quiet machine".to_owned()),
-        Some('D') => Some("noise grade D of A to D".to_owned()),
+        Some('C') => Some("noisy machine (grade C)".to_owned()),
+        Some('D') => Some("very noisy machine (grade D)".to_owned()),
         _ => None,
     };
     let crowd = crowd(&view.environment)

@@ -32,7 +32,7 @@ pub fn heading(scale: ShareScale) -> &'static str {
 }
 
 /// The meaning of the numbers under that heading.
-pub const EXPLAINED: &str = "the same of CPU time, which is steadier on a busy machine";
+pub const EXPLAINED: &str = "the same for CPU time, compared with the option that takes the least";
 
 /// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not, and
 /// where they are many.

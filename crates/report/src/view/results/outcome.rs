@@ -148,6 +148,7 @@ fn within_of_best(test: &Test) -> String {
 fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> String {
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
     let within = || within_of_best(test);
+    let at_most = || format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper)));
     match own.status {
         OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
@@ -156,12 +157,12 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
         _ if upper <= test.margin && test.control_is_wide => {
             let noise = up_to(view.scale, test.control_upper.unwrap_or(0.0));
             match is_short {
-                true => format!("{}, but noise of {noise}", within()),
-                false => format!("{}, but one option, measured twice, differs by {noise}", within()),
+                true => format!("{} (noise: {noise})", at_most()),
+                false => format!("{}, but one option, measured twice, differs by {noise}", at_most()),
             }
         }
         _ if upper <= test.margin => format!("{}, with a limitation: see Caveat", within()),
-        _ => format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper))),
+        _ => at_most(),
     }
 }
 
@@ -308,6 +309,15 @@ pub fn up_to(scale: ShareScale, share: f64) -> String {
     match scale.at_most(share) {
         text if share >= BOUND_MAX => text,
         text => format!("up to {text}"),
+    }
+}
+
+/// The name of a factor in headings and sentences: `write size`, `SO_RCVBUF`.
+pub fn factor_name(factor: &str) -> String {
+    match factor {
+        "read_size" | "write_size" => factor.replace('_', " "),
+        "congestion" => "congestion control".into(),
+        other => phrase::in_code(other).to_owned(),
     }
 }
 

@@ -189,12 +189,9 @@ impl Sentence<'_> {
                 format!("{twice}, measured twice, differs by {range}{so}.")
             }
             FindingKind::ControlContradicts => {
-                format!("with the second measurement of {twice}, the recommended option is {}.", self.at_most_slower())
+                format!("with {twice} measured again, the recommended option is {}.", self.at_most_slower())
             }
-            _ => format!(
-                "noise of {} ({twice}, measured twice).",
-                self.control_range().unwrap_or_else(|| up_to(scale, self.number("reach").abs()))
-            ),
+            _ => format!("noise of {} ({twice}, measured twice).", up_to(scale, self.number("reach").abs())),
         }
     }
 
@@ -320,6 +317,10 @@ impl Sentence<'_> {
                 format!(
                     "its rate {changed} from {first} to {last} during the session: the machine or its load changed."
                 )
+            }
+            FindingKind::SeveralSpeeds if self.known("average").is_some() => {
+                let [median, average] = self.rates([self.number("median"), self.number("average")]);
+                format!("its trials differ much: median {median}, average {average}.")
             }
             FindingKind::SeveralSpeeds => {
                 let modes = self.finding.names.get("modes").cloned().unwrap_or_default();

@@ -25,7 +25,7 @@ pub const LINES_MAX: usize = 4;
 /// Caveats of a session with several tests: the results and they fit on a terminal of 24 lines.
 const CAVEATS_MAX: usize = 2;
 /// Lines about relays: the table has their rates and CPU time, the full report their versions and descriptors.
-const RELAY_MAX: usize = 1;
+const RELAY_MAX: usize = 2;
 
 /// The summary: recommended options, then effects, the bottleneck and caveats.
 pub fn lines(view: &View) -> Vec<SummaryLine> {
@@ -43,8 +43,8 @@ pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     all.extend(of_tests(view));
     all.extend(relay_methods(view));
     all.extend(least_cpu(view));
-    let of_program = [Heading::Gain, Heading::Advice, Heading::Earlier];
-    all.extend(of_program.into_iter().flat_map(|heading| of_heading(view, heading, max)));
+    all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
+    all.extend(earlier(view, max));
     all.extend(one_setting(view));
     all.extend(code(view));
     all.iter_mut().for_each(|line| line.is_result = true);
@@ -98,6 +98,23 @@ fn pairs(view: &View, versus: &VersusView) -> Option<SummaryLine> {
     Some(line("Basis", format!("{level} confidence, {} of A and B{merged}{look}.", counted(used, "pair"))))
 }
 
+/// What an earlier session recommended: in one line for several tests, since their results come first.
+fn earlier(view: &View, max: usize) -> Vec<SummaryLine> {
+    let all = || view.findings.iter().filter(|finding| Heading::of(finding) == Heading::Earlier);
+    let (Some(first), 2..) = (all().next(), all().count()) else { return of_heading(view, Heading::Earlier, max) };
+    if max == usize::MAX {
+        return of_heading(view, Heading::Earlier, max);
+    }
+    let (count, tests) = (all().count(), counted(view.tests.len(), "test"));
+    let session = first.numbers.get("session").copied().unwrap_or(0.0);
+    let fits = match all().filter(|finding| finding.kind == FindingKind::EarlierContradicts).count() {
+        0 => "either may be best there".to_owned(),
+        some => format!("in {some}, the two sessions contradict each other: measure again, then report --across"),
+    };
+    let text = format!("session {session} recommended other options in {count} of {tests}; {fits} (each: --full).");
+    vec![line(Heading::Earlier.name(), text)]
+}
+
 /// The values that may serve several tests, in one line.
 fn one_setting(view: &View) -> Option<SummaryLine> {
     let each = view.findings.iter().filter(|finding| finding.kind == FindingKind::OneSetting);
@@ -107,12 +124,15 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
 
 /// The options with the least CPU time, of tests that time leaves undecided.
 fn least_cpu(view: &View) -> Option<SummaryLine> {
-    let all = view.tests.len();
-    let each = counts_of(view.tests.iter().filter_map(least_cpu::least)).into_iter();
-    let each = each.map(|(text, count)| if all > 1 { format!("{text} in {count} of {all} tests") } else { text });
-    let each: Vec<String> = each.collect();
+    let of_test = |test: &Test| {
+        let name = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
+        Some(format!("{name}{}", least_cpu::least(test)?))
+    };
+    let each: Vec<String> = view.tests.iter().filter_map(of_test).collect();
     // The tables tell it of many tests.
-    (1..=BRIEF_TESTS).contains(&each.len()).then(|| line("Least CPU", format!("{}.", each.join("; "))))
+    (1..=BRIEF_TESTS)
+        .contains(&each.len())
+        .then(|| line("Least CPU", format!("{}; the others take more.", each.join("; "))))
 }
 
 /// How many tests have which state.
@@ -297,7 +317,7 @@ fn size(finding: &Finding) -> f64 {
         FindingKind::ControlContradicts => number("slower_upper"),
         FindingKind::LongTrialsContradict | FindingKind::LongTrialsInconclusive => number("slower_lower"),
         FindingKind::Drift => changed("first", "last"),
-        FindingKind::SeveralSpeeds => changed("slowest", "fastest"),
+        FindingKind::SeveralSpeeds => changed("slowest", "fastest").or_else(|| changed("median", "average")),
         FindingKind::SlowTrialsDisagree => changed("rate", "other_rate"),
         FindingKind::Stalled | FindingKind::Steal => share_of("trials", "of"),
         FindingKind::MissedLoad => number("carried_share").map(|share| 1.0 - share),
@@ -335,7 +355,7 @@ fn busy(view: &View) -> Option<SummaryLine> {
     let (used, of) =
         crowd(&view.environment).filter(|_| view.tests.iter().any(|test| test.state != TestState::Failed))?;
     let used = significant(used, 2);
-    let included = if view.tests.iter().any(Test::is_compared) { "intervals include this, but " } else { "" };
+    let included = if view.tests.iter().any(Test::is_compared) { "intervals are wider for it, and " } else { "" };
     Some(line(
         Heading::Busy.name(),
         format!("other programs used {used} of {of} CPUs; {included}a quiet machine may have another result."),
@@ -362,29 +382,18 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
         count => format!("{} ({count} of {all} tests)", found.title),
     });
     let each: Vec<String> = each.collect();
-    let remedies: String = remedies(view).iter().map(|text| format!(" {}.", phrase::capital(text))).collect();
-    (!each.is_empty()).then(|| line(BOTTLENECK, format!("{}.{remedies}", each.join("; "))))
+    let remedy = remedy(view).map_or_else(String::new, |text| format!(" {}.", phrase::capital(text)));
+    (!each.is_empty()).then(|| line(BOTTLENECK, format!("{}.{remedy}", each.join("; "))))
 }
 
-/// The changes that may help, one for each limit, with its name where there are several.
-fn remedies(view: &View) -> Vec<String> {
-    let mut known: Vec<(&'static str, &str)> = Vec::new();
-    for found in view.tests.iter().filter_map(|test| test.bottleneck.as_ref()) {
-        let Some(remedy) = found.remedy.as_deref() else { continue };
-        match known.iter_mut().find(|(leading, _)| *leading == found.leading) {
-            // The shorter one has nothing that does not apply to both.
-            Some((_, other)) if remedy.len() < other.len() => *other = remedy,
-            Some(_) => {}
-            None => known.push((found.leading, remedy)),
-        }
-    }
-    let leading: BTreeSet<&str> =
-        view.tests.iter().filter_map(|test| Some(test.bottleneck.as_ref()?.leading)).collect();
-    let text = |(name, remedy): &(&'static str, &str)| match leading.len() {
-        1 => (*remedy).to_owned(),
-        _ => format!("against {}: {remedy}", phrase::limit(name)),
-    };
-    known.iter().map(text).collect()
+/// The change that may help in all tests; where they have several limits, their details have the changes.
+fn remedy(view: &View) -> Option<&str> {
+    let mut found = view.tests.iter().filter_map(|test| test.bottleneck.as_ref());
+    let first = found.next()?;
+    let is_alike = found.clone().all(|other| other.leading == first.leading);
+    let all = [first].into_iter().chain(found).filter_map(|found| found.remedy.as_deref());
+    // The shortest one has nothing that does not apply to all.
+    all.min_by_key(|remedy| remedy.len()).filter(|_| is_alike)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The sentences of comparisons: named options, the biggest effect, one setting for all tests.
 
+use std::collections::BTreeSet;
+
 use bytegauge_model::{CellId, Level};
 
 use super::super::super::document::{Compares, OptionResult, Test};
@@ -96,7 +98,7 @@ impl Sentence<'_> {
         let test = self.view.tests.iter().find(has).filter(|_| self.view.tests.len() > 1);
         let of_test = test.map_or_else(String::new, |test| format!(" of {}", test.name));
         Some(format!(
-            " In the screening{of_test}, {slow} reached {other} and {fast} {rate}: too few trials for an interval."
+            " In a few short trials{of_test}, {slow} reached {other} and {fast} {rate}: too few for an interval."
         ))
     }
 
@@ -190,7 +192,12 @@ impl Sentence<'_> {
             true => "is the best".to_owned(),
             false => outcome::is_slower(compares, self.view.scale, &most, "the best"),
         };
-        let with = if is_true("alone") { "" } else { ", with the best other settings" };
+        let others: BTreeSet<&str> = varying.iter().flat_map(|test| &test.varied).map(String::as_str).collect();
+        let others: Vec<String> = others.into_iter().filter(|name| *name != factor).map(outcome::factor_name).collect();
+        let with = match is_true("alone") {
+            true => String::new(),
+            false => format!(", with the best {}", phrase::join(&others, "and")),
+        };
         format!("{} {} {slower} in {tests}{with}.", phrase::in_code(factor), self.level("level"))
     }
 }
