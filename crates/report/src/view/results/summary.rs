@@ -98,7 +98,7 @@ fn pairs(view: &View, versus: &VersusView) -> Option<SummaryLine> {
     Some(line("Basis", format!("{level} confidence, {} of A and B{merged}{look}.", counted(used, "pair"))))
 }
 
-/// What an earlier session recommended: in one line for several tests, since their results come first.
+/// The recommendations of an earlier session: one line for several tests, since the results of this one come first.
 fn earlier(view: &View, max: usize) -> Vec<SummaryLine> {
     let all = || view.findings.iter().filter(|finding| Heading::of(finding) == Heading::Earlier);
     let (Some(first), 2..) = (all().next(), all().count()) else { return of_heading(view, Heading::Earlier, max) };
