@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
+use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
 
 use super::backlog::listen_overflows;
@@ -14,7 +15,7 @@ use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
-use super::latency::{self, TimeDistribution};
+use super::latency;
 use super::lateness::lateness;
 use bytegauge_bottleneck::call_errors::{self as errors, Circumstances};
 

@@ -6,13 +6,13 @@
 //! shares that a user would notice.
 
 use bytegauge_model::{EndRole, EngineReport, LossShare, Spec, Trial, Workload};
+use bytegauge_stats::call_times::{ObservedCalls, observed};
 use bytegauge_stats::quantile::median;
 
 use super::backlog::listen_overflows;
 use super::counted_trials::Settled;
 use super::counters::ratio;
 use super::document::{HarmKind, HarmView};
-use super::latency::{ObservedCalls, observed};
 
 /// A kind of harm, how it is read, and by how much it must exceed the least of the test.
 struct HarmRule {

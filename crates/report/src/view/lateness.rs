@@ -5,11 +5,11 @@
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Nanos, Trial};
+use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
 
 use super::counted_trials::Settled;
 use super::document::{CellView, LateFinding, LatenessView};
-use super::latency::TimeDistribution;
 use crate::interval_rounding::percent;
 
 /// Lateness above this share of the reported value is a finding.
