@@ -10,11 +10,11 @@ use bytegauge_model::{
     EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload,
 };
 use bytegauge_stats::quantile::median;
+use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 
 use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
 use super::counted_trials::Settled;
-use super::counters::{queued_ns, sink_sums, source_sums};
 use super::document::{CallView, Counters, CpuView, RingView};
 use super::footprint::BUFFERS;
 use super::knee::objective;

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
 use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
+use bytegauge_stats::trial_counts::ratio;
 
 use super::backlog::listen_overflows;
 use super::call_datagrams;
 use super::counted_trials::Settled;
-use super::counters::ratio;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
 use super::latency;

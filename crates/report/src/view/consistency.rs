@@ -8,9 +8,9 @@ use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{EndCounts, Engine, Spec, Trial, Workload};
 
 use bytegauge_stats::quantile::median;
+use bytegauge_stats::trial_counts::{sink_sums, source_sums};
 
 use super::bottleneck_inputs::link_rate;
-use super::counters::{sink_sums, source_sums};
 
 /// The window of the rate and those of the ends are read by different threads: within a lap of about 1 ms, in trials of some
 /// milliseconds.

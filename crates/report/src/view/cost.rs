@@ -6,10 +6,10 @@ use bytegauge_model::{CellId, EndReport, Role, Spec, Trial};
 use bytegauge_stats::cost::{CostAnalysis, CostSearch, Point, analyse, correlation, plain_fit};
 use bytegauge_stats::interval::student_interval;
 use bytegauge_stats::quantile::median;
+use bytegauge_stats::trial_counts::ratio;
 
 use super::calls::mean_and_sd;
 use super::counted_trials::Settled;
-use super::counters::ratio;
 use super::document::{BreakView, CostModel, Linear, OffCurve, ResidualCorrelation, ResidualView, SegmentView, Slice};
 use super::estimate::ns_per_call;
 use super::levels::moves_nothing;

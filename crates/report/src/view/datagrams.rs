@@ -3,9 +3,9 @@
 //! Sums over the trials behind the estimate, of the flows' whole lives: losses in a warm-up count too.
 
 use bytegauge_model::{DatagramReport, Deaths, EndReport, EndRole, Side, Spec, Trial, UdpUse};
+use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;
-use super::counters::ratio;
 use super::document::DatagramView;
 
 /// The datagrams of a cell; `None` where no trial counted any at both ends.

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use bytegauge_model::{ComparedCondition, Counted, DatagramReport, EndReport, EndRole, RelayChoice, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::quantile::{quantile, sorted};
+use bytegauge_stats::trial_counts::{ratio, windows_agree};
 
 use super::counted_trials::{Blocks, Settled};
-use super::counters::{ratio, windows_agree};
 use super::document::{Estimate, Outliers};
 use super::iperf3;
 use super::latency;

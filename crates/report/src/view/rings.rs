@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, EndRole, Level, RingReport, Spec, Stage, Trial};
+use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;
-use super::counters::ratio;
 use super::document::{CellView, Factors, GroupView, RingView};
 
 /// The ring of a cell; `None` where none ran.
