@@ -1,7 +1,7 @@
 //! Statistics: estimates, intervals, best sets, recommendations and cost models from trials.
 //!
-//! Pure: takes plain numbers and indices, returns plain numbers. A cell is an index here; only [`call_times`] and
-//! [`trial_counts`] know what is recorded of it. Randomness comes from a seed of the caller, so the same trials and the same seed give the same bits.
+//! Pure: takes plain numbers and indices, returns plain numbers. A cell is an index here; only [`call_times`],
+//! [`trial_counts`] and [`trial_metrics`] know what is recorded of it. Randomness comes from a seed of the caller, so the same trials and the same seed give the same bits.
 //!
 //! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
@@ -45,6 +45,7 @@ pub mod recommend;
 pub mod rng;
 pub mod trend;
 pub mod trial_counts;
+pub mod trial_metrics;
 pub mod warmup;
 
 mod sign_flips;

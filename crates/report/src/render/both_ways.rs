@@ -1,11 +1,11 @@
 //! Lines next to a table of streams in both directions: the rate of each direction, and the CPU use of each host.
 
 use bytegauge_model::unit::byte_rate;
+use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::cell_text::number;
 use super::rows::Rows;
 use crate::view::document::CellView;
-use crate::view::estimate::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 /// More cells than this are only in JSON.
 const CELLS_MAX: usize = 6;

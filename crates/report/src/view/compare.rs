@@ -9,6 +9,7 @@ use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::{CellKind, GroupId, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
+use bytegauge_stats::trial_metrics::compared_cpu_ns;
 use bytegauge_store::GroupRow;
 
 use super::analyses::GroupProgress;
@@ -16,7 +17,7 @@ use super::bottleneck_inputs::offered_rate;
 use super::counted_trials::Settled;
 use super::document::HarmView;
 use super::document::difference::share;
-use super::estimate::{compared_cpu_ns, total_rate};
+use super::estimate::total_rate;
 use super::footprint::footprint;
 use super::harm::{beyond, harm, least};
 use super::input::CompareInput;

@@ -7,11 +7,11 @@ use bytegauge_stats::cost::{CostAnalysis, CostSearch, Point, analyse, correlatio
 use bytegauge_stats::interval::student_interval;
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::ratio;
+use bytegauge_stats::trial_metrics::ns_per_call;
 
 use super::calls::mean_and_sd;
 use super::counted_trials::Settled;
 use super::document::{BreakView, CostModel, Linear, OffCurve, ResidualCorrelation, ResidualView, SegmentView, Slice};
-use super::estimate::ns_per_call;
 use super::levels::moves_nothing;
 
 /// One end of the path, as input of the model.

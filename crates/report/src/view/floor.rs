@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use bytegauge_model::{CellKind, EndCounts, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{ratio, sink_sums, source_sums};
+use bytegauge_stats::trial_metrics::ns_of_threads;
 
 use super::bottleneck_inputs::call_ns;
 use super::counted_trials::Settled;
 use super::document::FloorView;
-use super::estimate::{ns_of_threads, throughput};
+use super::estimate::throughput;
 use super::levels::moves_nothing;
 use super::threads::lanes;
 

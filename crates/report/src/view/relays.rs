@@ -4,9 +4,9 @@
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, significant};
 use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
+use bytegauge_stats::trial_metrics::RELAY_COPIED;
 
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
-use super::estimate::RELAY_COPIED;
 use super::results::option_label;
 use crate::interval_rounding::percent;
 

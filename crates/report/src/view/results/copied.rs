@@ -1,9 +1,9 @@
 //! Findings on ends that asked the kernel not to copy (`--zerocopy`, `--engine uring:zc`, `--zerocopy-receive`), and were copied for.
 
 use bytegauge_model::CellKind;
+use bytegauge_stats::trial_metrics::READER_MAPPED;
 
 use super::super::document::{CellView, Finding, FindingKind, Severity, View};
-use super::super::estimate::READER_MAPPED;
 use super::build::found;
 use super::valid_for::is_group_over_loopback;
 

@@ -1,0 +1,270 @@
+//! The numbers that a trial yields, in addition to its rate: a table for each workload.
+
+use bytegauge_model::{ComparedCondition, DatagramReport, EndReport, EndRole, Trial};
+
+use crate::trial_counts::ratio;
+
+/// A number that a trial yields.
+pub struct TrialMetric {
+    /// Its name in documents.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// How it is read.
+    pub of: fn(&Trial) -> Option<f64>,
+}
+
+/// Bytes of a program of the user.
+pub const THROUGHPUT: TrialMetric = TrialMetric { name: "throughput", unit: "bytes/s", of: Trial::rate };
+
+/// Whatever a program prints of itself.
+pub const PRINTED: TrialMetric = TrialMetric { name: "printed", unit: "printed", of: Trial::rate };
+
+/// Runs for each second of CPU time.
+pub const CPU_RUNS: TrialMetric = TrialMetric { name: "cpu_runs", unit: "runs/CPU s", of: Trial::rate };
+
+/// One event more than were counted, so that a run without any has a rate.
+pub const EVENTS: TrialMetric = TrialMetric { name: "events", unit: "runs/M events", of: Trial::rate };
+
+/// Estimates of programs of the user.
+pub const MORE_OF_CHECKS: &[TrialMetric] = &[
+    TrialMetric { name: "ns_per_run", unit: "ns", of: |trial| (trial.wall_ns > 0).then_some(trial.wall_ns as f64) },
+    TrialMetric { name: "cpu_ns_per_run", unit: "ns", of: Trial::cpu_ns_per_run },
+    TrialMetric {
+        name: "server_cpu_ns_per_run",
+        unit: "ns",
+        of: |trial| trial.task()?.server_cpu_ns.map(|ns| ns as f64),
+    },
+    TrialMetric {
+        name: "events_per_run",
+        unit: "events",
+        of: |trial| trial.task()?.events.map(|events| events as f64),
+    },
+];
+
+/// Estimates of rings. A loop that takes no completions has submissions only.
+pub const MORE_OF_RINGS: &[TrialMetric] = &[
+    TrialMetric { name: "ns_per_nop", unit: "ns", of: |trial| trial.rate().map(|rate| 1e9 / rate) },
+    TrialMetric { name: "cpu_ns_per_nop", unit: "ns", of: Trial::cpu_ns_per_nop },
+    TrialMetric {
+        name: "submissions_per_second",
+        unit: "NOPs/s",
+        of: |trial| per_second(trial, trial.ring()?.submitted),
+    },
+    TrialMetric {
+        name: "system_calls_per_second",
+        unit: "calls/s",
+        of: |trial| per_second(trial, trial.ring()?.enters),
+    },
+];
+
+/// A count within the window, per second of the window that the rate has.
+fn per_second(trial: &Trial, count: u64) -> Option<f64> {
+    ratio(count, trial.wall_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+}
+
+/// Estimates of streams.
+pub const MORE: &[TrialMetric] = &[
+    TrialMetric { name: "calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.sink_side()?) },
+    TrialMetric { name: "write_calls_per_second", unit: "calls/s", of: |trial| calls_per_second(trial.source_side()?) },
+    TrialMetric { name: "ns_per_call", unit: "ns", of: |trial| ns_per_call(trial.ends.measuring()?) },
+    TrialMetric {
+        name: "ns_per_write_call",
+        unit: "ns",
+        of: |trial| trial.sink_side().and(trial.source_side()).and_then(ns_per_call),
+    },
+    TrialMetric { name: WRITER_COPIED, unit: "share", of: writer_copied_share },
+    TrialMetric { name: READER_MAPPED, unit: "share", of: reader_mapped_share },
+    TrialMetric { name: "cpu_ns_per_byte", unit: "ns/byte", of: Trial::cpu_ns_per_byte },
+    TrialMetric {
+        name: "source_cpu_ns_per_byte",
+        unit: "ns/byte",
+        of: |trial| end_cpu_ns_per_byte(trial.source_side()?),
+    },
+    TrialMetric { name: "sink_cpu_ns_per_byte", unit: "ns/byte", of: |trial| end_cpu_ns_per_byte(trial.sink_side()?) },
+    TrialMetric {
+        name: "datagrams_per_second",
+        unit: "datagrams/s",
+        of: |trial| per_second(trial, arrived(trial)?.datagrams),
+    },
+    TrialMetric {
+        name: "packets_per_second",
+        unit: "packets/s",
+        of: |trial| per_second(trial, arrived(trial)?.packets),
+    },
+    TrialMetric { name: TO, unit: "bytes/s", of: |trial| one_way(trial, false) },
+    TrialMetric { name: FROM, unit: "bytes/s", of: |trial| one_way(trial, true) },
+    TrialMetric { name: NEAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, false) },
+    TrialMetric { name: FAR_CPUS, unit: "CPUs", of: |trial| cpus_of_host(trial, true) },
+];
+
+/// Where bytes go both ways at once: the rate of those that come from the end that connected.
+pub const TO: &str = "to_bytes_per_second";
+/// The rate of those that go back to it.
+pub const FROM: &str = "from_bytes_per_second";
+/// CPUs that the end used that connected, as a writer and as a reader.
+pub const NEAR_CPUS: &str = "near_cpus";
+/// The same of the other end.
+pub const FAR_CPUS: &str = "far_cpus";
+
+/// Writers and readers of a stream that goes both ways at once.
+fn both_ways(trial: &Trial) -> Option<(&EndReport, &EndReport)> {
+    let (source, sink) = (trial.end(EndRole::Source)?, trial.end(EndRole::Sink)?);
+    sink.flows.iter().any(|flow| flow.back).then_some((source, sink))
+}
+
+fn one_way(trial: &Trial, back: bool) -> Option<f64> {
+    let (_, sink) = both_ways(trial)?;
+    per_second(trial, sink.flows.iter().filter(|flow| flow.back == back).map(|flow| flow.bytes).sum())
+}
+
+/// The end that connected writes what goes there and reads what comes back.
+fn cpus_of_host(trial: &Trial, far: bool) -> Option<f64> {
+    let (source, sink) = both_ways(trial)?;
+    let used = |end: &EndReport, back: bool| -> u64 {
+        end.flows.iter().filter(|flow| flow.back == back).map(|flow| flow.cpu_ns).sum()
+    };
+    ratio(used(source, far) + used(sink, !far), trial.wall_ns).filter(|cpus| *cpus > 0.0)
+}
+
+/// Sends of a relay that asked for no copy, and were copied: their share.
+pub const RELAY_COPIED: &str = "relay_copied_share";
+/// Share of a writer's sends that asked for no copy and were copied.
+pub const WRITER_COPIED: &str = "writer_copied_share";
+/// Share of the bytes that a reader's kernel mapped, of a reader that asked for it.
+pub const READER_MAPPED: &str = "reader_mapped_share";
+
+/// Estimates of relays of streams, of both directions, and of calls.
+pub const OF_RELAYS: &[TrialMetric; 8] = &[
+    TrialMetric {
+        name: "relay_cpu_s_per_gib",
+        unit: "s/GiB",
+        of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * (1u64 << 30) as f64 / 1e9),
+    },
+    TrialMetric {
+        name: RELAY_SYSTEM_CALLS[0],
+        unit: "system calls/MiB",
+        of: |trial| Some(relay_system_calls(trial)? * MIB),
+    },
+    TrialMetric {
+        name: RELAY_SWITCHES[0],
+        unit: "context switches/MiB",
+        of: |trial| Some(relay_switches(trial)? * MIB),
+    },
+    TrialMetric { name: "relay_cpus", unit: "CPUs", of: Trial::relay_cpus },
+    TrialMetric { name: RELAY_COPIED, unit: "share", of: relay_copied_share },
+    TrialMetric {
+        name: "relay_cpu_s_per_million_calls",
+        unit: "µs/call",
+        of: |trial| trial.relay_cpu_ns_per_unit().map(|ns| ns * 1e6 / 1e9),
+    },
+    TrialMetric { name: RELAY_SYSTEM_CALLS[1], unit: "system calls/call", of: relay_system_calls },
+    TrialMetric { name: RELAY_SWITCHES[1], unit: "context switches/call", of: relay_switches },
+];
+
+/// System calls of bytegauge's own relays, for a MiB of a stream or for a call.
+pub const RELAY_SYSTEM_CALLS: [&str; 2] = ["relay_system_calls_per_mib", "relay_system_calls_per_call"];
+/// Times that its threads left their CPUs, willing or not, in the same way.
+pub const RELAY_SWITCHES: [&str; 2] = ["relay_switches_per_mib", "relay_switches_per_call"];
+
+const MIB: f64 = (1u64 << 20) as f64;
+
+/// A relay's system calls for each unit that came through. An engine counts all of them over its whole life; where there is none
+/// they are those that moved bytes.
+fn relay_system_calls(trial: &Trial) -> Option<f64> {
+    let relay = trial.end(EndRole::Relay)?;
+    let of_engine = relay.engine.as_ref().map(|engine| engine.system_calls as f64 * relay.window_share());
+    relay_per_unit(trial, of_engine.unwrap_or(relay.calls as f64))
+}
+
+fn relay_switches(trial: &Trial) -> Option<f64> {
+    let relay = trial.end(EndRole::Relay)?;
+    relay_per_unit(trial, relay.voluntary_switches.saturating_add(relay.involuntary_switches) as f64)
+}
+
+/// The counts of a relay within its window for each unit; `None` without counts, as for external programs.
+fn relay_per_unit(trial: &Trial, counted: f64) -> Option<f64> {
+    let seconds = trial.end(EndRole::Relay)?.window_ns as f64 / 1e9;
+    let units = trial.rate()? * seconds;
+    (counted > 0.0 && units > 0.0).then(|| counted / units)
+}
+
+fn relay_copied_share(trial: &Trial) -> Option<f64> {
+    let engine = trial.end(EndRole::Relay)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
+    Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
+}
+
+fn writer_copied_share(trial: &Trial) -> Option<f64> {
+    let engine = trial.end(EndRole::Source)?.engine.as_deref().filter(|engine| engine.zero_copy > 0)?;
+    Some(engine.zero_copy_copied as f64 / engine.zero_copy as f64)
+}
+
+fn reader_mapped_share(trial: &Trial) -> Option<f64> {
+    let sink = trial.end(EndRole::Sink)?;
+    let engine = sink.engine.as_deref().filter(|engine| engine.mapping_calls > 0)?;
+    (sink.total_bytes > 0).then(|| engine.mapped_bytes as f64 / sink.total_bytes as f64)
+}
+
+/// Counts of datagrams at the sink.
+fn arrived(trial: &Trial) -> Option<&DatagramReport> {
+    trial.end(EndRole::Sink)?.datagrams.as_deref()
+}
+
+/// Estimates of calls. The server's CPU time is the cost of an answer; the client's is the cost of measuring it.
+pub const MORE_OF_CALLS: &[TrialMetric] = &[
+    TrialMetric { name: "server_cpu_ns_per_call", unit: "ns", of: Trial::server_cpu_ns_per_call },
+    TrialMetric {
+        name: "calls_per_server_cpu_second",
+        unit: "calls/s",
+        of: |trial| trial.server_cpu_ns_per_call().map(|ns| 1e9 / ns),
+    },
+    TrialMetric { name: "client_cpu_ns_per_call", unit: "ns", of: client_cpu_ns_per_call },
+    TrialMetric {
+        name: "server_system_calls_per_call",
+        unit: "system calls",
+        of: |trial| trial.end(EndRole::Server).and_then(|server| system_calls_per_call(server, server.calls)),
+    },
+    TrialMetric {
+        name: "client_system_calls_per_call",
+        unit: "system calls",
+        of: |trial| system_calls_per_call(trial.end(EndRole::Client)?, trial.calls),
+    },
+];
+
+/// The CPU time of a unit of work that options are compared by, nanoseconds: of the client where client engines are compared, else
+/// what [`Trial::cpu_ns_per_unit`] counts.
+pub fn compared_cpu_ns(trial: &Trial, condition: Option<ComparedCondition>) -> Option<f64> {
+    match condition {
+        Some(ComparedCondition::ClientEngine) if trial.end(EndRole::Relay).is_none() => client_cpu_ns_per_call(trial),
+        _ => trial.cpu_ns_per_unit(),
+    }
+}
+
+fn client_cpu_ns_per_call(trial: &Trial) -> Option<f64> {
+    let client = trial.end(EndRole::Client)?;
+    ratio(client.cpu_and_kernel_threads_ns(), trial.calls).filter(|ns| *ns > 0.0)
+}
+
+/// Engines count over their whole lives; `calls` are those of the window.
+fn system_calls_per_call(end: &EndReport, calls: u64) -> Option<f64> {
+    let counted = end.engine.as_ref()?.system_calls as f64 * end.window_share();
+    (calls > 0 && counted > 0.0).then(|| counted / calls as f64)
+}
+
+fn calls_per_second(end: &EndReport) -> Option<f64> {
+    ratio(end.calls, end.window_ns).filter(|rate| *rate > 0.0).map(|per_ns| per_ns * 1e9)
+}
+
+/// Wall time of a flow per call.
+pub fn ns_per_call(end: &EndReport) -> Option<f64> {
+    ns_of_threads(end, end.flows.len() as u64)
+}
+
+/// Wall time of each of `threads` threads per call.
+pub fn ns_of_threads(end: &EndReport, threads: u64) -> Option<f64> {
+    ratio(end.window_ns, end.calls).filter(|ns| *ns > 0.0).map(|ns| ns * threads.max(1) as f64)
+}
+
+fn end_cpu_ns_per_byte(end: &EndReport) -> Option<f64> {
+    ratio(end.cpu_time_ns(), end.bytes).filter(|ns| *ns > 0.0)
+}
