@@ -4,7 +4,7 @@
 use bytegauge_model::Nanos;
 use bytegauge_model::unit::{about_bytes, call_rate};
 
-use super::cell_text::{level, number, share};
+use super::cell_text::{number, share};
 use super::rows::Rows;
 use crate::view::call_datagrams::deaths;
 use crate::view::calls::CLOSED;
@@ -27,7 +27,6 @@ pub fn lines(rows: &Rows) -> Vec<String> {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
         format!("{}: competing clients had {rate} from the same server, {} failed", cell.label, competing.failed)
     }));
-    lines.extend(window_scales(rows));
     lines.extend(errors(rows));
     lines.extend(datagrams(rows));
     lines
@@ -54,23 +53,6 @@ fn p99(rows: &Rows) -> Option<String> {
     };
     let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
     (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
-}
-
-/// The window scale that the server announced with each receive buffer. It is fixed in the handshake for the life of the
-/// connection (RFC 7323, 2.2), whatever is set later.
-fn window_scales(rows: &Rows) -> Option<String> {
-    let mut scales: Vec<(u8, Vec<String>)> = Vec::new();
-    for cell in &rows.cells {
-        let size = cell.spec().rcvbuf.map(|_| level(cell, "rcvbuf"));
-        let Some((size, scale)) = size.zip(cell.counters.snd_wscale) else { continue };
-        match scales.iter_mut().find(|(known, _)| *known == scale) {
-            Some((_, sizes)) if sizes.contains(&size) => {}
-            Some((_, sizes)) => sizes.push(size),
-            None => scales.push((scale, vec![size])),
-        }
-    }
-    let phrases: Vec<String> = scales.iter().map(|(scale, sizes)| format!("{scale} at {}", sizes.join(", "))).collect();
-    (!phrases.is_empty()).then(|| format!("TCP window scale that the server announced: {}", phrases.join("; ")))
 }
 
 /// How the knee was found, and its rate.
