@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Trial, Workload};
+use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, Counted, GroupId, Trial, Workload};
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_text::phrase::rate_unit;
 
@@ -51,21 +51,33 @@ struct OptionStanding {
 /// By what options are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadMeasure {
-    /// A rate: the highest leads.
-    Rate(Workload),
-    /// CPU time of a unit of work, where every option moves the load that is offered: the lowest leads.
+    /// A rate in this unit: the highest leads.
+    Rate(&'static str),
+    /// The time of a run of a program: the shortest leads.
+    RunTime,
+    /// CPU time of a unit of work, where the load is offered, or the metric of a program: the lowest leads.
     Cpu(Workload),
 }
 
 impl LeadMeasure {
-    fn of(cell: &Cell) -> LeadMeasure {
+    /// As the table of the report compares them.
+    fn of(cell: &Cell, trial: &Trial) -> LeadMeasure {
         let workload = cell.factors.workload();
-        if cell.factors.offers_load() { LeadMeasure::Cpu(workload) } else { LeadMeasure::Rate(workload) }
+        match trial.task().map(|task| task.counted) {
+            _ if cell.factors.offers_load() => LeadMeasure::Cpu(workload),
+            Some(Counted::CpuTime) => LeadMeasure::Cpu(workload),
+            Some(Counted::Runs) => LeadMeasure::RunTime,
+            Some(Counted::Bytes) => LeadMeasure::Rate("bytes/s"),
+            Some(Counted::Printed) => LeadMeasure::Rate("printed"),
+            Some(Counted::Events) => LeadMeasure::Rate("runs/M events"),
+            None => LeadMeasure::Rate(workload.row().unit.metric.1),
+        }
     }
 
     fn value(self, trial: &Trial) -> Option<f64> {
         match self {
             LeadMeasure::Rate(_) => trial.rate(),
+            LeadMeasure::RunTime => trial.cost_ns(false),
             LeadMeasure::Cpu(_) => trial.cost_ns(true),
         }
     }
@@ -73,14 +85,16 @@ impl LeadMeasure {
     fn is_better(self, value: f64, than: f64) -> bool {
         match self {
             LeadMeasure::Rate(_) => value > than,
-            LeadMeasure::Cpu(_) => value < than,
+            LeadMeasure::RunTime | LeadMeasure::Cpu(_) => value < than,
         }
     }
 
     /// The divisor in which a value is read best, and the name of its unit.
     fn scale(self, value: f64) -> (f64, &'static str) {
         match self {
-            LeadMeasure::Rate(workload) => rate_unit(workload.row().unit.metric.1, value),
+            LeadMeasure::Rate(unit) => rate_unit(unit, value),
+            LeadMeasure::RunTime if value >= 1e9 => (1e9, "s a run"),
+            LeadMeasure::RunTime => (1e6, "ms a run"),
             LeadMeasure::Cpu(workload) => {
                 let (scale, unit) = workload.row().unit.cpu;
                 (1.0 / scale, unit)
@@ -123,7 +137,7 @@ impl SessionProgress {
         if cell.kind != CellKind::Candidate {
             return;
         }
-        let measure = LeadMeasure::of(cell);
+        let measure = LeadMeasure::of(cell, trial);
         let Some(value) = measure.value(trial) else { return };
         self.visits += 1;
         let test = self.tests.entry(cell.group.clone()).or_default();
@@ -246,7 +260,7 @@ fn stage_name(stage: Stage) -> &'static str {
 mod tests {
     use bytegauge_model::factor::find;
     use bytegauge_model::session::Surroundings;
-    use bytegauge_model::{EndReports, Outcome};
+    use bytegauge_model::{EndReport, EndReports, EndRole, Outcome, TaskReport};
 
     use super::*;
 
@@ -360,19 +374,38 @@ mod tests {
         assert_eq!(standing.progress(80), "calibration: 0 %");
     }
 
+    fn shown(measure: LeadMeasure, value: f64) -> String {
+        let (divisor, unit) = measure.scale(value);
+        format!("{} {unit}", significant(value / divisor, 3))
+    }
+
     #[test]
     fn offered_load_is_compared_by_cpu_time() {
         let offered = cell("c1", "g1", &[("transport", "tcp"), ("rate", "1G")]);
-        assert_eq!(LeadMeasure::of(&offered), LeadMeasure::Cpu(Workload::Stream));
-        let shown = |measure: LeadMeasure, value: f64| {
-            let (divisor, unit) = measure.scale(value);
-            format!("{} {unit}", significant(value / divisor, 3))
-        };
+        assert_eq!(LeadMeasure::of(&offered, &trial(&offered, 1.0)), LeadMeasure::Cpu(Workload::Stream));
         assert_eq!(shown(LeadMeasure::Cpu(Workload::Stream), 0.5), "0.537 s CPU/GiB");
         assert_eq!(shown(LeadMeasure::Cpu(Workload::Call), 5100.0), "5.1 µs CPU/call");
-        assert!(
-            LeadMeasure::Cpu(Workload::Call).is_better(1.0, 2.0)
-                && LeadMeasure::Rate(Workload::Call).is_better(2.0, 1.0)
-        );
+        let rate = LeadMeasure::Rate("calls/s");
+        assert!(LeadMeasure::Cpu(Workload::Call).is_better(1.0, 2.0) && rate.is_better(2.0, 1.0));
+    }
+
+    #[test]
+    fn programs_are_compared_by_their_metric() {
+        let program = cell("c1", "g1", &[("value", "4K")]);
+        let check = |counted: Counted, rate: f64, expected: &str| {
+            let task = Some(Box::new(TaskReport { rate, counted, ..TaskReport::default() }));
+            let mut end = EndReport { task, ..EndReport::default() };
+            end.counts.cpu_ns = 64_000_000;
+            let ends = [(EndRole::Command, end)].into_iter().collect();
+            let run = Trial { workload: Workload::Check, calls: 1, ends, ..trial(&program, 0.0) };
+            let measure = LeadMeasure::of(&program, &run);
+            assert_eq!(shown(measure, measure.value(&run).expect("a value")), expected);
+        };
+        check(Counted::Runs, 20.0, "50 ms a run");
+        check(Counted::Runs, 0.5, "2 s a run");
+        check(Counted::CpuTime, 1e9 / 64e6, "64 ms CPU/run");
+        check(Counted::Bytes, f64::from(1 << 30), "1 GiB/s");
+        check(Counted::Printed, 12.0, "12 printed");
+        check(Counted::Events, 2.0, "2 runs/M events");
     }
 }
