@@ -13,11 +13,12 @@ pub fn older<'a>(
     store: &'a Store,
     record: &'a SessionRecord,
 ) -> Result<impl Iterator<Item = Result<SessionRecord, StoreError>> + 'a, StoreError> {
-    let candidates = store.sessions()?.into_iter().take(SESSIONS_MAX).filter(|other| {
+    let candidates = store.sessions()?.into_iter().filter(|other| {
         let is_complete = other.status == SessionStatus::Complete && !other.imported;
         is_complete && other.id.0 < record.id.0 && other.plan_name == record.plan_name
     });
     let is_same = |other: &SessionRecord| is_same_machine(record, other) && is_same_question(record, other);
+    let candidates = candidates.take(SESSIONS_MAX);
     Ok(candidates.map(|other| store.session(other.id)).filter(move |other| other.as_ref().map_or(true, is_same)))
 }
 

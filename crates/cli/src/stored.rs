@@ -163,9 +163,10 @@ pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<V
     let data = SessionData::load(store, session)?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
-    if let Some(id) = earlier_sessions::earlier(store, &data.record)? {
-        let earlier = View::of(&SessionData::load(store, id)?, &settings);
-        view.add(earlier::findings(&view, &earlier));
+    // An older session that cannot be read is no reason to lose this one's report.
+    let earlier = earlier_sessions::earlier(store, &data.record).ok().flatten();
+    if let Some(earlier) = earlier.and_then(|id| SessionData::load(store, id).ok()) {
+        view.add(earlier::findings(&view, &View::of(&earlier, &settings)));
     }
     if let Some(Nanos(interval_ns)) = interval(matches)? {
         over_time::add(&mut view, store, interval_ns)?;

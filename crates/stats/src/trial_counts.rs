@@ -9,7 +9,7 @@ use crate::quantile::median;
 
 /// Bytes of a GiB.
 pub const GIB: f64 = (1u64 << 30) as f64;
-/// MachineSums-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
+/// Machine-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
 const MACHINE_WALL_MIN_NS: u64 = 1_000_000_000;
 
 /// One end's counts summed over trials, and its windows one after another; `None` without reports.

@@ -386,14 +386,11 @@ fn bottleneck(view: &View) -> Option<SummaryLine> {
     (!each.is_empty()).then(|| line(BOTTLENECK, format!("{}.{remedy}", each.join("; "))))
 }
 
-/// The change that may help in all tests; where they have several limits, their details have the changes.
+/// The change that may help in all tests; where they differ, their details have the changes.
 fn remedy(view: &View) -> Option<&str> {
-    let mut found = view.tests.iter().filter_map(|test| test.bottleneck.as_ref());
-    let first = found.next()?;
-    let is_alike = found.clone().all(|other| other.leading == first.leading);
-    let all = [first].into_iter().chain(found).filter_map(|found| found.remedy.as_deref());
-    // The shortest one has nothing that does not apply to all.
-    all.min_by_key(|remedy| remedy.len()).filter(|_| is_alike)
+    let mut all = view.tests.iter().filter_map(|test| test.bottleneck.as_ref()).map(|found| found.remedy.as_deref());
+    let first = all.next()??;
+    all.all(|other| other == Some(first)).then_some(first)
 }
 
 #[cfg(test)]
