@@ -186,6 +186,31 @@ fn unstopped_source_ends_at_its_limit() {
     stopped(agent);
 }
 
+/// The socket takes much more than the limit before a write waits, so each lap ends between two writes. Tokio's limit is checked every
+/// 20 ms, in which it fills the socket.
+#[test]
+fn source_that_never_waits_keeps_its_limit() {
+    let bench = Bench::new();
+    let (agent, place) = agent(&bench, "--max-bytes 64K");
+    for engine in ["blocking", "epoll"] {
+        let mut caller = Caller::of(&bench, &place, EndRole::Source, &stream("tcp", engine));
+        caller.setup.window_ns = PATIENCE.as_nanos() as u64;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(caller.open(Some(listener.local_addr().unwrap())), Reply::Ready);
+        caller.tell(Command::Go);
+        let (mut reads, mut came) = accepted(&listener, &caller.ticket);
+        // Time for a source without a limit to fill the socket.
+        std::thread::sleep(Duration::from_millis(200));
+        let mut bytes = vec![0; 65_536];
+        while let Ok(n @ 1..) = reads.read(&mut bytes) {
+            came += n;
+            assert!(came < 1 << 20, "{engine}: it goes on");
+        }
+        caller.refused_more();
+    }
+    stopped(agent);
+}
+
 #[test]
 fn server_keeps_its_limit_before_a_trial() {
     let bench = Bench::new();

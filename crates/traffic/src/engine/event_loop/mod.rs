@@ -218,7 +218,9 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
                     return Ok(Stop::Time);
                 }
             }
-            self.go_on(now_ns)?;
+            if !self.go_on(now_ns)? {
+                return Ok(Stop::Time);
+            }
             if self.live == 0 && self.accepting == Accepting::Never {
                 return Ok(Stop::Done);
             }
@@ -246,8 +248,9 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
         self.meter.goes_on_within_a_round(self.station.stop_requested)
     }
 
-    /// Does everything that is due without an event.
-    fn go_on(&mut self, now_ns: u64) -> Result<(), EndError> {
+    /// Does everything that is due without an event. Returns whether there is time left: a limit that is reached is seen at the
+    /// end of a lap alone, which may be here each time where no write ever waits.
+    fn go_on(&mut self, now_ns: u64) -> Result<bool, EndError> {
         // As many as there are flows: a flow that names a past time again must not delay the others.
         for _ in 0..self.live {
             let Some(index) = self.timers.take_due(now_ns) else { break };
@@ -263,13 +266,13 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             // The first laps have few calls: waiting for events after each would let the flows that have begun call
             // again and again before the others begin at all.
             if !self.looks_at_the_clock() {
-                break;
+                return Ok(false);
             }
         }
         if matches!(self.accepting, Accepting::From(at_ns) if at_ns <= now_ns) {
             I::listen(self)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The longest next wait, nanoseconds, at least 1: without limit if the alarm ends it in time.
