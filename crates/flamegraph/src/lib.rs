@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_harness::profiled_trial;
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Cell, CellKind, RelayChoice, RelayMethod, escape};
+use bytegauge_model::{Cell, CellKind, RelayChoice, escape};
 use bytegauge_plan::Plan;
 use bytegauge_report::View;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
@@ -36,7 +36,7 @@ pub struct Flames {
 /// # Errors
 /// When no relay would be measured, or one on another host.
 pub fn check(plan: &Plan) -> Result<(), String> {
-    if !plan.cells.iter().any(has_relay) {
+    if !plan.cells.iter().any(|cell| cell.factors.has_relay()) {
         return Err("--flamegraph has no effect without --relay METHOD: it samples relays".into());
     }
     if plan.cells.iter().any(|cell| cell.factors.relay_host().is_some()) {
@@ -110,14 +110,11 @@ impl Flames {
     }
 }
 
-fn has_relay(cell: &Cell) -> bool {
-    cell.factors.relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
-}
-
 /// For each measured relay the cell with the highest rate, in the order of the plan.
 fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| view.cells.iter().find(|seen| seen.id == cell.id).and_then(|seen| seen.estimate.median);
-    let is_asked = |cell: &&Cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none() && has_relay(cell);
+    let is_asked =
+        |cell: &&Cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none() && cell.factors.has_relay();
     let measured: Vec<(&Cell, f64)> =
         plan.cells.iter().filter(is_asked).filter_map(|cell| Some((cell, rate(cell)?))).collect();
     let mut seen = HashSet::new();

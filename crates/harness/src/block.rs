@@ -202,7 +202,7 @@ impl Run<'_> {
                         self.observer.hear(&Event::Waiting { ready, left_ns });
                     }
                 };
-                trial::measure_telling(pool, setup, stop, &mut self.watch, &mut waiting)
+                trial::measure_with_waits(pool, setup, stop, &mut self.watch, &mut waiting)
             }
         }?;
         if let Some(machine) = &mut measured.machine {

@@ -25,8 +25,9 @@ impl Run<'_> {
 
     /// Whether the time is over. Only the clock decides, never the result of a comparison. The minimum number of blocks gets
     /// half of the budget more, and in a session that is resumed for its analysis all the time it needs. The time of a
-    /// program's runs may be unknown: one block of it is measured whatever its runs took until then, since a session without a
-    /// block is useless. A limit set by the user is kept, and that of a program's runs: no block begins that would end beyond it, except the last of the minimum.
+    /// program's runs may be unknown: one block of it is measured in any case, since a session without a block is useless. No
+    /// block begins that would end beyond a limit set by the user, or beyond that of a program's runs. The last block of the
+    /// minimum of a program may do so.
     pub(crate) fn is_out_of_time(&self, rounds_done: u64, next: &ConfirmedGroup) -> bool {
         let fewest = self.look == 1 && rounds_done < self.plan.design.blocks_min;
         if fewest && (self.resumed || rounds_done == 0 && self.plan.task.is_some()) {

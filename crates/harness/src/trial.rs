@@ -89,11 +89,11 @@ fn delivered(end: &EndReport) -> u64 {
 
 /// Runs one trial. `None` if `stop` was set in the middle of a long one.
 pub fn measure(pool: &mut EndPool, setup: &Setup, stop: &AtomicBool, watch: &mut Watch) -> Option<TrialResult> {
-    measure_telling(pool, setup, stop, watch, &mut |_| {})
+    measure_with_waits(pool, setup, stop, watch, &mut |_| {})
 }
 
 /// The same; `waiting` is called every second while the server of a program is not ready, with the rest of its time, nanoseconds.
-pub(crate) fn measure_telling(
+pub(crate) fn measure_with_waits(
     pool: &mut EndPool,
     setup: &Setup,
     stop: &AtomicBool,

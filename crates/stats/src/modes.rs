@@ -2,7 +2,7 @@
 //!
 //! A cell that runs at 4 or at 9 GB/s, depending on where the scheduler puts it, has no typical rate, and a single
 //! median hides that. Modes are reported from 20 values on, where the dip test rejects a single one (p < 0.01), or where
-//! a gap is wider than the values on each side of it: the dip test misses 6 of 26. The boundary is the best hard split
+//! a gap is wider than the values on each side of it: the dip test does not find a mode of 6 in 26 values. The boundary is the best hard split
 //! into two Laplace clusters. These use medians and mean absolute deviations, so that one outlier does not become a mode.
 //!
 //! Never splits off a few outliers: a mode holds at least 5 % of the trials, and at least three.

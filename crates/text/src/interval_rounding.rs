@@ -9,6 +9,9 @@ use bytegauge_model::unit::{counted, significant, significant_down, significant_
 /// Above this share, a bound only shows that it is large.
 pub const BOUND_MAX: f64 = 9.0;
 
+/// A share that is printed as 0.
+pub const NOTHING: f64 = 0.0005;
+
 /// A difference above this share is shown as a multiple: `31×` instead of 3000 %.
 const SHARE_MAX: f64 = 2.0;
 

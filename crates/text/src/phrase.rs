@@ -167,6 +167,11 @@ pub fn join(parts: &[String], last: &str) -> String {
     }
 }
 
+/// An objective of latency: `p99 ≤ 2ms`.
+pub fn objective(slo: &str) -> String {
+    slo.replace('=', " ≤ ")
+}
+
 /// With a capital at the start.
 pub fn capital(text: &str) -> String {
     let word = text.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();

@@ -31,7 +31,7 @@ fn with_names(command: Command, workload: Option<Workload>) -> Command {
 }
 
 /// The names of engines, relays and profiles, a line each.
-pub fn level_names(workload: Option<Workload>) -> String {
+fn level_names(workload: Option<Workload>) -> String {
     let of_workload = |name: &str| {
         let profile = PROFILES.iter().find(|profile| profile.name == name);
         profile.is_none_or(|profile| workload.is_none_or(|workload| workload == profile.workload))

@@ -1,13 +1,11 @@
 //! Several sessions: a line per group, and the result of each session.
 
 use bytegauge_report::view::document::TestState;
-use bytegauge_text::interval_rounding::{at_most, excludes_nothing, percent, up_to_times};
+use bytegauge_text::interval_rounding::{NOTHING, at_most, excludes_nothing, percent, up_to_times};
 use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 
 use super::{AcrossResult, AcrossTest, AcrossView};
 
-/// A share that is printed as 0.
-const NOTHING: f64 = 0.0005;
 /// Indentation of a group's lines.
 const INDENT: usize = 4;
 

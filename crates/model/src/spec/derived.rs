@@ -4,6 +4,7 @@ use crate::emulated::EmulatedLink;
 use crate::far::Direction;
 use crate::place::Place;
 use crate::program::ProgramRole;
+use crate::relay::RelayMethod;
 use crate::spec::Spec;
 
 impl Spec {
@@ -17,6 +18,11 @@ impl Spec {
         let is_network = self.transport().is_some_and(|transport| transport.is_tcp() || transport.is_udp());
         let is_here = self.far().is_none() && self.relay_host().is_none() && self.emulated_link().is_none();
         is_network && is_here && self.connect().is_none()
+    }
+
+    /// Whether a relay is between the ends; the path without one has a level, too.
+    pub fn has_relay(&self) -> bool {
+        self.relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
     }
 
     /// Whether an iperf3 server is the other end.

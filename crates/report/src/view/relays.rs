@@ -79,7 +79,7 @@ fn holds(method: RelayMethod, cell: &CellView) -> String {
 
 /// Whether a relay is between the ends.
 pub fn has_one(cell: &CellView) -> bool {
-    cell.spec().relay().is_some_and(|relay| relay.method() != Some(RelayMethod::Direct))
+    cell.spec().has_relay()
 }
 
 /// The unit of a relay's CPU time.

@@ -106,9 +106,7 @@ pub fn versus(versus: &Versus, judged: &[GroupAnalysis], conditions: &Conditions
             let each = settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_unit());
             match settled.cell.factors.workload() {
                 // As the table of both has it.
-                Workload::Stream if settled.cell.factors.relay().is_none() => {
-                    conditions.cells[at].median("cpu_ns_per_byte")
-                }
+                Workload::Stream if !settled.cell.factors.has_relay() => conditions.cells[at].median("cpu_ns_per_byte"),
                 _ => median(&each.collect::<Vec<_>>()),
             }
         });

@@ -61,7 +61,7 @@ impl Setup {
 pub(crate) const SUPERVISING: &str = "supervising programs";
 
 /// How often the wait for a server is reported.
-const TELL_WAITING: Duration = Duration::from_secs(1);
+const WAIT_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval between checks whether a server listens.
 const ASK_READY: Duration = Duration::from_millis(2);
@@ -231,7 +231,7 @@ impl ProgramRun<'_> {
         let sign = task.ready.clone();
         let mut reported = Instant::now();
         loop {
-            if reported.elapsed() >= TELL_WAITING {
+            if reported.elapsed() >= WAIT_REPORT_INTERVAL {
                 reported = Instant::now();
                 waiting(until.saturating_duration_since(reported).as_nanos() as u64);
             }

@@ -1,4 +1,4 @@
-//! How the recommendation of an earlier session did in the user's program: by the interval that the table has, in its words.
+//! Sentences about the recommendations of an earlier session, with the intervals of the table.
 
 use bytegauge_model::unit::counted;
 

@@ -427,7 +427,7 @@ fn bottleneck(view: &View, group: &GroupView, cell: &CellView, cells: &[&CellVie
         };
         group.varied.iter().any(|varied| varied == name) && cells.iter().all(|other| size(other) <= size(cell))
     };
-    let used = threads(&spec).into_iter().fold(u64::from(spec.relay().is_some()), u64::saturating_add);
+    let used = threads(&spec).into_iter().fold(u64::from(spec.has_relay()), u64::saturating_add);
     let of = LimitedOption {
         workload: spec.workload(),
         datagrams: spec.transport().is_some_and(Transport::is_datagram),

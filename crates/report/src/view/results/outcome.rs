@@ -10,15 +10,13 @@ use super::super::document::{
 };
 use super::super::knee::planned;
 use super::kept;
-use crate::interval_rounding::{BOUND_MAX, ShareScale, percent};
+use crate::interval_rounding::{BOUND_MAX, NOTHING, ShareScale, percent};
 use crate::phrase;
 
 /// More options than this are counted instead of named.
 const NAMED_MAX: usize = 3;
 /// With more tests than this the line of each names fewer options.
 pub const BRIEF_TESTS: usize = 4;
-/// A share that is printed as 0.
-pub const NOTHING: f64 = 0.0005;
 
 /// The result of a test as a sentence without a full stop.
 pub fn of_test(view: &View, test: &Test) -> String {
@@ -68,7 +66,7 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
 /// ` with p99 ≤ 2ms`: the rate is the highest one that keeps it.
 fn objective(test: &Test) -> String {
     let slo = test.environment.get("slo").and_then(|level| level.as_str()).filter(|slo| slo.contains('='));
-    slo.map_or_else(String::new, |slo| format!(" with {}", slo.replace('=', " ≤ ")))
+    slo.map_or_else(String::new, |slo| format!(" with {}", phrase::objective(slo)))
 }
 
 /// A time to three digits.

@@ -104,7 +104,7 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             "read_size" | "write_size" | "host" | "direction" | "compare" => None,
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
-            "slo" => level.name().map(|objective| objective.replace('=', " ≤ ")),
+            "slo" => level.name().map(phrase::objective),
             "duration" => durations_differ(view, &conditions).then(|| word(name, &level)).flatten(),
             "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
             _ if varies || always => word(name, &level),

@@ -8,7 +8,7 @@ use super::super::super::document::{Compares, OptionResult, Test};
 use super::super::harm::is_avoided;
 use super::super::{outcome, valid_for};
 use super::{CONGESTION, Sentence};
-use crate::interval_rounding::{at_most, percent};
+use crate::interval_rounding::{NOTHING, at_most, percent};
 use crate::phrase;
 
 impl Sentence<'_> {
@@ -188,7 +188,7 @@ impl Sentence<'_> {
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
-        let slower = match self.number("slower_upper") <= outcome::NOTHING {
+        let slower = match self.number("slower_upper") <= NOTHING {
             true => "is the best".to_owned(),
             false => outcome::is_slower(compares, self.view.scale, &most, "the best"),
         };
