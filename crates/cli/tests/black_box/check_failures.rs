@@ -227,8 +227,13 @@ fn a_command_that_connects_to_nothing_fails() {
         assert!(reason.starts_with("the command opened no TCP connection, so the server had no work"), "{reason}");
         assert!(reason.contains("let it connect to tcp:7007") && recommended.is_null(), "{load}: {reason}");
     }
-    let (reason, recommended) = ran("CLIENT 7007", 0);
-    assert!(reason.is_empty() && !recommended.is_null(), "{reason}");
+    // One session of few blocks in twenty finds them dependent, and has no intervals then.
+    let has_recommended = (0..5).any(|_| {
+        let (reason, recommended) = ran("CLIENT 7007", 0);
+        assert!(reason.is_empty(), "{reason}");
+        !recommended.is_null()
+    });
+    assert!(has_recommended);
 }
 
 /// A program that computes ten times as long with one value as with the other.
