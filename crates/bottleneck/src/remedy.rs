@@ -138,7 +138,7 @@ fn of_ring(name: &str) -> Option<String> {
 fn of_program(name: &str) -> Option<String> {
     Some(match name {
         "the program's CPU" => "a profile (perf record) shows where its time goes".to_owned(),
-        "waits of the program" => "its waits are shown by strace -f -T, its sockets by bytegauge observe".to_owned(),
+        "waits of the program" => "strace -f -T shows its waits, and the command observe its sockets".to_owned(),
         _ => return None,
     })
 }

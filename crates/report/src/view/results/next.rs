@@ -89,7 +89,7 @@ fn continue_session(view: &View) -> Vec<NextStep> {
 
 /// A step that needs a quiet machine.
 fn when_quiet(then: NextStep) -> NextStep {
-    NextStep { text: format!("stop the other programs (bytegauge doctor lists them), then {}", then.text), ..then }
+    NextStep { text: format!("stop the other programs (`bytegauge doctor` lists them), then {}", then.text), ..then }
 }
 
 /// The most frequent error of the calls of a session, by its class.
