@@ -29,18 +29,23 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
     }
     let cpus = cpu_ns / wall_ns;
     let mut evidence = vec![("cpus", cpus)];
-    let (who, part) = if server_ns > 0.0 {
+    let shown = |cpus: f64| {
+        let number = significant(cpus, 2);
+        format!("{number} {}", if number == "1" { "CPU" } else { "CPUs" })
+    };
+    let (used, part, rest) = if server_ns > 0.0 {
         let server_cpus = server_ns / wall_ns;
         evidence.push(("server_cpus", server_cpus));
         // How much of a server's time the kernel had is not kept.
-        ("a run and its server use", format!("{} of that the server", significant(server_cpus, 2)))
+        let (command, server) = (shown((cpus - server_cpus).max(0.0)), shown(server_cpus));
+        let used = format!("the command uses {command} and the server {server}");
+        (used, String::new(), ", and both wait the rest of the time")
     } else {
         let in_kernel = system_ns / cpu_ns;
         evidence.push(("system_share", in_kernel));
-        ("a run uses", format!("{} of that in the kernel", percent(in_kernel)))
+        let part = format!(", {} of that in the kernel", percent(in_kernel));
+        (format!("a run uses {}", shown(cpus)), part, " and waits the rest of its time")
     };
-    let shown = significant(cpus, 2);
-    let used = format!("{who} {shown} {}", if shown == "1" { "CPU" } else { "CPUs" });
     if let Some((busy, all)) = all_busy(trials, machine_cpus).filter(|_| cpus < WAITS) {
         evidence.push(("machine_cpus", busy));
         let sentence = format!(
@@ -50,10 +55,9 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
         return limit("other programs", Evidence { sentence, evidence });
     }
     let (name, sentence) = match cpus {
-        cpus if cpus >= BUSY => (NAMES[0], format!("{used}, {part}")),
-        cpus if cpus < WAITS && server_ns > 0.0 => (NAMES[1], format!("{used}, {part}, and wait the rest of the time")),
-        cpus if cpus < WAITS => (NAMES[1], format!("{used} and waits the rest of its time")),
-        _ => (UNKNOWN, format!("{used}, {part}")),
+        cpus if cpus >= BUSY => (NAMES[0], used + &part),
+        cpus if cpus < WAITS => (NAMES[1], used + rest),
+        _ => (UNKNOWN, used + &part),
     };
     limit(name, Evidence { sentence, evidence })
 }
@@ -123,13 +127,13 @@ mod tests {
         check(280, None, NAMES[1], "a run uses 0.28 CPUs and waits the rest of its time");
         check(970, None, NAMES[0], "a run uses 0.97 CPUs, 50 % of that in the kernel");
         check(1000, None, NAMES[0], "a run uses 1 CPU, 50 % of that in the kernel");
-        check(280, Some(360), UNKNOWN, "a run and its server use 0.64 CPUs, 0.36 of that the server");
-        check(280, Some(1_000), NAMES[0], "a run and its server use 1.3 CPUs, 1 of that the server");
+        check(280, Some(360), UNKNOWN, "the command uses 0.28 CPUs and the server 0.36 CPUs");
+        check(280, Some(1_000), NAMES[0], "the command uses 0.28 CPUs and the server 1 CPU");
         check(
             100,
             Some(100),
             NAMES[1],
-            "a run and its server use 0.2 CPUs, 0.1 of that the server, and wait the rest of the time",
+            "the command uses 0.1 CPUs and the server 0.1 CPUs, and both wait the rest of the time",
         );
     }
 }

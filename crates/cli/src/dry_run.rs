@@ -207,28 +207,30 @@ fn all(plan: &Plan, until_proven: bool) -> String {
         (
             "narrow",
             schedule.narrow_ns,
-            format!("{} more over the better {}", plan.design.narrow_blocks, plan.design.narrow_cells),
+            format!("{} over the best options", counted(plan.design.narrow_blocks as usize, "more block")),
         ),
         (
             "confirm",
             schedule.confirm_ns(),
             format!(
-                "{}: finalists, an A/A control (the leader of the screening again){}",
+                "{}, over the finalists, one of them twice (A/A control)",
                 match has_known_blocks(plan) {
-                    true => format!(
-                        "{} of a test ({} of a side test)",
-                        counted(schedule.blocks as usize, "block"),
-                        schedule.aside_blocks
-                    ),
+                    true => {
+                        let fewer = format!(" ({} of those with fewer)", schedule.aside_blocks);
+                        let fewer = if schedule.aside_round_ns > 0 { fewer } else { String::new() };
+                        format!("{} of each test{fewer}", counted(schedule.blocks as usize, "block"))
+                    }
                     false => format!("the blocks that fit, at least {}", plan.design.blocks_min),
-                },
-                if plan.task.is_some() { "" } else { ", the harness's floor" }
+                }
             ),
         ),
         (
-            "audit",
+            "long",
             schedule.audit_ns,
-            format!("the recommended options and their rivals in trials of {}", Nanos(plan.design.audit_ns)),
+            format!(
+                "the long-trial check: recommended options and close ones in trials of {}",
+                Nanos(plan.design.audit_ns)
+            ),
         ),
     ];
     text.push('\n');
@@ -363,7 +365,7 @@ fn describe(plan: &Plan, family: &Family, cells: &[&Cell], levels: Vec<Vec<Level
         }
     );
     if !family.aside.is_empty() {
-        let _ = writeln!(text, "{:>14}  {} of the tests", "on the side", family.aside.len());
+        let _ = writeln!(text, "{:>14}  {} of the tests", "fewer blocks", family.aside.len());
     }
     if family.is_screened() {
         let screened: Vec<String> = family

@@ -1,5 +1,6 @@
 //! The list of sessions in a store.
 
+use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::Nanos;
 use bytegauge_report::view::rfc3339;
 use bytegauge_store::SessionSummary;
@@ -7,8 +8,29 @@ use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 
-/// One line per session, the newest first as in the store, each with the time of its pauses, nanoseconds.
-pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> String {
+/// A session of the list.
+#[derive(Clone, Debug)]
+pub struct ListedSession {
+    /// The line of the store.
+    pub summary: SessionSummary,
+    /// The time of its pauses, nanoseconds.
+    pub paused_ns: u64,
+    /// Whether any of its trials was measured.
+    pub is_measured: bool,
+}
+
+impl ListedSession {
+    /// The status, which is `failed` where nothing was measured in a whole session.
+    fn status(&self) -> &'static str {
+        match self.summary.status {
+            SessionStatus::Complete if !self.is_measured => "failed",
+            status => status.name(),
+        }
+    }
+}
+
+/// One line per session, the newest first as in the store.
+pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
     if sessions.is_empty() {
         return "no sessions yet: run `bytegauge run buffer-size`\n".into();
@@ -27,16 +49,18 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         "version",
         "saved as",
     ]);
-    for (session, paused_ns) in sessions {
+    for listed in sessions {
+        let session = &listed.summary;
         let started = rfc3339(session.started_unix_ns).replace('T', " ");
-        let took =
-            session.finished_unix_ns.and_then(|end| end.checked_sub(session.started_unix_ns)?.checked_sub(*paused_ns));
+        let took = session
+            .finished_unix_ns
+            .and_then(|end| end.checked_sub(session.started_unix_ns)?.checked_sub(listed.paused_ns));
         let imported = session.imported && session.status.name() != "imported";
         table.add_row([
             session.id.to_string(),
             started.trim_end_matches('Z').to_owned(),
             took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string()),
-            format!("{}{}", session.status.name(), if imported { ", imported" } else { "" }),
+            format!("{}{}", listed.status(), if imported { ", imported" } else { "" }),
             session.plan_name.clone(),
             session.groups.to_string(),
             session.cells.to_string(),
@@ -46,7 +70,7 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         ]);
     }
     // A column without any entry is left out.
-    if sessions.iter().all(|(session, _)| session.saved.is_none())
+    if sessions.iter().all(|listed| listed.summary.saved.is_none())
         && let Some(column) = table.column_mut(9)
     {
         column.set_constraint(ColumnConstraint::Hidden);
@@ -61,8 +85,7 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    let legend =
-        "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one";
+    let legend = "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one; failed: nothing was measured";
     lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
@@ -70,7 +93,7 @@ pub fn render(sessions: &[(SessionSummary, u64)], style: &TerminalStyle) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{SessionId, SessionStatus};
+    use bytegauge_model::SessionId;
 
     use super::*;
 
@@ -91,12 +114,16 @@ mod tests {
             trials: 2400,
         };
         let style = TerminalStyle::default();
-        let text = render(&[(summary.clone(), 0)], &style);
+        let listed =
+            |summary: &SessionSummary| ListedSession { summary: summary.clone(), paused_ns: 0, is_measured: true };
+        let text = render(&[listed(&summary)], &style);
         assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
         assert!(!text.contains("saved as"), "{text}");
         let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
-        let text = render(&[(summary, 0), (saved, 0)], &style);
+        let text = render(&[listed(&summary), listed(&saved)], &style);
         assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
+        let text = render(&[ListedSession { is_measured: false, ..listed(&summary) }], &style);
+        assert!(text.contains("61.5 s  failed") && !text.contains("s  complete"), "{text}");
         assert_eq!(render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
     }
 }

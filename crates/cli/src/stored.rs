@@ -19,7 +19,8 @@ use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
-use crate::{args, earlier_sessions, expired, page, session_list, terminal};
+use crate::session_list::{self, ListedSession};
+use crate::{args, earlier_sessions, expired, page, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -42,17 +43,19 @@ pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Every session with its pauses, nanoseconds. The store lists a session whose process was killed as running, so a session
+/// Every session. The store lists a session whose process was killed as running, so a session
 /// counts as running only while a process owns it.
-fn listed(store: &Store) -> Result<Vec<(SessionSummary, u64)>, StoreError> {
-    let status = |mut summary: SessionSummary| {
+fn listed(store: &Store) -> Result<Vec<ListedSession>, StoreError> {
+    let listed = |mut summary: SessionSummary| {
         if summary.status == SessionStatus::Running && !store.is_owned(summary.id) {
             summary.status = SessionStatus::Incomplete;
         }
-        let paused = paused_ns(&store.blocks(summary.id)?, store.trial_times(summary.id)?);
-        Ok((summary, paused))
+        let times = store.trial_times(summary.id)?;
+        let is_measured = times.iter().any(|trial| trial.is_measured);
+        let paused_ns = paused_ns(&store.blocks(summary.id)?, times);
+        Ok(ListedSession { summary, paused_ns, is_measured })
     };
-    store.sessions()?.into_iter().map(status).collect()
+    store.sessions()?.into_iter().map(listed).collect()
 }
 
 /// `bytegauge report [ID…]`.
@@ -408,7 +411,8 @@ mod tests {
         };
         let (owned, left) = (store.create_session(&begun).unwrap(), store.create_session(&begun).unwrap());
         let _owner = store.own(owned).unwrap();
-        let statuses: Vec<_> = listed(&store).unwrap().into_iter().map(|(row, _)| (row.id, row.status)).collect();
+        let statuses: Vec<_> =
+            listed(&store).unwrap().into_iter().map(|row| (row.summary.id, row.summary.status)).collect();
         assert_eq!(statuses, [(left, SessionStatus::Incomplete), (owned, SessionStatus::Running)]);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{
-    Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, Trial, Workload,
+    Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, Trial, Workload, without_digits,
 };
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -314,7 +314,9 @@ impl Run<'_> {
             self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
             let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
             let name = self.side(cell).map_or_else(|| named(cell), str::to_owned);
-            self.observer.hear(&Event::Note(format!("{name} is not measured any more: {reason}")));
+            let is_new = self.noted_reasons.insert(without_digits(&reason));
+            let why = if is_new { reason } else { "the same failure".into() };
+            self.observer.hear(&Event::Note(format!("{name} is not measured any more: {why}")));
         }
         Ok(())
     }
@@ -344,7 +346,8 @@ impl Run<'_> {
             return true;
         }
         let (first, same) = self.not_ready.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
-        first != cell.subject() && *same == trial.outcome
+        let kind = |outcome: &Outcome| outcome.reason().map(without_digits);
+        first != cell.subject() && kind(same) == kind(&trial.outcome)
     }
 
     /// The name of a side, where two are compared.

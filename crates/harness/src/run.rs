@@ -91,6 +91,8 @@ pub struct Run<'a> {
     pub(crate) lengthened: BTreeMap<CellId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
     pub(crate) failures: BTreeMap<CellId, u32>,
+    /// Reasons of failures in notes, without digits: each is written once.
+    pub(crate) noted_reasons: BTreeSet<String>,
     /// Whether a note has reported that a program's runs need more time than given.
     pub(crate) noted_time: bool,
     /// The first value with which a user's server was not ready, and the reason.
@@ -260,6 +262,7 @@ impl<'a> Run<'a> {
             lengthened: BTreeMap::new(),
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
+            noted_reasons: BTreeSet::new(),
             not_ready: None,
             noted_time: false,
             left: BTreeSet::new(),

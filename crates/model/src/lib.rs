@@ -81,7 +81,7 @@ pub use slo::{Probe, Slo};
 pub use spec::Spec;
 pub use task::{Counted, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use tls::{TLS_KINDS, Tls};
-pub use trial::{MachineUse, Outcome, Trial, TrialTime};
+pub use trial::{MachineUse, Outcome, Trial, TrialTime, without_digits};
 pub use unit::{Bytes, Nanos};
 pub use value::{OrAuto, OrMax, OrNone, OrSame};
 pub use versus::{Versus, VersusSide};

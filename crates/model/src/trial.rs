@@ -120,6 +120,11 @@ pub struct Trial {
     pub machine: Option<MachineUse>,
 }
 
+/// A reason without its digits: messages of programs have times and numbers of processes, by which equal failures differ.
+pub fn without_digits(reason: &str) -> String {
+    reason.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
 /// When a trial ran, and whether it succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrialTime {

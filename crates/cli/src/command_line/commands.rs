@@ -18,10 +18,10 @@ const CHECK_HELP: &str = "\
 Each run is one trial. Values are tried in random order, block by block, one of them twice, and compared within blocks. The \
 second example starts a server for each run and measures its client:
 
-  bytegauge check --values 4K..1M --default 512 -- \
+  bytegauge check --values 4K..1M --default 512 -- \\
     dd if=/dev/zero of=/dev/null bs={value} count={count:256M}
-  bytegauge check --values 4K..256K --default 8K --metric bytes:256M \
-    --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \
+  bytegauge check --values 4K..256K --default 8K --metric bytes:256M \\
+    --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \\
     --load 'head -c 256M /dev/zero | socat -t 60 -b 65536 - TCP:127.0.0.1:7007'
 
 Options of check, such as --time 30s, are before --; the command and its own options are after it. {value} becomes a plain \

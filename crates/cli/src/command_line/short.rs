@@ -93,6 +93,7 @@ const SHORT: &[(&str, &[&str])] = &[
             "prepare",
             "start",
             "ready",
+            "load",
             "recommendation",
             "time",
             "until",

@@ -143,14 +143,14 @@ fn without_a_difference_the_present_value_is_kept() {
     let (document, screen) = without_difference(&["--default", "4K"], "100 + n * 37 % 61");
     assert_eq!(advice(&document), ("4K".into(), "present".into(), "inconclusive".into()));
     assert!(
-        screen.contains("No difference found between 4K and ") && screen.contains(": keep the present 4K"),
+        screen.contains("Undecided between 4K and ") && screen.contains(": for now keep the present 4K"),
         "{screen}"
     );
     let (document, screen) = without_difference(&[], "100");
     assert_eq!(advice(&document).0, "1K");
     assert!(screen.contains("No difference found (within 5 %): take 1K (100 printed), the smallest"), "{screen}");
     let (_, screen) = without_difference(&[], "100 + n * 37 % 61");
-    assert!(screen.contains("No difference found so far: the safest is "), "{screen}");
+    assert!(screen.contains("Undecided so far: the safest is "), "{screen}");
 }
 
 /// A stored recommendation, in a program whose printed times differ by planted amounts and vary from run to run.

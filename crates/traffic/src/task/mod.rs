@@ -142,7 +142,13 @@ impl ProgramRun<'_> {
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
         let traffic = NamespaceCounts::before(&task.ready);
-        let mut report = self.measure(Some(&mut server), counter.as_ref())?;
+        let mut report =
+            self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {
+                (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {
+                    EndError::Program(format!("{reason}; the server was ready at {}", task.ready))
+                }
+                (error, _) => error,
+            })?;
         let no_connection = traffic.is_some_and(|before| before.is_unchanged());
         let (used, by_force) = stop(server, task.stop, self.stop_requested)?;
         let left = sweep(self.supervisor, SETTLE)?;

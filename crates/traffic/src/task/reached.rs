@@ -37,11 +37,20 @@ impl NamespaceCounts {
         is_enough.then(|| NamespaceCounts(known.into_iter().map(|(_, counter, count)| (counter, count)).collect()))
     }
 
+    /// Counts since then; `None` where one cannot be read.
+    fn since(&self) -> Option<Vec<u64>> {
+        let since = |(counter, before): &(Counter, u64)| Some(counter.read().ok()?.wrapping_sub(*before));
+        self.0.iter().map(since).collect()
+    }
+
+    /// Whether an attempt to connect has failed since.
+    pub(super) fn has_failed_connection(&self) -> bool {
+        matches!(self.since().as_deref(), Some([_, failed, ..]) if *failed > 0)
+    }
+
     /// Whether nothing was counted since but attempts that failed.
     pub(super) fn is_unchanged(&self) -> bool {
-        let since = |(counter, before): &(Counter, u64)| Some(counter.read().ok()?.wrapping_sub(*before));
-        let since: Option<Vec<u64>> = self.0.iter().map(since).collect();
-        matches!(since.as_deref(), Some([opened, failed, others @ ..]) if opened <= failed && others.iter().all(|n| *n == 0))
+        matches!(self.since().as_deref(), Some([opened, failed, others @ ..]) if opened <= failed && others.iter().all(|n| *n == 0))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::without_digits;
 use serde::Serialize;
 
 use super::{ScreenLayout, heading};
@@ -423,16 +424,14 @@ pub fn without_result(test: &Test) -> Vec<String> {
             _ => "not measured",
         };
         let reason = option.reason.as_deref().unwrap_or("");
-        match reasons.iter_mut().find(|(known, why, _)| *known == what && *why == reason) {
+        let is_same = |why: &str| why == reason || what == "failed" && without_digits(why) == without_digits(reason);
+        match reasons.iter_mut().find(|(known, why, _)| *known == what && is_same(why)) {
             Some((_, _, labels)) => labels.push(&option.label),
             None => reasons.push((what, reason, vec![&option.label])),
         }
     }
     let phrases = reasons.into_iter().map(|(what, reason, labels)| {
-        let labels = match labels.len() {
-            many if many > 4 => format!("{many} options"),
-            _ => labels.join(", "),
-        };
+        let labels = if labels.len() > 4 { format!("{} options", labels.len()) } else { labels.join(", ") };
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         format!("{labels}  {what}{reason}")
     });

@@ -39,9 +39,11 @@ pub fn no_difference(view: &View, test: &Test, own: &OptionResult, others: &[Str
     view.check.as_ref().filter(|_| view.versus.is_none())?;
     let is = |status| move |option: &&OptionResult| option.slower_upper.is_some() && option.status == status;
     if test.because == Some(Because::Present) {
-        let before = match others {
-            [] => "keep the present".to_owned(),
-            others => format!("no difference found between {} and {}: keep the present", own.label, listed(others)),
+        let these = format!("between {} and {}", own.label, listed(others));
+        let before = match test.state {
+            _ if others.is_empty() => "keep the present".to_owned(),
+            TestState::Decided => format!("no difference found {these}: keep the present"),
+            _ => format!("undecided {these}: for now keep the present"),
         };
         return Some(NoDifference { before, after: "", names_others: true });
     }
@@ -50,8 +52,7 @@ pub fn no_difference(view: &View, test: &Test, own: &OptionResult, others: &[Str
         return None;
     }
     if test.state != TestState::Decided || test.options.iter().any(|option| is(OptionStatus::Tied)(&option)) {
-        let before = "no difference found so far: the safest is".to_owned();
-        return Some(NoDifference { before, after: "", names_others: false });
+        return Some(NoDifference { before: "undecided so far: the safest is".into(), after: "", names_others: false });
     }
     let before = format!("no difference found (within {}): take", percent(test.margin));
     Some(NoDifference { before, after: cost(test, own), names_others: true })
