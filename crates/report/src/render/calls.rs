@@ -19,7 +19,7 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     let Some((cell, call)) = rows.named().and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
         return Vec::new();
     };
-    let mut lines = vec![times(call)];
+    let mut lines = vec![times(cell, call)];
     lines.extend(p99(rows));
     lines.extend(call.knee.as_ref().map(|knee| self::knee(cell, knee)));
     lines.extend(engines(cell, call));
@@ -33,15 +33,21 @@ pub fn lines(rows: &Rows) -> Vec<String> {
 }
 
 /// The time that the percentiles are of.
-fn times(call: &CallView) -> String {
-    match call.timing {
-        CLOSED => {
-            "p50 and p99: from the moment when a client may send until its reply is complete. Each client waits for its reply \
-             before it calls again, so this is the maximum load, where most of a p99 is waiting: --rate and --slo measure below it"
+fn times(cell: &CellView, call: &CallView) -> String {
+    let spec = cell.spec();
+    let load = match (call.timing, spec.depth().unwrap_or(1)) {
+        (CLOSED, _) if spec.offers_load() => "Each client pauses between its calls (--think-time)".into(),
+        (CLOSED, 1) => "Each client waits for its reply before it calls again, so this is the maximum load".into(),
+        (CLOSED, depth) => {
+            format!("Each client keeps {depth} calls in flight, which wait for each other: this is the maximum load")
         }
-        _ => "p50 and p99: from the moment when the call should begin, so that calls which a slow server delays count in full",
-    }
-    .to_owned()
+        _ => {
+            return "p50 and p99: from the moment when the call should begin, so that calls which a slow server delays count \
+                    in full"
+                .into();
+        }
+    };
+    format!("p50 and p99: from the moment when a client may send until its reply is complete. {load}")
 }
 
 /// The p99 of each option with its interval.

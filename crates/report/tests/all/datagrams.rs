@@ -125,8 +125,9 @@ fn the_comparison_names_lost_datagrams() {
         text.contains(" % slower than ") && text.contains("; avoid ") && text.contains("of the datagrams lost)"),
         "{text}"
     );
-    // A search for a rate with few losses follows.
-    data.record.plan["asked"] = serde_json::json!(["stream", "--transport", "udp", "--time=5s"]);
+    // A search for a rate with few losses follows; it sets the rates itself.
+    let asked = ["stream", "--rate", "20M", "--transport", "udp", "--time=5s", "--burst=100", "--every", "1ms"];
+    data.record.plan["asked"] = serde_json::json!(asked);
     let steps = View::of(&data, &Settings::default()).next;
     let search = "bytegauge stream --transport udp --max-loss 0.1%";
     assert!(steps.iter().any(|step| step.command.as_deref() == Some(search)), "{steps:?}");

@@ -224,19 +224,24 @@ fn compare_levels(view: &View) -> Option<NextStep> {
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
 }
 
-/// A search for the load at which latency is good: in a closed loop at full load it is mostly waiting.
+/// A search for the load at which latency is good: where many calls at full load wait for each other, most of it is waiting.
 fn below_full_load(view: &View) -> Option<NextStep> {
-    let is_closed = |cell: &CellView| {
-        cell.kind == CellKind::Candidate && cell.call.as_ref().is_some_and(|call| call.timing == CLOSED)
+    let is_queued = |cell: &CellView| {
+        let spec = cell.spec();
+        let calls_at_once = spec.flows().unwrap_or(1) * spec.depth().unwrap_or(1);
+        let is_closed = cell.call.as_ref().is_some_and(|call| call.timing == CLOSED);
+        cell.kind == CellKind::Candidate && is_closed && !spec.offers_load() && calls_at_once > 1
     };
     let p99_ns =
         view.tests.iter().flat_map(|test| &test.options).filter_map(|option| option.p99_ns).reduce(f64::min)?;
-    if view.tests.len() > 1 || !view.cells.iter().any(is_closed) {
+    if view.tests.len() > 1 || !view.cells.iter().any(is_queued) {
         return None;
     }
-    // A round limit that full load surely exceeds, as an example.
-    let limit = Nanos(10f64.powf((p99_ns / 2.0).log10().floor()) as u64).compact();
-    let command = again_instead(view, &LENGTHS, &["--slo".to_owned(), format!("p99={limit}")])?;
+    // A round limit below that of full load, as an example.
+    let ten = 10f64.powf((p99_ns / 2.0).log10().floor());
+    let times = [5.0, 2.0].into_iter().find(|times| times * ten <= p99_ns / 2.0).unwrap_or(1.0);
+    let limit = Nanos((times * ten).round() as u64).compact();
+    let command = again_searching(view, &["--slo"], &format!("p99={limit}"))?;
     let why = "above, clients call as fast as they can, so p99 is mostly waiting";
     Some(step(&command, &format!("find the highest rate that keeps p99 within {limit}, or another limit ({why})")))
 }
@@ -248,8 +253,14 @@ fn without_loss(view: &View) -> Option<NextStep> {
     if view.plan.workload != Workload::Stream.to_string() || !test.options.iter().any(is_lossy) {
         return None;
     }
-    let command = again_instead(view, &LENGTHS, &["--max-loss".to_owned(), "0.1%".to_owned()])?;
+    // A search sets the rates itself.
+    let command = again_searching(view, &["--max-loss", "--rate", "--burst", "--every", "--think-time"], "0.1%")?;
     Some(step(&command, "find the highest rate of each option that loses at most 0.1 % of the datagrams"))
+}
+
+/// The same options with a search by the first of these flags, in place of all of them.
+fn again_searching(view: &View, flags: &[&str], limit: &str) -> Option<String> {
+    again_instead(view, &[&LENGTHS, flags].concat(), &[flags[0].to_owned(), limit.to_owned()])
 }
 
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
