@@ -55,12 +55,12 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     off += &missed(slice).map_or_else(String::new, |at| format!(", and it does not fit at {at}"));
     let metric = if slice.metric == Some("on_cpu_ns_per_call") { "CPU" } else { "wall" };
     let up_to = slice.fit_max.map_or_else(String::new, |most| format!(", up to {}", Bytes(most)));
-    let most = if metric == "CPU" { "the most bytes per second of CPU time" } else { "the best rate" };
+    let most = if metric == "CPU" { "highest bytes per CPU second" } else { "highest rate" };
     let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
         .into_iter()
-        .filter_map(|(share, size)| Some(format!("calls of {} reach {share} of {most}", rough_size(size?))));
+        .filter_map(|(share, size)| Some(format!("{share} with calls of {}", rough_size(size?))));
     let sizes: Vec<String> = sizes.collect();
-    let sizes = if sizes.is_empty() { String::new() } else { format!("; {}", sizes.join(", ")) };
+    let sizes = if sizes.is_empty() { String::new() } else { format!("; of the {most}: {}", sizes.join(", ")) };
     let breaks: Vec<String> = slice
         .breaks
         .iter()

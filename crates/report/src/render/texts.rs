@@ -121,7 +121,7 @@ impl<'a> TestTexts<'a> {
         let (mut rows, _) = rows(test, test.options.len() <= OPTIONS_MAX);
         rows.truncate(ROWS_MAX);
         let rated = test.options.iter().filter(|option| option.rate.is_some()).count();
-        let group = view.groups.iter().find(|group| group.id == test.id);
+        let group = view.group(&test.id);
         TestTexts {
             columns: columns(test, &rows, true, &view.tests),
             hidden: rated - rows.len(),

@@ -289,6 +289,11 @@ impl View {
         self.cells.iter().find(|cell| cell.id == *id)
     }
 
+    /// The group of that id.
+    pub fn group(&self, id: &GroupId) -> Option<&GroupView> {
+        self.groups.iter().find(|group| group.id == *id)
+    }
+
     /// The cells of a group.
     pub fn cells_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a CellView> {
         self.cells.iter().filter(move |cell| cell.group == *group)

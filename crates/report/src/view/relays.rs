@@ -45,7 +45,7 @@ fn method_of(spec: &Spec) -> Option<RelayMethod> {
 pub fn held(view: &View) -> Option<String> {
     let mut held: Vec<(String, Vec<String>)> = Vec::new();
     for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
-        let group = view.groups.iter().find(|group| group.id == cell.group);
+        let group = view.group(&cell.group);
         let Some((method, group)) = method(cell).zip(group) else { continue };
         let (text, name) = (holds(method, cell), name(group, cell));
         match held.iter_mut().find(|(known, _)| *known == text) {

@@ -63,7 +63,7 @@ pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> 
 /// The table of one test, with all columns.
 pub(super) fn of_test(view: &View, test: &Test, style: &TerminalStyle) -> Vec<String> {
     let layout = ScreenLayout::of(view, style);
-    let group = view.groups.iter().find(|group| group.id == test.id);
+    let group = view.group(&test.id);
     let further = group.map_or_else(Vec::new, |group| super::details::lines(view, group));
     let further = further.iter().flat_map(|text| wrap(text, layout.text() - 4)).map(|line| format!("    {line}"));
     table::lines(test, &layout, true).into_iter().chain(further).collect()

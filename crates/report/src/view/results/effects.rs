@@ -214,7 +214,7 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     let worst = |level: &Level| -> Option<f64> {
         tests
             .iter()
-            .map(|test| largest_loss(test, factor, level))
+            .map(|test| largest_loss(view, test, factor, level))
             .collect::<Option<Vec<_>>>()?
             .into_iter()
             .reduce(f64::max)
@@ -254,17 +254,22 @@ fn recommended(levels: &[(f64, Level)], margin: f64) -> Option<usize> {
 
 fn contradicted(view: &View, tests: &[&Test]) -> bool {
     let mut recommended = tests.iter().filter_map(|test| {
-        let group = view.groups.iter().find(|group| group.id == test.id)?;
+        let group = view.group(&test.id)?;
         Some((group, view.cell(test.recommended.as_ref()?)?))
     });
     recommended.any(|(group, cell)| long_trials::contradict(view, group, cell))
 }
 
 /// The smallest upper end that an option with this level has, where one is not significantly slower than the best.
-fn largest_loss(test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
+fn largest_loss(view: &View, test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
     let with = test.options.iter().filter(|option| level(&option.settings, factor) == *wanted);
     let good = with.filter(|option| matches!(option.status, OptionStatus::Best | OptionStatus::Tied));
-    good.filter_map(|option| option.slower_upper).reduce(f64::min)
+    let again = view.group(&test.id).and_then(|group| super::control_contradicts(view, group)).map(|(_, bound)| bound);
+    let upper = |option: &OptionResult| match test.recommended.as_ref() == Some(&option.id) {
+        true => Some(option.slower_upper?.max(again.unwrap_or(0.0))),
+        false => option.slower_upper,
+    };
+    good.filter_map(upper).reduce(f64::min)
 }
 
 fn level(settings: &super::super::document::Factors, factor: &str) -> Level {

@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use super::document::{
     Because, Bottleneck, CellView, Compares, Estimate, Finding, GroupView, OptionResult, OptionStatus, Test, TestState,
-    View,
+    TwinView, View,
 };
 use super::harm::Least;
 use super::recommendation::is_control_wide;
@@ -276,6 +276,13 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         _ if harm::is_avoided(&harm) => OptionStatus::Harmful,
         _ => OptionStatus::Tied,
     }
+}
+
+/// The A/A control that changes the result of its test in the place of its option, with the bound of the recommended option then.
+fn control_contradicts<'g>(view: &View, group: &'g GroupView) -> Option<(&'g TwinView, f64)> {
+    let is_changed = group.recommendation.survives_exchange == Some(false) && view.versus.is_none();
+    let twin = group.twin.as_ref().filter(|twin| is_changed && !twin.alarm)?;
+    Some((twin, twin.exchanged_bound.unwrap_or(f64::INFINITY)))
 }
 
 /// Whether the same option measured twice differs by more than the margin: no result is more precise, unless no other option is

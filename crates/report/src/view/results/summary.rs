@@ -271,10 +271,13 @@ impl Heading {
 
 /// The worst findings of a heading, one of each kind, with the number of those that are left out.
 fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLine> {
-    // The table has the intervals of options; levels of a factor have none there.
-    let is_in_table = |finding: &Finding| finding.kind == FindingKind::Comparison && finding.names.is_empty();
+    // The table has the intervals of options (levels of a factor have none there), and a result the second bound of its option.
+    let is_elsewhere = |finding: &Finding| match finding.kind {
+        FindingKind::Comparison => finding.names.is_empty(),
+        kind => kind == FindingKind::ControlContradicts,
+    };
     let mut all: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
-    all.retain(|finding| lines_max == usize::MAX || !is_in_table(finding));
+    all.retain(|finding| lines_max == usize::MAX || !is_elsewhere(finding));
     let found = all.len();
     let is_caveat = heading == Heading::Caveat;
     if is_caveat {

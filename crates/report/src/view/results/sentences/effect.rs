@@ -176,15 +176,15 @@ impl Sentence<'_> {
         let is_true = |name: &str| self.finding.names.get(name).and_then(serde_json::Value::as_bool) == Some(true);
         let varying: Vec<&Test> =
             self.view.tests.iter().filter(|test| test.varied.iter().any(|name| name == factor)).collect();
+        let name = outcome::factor_name(factor);
         let tests = match is_true("all_tests") {
             true => "each test".to_owned(),
-            false if varying.len() == 2 => "both tests that vary it".to_owned(),
-            false => format!("each of the {} tests that vary it", varying.len()),
+            false if varying.len() == 2 => format!("both tests of {name}"),
+            false => format!("each of the {} tests of {name}", varying.len()),
         };
         if let Some(most) = self.known("slower_max") {
-            let size = factor.replace('_', " ");
             let tests = if is_true("all_tests") { String::new() } else { format!(" in {tests}") };
-            return format!("no {size} is surely within {} of the best{tests}.", percent(most));
+            return format!("no {name} is surely within {} of the best{tests}.", percent(most));
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
