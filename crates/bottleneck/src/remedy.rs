@@ -10,21 +10,27 @@ use super::{call, relay};
 
 /// The facts about a limited option that decide what may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitedOption {
+pub struct LimitedOption<'a> {
     /// Its workload.
     pub workload: Workload,
     /// It moves datagrams.
     pub datagrams: bool,
     /// Its connections use TCP.
     pub tcp: bool,
-    /// Engines were compared with its own.
-    pub compares_engines: bool,
     /// The machine may have a CPU that its threads and its relay leave free.
     pub spare_cpu: bool,
-    /// No larger reads were compared with its own.
-    pub largest_reads: bool,
-    /// No larger writes were compared with its own.
-    pub largest_writes: bool,
+    /// The factors whose levels were compared: the best level is known then.
+    pub varied: &'a [String],
+}
+
+impl LimitedOption<'_> {
+    fn compares(&self, factor: &str) -> bool {
+        self.varied.iter().any(|varied| varied == factor)
+    }
+
+    fn compares_engines(&self) -> bool {
+        self.varied.iter().any(|varied| varied.ends_with("engine"))
+    }
 }
 
 /// The change that may help against a limit; `None` where it is not known, or where nothing can be done.
@@ -52,7 +58,10 @@ fn of_any(of: &LimitedOption, name: &str) -> Option<String> {
     Some(match name {
         relay::RELAY => {
             let less = (true, "a relay that uses less CPU time");
-            return may_help(&[less, (of.spare_cpu, "more relay threads (--relay-threads)")]);
+            return may_help(&[
+                less,
+                (of.spare_cpu && !of.compares("relay_threads"), "more relay threads (--relay-threads)"),
+            ]);
         }
         relay::SHARED if of.spare_cpu => "a CPU of its own for the relay helps (--relay-placement own)".to_owned(),
         relay::SHARED | relay::ALL => "more CPUs help, or ends and a relay that use less CPU time".to_owned(),
@@ -64,7 +73,8 @@ fn of_any(of: &LimitedOption, name: &str) -> Option<String> {
 }
 
 fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
-    let (reads, writes) = ((!of.largest_reads, "larger reads"), (!of.largest_writes, "larger writes"));
+    let reads = (!of.compares("read_size"), "larger reads");
+    let writes = (!of.compares("write_size"), "larger writes");
     let known = match name {
         "the harness" => "larger sizes show what the system can do",
         "offered load" => "without --rate and --think-time the maximum is measured",
@@ -72,11 +82,12 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
         "the link" => "only a faster link helps (--link-rate sets it)",
         // A second thread, or cheaper calls, of an end of datagrams.
         "sender CPU" if of.datagrams => {
-            let batch = (!of.compares_engines, "more datagrams for each call (--engine mmsg or gso)");
-            return may_help(&[batch, (true, "larger datagrams"), (of.spare_cpu, "a second sending thread")]);
+            let batch = (!of.compares_engines(), "more datagrams for each call (--engine mmsg or gso)");
+            let larger = (!of.compares("write_size"), "larger datagrams");
+            return may_help(&[batch, larger, (of.spare_cpu, "a second sending thread")]);
         }
         "receiver CPU" if of.datagrams => {
-            let batch = (!of.compares_engines, "more datagrams for each call (--engine mmsg)");
+            let batch = (!of.compares_engines(), "more datagrams for each call (--engine mmsg)");
             return may_help(&[batch, (of.spare_cpu, "a second receiving thread")]);
         }
         "both CPUs" => {
@@ -84,13 +95,14 @@ fn of_stream(of: &LimitedOption, name: &str) -> Option<String> {
             return may_help(&[less, (of.spare_cpu, "more connections on further CPUs")]);
         }
         "sender CPU" => {
-            let congestion = (of.tcp, "another congestion control");
+            let congestion = (of.tcp && !of.compares("congestion"), "another congestion control");
             return may_help(&[writes, congestion, (of.spare_cpu, "a second writing thread")]);
         }
         "receiver CPU" => {
             let less = (true, "less work on the bytes");
             return may_help(&[reads, less, (of.spare_cpu, "a second reading thread")]);
         }
+        "window" | "socket buffer" if of.compares("rcvbuf") => return None,
         "window" => "a larger SO_RCVBUF or a reader that reads sooner may help; a larger send buffer does not",
         "socket buffer" => "a larger one helps (run socket-buffers compares sizes)",
         "wake-ups" => "larger socket buffers or more connections keep both ends busy for longer at a time",
@@ -116,9 +128,12 @@ fn of_call(of: &LimitedOption, name: &str) -> Option<String> {
         "server CPU" => {
             let less = (true, "less work for each call");
             return may_help(&[
-                (!of.compares_engines, "another engine"),
+                (!of.compares_engines(), "another engine"),
                 less,
-                (of.spare_cpu, "more server threads on further CPUs (--server-threads)"),
+                (
+                    of.spare_cpu && !of.compares("server_threads"),
+                    "more server threads on further CPUs (--server-threads)",
+                ),
             ]);
         }
         "wake-ups" => "more connections at once keep both ends busy",
@@ -151,15 +166,8 @@ mod tests {
     /// Limits for which nothing can be done, or nothing is known.
     const WITHOUT: &[&str] = &["the kernel's thread", "the kernel's work", UNKNOWN];
 
-    const PLAIN: LimitedOption = LimitedOption {
-        workload: Workload::Stream,
-        datagrams: false,
-        tcp: true,
-        compares_engines: false,
-        spare_cpu: true,
-        largest_reads: false,
-        largest_writes: false,
-    };
+    const PLAIN: LimitedOption<'_> =
+        LimitedOption { workload: Workload::Stream, datagrams: false, tcp: true, spare_cpu: true, varied: &[] };
 
     #[test]
     fn every_limit_has_a_remedy() {
@@ -190,10 +198,13 @@ mod tests {
         }
         assert!(text(PLAIN, relay::SHARED).contains("--relay-placement"));
         assert!(!text(full, relay::SHARED).contains("--relay-placement"));
-        let largest = LimitedOption { largest_reads: true, largest_writes: true, tcp: false, ..full };
-        assert_eq!(text(largest, "receiver CPU"), "less work on the bytes may help");
-        assert_eq!(remedy(&largest, "sender CPU"), None);
-        let engines = LimitedOption { compares_engines: true, ..call };
+        let varied = ["read_size", "write_size", "congestion", "rcvbuf", "server_engine"].map(str::to_owned);
+        let compared = LimitedOption { varied: &varied, ..full };
+        assert_eq!(text(compared, "receiver CPU"), "less work on the bytes may help");
+        for limit in ["sender CPU", "window", "socket buffer"] {
+            assert_eq!(remedy(&compared, limit), None, "{limit}");
+        }
+        let engines = LimitedOption { varied: &varied, ..call };
         assert_eq!(text(engines, "server CPU"), "less work for each call may help");
     }
 }

@@ -131,7 +131,7 @@ fn test(view: &View, group: &GroupView) -> Test {
             (Some(option), _) => Some(because(view, group, option, &options)),
             _ => None,
         },
-        bottleneck: shown.map(|cell| bottleneck(view, group, cell, &cells)),
+        bottleneck: shown.map(|cell| bottleneck(view, group, cell)),
         control_upper: group.twin_reach,
         control_is_wide: control_is_wide(view, group, group.recommendation.cell.as_ref()),
         blocks: group.blocks.used,
@@ -420,29 +420,19 @@ fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
     median.or_else(of_ends)
 }
 
-/// `cells` are the options of its test.
-fn bottleneck(view: &View, group: &GroupView, cell: &CellView, cells: &[&CellView]) -> Bottleneck {
+fn bottleneck(view: &View, group: &GroupView, cell: &CellView) -> Bottleneck {
     let limit = &cell.limit;
     let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
     let text = format!("{}: {}{doubt}", limit.title, limit.brief);
     let other = limit.doubt.as_ref().map(|doubt| doubt.other);
     let spec = cell.spec();
-    let is_largest = |name: &str| {
-        let size = |cell: &CellView| match cell.level(name) {
-            Level::Number(size) => Some(size),
-            _ => None,
-        };
-        group.varied.iter().any(|varied| varied == name) && cells.iter().all(|other| size(other) <= size(cell))
-    };
     let used = threads(&spec).into_iter().fold(u64::from(spec.has_relay()), u64::saturating_add);
     let of = LimitedOption {
         workload: spec.workload(),
         datagrams: spec.transport().is_some_and(Transport::is_datagram),
         tcp: spec.transport().is_some_and(Transport::is_tcp),
-        compares_engines: group.varied.iter().any(|name| name.ends_with("engine")),
         spare_cpu: spec.spans_hosts() || view.environment.allowed_cpus().is_none_or(|cpus| cpus as u64 > used),
-        largest_reads: is_largest("read_size"),
-        largest_writes: is_largest("write_size"),
+        varied: &group.varied,
     };
     let remedy = remedy(&of, limit.leading);
     Bottleneck { limit: limit.name, other, leading: limit.leading, title: limit.title.clone(), text, remedy }
