@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::{CellKind, EndCounts, GroupId, Trial, Workload};
+use bytegauge_model::{CellKind, EndCounts, Fill, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{ratio, sink_sums, source_sums};
 use bytegauge_stats::trial_metrics::ns_of_threads;
@@ -73,7 +73,10 @@ impl Floors {
 /// Whether its ends worked on what they moved, as those of older sessions did: that is no cost of the harness. The server of calls,
 /// which does this work there, is not part of a floor.
 fn has_work(floor: &Settled) -> bool {
-    floor.workload() == Workload::Stream && floor.cell.factors.call_work.is_some_and(|ns| ns > 0)
+    let factors = &floor.cell.factors;
+    let works =
+        factors.call_work.is_some_and(|ns| ns > 0) || factors.writer_work.is_some_and(|fill| fill != Fill::None);
+    floor.workload() == Workload::Stream && works
 }
 
 /// The shorter of the two ends' calls, wall time of a thread: the number of calls follows from the cell's rate, so that it is

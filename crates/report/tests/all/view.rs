@@ -4,7 +4,7 @@
 use crate::flat;
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{CellId, CellKind, EndRole, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
+use bytegauge_model::{CellId, CellKind, EndRole, Fill, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::{CellView, FindingKind, GroupView, OptionStatus, Severity, TestState};
 use bytegauge_report::{SessionData, Settings, View, render};
 use bytegauge_text::interval_rounding::at_most;
@@ -111,12 +111,14 @@ fn controls_and_floors_never_compete() {
 
 #[test]
 fn a_floor_with_work_is_no_cost() {
-    let mut data = session(&small());
-    for row in data.cells.iter_mut().filter(|row| row.cell.kind == CellKind::Floor) {
-        row.cell.factors.call_work = Some(1_000);
+    for (call_work, writer_work) in [(1_000, Fill::None), (0, Fill::Touch)] {
+        let mut data = session(&small());
+        for row in data.cells.iter_mut().filter(|row| row.cell.kind == CellKind::Floor) {
+            (row.cell.factors.call_work, row.cell.factors.writer_work) = (Some(call_work), Some(writer_work));
+        }
+        let view = view(&data);
+        assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None), "{call_work} {writer_work:?}");
     }
-    let view = view(&data);
-    assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None));
 }
 
 /// The null engine does less than any other: one that was slower had lost its CPU.
