@@ -324,6 +324,16 @@ impl Drop for Running {
     }
 }
 
+/// A process that is killed at the end of its test, also of one that fails.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A text without its line breaks, so that wrapping does not matter.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

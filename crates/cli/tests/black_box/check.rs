@@ -8,7 +8,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, possible, python};
+use crate::bench::{Bench, Killed, Ran, possible, python};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;
@@ -395,25 +395,23 @@ fn taken_port_is_reported_with_its_owner() {
     let bench = Bench::new();
     let (giver, keeper) = (bench.write("giver.py", GIVER), bench.write("keeper.py", KEEPER));
     let path = bench.path("keeper").display().to_string();
-    let mut keeper = std::process::Command::new(&python)
-        .args(["-S", &keeper, &path])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("python3");
+    let mut command = std::process::Command::new(&python);
+    command.args(["-S", &keeper, &path]).stdout(std::process::Stdio::piped());
+    let mut keeper = Killed(command.spawn().expect("python3"));
     let mut message = [0; 8];
-    keeper.stdout.as_mut().expect("its output").read_exact(&mut message).expect("that it waits");
+    keeper.0.stdout.as_mut().expect("its output").read_exact(&mut message).expect("that it waits");
     let port = free_address().port();
     let (start, ready) = (format!("exec {python} -S {giver} {port} {path} {{value}}"), format!("tcp:{port}"));
     let flags = ["--values", "1,2", "--start", &start, "--ready", &ready, "--format", "json", "--", "true"];
     let document = bench.run_args(&QUICK.iter().chain(&flags).copied().collect::<Vec<_>>()).exits(5).json();
     check_schema(&document);
-    keeper.kill().expect("the keeper");
-    keeper.wait().expect("its end");
+    let pid = keeper.0.id();
+    drop(keeper);
     let reasons: Vec<String> = ["1", "2"].iter().map(|value| reason(&document, value)).collect();
     let (stays, taken) = (format!("port {port} stays taken by pid "), format!("port {port} is taken by pid "));
     assert!(reasons.iter().all(|reason| reason.starts_with(&stays) || reason.starts_with(&taken)), "{reasons:?}");
     let first = Raw::of(&bench, 1).reasons().first().cloned().unwrap_or_default();
-    assert!(first.starts_with(&stays) && first.contains(&keeper.id().to_string()), "{first}");
+    assert!(first.starts_with(&stays) && first.contains(&pid.to_string()), "{first}");
     check_no_process_is_left(&bench);
 }
 

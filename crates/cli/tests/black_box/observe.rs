@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Ran, python};
+use crate::bench::{Bench, Killed, Ran, python};
 
 /// The end whose label is so.
 #[track_caller]
@@ -324,12 +324,10 @@ fn unobservable_program_gets_advice() {
     bench.run("observe --pid 1 -- true").exits(2);
     bench.run("observe -- no-such-program-at-all").exits(2).complains(&["was not found"]);
     bench.run("observe --time 1ms --sample 1s -- true").exits(2).complains(&["--sample"]);
-    let mut idle = Command::new("sleep").arg("3600").spawn().expect("sleep");
-    let words = format!("observe --pid {} --time 300ms --sample 100ms", idle.id());
+    let mut idle = Killed(Command::new("sleep").arg("3600").spawn().expect("sleep"));
+    let words = format!("observe --pid {} --time 300ms --sample 100ms", idle.0.id());
     bench.run(&words).exits(5).complains(&["sleep moved no bytes", "--time 60s"]);
-    assert_eq!(idle.try_wait().expect("a child"), None, "it sleeps on");
-    idle.kill().expect("a child");
-    idle.wait().expect("a child");
+    assert_eq!(idle.0.try_wait().expect("a child"), None, "it sleeps on");
 }
 
 #[test]
