@@ -43,11 +43,11 @@ pub enum Event<'a> {
         /// Expected time of later analyses, which follow if tests are inconclusive, nanoseconds.
         further_ns: u64,
     },
-    /// The server of a program is not ready yet, reported every second.
+    /// The server of a program is not ready yet, reported every second; then that it is.
     Waiting {
         /// Its sign.
         ready: &'a ReadyWhen,
-        /// The time until its run fails, nanoseconds.
+        /// The time until its run fails, nanoseconds; 0: it is ready.
         left_ns: u64,
     },
     /// An analysis is complete.

@@ -127,9 +127,9 @@ impl SessionProgress {
         self.add(cell, trial);
     }
 
-    /// The server of a program is not ready.
+    /// The server of a program is not ready; without time left it is.
     pub fn wait(&mut self, ready: String, left_ns: u64) {
-        self.waiting = Some((ready, left_ns));
+        self.waiting = Some((ready, left_ns)).filter(|_| left_ns > 0);
     }
 
     /// Adds a trial of an earlier run of this session.
@@ -369,6 +369,9 @@ mod tests {
         standing.begin(Stage::Calibrate, 4, names(&[("g1", "server")], &[]));
         standing.wait("tcp:7007".into(), 28_400_000_000);
         assert_eq!(standing.progress(80), "calibration: 0 %, waiting for the server, at most 29 s more: tcp:7007");
+        standing.wait("tcp:7007".into(), 0);
+        assert_eq!(standing.progress(80), "calibration: 0 %");
+        standing.wait("tcp:7007".into(), 1);
         let cell = cell("c1", "g1", &[("value", "4K")]);
         standing.trial(&cell, &trial(&cell, 1.0), 0, 0);
         assert_eq!(standing.progress(80), "calibration: 0 %");

@@ -80,7 +80,7 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 /// Runs a task once. A byte on `stop_requested`, or closing it, stops the task. `waiting` is called every second while the server is
-/// not ready, with the rest of its time, nanoseconds.
+/// not ready, with the rest of its time, nanoseconds; then once with 0 when it is ready.
 ///
 /// # Errors
 /// The error; all started processes have been ended then too.
@@ -235,14 +235,17 @@ impl ProgramRun<'_> {
         let mut server = Program::start("the server", &task.command, &self.server_cpus, prints)?;
         let until = Instant::now() + Duration::from_nanos(self.ready_ns);
         let sign = task.ready.clone();
-        let mut reported = Instant::now();
+        let (mut reported, mut has_reported) = (Instant::now(), false);
         loop {
             if reported.elapsed() >= WAIT_REPORT_INTERVAL {
-                reported = Instant::now();
+                (reported, has_reported) = (Instant::now(), true);
                 waiting(until.saturating_duration_since(reported).as_nanos() as u64);
             }
             let (ready, pause) = ask(|| is_ready(&sign, &server));
             if ready? {
+                if has_reported {
+                    waiting(0);
+                }
                 return Ok(server);
             }
             match attend(&mut [&mut server], self.stop_requested, Instant::now() + pause)? {
