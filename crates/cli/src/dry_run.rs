@@ -76,7 +76,7 @@ fn notes(plan: &Plan) -> String {
     }
     if let Some(server) = plan.task.as_ref().and_then(|task| task.server.as_ref()) {
         let timeout_ns = plan.cells.iter().filter_map(|cell| cell.factors.run_timeout()).max().unwrap_or(u64::MAX);
-        let (ready, most) = (&server.ready, Nanos(plan.ready_ns().map_or(timeout_ns, |ns| ns.min(timeout_ns))));
+        let (ready, most) = (&server.ready, Nanos(plan.ready_ns(timeout_ns)));
         let _ = writeln!(text, "  note: each run starts the server and waits for {ready} (--ready), at most {most}");
     }
     for note in &plan.notes {

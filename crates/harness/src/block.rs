@@ -262,7 +262,8 @@ impl Run<'_> {
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
-            return Ok(Setup { cpus, ready_ns: self.plan.ready_ns(), ..Setup::of_program(&cell.factors, task) });
+            let setup = Setup::of_program(&cell.factors, task);
+            return Ok(Setup { cpus, ready_ns: Some(self.plan.ready_ns(setup.run_timeout_ns())), ..setup });
         }
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;

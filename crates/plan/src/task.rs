@@ -143,11 +143,12 @@ impl Plan {
         self.budget_ns.checked_div(self.stretch() * runs.sum::<u64>())
     }
 
-    /// How long a program's server may take until it is ready, nanoseconds: a session of a given time is useless with a server that
-    /// takes half of it. `None` if the time is not given.
-    pub fn ready_ns(&self) -> Option<u64> {
+    /// How long a program's server may take until it is ready, nanoseconds: no longer than a run, and a session of a given time is
+    /// useless with a server that takes half of it.
+    pub fn ready_ns(&self, run_timeout_ns: u64) -> u64 {
         let is_bound = self.blocks.is_none() && self.budget_is_stated();
-        is_bound.then_some(READY_MIN_NS.max(self.budget_ns / 2))
+        let most = if is_bound { READY_MIN_NS.max(self.budget_ns / 2) } else { u64::MAX };
+        most.min(run_timeout_ns)
     }
 
     /// Whether the user gave the session's time.
@@ -280,11 +281,12 @@ mod tests {
             if stated {
                 plan.design.blocks_max = BLOCKS_STATED_MAX;
             }
-            plan.ready_ns()
+            plan.ready_ns(60_000_000_000)
         };
-        assert_eq!(ready_ns(true, 30_000_000_000), Some(15_000_000_000));
-        assert_eq!(ready_ns(true, 3_000_000_000), Some(READY_MIN_NS));
-        assert_eq!(ready_ns(false, 30_000_000_000), None);
+        assert_eq!(ready_ns(true, 30_000_000_000), 15_000_000_000);
+        assert_eq!(ready_ns(true, 3_000_000_000), READY_MIN_NS);
+        assert_eq!(ready_ns(true, 300_000_000_000), 60_000_000_000);
+        assert_eq!(ready_ns(false, 30_000_000_000), 60_000_000_000);
     }
 
     #[test]

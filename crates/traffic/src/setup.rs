@@ -31,7 +31,7 @@ pub struct Setup {
     /// The user's program, of a trial that runs one. The spec has its value and its time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramTask>,
-    /// How long the program's server may take until it is ready, nanoseconds; no longer than a run in any case.
+    /// How long the program's server may take until it is ready, nanoseconds; `None`: as long as a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
     /// The host of the end that receives this: where it binds its sockets.

@@ -97,7 +97,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
         server: task.server_for(value).map_err(bug)?,
         metric: &task.metric,
         timeout_ns: setup.run_timeout_ns(),
-        ready_ns: setup.ready_ns.map_or(setup.run_timeout_ns(), |ns| ns.min(setup.run_timeout_ns())),
+        ready_ns: setup.ready_ns.unwrap_or(setup.run_timeout_ns()),
         supervisor: &supervisor,
         cpus: command_cpus,
         server_cpus,
