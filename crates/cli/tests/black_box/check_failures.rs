@@ -69,6 +69,23 @@ fn start_of_a_server_is_not_counted() {
 }
 
 #[test]
+fn a_wait_for_a_server_has_an_end() {
+    let bench = Bench::new();
+    let go = bench.path("go").display().to_string();
+    let script =
+        bench.write("server.sh", &format!("until test -e {go}; do sleep 0.01; done; echo ready; exec sleep 60"));
+    let flags = "--blocks 1 --analyses 1 --values 1,2 --json-stream --ready regex:ready";
+    let mut running = bench.start(&format!("check {flags} --start sh<{script} -- echo {{value}}"));
+    running.until("it waits", |running| running.stdout().contains("\"event\":\"waiting\""));
+    std::fs::write(&go, "").expect("a file");
+    let events = running.wait().exits(0).json_lines();
+    let waits: Vec<bool> =
+        events.iter().filter(|event| event["event"] == "waiting").map(|wait| wait["left_ns"] == 0).collect();
+    assert_eq!(waits.iter().filter(|is_over| **is_over).count(), 1, "{events:#?}");
+    assert!(!waits[0] && waits[waits.len() - 1], "{waits:?}");
+}
+
+#[test]
 fn a_failing_command_names_its_servers_error() {
     let bench = Bench::new();
     let [asked, answered] = ["asked", "answered"].map(|name| bench.path(name).display().to_string());
