@@ -4,7 +4,9 @@
 use crate::flat;
 use crate::support::{Plan, session};
 use bytegauge_model::{CellId, CellKind, EndRole, Level, Outcome, SessionStatus, Stage, Trial};
-use bytegauge_report::view::document::{FindingKind, NextStep, OptionResult, OptionStatus, Severity, TestState};
+use bytegauge_report::view::document::{
+    Because, FindingKind, NextStep, OptionResult, OptionStatus, Severity, TestState,
+};
 use bytegauge_report::{Progress, SessionData, Settings, View, render};
 use proptest::prelude::*;
 
@@ -189,6 +191,19 @@ fn one_to_forty_tests_fit_80_columns() {
             assert!(text.contains(&format!("of {} tests", view.tests.len())), "{text}");
         }
     }
+}
+
+#[test]
+fn only_a_safest_option_is_explained() {
+    let mut view = view(&Plan {
+        transports: vec!["unix", "tcp", "tcp6", "pipe", "/dev/zero"],
+        placements: vec!["cross-core", "same-cpu"],
+        ..noisy(0.3)
+    });
+    let explained = "safest: undecided; another option may be faster";
+    assert!(flat(&screen(&view)).contains(explained), "{}", screen(&view));
+    view.tests.iter_mut().for_each(|test| test.because = Some(Because::Present));
+    assert!(!flat(&screen(&view)).contains(explained), "{}", screen(&view));
 }
 
 proptest! {

@@ -11,7 +11,7 @@ use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
 use crate::view::document::{Avoided, OptionResult, Test, TestState};
-use crate::view::results::outcome::recommended_label;
+use crate::view::results::outcome::{has_safest, recommended_label};
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
@@ -79,7 +79,7 @@ pub fn lines(view: &View, layout: &ScreenLayout) -> Vec<String> {
         }
         out.push(line(&row, &widths, &avoid));
     }
-    if tests.iter().any(|test| test.state == TestState::Inconclusive) {
+    if tests.iter().any(has_safest) {
         let text = "safest: undecided; another option may be faster, by up to the second number of the interval";
         out.extend(wrap(text, layout.width - 2).iter().map(|line| layout.paint.dim(&format!("  {line}"))));
     }

@@ -30,32 +30,44 @@ pub struct NoDifference {
     pub before: String,
     /// After its rate.
     pub after: &'static str,
-    /// Whether the other values without a difference are named.
-    pub names_others: bool,
+    /// Whether the values that are as good are named, or need not be.
+    pub names_good: bool,
+    /// The same of the undecided ones.
+    pub names_open: bool,
 }
 
-/// Those words; `None` where a value is better than another one, and of no program. `others` are the values that may be as good.
-pub fn no_difference(view: &View, test: &Test, own: &OptionResult, others: &[String]) -> Option<NoDifference> {
+/// Those words; `None` where a value is better than another one, and of no program. `good` are the other values within the margin,
+/// `open` the undecided ones.
+pub fn no_difference(
+    view: &View,
+    test: &Test,
+    own: &OptionResult,
+    good: &[String],
+    open: &[String],
+) -> Option<NoDifference> {
     view.check.as_ref().filter(|_| view.versus.is_none())?;
-    let is = |status| move |option: &&OptionResult| option.slower_upper.is_some() && option.status == status;
+    let is_decided = test.state == TestState::Decided;
     if test.because == Some(Because::Present) {
-        let these = format!("between {} and {}", own.label, listed(others));
-        let before = match test.state {
-            _ if others.is_empty() => "keep the present".to_owned(),
-            TestState::Decided => format!("no difference found {these}: keep the present"),
-            _ => format!("undecided {these}: for now keep the present"),
+        let these = |others: &[String]| format!("between {} and {}", own.label, listed(others));
+        let all = [good, open].concat();
+        let before = match is_decided {
+            true if !good.is_empty() => format!("no difference found {}: keep the present", these(good)),
+            false if !all.is_empty() => format!("undecided {}: for now keep the present", these(&all)),
+            _ => "keep the present".to_owned(),
         };
-        return Some(NoDifference { before, after: "", names_others: true });
+        return Some(NoDifference { before, after: "", names_good: true, names_open: !is_decided });
     }
-    let is_slower = test.options.iter().any(|option| is(OptionStatus::Slower)(&option));
-    if is_slower || !test.avoid.is_empty() || others.is_empty() {
+    let is_slower = |option: &OptionResult| option.slower_upper.is_some() && option.status == OptionStatus::Slower;
+    if test.options.iter().any(is_slower) || !test.avoid.is_empty() || good.is_empty() && open.is_empty() {
         return None;
     }
-    if test.state != TestState::Decided || test.options.iter().any(|option| is(OptionStatus::Tied)(&option)) {
-        return Some(NoDifference { before: "undecided so far: the safest is".into(), after: "", names_others: false });
+    if !is_decided {
+        let before = "undecided so far: the safest is".into();
+        return Some(NoDifference { before, after: "", names_good: false, names_open: false });
     }
     let before = format!("no difference found (within {}): take", percent(test.margin));
-    Some(NoDifference { before, after: cost(test, own), names_others: true })
+    let none = NoDifference { before, after: cost(test, own), names_good: true, names_open: true };
+    open.is_empty().then_some(none)
 }
 
 /// The saving of the smallest value.

@@ -188,7 +188,7 @@ fn compared(view: &View, test: &Test) -> String {
         _ => String::new(),
     };
     let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
-    let no_difference = kept::no_difference(view, test, own, &[&good[..], &open[..]].concat());
+    let no_difference = kept::no_difference(view, test, own, &good, &open);
     // Options that are alike have one sentence: only chance makes one of them the fastest.
     let has_reason = matches!(test.because, Some(Because::Default | Because::Smallest));
     let is_tie = !good.is_empty() && !has_reason && test.state == TestState::Decided;
@@ -198,7 +198,8 @@ fn compared(view: &View, test: &Test) -> String {
         OptionStatus::Best if no_difference.is_some() && !good.is_empty() || is_tie => within_of_best(test),
         _ => how_good(view, test, own, false),
     } + &sure;
-    let is_named = no_difference.as_ref().map_or(!alike.is_empty(), |none| none.names_others);
+    let (names_good, names_open) =
+        no_difference.as_ref().map_or((!alike.is_empty(), false), |none| (none.names_good, none.names_open));
     let mut phrases = vec![match no_difference {
         Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
         None if test.state == TestState::Decided => {
@@ -208,10 +209,10 @@ fn compared(view: &View, test: &Test) -> String {
         }
         None => format!("the safest is {}{rate}{why}: {how}", own.label),
     }];
-    if !good.is_empty() && !is_named {
+    if !good.is_empty() && !names_good {
         phrases.push(format!("As good: {}", listed(&good)));
     }
-    if !open.is_empty() && (!is_named || !alike.is_empty()) {
+    if !open.is_empty() && !names_open {
         phrases.push(format!("Undecided: {} may be {}", listed(&open), better(test)));
     }
     let slower = slower_labels(test);
@@ -256,10 +257,14 @@ fn avoided(view: &View, test: &Test, most: usize, noun: impl Fn(&str) -> String)
     (!each.is_empty()).then(|| each.join(", "))
 }
 
+/// Whether a test recommends an option of which it is undecided.
+pub fn has_safest(test: &Test) -> bool {
+    test.options.iter().any(|option| mark(test, option) == Some(OptionMark::Safest))
+}
+
 /// The name of a recommended option; that of an undecided test is not simply to be used: `64K (safest)`.
 pub fn recommended_label(test: &Test, own: &OptionResult) -> String {
-    let is_safest = test.state == TestState::Inconclusive && test.because != Some(Because::Present);
-    if is_safest { format!("{} (safest)", own.label) } else { own.label.clone() }
+    if has_safest(test) { format!("{} (safest)", own.label) } else { own.label.clone() }
 }
 
 /// The result of one test of several in a line: its table has the other intervals.
