@@ -22,6 +22,9 @@ use serde::Serialize;
 
 pub use terminal::render;
 
+/// More tests than this are counted in the verdict.
+const NAMED_MAX: usize = 3;
+
 /// The comparison of sessions before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryView {
@@ -39,7 +42,8 @@ pub struct HistoryView {
     pub lines: Vec<HistoryLine>,
     /// Tests that one side has no result of.
     pub not_compared: Vec<NotCompared>,
-    /// `worse` if any line is, `equivalent` or `better` if all lines are significantly no worse, else `open`.
+    /// `worse` if any line is, `equivalent` or `better` if all lines are significantly no worse and no test lacks a result after,
+    /// else `open`.
     pub verdict: &'static str,
     /// Sessions that are missing for a result.
     pub lacking: usize,
@@ -99,7 +103,7 @@ impl HistoryView {
         let lacks = |label: &String, lacks| NotCompared { label: label.clone(), lacks };
         let only_before = absent.iter().map(|one| lacks(&one.label, "after"));
         let only_after = named_after.iter().filter(is_new).map(|one| lacks(&one.title, "before"));
-        let not_compared = only_before.chain(only_after).collect();
+        let not_compared: Vec<NotCompared> = only_before.chain(only_after).collect();
         let each = 1.0 - (1.0 - level) / present.len().max(1) as f64;
         let lines: Vec<HistoryLine> =
             present.iter().map(|one| line(one, &was, &is, &ComparisonTerms { level: each, delta: margin })).collect();
@@ -109,7 +113,9 @@ impl HistoryView {
             |sessions: &[SessionData]| sessions.iter().map(|session| verifies(&session.trials)).collect::<Vec<_>>();
         let verifying = [verifying(before), verifying(after)].concat();
         let mixed = verifying.contains(&true) && verifying.contains(&false);
-        let verdict = if mixed { name(ComparisonResult::Inconclusive) } else { overall(&lines) };
+        let is_whole = absent.is_empty();
+        let verdict = if mixed { name(ComparisonResult::Inconclusive) } else { overall(&lines, is_whole) };
+        let lost = absent.iter().map(|one| one.label.as_str()).collect::<Vec<_>>();
         let ids = |sessions: &[SessionData]| sessions.iter().map(|session| session.record.id).collect();
         Some(HistoryView {
             plan: last.record.plan_name.clone(),
@@ -119,7 +125,7 @@ impl HistoryView {
             level,
             text: match mixed {
                 true => MIXED.to_owned(),
-                false => text(&lines, verdict, lacking, fewest, margin),
+                false => text(&lines, verdict, lacking, fewest, margin) + &without_result(&lost),
             },
             verdict,
             lacking,
@@ -191,13 +197,23 @@ fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], terms: &ComparisonTe
 const MIXED: &str = "inconclusive: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
                      in every difference; measure both with it or both without";
 
-fn overall(lines: &[HistoryLine]) -> &'static str {
+/// A test that was measured before and has no result after may have become worse.
+fn without_result(labels: &[&str]) -> String {
+    match labels {
+        [] => String::new(),
+        labels if labels.len() > NAMED_MAX => format!("; {} have no result after", counted(labels.len(), "test")),
+        labels => format!("; no result after: {}", labels.join("; ")),
+    }
+}
+
+/// The result of all lines; one that is not worse needs all tests.
+fn overall(lines: &[HistoryLine], is_whole: bool) -> &'static str {
     let is = |verdict: ComparisonResult| move |line: &HistoryLine| line.difference.verdict == name(verdict);
     let any = |verdict| lines.iter().any(is(verdict));
     match () {
         () if lines.is_empty() => name(ComparisonResult::Inconclusive),
         () if any(ComparisonResult::Worse) => name(ComparisonResult::Worse),
-        () if any(ComparisonResult::Inconclusive) => name(ComparisonResult::Inconclusive),
+        () if !is_whole || any(ComparisonResult::Inconclusive) => name(ComparisonResult::Inconclusive),
         () if lines.iter().all(is(ComparisonResult::Better)) => name(ComparisonResult::Better),
         () => name(ComparisonResult::Equivalent),
     }
@@ -222,6 +238,7 @@ fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: us
         "worse" => format!("worse: {} of {of} slower by more than {within}", count("worse")),
         "better" => format!("better: all of {of} faster by more than {within}"),
         "equivalent" => format!("equivalent: 0 of {of} slower by more than {within}"),
+        _ if count("open") == 0 => format!("inconclusive: 0 of {of} slower by more than {within}"),
         _ => format!(
             "inconclusive: {} of {of} may be slower by more than {within}; more sessions narrow the intervals",
             count("open")

@@ -1,9 +1,10 @@
 //! No two numbers that are printed of the same trials refute each other.
 
 use crate::phrases;
+use crate::several::one_of_several;
 use crate::support::{Plan, session};
 use bytegauge_compare::HistoryView;
-use bytegauge_model::{EndRole, EngineReport, Level, SessionId, SessionStatus, Stage};
+use bytegauge_model::{EndRole, EngineReport, Level, SessionId, SessionStatus, Stage, Trial};
 use bytegauge_report::view::document::FindingKind;
 use bytegauge_report::{SessionData, Settings, View, render};
 use serde_json::json;
@@ -65,6 +66,31 @@ fn compared_sessions_show_the_rates_of_their_reports() {
         is > was && line.difference.longer.is_some_and(|longer| (longer - (1.0 - is / was)).abs() < 1e-9),
         "{line:?}"
     );
+}
+
+#[test]
+fn a_test_without_a_later_result_decides_nothing() {
+    let of = |number: u64| session(&Plan { transports: vec!["unix", "tcp"], ..one_of_several(number, 12) });
+    let before: Vec<SessionData> = (0..6).map(of).collect();
+    let compared = |after: SessionData| {
+        let settings = Settings { margin: Some(0.3), ..Settings::default() };
+        let view = HistoryView::of(&before, &[after], &settings).expect("something before");
+        (view.verdict, view.text)
+    };
+    let whole = of(9);
+    assert_eq!(compared(whole.clone()).1, "equivalent: 0 of 2 tests slower by more than 30 %");
+    let mut lost = whole;
+    let has_group = |data: &SessionData, trial: &Trial, group: &str| {
+        data.cells.iter().any(|row| row.cell.id == trial.cell && row.cell.group.0 == group)
+    };
+    let kept: Vec<Trial> = lost.trials.iter().filter(|trial| has_group(&lost, trial, "g1")).cloned().collect();
+    lost.trials = kept;
+    let (verdict, text) = compared(lost.clone());
+    assert!(verdict == "open" && text.starts_with("inconclusive: 0 of 1 test slower by more than 30 %"), "{text}");
+    assert!(text.contains("; no result after: ") && text.contains("TCP"), "{text}");
+    lost.trials.iter_mut().for_each(|trial| trial.bytes /= 4);
+    let (verdict, text) = compared(lost);
+    assert!(verdict == "worse" && text.contains("; no result after: "), "{text}");
 }
 
 #[test]
