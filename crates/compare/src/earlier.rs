@@ -1,7 +1,7 @@
 //! The recommendations of an earlier session of the same plan that the present one does not repeat.
 //!
-//! A recommendation is contradicted where one of the two sessions shows by its own interval that the recommended option of the
-//! other is slower than the best by more than the margin. Otherwise both are possible. Never pools the trials of two sessions.
+//! Two sessions contradict each other where their intervals of a recommended option have no value in common. Otherwise one of them is
+//! only wider, and both are possible. Never pools the trials of two sessions.
 
 use bytegauge_model::{CellId, CellKind};
 use bytegauge_report::View;
@@ -19,13 +19,18 @@ pub fn findings(view: &View, earlier: &View) -> Vec<Finding> {
 fn of_test(view: &View, test: &Test, earlier: &View) -> Option<Finding> {
     let is_same = |other: &&Test| other.environment == test.environment && other.compares == test.compares;
     let before = earlier.tests.iter().filter(|other| other.is_compared()).find(is_same)?;
-    let option = same_option(earlier, before.recommended.as_ref()?, view, test)?;
+    let before_one = recommended(before)?;
+    let option = same_option(earlier, &before_one.id, view, test)?;
     let is_repeated = test.recommended.as_ref() == Some(&option.id) || option.status == OptionStatus::Best;
-    let present_one = test.recommended.as_ref().and_then(|own| same_option(view, own, earlier, before));
-    let beyond = |lower: &f64| *lower > test.margin;
-    let here = option.slower_lower.filter(beyond);
-    let there = present_one.and_then(|own| own.slower_lower).filter(beyond).filter(|_| here.is_none());
-    let is_contradicted = here.or(there).is_some();
+    let present_one = recommended(test);
+    let present_one_there = present_one.and_then(|own| same_option(view, &own.id, earlier, before));
+    let is_slower = |lower: &f64| *lower > test.margin;
+    let is_above = |one: &OptionResult, other: &OptionResult| {
+        one.slower_lower.filter(is_slower).zip(other.slower_upper).is_some_and(|(lower, upper)| lower > upper)
+    };
+    let here = is_above(option, before_one);
+    let is_contradicted = here || present_one_there.zip(present_one).is_some_and(|(there, here)| is_above(there, here));
+    let there = present_one_there.and_then(|own| own.slower_lower).filter(is_slower).filter(|_| !here);
     let numbers = [
         ("session", Some(earlier.session.0 as f64)),
         ("slower_lower", option.slower_lower),
@@ -42,6 +47,10 @@ fn of_test(view: &View, test: &Test, earlier: &View) -> Option<Finding> {
         names: [("interval", option.slower.clone().into())].into(),
         text: String::new(),
     })
+}
+
+fn recommended(test: &Test) -> Option<&OptionResult> {
+    test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id))
 }
 
 /// The option of a test of another session that has the settings of `cell`.

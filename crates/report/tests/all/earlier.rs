@@ -77,8 +77,27 @@ fn the_earlier_interval_contradicts_as_well() {
 fn overlapping_intervals_contradict_nothing() {
     let found = found(&undecided(view(&data(2))), undecided(view(&changed(3))));
     let [(FindingKind::EarlierDiffers, text)] = found.as_slice() else { panic!("{found:?}") };
-    let end = "recommended by session 2; here it is at most 30 % slower than the best, so either may be best.";
+    let end = "recommended by session 2; here it is at most 30 % slower than the best, and may be the best.";
     assert!(text.ends_with(end), "{text}");
+}
+
+#[test]
+fn a_wide_earlier_interval_contradicts_nothing() {
+    let mut before = undecided(view(&data(2)));
+    before.tests[0].options.iter_mut().for_each(|option| option.slower_upper = Some(2.0));
+    let found = found(&before, view(&changed(3)));
+    let [(FindingKind::EarlierDiffers, text)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(text.ends_with(" slower than the best, which the interval there does not exclude."), "{text}");
+}
+
+#[test]
+fn contradicting_sessions_propose_a_look_at_all() {
+    let propose = |before: &View, mut present: View| {
+        present.add(earlier::findings(&present, before));
+        present.next.iter().any(|step| step.command.as_deref() == Some("bytegauge report 3 --across"))
+    };
+    assert!(propose(&view(&data(2)), view(&changed(3))));
+    assert!(!propose(&undecided(view(&data(2))), undecided(view(&changed(3)))));
 }
 
 #[test]

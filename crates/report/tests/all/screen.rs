@@ -728,6 +728,19 @@ fn an_import_proposes_a_plan_of_its_kind() {
 }
 
 #[test]
+fn an_imported_session_is_repeated_on_its_machine() {
+    let step = |is_imported: bool| {
+        let mut data = with_looks(0.001);
+        data.record.plan["asked"] = serde_json::json!(["stream", "--read-size", "4K,64K"]);
+        data.record.imported = is_imported;
+        let step = of(&data).next[0].clone();
+        assert!(step.command.is_some(), "{step:?}");
+        step.text.starts_with("on the machine that measured it, repeat it ")
+    };
+    assert!(step(true) && !step(false));
+}
+
+#[test]
 fn a_failed_session_has_reasons_and_a_step() {
     let mut data =
         session(&Plan { read_sizes: vec![4096], write_sizes: vec![4096], transports: vec!["unix"], ..small() });

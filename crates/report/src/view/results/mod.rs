@@ -69,6 +69,7 @@ pub fn add(view: &mut View, more: Vec<Finding>) {
     let all = [std::mem::take(&mut view.findings), more].concat();
     view.findings = findings::worded(view, all);
     view.summary = summary::lines(view);
+    view.next.extend(next::over_sessions(view));
 }
 
 fn tests(view: &View) -> Vec<Test> {

@@ -27,8 +27,25 @@ const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 /// More sizes than this need too many runs of a program.
 const SIZES_MAX: usize = 8;
 
-/// The next steps, the most useful first. An imported session cannot be continued here.
+/// The next steps, the most useful first. An imported session cannot be continued here, and a new one would have other results.
 pub fn next(view: &View) -> Vec<NextStep> {
+    let mut steps = steps(view);
+    if view.plan.is_imported && view.status != SessionStatus::Imported {
+        for step in steps.iter_mut().filter(|step| step.command.is_some()) {
+            step.text = format!("on the machine that measured it, {}", step.text);
+        }
+    }
+    steps
+}
+
+/// The step that follows from an earlier session that contradicts this one.
+pub fn over_sessions(view: &View) -> Option<NextStep> {
+    let contradicts = view.findings.iter().any(|finding| finding.kind == FindingKind::EarlierContradicts);
+    let command = format!("bytegauge report {} --across", view.session);
+    contradicts.then(|| step(&command, "after one more session, see what all sessions of this plan show together"))
+}
+
+fn steps(view: &View) -> Vec<NextStep> {
     let imported = view.status == SessionStatus::Imported || view.plan.is_imported;
     match view.status {
         SessionStatus::Running => {

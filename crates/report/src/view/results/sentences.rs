@@ -15,6 +15,9 @@ use crate::phrase::{self, rate_unit};
 /// Levels that only the kernel of this machine gives a meaning.
 const CONGESTION: &str = "congestion";
 
+/// Where the intervals of two sessions have nothing in common.
+pub(super) const CONTRADICT: &str = "the two sessions contradict each other";
+
 /// The sentence of a finding.
 pub fn sentence(view: &View, finding: &Finding) -> String {
     let phrases = Sentence { view, finding };
@@ -246,18 +249,23 @@ impl Sentence<'_> {
         let by = format!("recommended by session {}", self.number("session"));
         let slower = |amount: String| self.is_slower(&amount, "the best");
         let at_least = |lower| slower(format!("at least {}", self.view.scale.at_least(lower)));
-        let contradict = "the two sessions contradict each other: measure again, then report --across";
-        match (self.finding.kind, self.known("slower_there"), self.known("slower_upper")) {
+        let (lower, upper) = (self.number("slower_lower"), self.known("slower_upper"));
+        match (self.finding.kind, self.known("slower_there"), upper) {
             (FindingKind::EarlierContradicts, Some(lower), _) => {
-                format!("{by}, where {} {}; {contradict}.", self.other(), at_least(lower))
+                format!("{by}, where {} {}; {CONTRADICT}.", self.other(), at_least(lower))
             }
-            (FindingKind::EarlierContradicts, ..) => {
-                format!("{by}, but it {} here; {contradict}.", at_least(self.number("slower_lower")))
+            (FindingKind::EarlierContradicts, ..) => format!("{by}, but it {} here; {CONTRADICT}.", at_least(lower)),
+            (_, _, Some(upper)) if lower > 0.0 => {
+                let interval = slower(self.view.scale.interval(lower, upper));
+                format!("{by}; here it {interval}, which the interval there does not exclude.")
             }
             (_, _, Some(_)) if self.finding.other.is_none() => format!("{by}, and nothing here contradicts it."),
+            (_, Some(lower), Some(_)) => {
+                format!("{by}, where {} {}; nothing here contradicts it.", self.other(), at_least(lower))
+            }
             (_, _, Some(upper)) => {
                 let most = slower(format!("at most {}", self.view.scale.at_most(upper)));
-                format!("{by}; here it {most}, so either may be best.")
+                format!("{by}; here it {most}, and may be the best.")
             }
             _ => format!("{by}; here it has no interval ({}).", self.name("interval")),
         }

@@ -13,6 +13,7 @@ use super::super::document::{
 use super::super::environment::{crowd, is_crowded};
 use super::least_cpu;
 use super::outcome::{BRIEF_TESTS, condition, in_short, recommended, recommended_label};
+use super::sentences::CONTRADICT;
 use crate::interval_rounding::percent;
 use crate::phrase;
 
@@ -108,8 +109,8 @@ fn earlier(view: &View, max: usize) -> Vec<SummaryLine> {
     let (count, tests) = (all().count(), counted(view.tests.len(), "test"));
     let session = first.numbers.get("session").copied().unwrap_or(0.0);
     let fits = match all().filter(|finding| finding.kind == FindingKind::EarlierContradicts).count() {
-        0 => "either may be best there".to_owned(),
-        some => format!("in {some}, the two sessions contradict each other: measure again, then report --across"),
+        0 => "no two intervals contradict each other".to_owned(),
+        some => format!("in {some}, {CONTRADICT}"),
     };
     let text = format!("session {session} recommended other options in {count} of {tests}; {fits} (each: --full).");
     vec![line(Heading::Earlier.name(), text)]
