@@ -11,7 +11,7 @@ use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::difference::share;
 use super::document::{AdviceView, CellView, CheckView, GainView, GroupView};
-use super::recommendation::{Conditions, is_wide};
+use super::recommendation::Conditions;
 use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
 
@@ -176,31 +176,19 @@ pub(crate) fn signed(share: f64) -> String {
     ShareScale::of([share]).signed(share)
 }
 
-/// The result of an earlier recommendation, compared with the best option that was confirmed here, and with the present value.
+/// An earlier recommendation, compared with the present value; whether it held follows from the options of the test.
 fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<AdviceView> {
     let Some(advice) = &task.advice else { return Vec::new() };
     let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));
     let each = advice.values.iter().map(|advised| {
         let choice = choice_of(judged, &advised.value, conditions);
-        let end = |ends: &[Option<f64>]| choice.and_then(|choice| ends[choice]).map(f64::exp_m1);
-        let (lower, upper) = (end(&judged.verdict.lower), end(&judged.verdict.upper));
-        let margin = conditions.margin;
-        let held = match (lower, upper) {
-            _ if judged.verdict.twin_alarm => None,
-            (Some(lower), _) if lower > margin => Some(false),
-            // The better one of two shows nothing about the best of all.
-            (_, Some(upper)) if upper <= margin && judged.verdict.present.len() != 2 => {
-                (!is_wide(judged, choice, margin)).then_some(true)
-            }
-            _ => None,
-        };
         let observed = choice.zip(reference).and_then(|(choice, reference)| against(judged, choice, reference));
         AdviceView {
             group: judged.row.group.id.clone(),
             session: advice.session,
             value: shown(&advised.value),
             question: advised.question.clone(),
-            held,
+            held: None,
             predicted: advised.against_default,
             observed: observed.map(|(share, ..)| 1.0 + share),
             observed_lower: observed.map(|(_, lower, _)| 1.0 + lower),

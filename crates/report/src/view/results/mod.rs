@@ -44,6 +44,7 @@ use crate::phrase;
 pub fn settle(view: &mut View) {
     view.tests = tests(view);
     view.scale = outcome::scale(view);
+    advice::settle(view);
     view.findings = findings::findings(view);
     view.heading = heading::heading(view);
     let results: Vec<String> = view.tests.iter().map(|test| outcome::of_test(view, test)).collect();
