@@ -264,7 +264,7 @@ fn advised(view: &View, default: Option<u64>) -> Vec<AdvisedValue> {
     values
 }
 
-/// The sizes of options that are as good as a recommended one, as far as the session shows, each once; those that can be slower by
+/// The sizes of options that may be as good as a recommended one, each once; those that can be slower by
 /// the least come first.
 fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
     let is_tied = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
@@ -282,7 +282,7 @@ fn tied(view: &View, advised: &[AdvisedValue]) -> Vec<Level> {
     further
 }
 
-/// The note about sizes that are as good as the recommended ones and are not tried, if there are any.
+/// The note about sizes that may be as good as the recommended ones and are not tried, if there are any.
 fn left_out(matches: &ArgMatches, stored: &StoredAdvice, (tried, default): (&str, Option<&Level>)) -> Option<String> {
     let is_wanted = args::text(matches, "values").is_some_and(is_answer) && !matches.get_flag("quiet");
     let factor = factor::named(Workload::Check, "values")[0];
@@ -290,9 +290,10 @@ fn left_out(matches: &ArgMatches, stored: &StoredAdvice, (tried, default): (&str
     let left: Vec<String> = left.map(|value| factor.kind.compact(value)).collect();
     (is_wanted && !left.is_empty()).then(|| {
         format!(
-            "note: --values recommended tries {tried}. Session {} found {} as good, left out here: to try all, list them in --values",
-            stored.advice.session,
-            left.join(",")
+            "note: --values recommended tries {tried}. It leaves out {}, which may be as good in session {}: to try all, list them in \
+             --values",
+            left.join(","),
+            stored.advice.session
         )
     })
 }
