@@ -2,7 +2,8 @@
 //!
 //! A cell that runs at 4 or at 9 GB/s, depending on where the scheduler puts it, has no typical rate, and a single
 //! median hides that. Modes are reported from 20 values on, where the dip test rejects a single one (p < 0.01), or where
-//! a gap is wider than the values on each side of it: the dip test does not find a mode of 6 in 26 values. The boundary is the best hard split
+//! a gap is wider than the values on each side of it: the dip test does not find a mode of 6 in 26 values. Modes within 2 % of each
+//! other are one. The boundary is the best hard split
 //! into two Laplace clusters. These use medians and mean absolute deviations, so that one outlier does not become a mode.
 //!
 //! Never splits off a few outliers: a mode holds at least 5 % of the trials, and at least three.
@@ -19,6 +20,8 @@ const MIN_SHARE: f64 = 0.05;
 const MIN_MEMBERS: usize = 3;
 /// A mode that only a gap shows holds at least this share of the values.
 const SEPARATED_SHARE: f64 = 0.15;
+/// Modes are farther apart than this share.
+const APART_MIN: f64 = 0.02;
 /// The number of successive splits, which limits the number of modes.
 const MAX_DEPTH: usize = 2;
 
@@ -46,7 +49,7 @@ pub fn modes(values: &[f64]) -> Option<Vec<TrialMode>> {
 
 /// Splits as long as there is more than one mode.
 fn divide(part: &[f64], all: usize, depth: usize, found: &mut Vec<TrialMode>) {
-    let several = |cut| is_separated(part, cut) || p_value(dip(part), part.len()) < P_REJECT;
+    let several = |cut| is_apart(part, cut) && (is_separated(part, cut) || p_value(dip(part), part.len()) < P_REJECT);
     if part.len() >= MIN_VALUES
         && depth < MAX_DEPTH
         && let Some(cut) = best_cut(part).filter(|cut| several(*cut))
@@ -56,6 +59,12 @@ fn divide(part: &[f64], all: usize, depth: usize, found: &mut Vec<TrialMode>) {
     } else if let Some(centre) = quantile(part, 0.5) {
         found.push(TrialMode { centre, share: part.len() as f64 / all as f64 });
     }
+}
+
+/// Whether the medians of both sides of a cut differ by more than the last digit that is printed of them.
+fn is_apart(part: &[f64], cut: usize) -> bool {
+    let (low, high) = part.split_at(cut);
+    quantile(low, 0.5).zip(quantile(high, 0.5)).is_some_and(|(low, high)| high - low > APART_MIN * high.abs())
 }
 
 /// Whether the gap at a cut is wider than the values on each side of it, of which neither are a few outliers.
@@ -123,6 +132,9 @@ mod tests {
         check(&[(34, 4.0, 0.2), (14, 9.0, 0.2)], Some(&[(4.0, 0.708), (9.0, 0.292)]));
         check(&[(170, 4.0, 0.2), (30, 9.0, 0.3)], Some(&[(4.0, 0.85), (9.0, 0.15)]));
         check(&[(45, 5.0, 0.2), (3, 30.0, 5.0)], None);
+        // Equal as they are printed.
+        check(&[(24, 1.0, 0.0), (24, 1.01, 0.0)], None);
+        check(&[(24, 1.0, 1e-4), (24, 1.03, 1e-4)], Some(&[(1.0, 0.5), (1.03, 0.5)]));
         check(&[(60, 2.0, 0.1), (60, 5.0, 0.1), (60, 9.0, 0.1)], Some(&[(2.0, 0.333), (5.0, 0.333), (9.0, 0.333)]));
     }
 
