@@ -211,7 +211,7 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
             let full = matches.get_flag("full");
             terminal::print_styled(&style(store), |style| {
                 let text = match group {
-                    Some(group) => render::terminal::group_alone(view, group, style).unwrap_or_default(),
+                    Some(group) => render::screen::one_test(view, group, style).unwrap_or_default(),
                     None if full => render::terminal::full(view, style),
                     None => render::screen::render(view, style),
                 };

@@ -1,4 +1,4 @@
-//! A session on a terminal in full (`--full`), and one test of it.
+//! A session on a terminal in full (`--full`).
 
 use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{Nanos, counted};
@@ -18,21 +18,6 @@ const PROSE_MAX: usize = 110;
 /// The results with the table of every test, every finding, and the details of the measurement.
 pub fn full(view: &View, style: &TerminalStyle) -> String {
     super::screen::full(view, style, details(view, style))
-}
-
-/// One test: its options, and the details of its group; `None` where there is none of that name.
-pub fn group_alone(view: &View, id: &str, style: &TerminalStyle) -> Option<String> {
-    let paint = Paint(style.colour);
-    let width = style.columns.max(COLUMNS_MIN);
-    let group = view.groups.iter().find(|group| group.id.0 == id)?;
-    let test = view.tests.iter().find(|test| test.id == group.id)?;
-    let mut out = vec![paint.bold(&view.heading), String::new()];
-    out.extend(super::screen::of_test(view, test, style));
-    let findings = view.findings.iter().filter(|finding| finding.test.as_ref() == Some(&group.id));
-    out.extend(findings.flat_map(|finding| prose(&finding.text, width)));
-    let notes = view.notes.iter().filter(|note| note.group.as_ref() == Some(&group.id));
-    out.extend(notes.flat_map(|note| prose(note.own(), width)));
-    Some(out.join("\n") + "\n")
 }
 
 /// The cost of the harness, and the machine.
@@ -161,11 +146,6 @@ fn environment_text(environment: &EnvironmentView) -> String {
 
 fn text_fact(environment: &EnvironmentView, path: &[&str]) -> Option<String> {
     environment.fact(path)?.as_str().map(str::to_owned)
-}
-
-/// A paragraph under a heading.
-fn prose(text: &str, width: usize) -> Vec<String> {
-    wrap(text, width.min(PROSE_MAX) - 2).iter().map(|line| format!("  {line}")).collect()
 }
 
 #[cfg(test)]

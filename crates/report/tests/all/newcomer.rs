@@ -124,8 +124,9 @@ fn the_profile_tells_which_end_works() {
 #[test]
 fn the_average_read_is_that_of_all_trials() {
     let data = session(&Plan { noise: 0.001, ..reads(0.001) });
-    let text = render::terminal::group_alone(&view(&data), "g1", &render::TerminalStyle { columns: 140, ..style() });
+    let text = render::screen::one_test(&view(&data), "g1", &render::TerminalStyle { columns: 140, ..style() });
     let text = text.expect("a group");
+    assert!(text.contains("\nWith 95 % confidence:\n") && text.ends_with('\n'), "{text}");
     // Trials of 60,000 bytes a read.
     assert!(text.contains("on average over all trials, a read moved 58.6 KiB, a write 58.6 KiB"), "{text}");
 }

@@ -15,7 +15,7 @@ use super::fit::chars;
 use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::interval_rounding::{ShareScale, percent};
-use crate::view::document::{NextStep, SummaryLine, Test};
+use crate::view::document::{Finding, NextStep, Note, SummaryLine, Test};
 use crate::view::results::summary::{self, Heading};
 
 /// Shorter lines hold no table; wider tables are hard to follow.
@@ -42,31 +42,22 @@ pub fn render(view: &View, style: &TerminalStyle) -> String {
 pub(super) fn full(view: &View, style: &TerminalStyle, details: Vec<String>) -> String {
     let page = Page::of(view, style);
     let mut out = page.heading();
-    for test in &view.tests {
-        out.extend(of_test(view, test, style));
-        out.push(String::new());
-    }
-    let units = view.tests.iter().filter_map(table::cpu_explained);
-    let units: BTreeSet<&str> = units.chain(table::rates_explained(&view.tests)).collect();
-    if !units.is_empty() {
-        let lines = units.into_iter().flat_map(|text| wrap(text, page.layout.text()));
-        out.extend(lines.chain([String::new()]));
-    }
-    out.extend(page.legend(true));
-    out.extend(page.findings());
+    out.extend(page.whole_tests(&view.tests));
+    out.extend(page.findings(None));
     out.extend(details);
     out.push(String::new());
     out.extend(page.summary(true));
     out.join("\n") + "\n"
 }
 
-/// The table of one test, with all columns.
-pub(super) fn of_test(view: &View, test: &Test, style: &TerminalStyle) -> Vec<String> {
-    let layout = ScreenLayout::of(view, style);
-    let group = view.group(&test.id);
-    let further = group.map_or_else(Vec::new, |group| super::details::lines(view, group));
-    let further = further.iter().flat_map(|text| wrap(text, layout.text() - 4)).map(|line| format!("    {line}"));
-    table::lines(test, &layout, true).into_iter().chain(further).collect()
+/// One test with all columns, and its findings and notes; `None` where there is none of that name.
+pub fn one_test(view: &View, id: &str, style: &TerminalStyle) -> Option<String> {
+    let test = view.tests.iter().find(|test| test.id.0 == id)?;
+    let page = Page::of(view, style);
+    let mut out = page.heading();
+    out.extend(page.whole_tests(std::slice::from_ref(test)));
+    out.extend(page.findings(Some(test)));
+    Some(out.join("\n"))
 }
 
 /// How wide and in which colours text is laid out, and in which units.
@@ -174,21 +165,37 @@ impl<'a> Page<'a> {
         match tests.len() > TESTS_MAX || (tests.len() > 1 && rows > ROWS_MAX) {
             true => overview::lines(self.view, &self.layout),
             false => {
-                let tables = tests.iter().flat_map(|test| self.table(test, false));
-                tables.chain(self.legend(false)).collect()
+                let tables = tests
+                    .iter()
+                    .flat_map(|test| table::lines(test, &self.layout, false).into_iter().chain([String::new()]));
+                tables.chain(self.legend(tests, false)).collect()
             }
         }
     }
 
-    fn table(&self, test: &Test, full: bool) -> Vec<String> {
-        let mut lines = table::lines(test, &self.layout, full);
-        lines.push(String::new());
-        lines
+    /// The tables of some tests with all columns and details, and what their columns and marks mean.
+    fn whole_tests(&self, tests: &[Test]) -> Vec<String> {
+        let mut out = Vec::new();
+        for test in tests {
+            let group = self.view.group(&test.id);
+            let further = group.map_or_else(Vec::new, |group| super::details::lines(self.view, group));
+            let further = further.iter().flat_map(|text| wrap(text, self.layout.text() - 4));
+            out.extend(table::lines(test, &self.layout, true));
+            out.extend(further.map(|line| format!("    {line}")).chain([String::new()]));
+        }
+        let units = tests.iter().filter_map(table::cpu_explained);
+        let units: BTreeSet<&str> = units.chain(table::rates_explained(tests)).collect();
+        if !units.is_empty() {
+            let lines = units.into_iter().flat_map(|text| wrap(text, self.layout.text()));
+            out.extend(lines.chain([String::new()]));
+        }
+        out.extend(self.legend(tests, true));
+        out
     }
 
     /// The meaning of intervals, marks and columns, once below all tables; the full text explains its columns of CPU time above.
-    fn legend(&self, full: bool) -> Vec<String> {
-        let legend = table::legend(self.layout.tests, self.layout.scale, full);
+    fn legend(&self, tests: &[Test], full: bool) -> Vec<String> {
+        let legend = table::legend(tests, self.layout.scale, full);
         if legend.is_empty() {
             return Vec::new();
         }
@@ -207,11 +214,18 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// Every finding under its heading, without those that are results.
-    fn findings(&self) -> Vec<String> {
-        let facts = self.view.findings.iter().filter(|finding| !Heading::of(finding).is_result());
+    /// The findings and notes of one test under their headings; else every finding, without those that are results.
+    fn findings(&self, test: Option<&Test>) -> Vec<String> {
+        let is_shown = |finding: &&Finding| match test {
+            Some(test) => finding.test.as_ref() == Some(&test.id),
+            None => !Heading::of(finding).is_result(),
+        };
+        let findings = self.view.findings.iter().filter(is_shown);
+        let findings = findings.map(|finding| (Heading::of(finding), finding.text.as_str()));
+        let is_own = |note: &&Note| test.is_some_and(|test| note.group.as_ref() == Some(&test.id));
+        let notes = self.view.notes.iter().filter(is_own).map(|note| (Heading::Note, note.own()));
         let items: Vec<String> =
-            facts.flat_map(|finding| self.item(Heading::of(finding).name(), &finding.text)).collect();
+            findings.chain(notes).flat_map(|(heading, text)| self.item(heading.name(), text)).collect();
         if items.is_empty() {
             return Vec::new();
         }
