@@ -128,7 +128,6 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
             id,
         ));
     }
-    let cpu = [at, at_default].map(|at| cpu_ns(&conditions.settled[at]));
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
         return Some(phrases(format!("{value} instead of {}: unknown without an interval", shown(default)), id));
     };
@@ -143,18 +142,13 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
         (_, true) => format!("{value} is slower than the present value, {default}: {interval}"),
         _ => format!("{value} instead of {default}: not significant ({interval})"),
     };
-    let cpu_text = match cpu {
-        [Some(here), Some(there)] if !is_cpu => format!("; CPU time of a run {}", signed(here / there - 1.0)),
-        _ => String::new(),
-    };
-    let [cpu_ns, default_cpu_ns] = cpu;
     Some(GainView {
         gain: Some(gain),
         lower: Some(lower),
         upper: Some(upper),
-        cpu_ns,
-        default_cpu_ns,
-        ..phrases(format!("{how}{cpu_text}"), id)
+        cpu_ns: cpu_ns(&conditions.settled[at]),
+        default_cpu_ns: cpu_ns(&conditions.settled[at_default]),
+        ..phrases(how, id)
     })
 }
 
@@ -169,11 +163,6 @@ fn of_cpu(value: &str, default: &str, [gain, lower, upper]: [f64; 3]) -> String 
         (_, true) => format!("{value} takes more CPU time than the present value, {default}: {interval}"),
         _ => format!("{value} instead of {default}: not significant (CPU time {interval})"),
     }
-}
-
-/// A gain in per cent, or in times where it is large: `+12 %`, `3.2 ×`.
-pub(crate) fn signed(share: f64) -> String {
-    ShareScale::of([share]).signed(share)
 }
 
 /// An earlier recommendation, compared with the present value; whether it held follows from the options of the test.

@@ -66,7 +66,17 @@ fn one_setting_is_not_named_where_tests_disagree() {
         .filter(|row| row.cell.group.0 == "g1" && row.cell.factors.read_size() == Some(1 << 20))
         .map(|row| row.cell.id.clone())
         .collect();
-    data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= 3);
+    let less = |by: u64| {
+        let mut data = data.clone();
+        data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= by);
+        data
+    };
+    // A level may be surely slower in a test and still be the one for all.
+    let two = view(&less(2));
+    let slow = two.tests[0].options.iter().find(|option| hurt.contains(&option.id)).expect("the option");
+    assert_eq!(slow.status, OptionStatus::Slower);
+    assert!(phrases(&two, FindingKind::OneSetting).starts_with("read 1 MiB takes at most "), "{:?}", two.findings);
+    data = less(3);
     let view = view(&data);
     assert_eq!(states(&view), [TestState::Decided; 2]);
     assert!(phrases(&view, FindingKind::OneSetting).starts_with("no read size is surely within 50 % of the best."));

@@ -8,10 +8,10 @@ use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
 use super::super::document::{
-    CellView, Finding, FindingKind, GroupView, LeverView, OptionRatio, OptionResult, OptionStatus, Severity, Test, View,
+    CellView, Finding, FindingKind, GroupView, LeverView, OptionRatio, OptionResult, Severity, Test, View,
 };
 use super::build::found;
-use super::long_trials;
+use super::{harm, long_trials};
 
 /// A setting that may be slower by this share in some test is not recommended for all.
 const SLOWER_MAX: f64 = 0.5;
@@ -199,7 +199,7 @@ fn best_with_slower<'a>(view: &'a View, lever: &'a LeverView, within: bool) -> O
     rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, cell)| cell)
 }
 
-/// For each setting that several tests vary: the level that is not significantly slower in any of them.
+/// For each setting that several tests vary: the level whose largest upper end over them is the smallest.
 pub fn one_setting(view: &View) -> Vec<Finding> {
     FACTORS.iter().filter_map(|factor| of_factor(view, factor.name)).collect()
 }
@@ -211,13 +211,8 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
         return None;
     }
     let levels: BTreeSet<Level> = tests[0].options.iter().map(|option| level(&option.settings, factor)).collect();
-    let worst = |level: &Level| -> Option<f64> {
-        tests
-            .iter()
-            .map(|test| largest_loss(view, test, factor, level))
-            .collect::<Option<Vec<_>>>()?
-            .into_iter()
-            .reduce(f64::max)
+    let worst = |level: &Level| {
+        tests.iter().try_fold(0.0, |most: f64, test| Some(most.max(largest_loss(view, test, factor, level)?)))
     };
     let known =
         levels.into_iter().filter_map(|level| Some((worst(&level).filter(|upper| *upper < SLOWER_MAX)?, level)));
@@ -260,10 +255,10 @@ fn contradicted(view: &View, tests: &[&Test]) -> bool {
     recommended.any(|(group, cell)| long_trials::contradict(view, group, cell))
 }
 
-/// The smallest upper end that an option with this level has, where one is not significantly slower than the best.
+/// The smallest upper end that an option with this level has, where one is not harmful.
 fn largest_loss(view: &View, test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
     let with = test.options.iter().filter(|option| level(&option.settings, factor) == *wanted);
-    let good = with.filter(|option| matches!(option.status, OptionStatus::Best | OptionStatus::Tied));
+    let good = with.filter(|option| !harm::is_avoided(&option.harm));
     let again = view.group(&test.id).and_then(|group| super::control_contradicts(view, group)).map(|(_, bound)| bound);
     let upper = |option: &OptionResult| match test.recommended.as_ref() == Some(&option.id) {
         true => Some(option.slower_upper?.max(again.unwrap_or(0.0))),

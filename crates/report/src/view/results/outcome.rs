@@ -345,7 +345,8 @@ fn too_wide(view: &View, test: &Test) -> String {
     let known = test.options.iter().filter_map(|option| Some((option.slower_upper?, option)));
     let narrowest = known.min_by(|a, b| a.0.total_cmp(&b.0));
     if let Some((_, own)) = narrowest.filter(|(upper, own)| *upper <= test.margin && !own.harm.is_empty()) {
-        return format!("nothing is recommended: {} is the fastest, but harmful{}", own.label, avoid(view, test));
+        let (own, within) = (&own.label, within_of_best(test));
+        return format!("nothing is recommended: {own} is {within}, but harmful{}", avoid(view, test));
     }
     let even = narrowest.filter(|(upper, _)| upper.is_finite()).map(|(upper, own)| {
         let verb = match (test.compares, view.scale.multiples) {

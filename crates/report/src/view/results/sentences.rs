@@ -323,7 +323,7 @@ impl Sentence<'_> {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);
                 let changed = if self.number("last") < self.number("first") { "fell" } else { "rose" };
                 format!(
-                    "its rate {changed} from {first} to {last} during the session: the machine or its load changed."
+                    "its rate {changed} from {first} to {last} during the session: the machine or its load may have changed."
                 )
             }
             FindingKind::SeveralSpeeds if self.known("average").is_some() => {
@@ -388,7 +388,7 @@ impl Sentence<'_> {
     fn machine(&self) -> String {
         match self.finding.kind {
             FindingKind::UnevenSteal => format!(
-                "CPU steal hit {} of its trials, and {} of those of {}; this explains part of the difference.",
+                "CPU steal hit {} of its trials, and {} of those of {}; this may explain part of the difference.",
                 self.share("most_share"),
                 self.share("least_share"),
                 self.other()

@@ -156,7 +156,7 @@ impl Sentence<'_> {
     /// No setting has a larger effect than the options of the tests.
     fn effect_of_options(&self) -> String {
         let Some(option) = &self.finding.option else {
-            return "none found that exceeds the noise.".into();
+            return "none confirmed that exceeds the noise.".into();
         };
         let place = self.test_name();
         let range = |lower, upper| self.view.scale.interval(lower, self.known(upper).unwrap_or(f64::INFINITY));
