@@ -294,6 +294,11 @@ impl View {
         self.groups.iter().find(|group| group.id == *id)
     }
 
+    /// The test of a group.
+    pub fn test(&self, id: &GroupId) -> Option<&Test> {
+        self.tests.iter().find(|test| test.id == *id)
+    }
+
     /// The cells of a group.
     pub fn cells_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a CellView> {
         self.cells.iter().filter(move |cell| cell.group == *group)

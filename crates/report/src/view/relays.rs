@@ -93,7 +93,7 @@ fn reach(view: &View, group: &GroupView, relays: &[&CellView]) -> Option<String>
         relays.iter().filter_map(|cell| Some((rate(cell)?, *cell))).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let ceiling = view.cells_of(&group.id).find(|cell| cell.kind == CellKind::Ceiling)?;
     let without = rate(ceiling)?;
-    let test = view.tests.iter().find(|test| test.id == group.id)?;
+    let test = view.test(&group.id)?;
     let (divisor, unit) = test.rate_scale(&view.tests);
     let ceiling_rate = format!("{} {unit}", significant(without / divisor, 3));
     // Pairs of trials show which is the best: the highest median may lead by chance, and would be a second name.

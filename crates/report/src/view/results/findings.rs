@@ -363,7 +363,7 @@ fn notes(view: &View) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for group in &view.groups {
         let of_group = |kind, lines: Vec<String>| -> Vec<Finding> {
-            let test = view.tests.iter().find(|test| test.id == group.id).filter(|_| view.tests.len() > 1);
+            let test = view.test(&group.id).filter(|_| view.tests.len() > 1);
             let place = test.map_or_else(String::new, |test| format!("{}: ", test.name));
             lines.into_iter().map(|line| note(kind, format!("{place}{line}")).test(&group.id)).collect()
         };

@@ -30,20 +30,16 @@ pub struct NoDifference {
     pub before: String,
     /// After its rate.
     pub after: &'static str,
-    /// Whether the values that are as good are named, or need not be.
-    pub names_good: bool,
-    /// The same of the undecided ones.
-    pub names_open: bool,
+    /// Whether the other values without a difference are named, or need not be.
+    pub names_others: bool,
 }
 
 /// Those words; `None` where a value is better than another one, and of no program. `good` are the other values within the margin,
 /// `open` the undecided ones.
 pub fn no_difference(
-    view: &View,
-    test: &Test,
+    (view, test): (&View, &Test),
     own: &OptionResult,
-    good: &[String],
-    open: &[String],
+    [good, open]: [&[String]; 2],
 ) -> Option<NoDifference> {
     view.check.as_ref().filter(|_| view.versus.is_none())?;
     let is_decided = test.state == TestState::Decided;
@@ -55,7 +51,7 @@ pub fn no_difference(
             false if !all.is_empty() => format!("undecided {}: for now keep the present", these(&all)),
             _ => "keep the present".to_owned(),
         };
-        return Some(NoDifference { before, after: "", names_good: true, names_open: !is_decided });
+        return Some(NoDifference { before, after: "", names_others: true });
     }
     let is_slower = |option: &OptionResult| option.slower_upper.is_some() && option.status == OptionStatus::Slower;
     if test.options.iter().any(is_slower) || !test.avoid.is_empty() || good.is_empty() && open.is_empty() {
@@ -63,10 +59,10 @@ pub fn no_difference(
     }
     if !is_decided {
         let before = "undecided so far: the safest is".into();
-        return Some(NoDifference { before, after: "", names_good: false, names_open: false });
+        return Some(NoDifference { before, after: "", names_others: false });
     }
     let before = format!("no difference found (within {}): take", percent(test.margin));
-    let none = NoDifference { before, after: cost(test, own), names_good: true, names_open: true };
+    let none = NoDifference { before, after: cost(test, own), names_others: true };
     open.is_empty().then_some(none)
 }
 

@@ -90,10 +90,6 @@ fn again(view: &View, budget: Option<&str>, text: &str) -> NextStep {
     NextStep { command: again_with(view, budget, &[]), text: text.to_owned() }
 }
 
-fn doctor(text: &str) -> NextStep {
-    step("bytegauge doctor", text)
-}
-
 fn continue_session(view: &View) -> Vec<NextStep> {
     let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
     let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
@@ -136,10 +132,9 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     };
     let compared: Vec<&GroupView> = varied.into_iter().filter(is_compared).collect();
     if compared.is_empty() {
-        return vec![doctor("see what this machine lacks, or compare other options")];
+        return vec![step("bytegauge doctor", "see what the machine lacks, or compare other options")];
     }
-    let is_decided =
-        |group: &&GroupView| view.tests.iter().any(|test| test.id == group.id && test.state == TestState::Decided);
+    let is_decided = |group: &&GroupView| view.test(&group.id).is_some_and(|test| test.state == TestState::Decided);
     let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
     if open.is_empty() {
         let when = if crowd(&view.environment).is_some() {
@@ -323,7 +318,7 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
 }
 
 fn name<'a>(view: &'a View, group: &GroupView) -> &'a str {
-    view.tests.iter().find(|test| test.id == group.id).map_or("", |test| &test.name)
+    view.test(&group.id).map_or("", |test| &test.name)
 }
 
 /// The flags that leave one test of a session, by its transport and its role; `None` where they do not, or were given.

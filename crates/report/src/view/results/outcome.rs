@@ -188,7 +188,7 @@ fn compared(view: &View, test: &Test) -> String {
         _ => String::new(),
     };
     let (good, open) = (others(test, OptionStatus::Best), others(test, OptionStatus::Tied));
-    let no_difference = kept::no_difference(view, test, own, &good, &open);
+    let no_difference = kept::no_difference((view, test), own, [&good, &open]);
     // Options that are alike have one sentence: only chance makes one of them the fastest.
     let has_reason = matches!(test.because, Some(Because::Default | Because::Smallest));
     let is_tie = !good.is_empty() && !has_reason && test.state == TestState::Decided;
@@ -198,8 +198,7 @@ fn compared(view: &View, test: &Test) -> String {
         OptionStatus::Best if no_difference.is_some() && !good.is_empty() || is_tie => within_of_best(test),
         _ => how_good(view, test, own, false),
     } + &sure;
-    let (names_good, names_open) =
-        no_difference.as_ref().map_or((!alike.is_empty(), false), |none| (none.names_good, none.names_open));
+    let names_others = no_difference.as_ref().is_some_and(|none| none.names_others);
     let mut phrases = vec![match no_difference {
         Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
         None if test.state == TestState::Decided => {
@@ -209,10 +208,10 @@ fn compared(view: &View, test: &Test) -> String {
         }
         None => format!("the safest is {}{rate}{why}: {how}", own.label),
     }];
-    if !good.is_empty() && !names_good {
+    if !good.is_empty() && !names_others && alike.is_empty() {
         phrases.push(format!("As good: {}", listed(&good)));
     }
-    if !open.is_empty() && !names_open {
+    if !open.is_empty() && (test.state == TestState::Decided || !names_others) {
         phrases.push(format!("Undecided: {} may be {}", listed(&open), better(test)));
     }
     let slower = slower_labels(test);

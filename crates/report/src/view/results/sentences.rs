@@ -54,8 +54,7 @@ impl Sentence<'_> {
 
     /// The test that the finding is about.
     fn own_test(&self) -> Option<&Test> {
-        let id = self.finding.test.as_ref()?;
-        self.view.tests.iter().find(|test| test.id == *id)
+        self.view.test(self.finding.test.as_ref()?)
     }
 
     /// The same where the session has several, so that its name tells something.
@@ -64,11 +63,8 @@ impl Sentence<'_> {
     }
 
     fn option(&self, id: &CellId) -> String {
-        let options = self.view.tests.iter().flat_map(|test| &test.options);
-        options
-            .into_iter()
-            .find(|option| option.id == *id)
-            .map_or_else(|| id.to_string(), |option| option.label.clone())
+        let mut options = self.view.tests.iter().flat_map(|test| &test.options);
+        options.find(|option| option.id == *id).map_or_else(|| id.to_string(), |option| option.label.clone())
     }
 
     fn other(&self) -> String {

@@ -151,12 +151,7 @@ pub fn is_loopback(spec: &Spec) -> bool {
 
 /// The ages of connections where tests differ in them.
 fn ages(view: &View) -> Option<String> {
-    let name = |group: &GroupView| {
-        view.tests
-            .iter()
-            .find(|test| test.id == group.id)
-            .map_or_else(|| group.id.to_string(), |test| test.name.clone())
-    };
+    let name = |group: &GroupView| view.test(&group.id).map_or_else(|| group.id.to_string(), |test| test.name.clone());
     let [young, old] = of_two_ages(view)?.map(|(group, (_, to))| (shown_age(to), name(group)));
     Some(format!("connections up to {} old ({}) to {} old ({})", young.0, young.1, old.0, old.1))
 }
