@@ -11,7 +11,7 @@ use crate::cell::CellId;
 use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
 use crate::end::EndRole;
-use crate::end_report::EndReport;
+use crate::end_report::{EffectiveOptions, EndReport};
 use crate::optional_count::OptionalCount;
 use crate::ring::RingReport;
 use crate::session::Stage;
@@ -123,6 +123,11 @@ pub struct Trial {
 /// A reason without its digits: messages of programs have times and numbers of processes, by which equal failures differ.
 pub fn without_digits(reason: &str) -> String {
     reason.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
+/// The options of the last trial's first flow: every trial sets them again in the same way.
+pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
+    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| flow.options.as_ref())
 }
 
 /// When a trial ran, and whether it succeeded.

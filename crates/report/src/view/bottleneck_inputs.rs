@@ -6,6 +6,8 @@ use bytegauge_bottleneck::call::{CallSigns, Waits};
 use bytegauge_bottleneck::relay::RelaySigns;
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_bottleneck::stream::StreamSigns;
+use bytegauge_model::footprint::BUFFERS;
+use bytegauge_model::threads::{flows, lanes, threads, ways};
 use bytegauge_model::{
     EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload,
 };
@@ -16,10 +18,8 @@ use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
 use super::counted_trials::Settled;
 use super::document::{CallView, Counters, CpuView, RingView};
-use super::footprint::BUFFERS;
 use super::knee::objective;
 use super::levels::moves_nothing;
-use super::threads::{flows, lanes, threads, ways};
 
 /// The known properties of a cell before its limit is determined.
 pub struct Known<'a> {

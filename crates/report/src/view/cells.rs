@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_bottleneck::{CellLimit, Doubt, call, ring, stream, task};
+use bytegauge_model::footprint::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Stage, Trial, Workload, factor};
@@ -27,7 +28,6 @@ use super::document::{
 use super::environment::{cpus, irq_accounting};
 use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
-use super::footprint::footprint;
 use super::harm::harm;
 use super::levels::moves_nothing;
 use super::relays;

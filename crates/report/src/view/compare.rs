@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
+use bytegauge_model::footprint::footprint;
 use bytegauge_model::{CellKind, GroupId, Role, Spec, Trial};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
@@ -18,7 +19,6 @@ use super::counted_trials::Settled;
 use super::document::HarmView;
 use super::document::difference::share;
 use super::estimate::total_rate;
-use super::footprint::footprint;
 use super::harm::{beyond, harm, least};
 use super::input::CompareInput;
 use super::levels::{is_default, moves_nothing, varied};

@@ -1,5 +1,6 @@
 //! The counts of the trials behind an estimate, summed, and their CPU time.
 
+use bytegauge_model::threads::threads;
 use bytegauge_model::{EndCounts, Spec, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{
@@ -8,7 +9,6 @@ use bytegauge_stats::trial_counts::{
 
 use super::document::{Counters, CpuView, EndCpu, PerFlow};
 use super::options;
-use super::threads::threads;
 
 fn cpu_view(end: &EndCounts, threads: u64) -> EndCpu {
     let per_gib = |ns: u64| (end.cpu_ns > 0).then(|| ratio(ns, end.bytes)).flatten().map(|ns| ns * GIB / 1e9);

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use bytegauge_model::threads::lanes;
 use bytegauge_model::{CellKind, EndCounts, Fill, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{ratio, sink_sums, source_sums};
@@ -14,7 +15,6 @@ use super::counted_trials::Settled;
 use super::document::FloorView;
 use super::estimate::throughput;
 use super::levels::moves_nothing;
-use super::threads::lanes;
 
 /// The floor of each group, and of the session.
 pub struct Floors {

@@ -25,7 +25,6 @@ mod environment;
 pub(crate) mod estimate;
 mod fd_table;
 mod floor;
-mod footprint;
 mod group_blocks;
 mod groups;
 mod harm;
@@ -47,7 +46,6 @@ pub(crate) mod results;
 mod rings;
 mod settings;
 mod stolen;
-mod threads;
 mod time;
 mod versus;
 

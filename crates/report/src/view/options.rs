@@ -5,18 +5,14 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::EffectiveOptions;
 use bytegauge_model::option::{self, OPTIONS, OptionRow, Setter};
-use bytegauge_model::{CellKind, EndReport, Level, Spec, Trial, Workload, factor};
+use bytegauge_model::trial::effective;
+use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, factor};
 use serde_json::Value;
 
 use super::document::{CellView, OptionView};
 
 /// Options that notes name; the others are counted.
 const LISTED: usize = 4;
-
-/// The options of the last trial's first flow: every trial sets them again in the same way.
-pub fn effective<'a>(trials: &[&'a Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<&'a EffectiveOptions> {
-    trials.iter().rev().find_map(|trial| end(trial)?.flows.first()).map(|flow| flow.options.as_ref())
-}
 
 /// Every option that was requested, or that an end reports.
 pub fn of_cell(levels: &Spec, trials: &[&Trial]) -> BTreeMap<&'static str, OptionView> {

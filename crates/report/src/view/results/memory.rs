@@ -1,11 +1,11 @@
 //! The memory of the recommended buffers with many connections.
 
+use bytegauge_model::footprint::{BUFFERS, FactorBuffer};
 use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Level, Transport};
 use serde_json::Value;
 
 use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, Severity, Test, View, spec};
-use super::super::footprint::{BUFFERS, FactorBuffer};
 use super::build::found;
 use super::is_peers_size;
 use super::outcome::{self, more};

@@ -24,6 +24,7 @@ mod title;
 mod valid_for;
 
 use bytegauge_bottleneck::{LimitedOption, remedy};
+use bytegauge_model::threads::threads;
 use bytegauge_model::{
     CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMethod, SessionStatus, Spec, Stage, Transport,
 };
@@ -36,7 +37,6 @@ use super::document::{
 use super::harm::Least;
 use super::recommendation::is_control_wide;
 use super::relays;
-use super::threads::threads;
 use crate::interval_rounding::excludes_nothing;
 use crate::phrase;
 

@@ -1,8 +1,7 @@
 //! The memory of a cell: among equally good cells the recommendation prefers the smallest.
 
-use bytegauge_model::{EndReport, Engine, Level, RcvbufOn, Spec, Trial, Workload};
-
-use super::options::effective;
+use crate::trial::effective;
+use crate::{EndReport, Engine, Level, RcvbufOn, Spec, Trial, Workload};
 
 /// Buffers of both ends and, if the plan varies them, of the kernel; bytes over all flows. `None` if the cell has no read size,
 /// or the size of a varied buffer is unknown.

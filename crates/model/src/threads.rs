@@ -1,6 +1,6 @@
 //! The number of flows and threads of a cell, by its levels.
 
-use bytegauge_model::{Engine, Spec, Workload};
+use crate::{Engine, Spec, Transport, Workload};
 
 /// Threads of the connecting end, and of the other one.
 pub fn threads(levels: &Spec) -> [u64; 2] {
@@ -29,7 +29,7 @@ fn threads_of_calls(levels: &Spec, engine: Option<Engine>, threads: Option<u64>,
 
 /// One per flow, or one per direction if the engine has many connections per thread.
 fn threads_of_stream(levels: &Spec) -> u64 {
-    let lossy = levels.transport().is_some_and(bytegauge_model::Transport::is_datagram);
+    let lossy = levels.transport().is_some_and(Transport::is_datagram);
     match levels.engine() {
         Some(engine) if !lossy && engine != Engine::Null && !engine.has_thread_a_flow() => ways(levels),
         _ => flows(levels),
@@ -54,9 +54,8 @@ pub fn ways(levels: &Spec) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Level;
-
     use super::*;
+    use crate::Level;
 
     #[test]
     fn ends_have_the_threads_of_their_engines() {
