@@ -9,7 +9,6 @@ use super::rows::Rows;
 use crate::view::call_datagrams::deaths;
 use crate::view::calls::CLOSED;
 use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
-use crate::view::knee::planned;
 
 /// More kinds of errors than this are for JSON.
 const ERRORS_MAX: usize = 6;
@@ -21,7 +20,7 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     };
     let mut lines = vec![times(cell, call)];
     lines.extend(p99(rows));
-    lines.extend(call.knee.as_ref().map(|knee| self::knee(cell, knee)));
+    lines.extend(call.knee.as_ref().map(knee));
     lines.extend(engines(cell, call));
     lines.extend(call.competing.as_ref().map(|competing| {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
@@ -61,16 +60,10 @@ fn p99(rows: &Rows) -> Option<String> {
     (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
 }
 
-/// How the knee was found, and its rate.
-fn knee(cell: &CellView, knee: &KneeView) -> String {
-    let closed = knee.closed_per_second.map_or_else(|| "nothing".into(), call_rate);
+/// How a search measures.
+fn knee(knee: &KneeView) -> String {
     format!(
-        "{}: {} was kept up to this rate or more in half of the searches, {} of the {closed} of a closed loop{}; every trial is \
-         a search of {} probes, each of them short: longer ones (--trial-time) show queues that grow slowly",
-        cell.label,
-        knee.slo,
-        share(knee.share_of_closed),
-        planned(cell).map_or_else(String::new, |plan| format!("; {plan}")),
+        "every trial is a search of {} probes, each of them short: longer ones (--trial-time) show queues that grow slowly",
         number(knee.probes_mean)
     )
 }

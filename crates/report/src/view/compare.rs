@@ -21,6 +21,7 @@ use super::document::difference::share;
 use super::estimate::total_rate;
 use super::harm::{beyond, harm, least};
 use super::input::CompareInput;
+use super::latency;
 use super::levels::{is_default, moves_nothing, varied};
 use crate::SessionData;
 
@@ -48,6 +49,8 @@ pub struct GroupAnalysis<'a> {
     pub verdict: GroupVerdict,
     /// The verdict by CPU time, where a busy machine leaves time undecided and the A/A control agrees.
     pub cpu: Option<GroupVerdict>,
+    /// The verdict by the p99 of calls, where a load is offered and the A/A control agrees.
+    pub p99: Option<GroupVerdict>,
     /// Its recommendation.
     pub alone: OptionRecommendation,
     /// Which of its blocks were judged, and whether they may prove anything.
@@ -95,7 +98,9 @@ impl GroupAnalysis<'_> {
 /// Compares everything in a session, in the order of the plan.
 pub fn groups<'a>(data: &'a SessionData, scene: &CompareInput) -> Vec<GroupAnalysis<'a>> {
     let members = members(&scene.settled);
-    let of_row = |row: &'a GroupRow| judge(row, members.get(&row.group.id).map_or(&[], Vec::as_slice), scene);
+    let is_of_two = data.record.plan.get("versus").is_some_and(|versus| !versus.is_null());
+    let of_row =
+        |row: &'a GroupRow| judge(row, members.get(&row.group.id).map_or(&[], Vec::as_slice), is_of_two, scene);
     data.groups.iter().map(of_row).collect()
 }
 
@@ -114,7 +119,7 @@ fn competes(settled: &Settled) -> bool {
         && !moves_nothing(&settled.cell.factors)
 }
 
-fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> GroupAnalysis<'a> {
+fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &CompareInput) -> GroupAnalysis<'a> {
     let (settled, method) = (&scene.settled, &scene.method);
     let cells: Vec<usize> = members.iter().copied().filter(|&at| competes(&settled[at])).collect();
     let candidates: Vec<usize> =
@@ -128,8 +133,13 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
     let least = least(&harms.iter().collect::<Vec<_>>());
     for (choice, own) in harms.iter().enumerate() {
         let harmed = !beyond(own, &least).is_empty();
+        let is_behind = behind(&answered, choice).is_some();
         // The cost of an option that harms its users, or leaves a load to others, is no result.
-        input.cells[choice].unfit |= harmed || behind(&answered, choice).is_some();
+        input.cells[choice].unfit |= harmed || is_behind;
+        if is_behind && !is_of_two {
+            // Its CPU time is that of a lower rate: others are not compared with it.
+            input.blocks.iter_mut().for_each(|block| block.cost[choice] = None);
+        }
     }
     let method = &Method { level: standing.level, ..*method };
     let audit = audit_rows(&cells, offered, scene);
@@ -139,6 +149,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], scene: &CompareInput) -> Grou
     GroupAnalysis {
         row,
         cpu: None,
+        p99: None,
         varied: varied_choices(&candidates, settled),
         candidates,
         cells,
@@ -159,10 +170,22 @@ pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
     let is_open = |group: &&mut GroupAnalysis| !group.offered && !group.alone.proven && group.cells.len() > 1;
     for group in groups.iter_mut().filter(is_open) {
         let condition = group.cells.first().and_then(|&at| scene.settled[at].cell.factors.compare());
-        let input = input(&group.cells, group.twin, |trial| compared_cpu_ns(trial, condition), scene);
-        let verdict = analyse(&input, &Method { level: group.standing.level, ..scene.method });
-        group.cpu = Some(verdict).filter(|verdict| !verdict.twin_alarm);
+        group.cpu = by(group, |trial| compared_cpu_ns(trial, condition), scene);
     }
+}
+
+/// Compares the groups with an offered load by the p99 of their calls, over the same blocks.
+pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
+    for group in groups.iter_mut().filter(|group| group.offered && group.cells.len() > 1) {
+        group.p99 = by(group, |trial| latency::p99_of_trial(trial.client()?), scene);
+    }
+}
+
+/// The verdict by another cost; `None` where the A/A control differs in it.
+fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &CompareInput) -> Option<GroupVerdict> {
+    let input = input(&group.cells, group.twin, cost, scene);
+    let verdict = analyse(&input, &Method { level: group.standing.level, ..scene.method });
+    Some(verdict).filter(|verdict| !verdict.twin_alarm)
 }
 
 /// The share of an offered load that all trials of a cell together answered.

@@ -2,6 +2,7 @@
 
 use bytegauge_model::{CellId, Stage, Trial, Workload};
 use bytegauge_stats::aa_control::Twin;
+use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
@@ -24,7 +25,8 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
     let verdict = &judged.verdict;
     let undecided = judged.candidates.iter().copied().filter(|&at| {
         let in_comparison = verdict.present.iter().any(|&choice| judged.cell(Some(choice)) == Some(at));
-        !in_comparison && conditions.cells[at].outcome == "measured" && conditions.cells[at].reason.is_none()
+        let cell = &conditions.cells[at];
+        !in_comparison && cell.outcome == "measured" && cell.reason.is_none() && cell.behind.is_none()
     });
     let mut counted = blocks.of_group(&judged.row.group.id);
     // An import has no block records, and what stats could use is what counts.
@@ -70,14 +72,14 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         over_time: None,
         link: link_of(judged, conditions),
         asked: false,
-        ratios: ratios(judged, conditions),
+        ratios: ratios(&judged.verdict, judged, conditions),
+        p99_ratios: judged.p99.as_ref().map_or_else(Vec::new, |verdict| ratios(verdict, judged, conditions)),
     }
 }
 
-/// The fastest option against each other one. None where the A/A control differs or too few blocks were measured: no interval
+/// The best option against each other one. None where the A/A control differs or too few blocks were measured: no interval
 /// holds there.
-fn ratios(judged: &GroupAnalysis, conditions: &Conditions) -> Vec<OptionRatio> {
-    let verdict = &judged.verdict;
+fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<OptionRatio> {
     let Some(leader) = verdict.leader().filter(|_| !verdict.twin_alarm && judged.standing.proves) else {
         return Vec::new();
     };

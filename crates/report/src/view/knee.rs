@@ -4,13 +4,11 @@
 //! not the rate to plan with. This module has the other results of the searches.
 
 use bytegauge_bottleneck::call::Objective;
-use bytegauge_model::unit::significant_down;
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
-use super::document::{CellView, KneeView, ProbeView};
-use crate::phrase::rate_unit;
+use super::document::{KneeEnd, KneeView, ProbeView};
 
 /// One search: its closed loop, its knee, and the lowest failed rate above it, if any.
 struct Searched<'a> {
@@ -33,6 +31,7 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
     let beyond =
         middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
     let probes: usize = searches.iter().map(|probes| probes.len()).sum();
+    let end = end(&found, slo.limit_ns);
     Some(KneeView {
         slo: slo.to_string(),
         percentile: slo.percentile,
@@ -40,18 +39,13 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
         at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
         beyond_per_second: beyond,
         at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
+        end: end.map(|(end, _)| end),
+        end_searches: end.map_or(0, |(_, count)| count),
         closed_per_second: closed,
         share_of_closed: rate.zip(closed).map(|(rate, closed)| rate / closed).filter(|share| share.is_finite()),
         probes: kept_probes(&searches),
         probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
-}
-
-/// The rate to plan with, as text: the lower end of the interval of the searches' median; `None` without an interval.
-pub fn planned(cell: &CellView) -> Option<String> {
-    let lower = cell.estimate.lower?;
-    let (divisor, unit) = rate_unit(cell.estimate.unit, lower);
-    Some(format!("plan with {} {unit}, the lower end of its interval", significant_down(lower / divisor, 3)))
 }
 
 /// The input of the rules about limits.
@@ -64,6 +58,18 @@ pub fn objective(knee: &KneeView) -> Option<Objective> {
         at_beyond_ns: knee.at_beyond_ns,
         closed_per_second: knee.closed_per_second?,
     })
+}
+
+/// Why most searches found no higher rate, and how many these are.
+fn end(found: &[Searched], limit_ns: u64) -> Option<(KneeEnd, usize)> {
+    let of_search = |search: &Searched| match search.beyond.map(|probe| probe.percentile_ns) {
+        None => KneeEnd::ClosedLoop,
+        Some(Some(ns)) if ns > limit_ns => KneeEnd::Limit,
+        Some(_) => KneeEnd::Incomplete,
+    };
+    let ends: Vec<KneeEnd> = found.iter().map(of_search).collect();
+    let count = |end: KneeEnd| (end, ends.iter().filter(|other| **other == end).count());
+    ends.iter().map(|end| count(*end)).max_by_key(|(_, count)| *count)
 }
 
 fn search(trial: &Trial) -> Option<&[Probe]> {

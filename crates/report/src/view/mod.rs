@@ -87,6 +87,7 @@ impl View {
         if environment::crowd(&environment).is_some() {
             compare::by_cpu(&mut compared, &input);
         }
+        compare::by_p99(&mut compared, &input);
         let CompareInput { settled, blocks, group_blocks, varied, method, .. } = input;
         let (level, margin) = (method.level, method.margin);
         let floors = Floors::of(&settled, level);

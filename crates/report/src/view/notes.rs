@@ -52,12 +52,9 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
             .collect();
         let why = match failed.is_empty() {
             true => String::new(),
-            false => format!("; {} failed, and a choice whose trials fail looks better than it is", failed.join(", ")),
+            false => format!(" ({}): an option whose trials fail looks better than it is", failed.join(", ")),
         };
-        add(format!(
-            "{} broke off, to be repeated, and counted for nothing{why}",
-            counted(group.blocks.broken, "block")
-        ));
+        add(format!("{} with a failed trial left out and repeated{why}", counted(group.blocks.broken, "block")));
     }
     notes
 }

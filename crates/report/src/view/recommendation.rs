@@ -40,11 +40,12 @@ impl Conditions<'_> {
     }
 }
 
-/// The recommendation of a group. Empty without two compared options.
+/// The recommendation of a group. Empty without two compared options, unless one alone carries a load.
 pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRecommendation {
     let id = |choice: Option<usize>| group.cell(choice).map(|at| conditions.cells[at].id.clone());
     let nothing = GroupRecommendation { margin: conditions.margin, ..GroupRecommendation::default() };
-    if group.verdict.present.len() < 2 {
+    let is_left_alone = || (0..group.cells.len()).any(|choice| group.behind(choice).is_some());
+    if group.verdict.present.len() < 2 && !is_left_alone() {
         return nothing;
     }
     let own = GroupRecommendation { cell: id(group.alone.cell), best: id(group.verdict.leader()), ..nothing };

@@ -479,7 +479,7 @@ fn a_broken_block_names_the_failed_cell() {
     data.blocks.iter_mut().filter(|record| record.index == block).for_each(|record| record.complete = false);
     let view = view(&data);
     let label = &view.cells.iter().find(|other| other.id == cell).expect("its cell").label;
-    let phrases = format!("1 block broke off, to be repeated, and counted for nothing; 1 trial of “{label}” failed");
+    let phrases = format!("1 block with a failed trial left out and repeated (1 trial of “{label}”)");
     assert!(view.notes.iter().any(|note| note.contains(&phrases)), "{phrases}: {:?}", view.notes);
 }
 

@@ -66,6 +66,7 @@ impl ScreenColumn {
 pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     let mut out: Vec<String> = heading(&test.title, layout.width).iter().map(|line| layout.paint.bold(line)).collect();
     let (rows, hidden) = rows(test, full);
+    out.extend(basis(test).map(|text| format!("  {text}")));
     if !rows.is_empty() {
         out.extend(table(test, &rows, layout, full));
     }
@@ -77,6 +78,15 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
         out.extend(facts.flat_map(|text| wrap(&text, layout.text() - 4)).map(|line| format!("    {line}")));
     }
     out
+}
+
+/// The quantity that is compared, where it is not the rate of a load without a limit.
+fn basis(test: &Test) -> Option<String> {
+    if test.compares == Compares::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {
+        return Some("The load is fixed, so options are ranked by CPU time.".into());
+    }
+    let slo = test.environment.get("slo")?.as_str().filter(|slo| slo.contains('='))?;
+    Some(format!("Rates are the highest that keep {}; plan with the lower end below (Search).", phrase::objective(slo)))
 }
 
 /// The options with a rate that are shown, and how many are not.
@@ -142,8 +152,11 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     let label = if widest_label > label_max(layout) { 2 } else { widest_label };
     let mut others = Vec::new();
     let is_too_wide = |numbers: &[ScreenColumn]| 2 + label + width_of(numbers) + marks > layout.width;
-    // The CPU time of relays is a result, and not only a detail.
-    for name in EXPENDABLE.into_iter().filter(|name| *name != "CPU" || !has_relay(test)) {
+    // The CPU time of relays is a result, and not only a detail. A fixed load is in the title, and options are ranked by CPU time.
+    let rate = test.rate_scale(layout.tests).1;
+    let is_ranked = test.compares == Compares::Cpu;
+    let expendable = EXPENDABLE.into_iter().map(|name| if is_ranked && name == "CPU" { rate } else { name });
+    for name in expendable.filter(|name| *name != "CPU" || !has_relay(test)) {
         if is_too_wide(&numbers) {
             let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
             others.extend(numbers.extract_if(.., |column| !is_kept(column) && column.heading.starts_with(name)));
@@ -261,6 +274,10 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         columns.push(ScreenColumn::of(unit, true, rows, |row| marked(row, rate(row.rate, digits(row)))));
     }
     let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
+    if any(|row| row.carried_share.is_some()) {
+        let carried = |row: &OptionResult| row.carried_share.map_or_else(|| "all".into(), percent);
+        columns.push(ScreenColumn::of("carried", true, rows, carried));
+    }
     if full && any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
         let all = |row: &OptionResult| row.rate_all.map_or_else(String::new, |all| rate(Some(all), digits(row)));
         columns.push(ScreenColumn::of("average", true, rows, all));
@@ -313,7 +330,7 @@ pub fn time(ns: Option<f64>) -> String {
 
 /// Whether an option was measured in the screening only, next to others with intervals.
 fn is_short(test: &Test, option: &OptionResult) -> bool {
-    test.is_compared() && option.slower_upper.is_none()
+    test.is_compared() && option.slower_upper.is_none() && !option.missed_load()
 }
 
 /// The one mark of an option, with the reason why it is recommended; empty where its row has another text in its place.
@@ -398,7 +415,7 @@ fn shows_cpu(test: &Test) -> bool {
 /// The length of a bar: the rate, or the CPU time where the rate is fixed.
 fn bar_value(test: &Test, option: &OptionResult) -> Option<f64> {
     match test.compares {
-        _ if is_short(test, option) => None,
+        _ if is_short(test, option) || option.missed_load() => None,
         Compares::Time => option.rate,
         Compares::Cpu => option.cpu,
     }
@@ -417,9 +434,10 @@ fn bar(share: f64, width: usize) -> String {
 /// Options that were not measured, by their reason.
 pub fn without_result(test: &Test) -> Vec<String> {
     let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for option in test.options.iter().filter(|option| option.rate.is_none() || option.status == OptionStatus::Failed) {
+    for option in test.options.iter().filter(|option| option.rate.is_none() || option.reason.is_some()) {
         let what = match option.status {
             OptionStatus::Failed => "failed",
+            _ if option.rate.is_some() => "stopped",
             OptionStatus::Skipped => "skipped",
             _ => "not measured",
         };

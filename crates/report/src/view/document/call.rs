@@ -154,10 +154,26 @@ pub struct KneeView {
     pub closed_per_second: Option<f64>,
     /// The knee as a share of that.
     pub share_of_closed: Option<f64>,
+    /// Why most of the searches found no higher rate; `null` without a search.
+    pub end: Option<KneeEnd>,
+    /// The number of these searches.
+    pub end_searches: usize,
     /// Measurements per search.
     pub probes_mean: Option<f64>,
     /// The measurements of the searches at offered rates, by rate; in long sessions only those of the first searches.
     pub probes: Vec<ProbeView>,
+}
+
+/// Why a search found no higher rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KneeEnd {
+    /// No rate failed: the highest rate of a closed loop kept the objective.
+    ClosedLoop,
+    /// The offered calls were not completed at the lowest rate that failed.
+    Incomplete,
+    /// The percentile exceeded the limit there.
+    Limit,
 }
 
 /// One measurement of a search at an offered rate.

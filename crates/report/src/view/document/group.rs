@@ -86,6 +86,9 @@ pub struct GroupView {
     /// The fastest option against each other one; `Test.comparisons` has them.
     #[serde(skip)]
     pub ratios: Vec<OptionRatio>,
+    /// The same by the p99 of calls, where a load is offered; `findings` have them.
+    #[serde(skip)]
+    pub p99_ratios: Vec<OptionRatio>,
 }
 
 /// One cell measured twice in every block, under two ids.

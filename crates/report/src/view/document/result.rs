@@ -207,6 +207,9 @@ pub struct OptionResult {
     /// CPU time of the server for each run of a program, milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ms: Option<f64>,
+    /// Share of the offered load that it carried, where it left more of it than it may; absent where it carried the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried_share: Option<f64>,
     /// Share of the datagrams sent that were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_share: Option<f64>,
@@ -231,6 +234,11 @@ pub struct OptionResult {
 }
 
 impl OptionResult {
+    /// Whether it left a load that another option carried, so that its cost is not compared.
+    pub fn missed_load(&self) -> bool {
+        self.harm.contains(&FindingKind::MissedLoad)
+    }
+
     /// Its sizes, bytes, of the factors with these names.
     pub fn sizes<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = u64> + 'a {
         names.iter().filter_map(|name| self.settings.get(*name)?.as_u64())
@@ -344,6 +352,10 @@ pub enum Severity {
 pub enum FindingKind {
     /// How the options that the user named compare.
     Comparison,
+    /// The p99 of an option is longer than that of another one, at an offered load.
+    LongerP99,
+    /// The highest rate at which an option keeps a latency, and why no higher rate was found.
+    Search,
     /// Another setting has a larger effect than the options that were compared.
     BiggestEffect,
     /// One level of a setting is not significantly worse in any test.
@@ -358,7 +370,7 @@ pub enum FindingKind {
     NoEffect,
     /// Trials in which nothing moved.
     Stalled,
-    /// An option did not carry the offered load.
+    /// An option did not carry the offered load, or none of a test did.
     MissedLoad,
     /// Calls failed.
     FailedCalls,

@@ -55,7 +55,8 @@ fn named(option: &OptionResult) -> Avoided {
 
 /// The confirmed options with harm, or all where none is confirmed; none where all have it.
 fn harmful(test: &Test) -> Vec<&OptionResult> {
-    let is_confirmed = |option: &&OptionResult| !test.is_compared() || option.slower_upper.is_some();
+    let is_confirmed =
+        |option: &&OptionResult| !test.is_compared() || option.slower_upper.is_some() || option.missed_load();
     let measured = test.options.iter().filter(|option| option.trials > 0).filter(is_confirmed);
     let (harmful, others): (Vec<_>, Vec<_>) = measured.partition(|option| harm::is_avoided(&option.harm));
     if others.is_empty() { Vec::new() } else { harmful }

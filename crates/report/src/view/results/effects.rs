@@ -32,11 +32,18 @@ fn of_named(test: &Test) -> Vec<Finding> {
         return factors.iter().flat_map(|factor| levels_compared(test, factor)).collect();
     }
     let most = if test.options.len() > COMPARED_EACH { 1 } else { COMPARED_EACH };
-    test.comparisons.iter().take(most).map(|ratio| compared(test, ratio)).collect()
+    test.comparisons.iter().take(most).map(|ratio| compared(FindingKind::Comparison, test, ratio)).collect()
 }
 
-fn compared(test: &Test, ratio: &OptionRatio) -> Finding {
-    found(FindingKind::Comparison, Severity::Result)
+/// The options with a longer p99 than the one with the shortest, at an offered load; the longest first.
+pub fn latencies(view: &View, group: &GroupView) -> Vec<Finding> {
+    let Some(test) = view.tests.iter().find(|test| test.id == group.id) else { return Vec::new() };
+    let longer = group.p99_ratios.iter().filter(|ratio| ratio.times_lower > 1.0);
+    longer.map(|ratio| compared(FindingKind::LongerP99, test, ratio)).collect()
+}
+
+fn compared(kind: FindingKind, test: &Test, ratio: &OptionRatio) -> Finding {
+    found(kind, Severity::Result)
         .test(&test.id)
         .option(&ratio.option)
         .other(Some(&ratio.other))
@@ -74,7 +81,7 @@ fn levels_compared(test: &Test, factor: &str) -> Vec<Finding> {
         }
     }
     let one = |(level, ratio): (&Value, &OptionRatio)| {
-        let finding = compared(test, ratio).name("factor", factor);
+        let finding = compared(FindingKind::Comparison, test, ratio).name("factor", factor);
         finding.name("level", own.clone()).name("other_level", level.clone())
     };
     best.into_iter().rev().map(one).collect()
@@ -82,7 +89,10 @@ fn levels_compared(test: &Test, factor: &str) -> Vec<Finding> {
 
 /// The largest effect: of another setting where one is larger than that of the options, else of the options themselves.
 pub fn biggest(view: &View) -> Vec<Finding> {
-    if view.versus.is_some() || view.check.is_some() || !view.tests.iter().any(Test::is_compared) {
+    let are_compared = |test: &Test| {
+        test.is_compared() && test.options.iter().filter(|option| option.slower_upper.is_some()).count() > 1
+    };
+    if view.versus.is_some() || view.check.is_some() || !view.tests.iter().any(are_compared) {
         return Vec::new();
     }
     let levers = of_levers(view);

@@ -68,6 +68,9 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     let mut all: Vec<Finding> = control(view, group).filter(|_| is_analysed).into_iter().collect();
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     all.extend(without_effect(view, group, &cells));
+    all.extend(overloaded(group, &cells));
+    all.extend(effects::latencies(view, group));
+    all.extend(cells.iter().filter_map(|cell| search(group, cell)));
     let (least, lost_least) = (harm::least_of(&cells), harm::least_lost(&cells));
     for cell in &cells {
         all.extend(of_option(group, cell, &least, lost_least));
@@ -104,6 +107,22 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     }
     all.extend(screened(view, group, &cells));
     all
+}
+
+/// No option carried the offered load.
+fn overloaded(group: &GroupView, cells: &[&CellView]) -> Option<Finding> {
+    let measured = cells.iter().filter(|cell| cell.trials > 0);
+    let carried: Option<Vec<f64>> = measured.map(|cell| harm::carried_share(cell)).collect();
+    let most = carried?.into_iter().reduce(f64::max)?;
+    Some(found(FindingKind::MissedLoad, Severity::Warning).test(&group.id).number("carried_share", Some(most)))
+}
+
+/// The end of the searches of an option.
+fn search(group: &GroupView, cell: &CellView) -> Option<Finding> {
+    let knee = cell.call.as_ref()?.knee.as_ref()?;
+    let rate = Some(cell.estimate.median?);
+    let finding = found(FindingKind::Search, Severity::Result).test(&group.id).option(&cell.id).number("rate", rate);
+    Some(finding.number("failed_rate", knee.beyond_per_second).number("closed_rate", knee.closed_per_second))
 }
 
 /// Compared options of sockets that cannot have an effect on this path.

@@ -1,6 +1,9 @@
 //! Harm that a rate does not show: stalls, a load that was not carried, and what [`super::super::harm`] finds by comparing the
 //! options of a test. An option with such harm never counts as best.
 
+use bytegauge_bottleneck::OFFERED_SHARE;
+
+use super::super::bottleneck_inputs::offered_rate;
 use super::super::document::{CellView, FindingKind, HarmKind};
 use super::super::harm::{Least, beyond, least};
 
@@ -21,6 +24,12 @@ pub fn of(cell: &CellView, least: &Least) -> Vec<FindingKind> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// The share of an offered load that an option carried, where it left more of it than it may.
+pub fn carried_share(cell: &CellView) -> Option<f64> {
+    let share = cell.total_rate? / offered_rate(&cell.spec())?;
+    Some(share).filter(|share| *share < OFFERED_SHARE)
 }
 
 /// The finding of a kind of harm.

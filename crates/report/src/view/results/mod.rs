@@ -242,6 +242,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         more_cpu: None,
         cpu,
         server_cpu_ms: cell.median("server_cpu_ns_per_run").map(|ns| ns / 1e6),
+        carried_share: harm::carried_share(cell),
         lost_share: harm::lost_share(cell),
         longest_ns: cell.harm.longest_ns,
         starved_share: cell.harm.starved_share,

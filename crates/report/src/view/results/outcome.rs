@@ -8,7 +8,6 @@ use bytegauge_model::unit::{counted, significant};
 use super::super::document::{
     Avoided, Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
-use super::super::knee::planned;
 use super::kept;
 use crate::interval_rounding::{BOUND_MAX, NOTHING, ShareScale, percent};
 use crate::phrase;
@@ -71,9 +70,13 @@ fn objective(test: &Test) -> String {
 
 /// A time to three digits.
 pub fn time(ns: f64) -> String {
-    let (unit, name) =
-        [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
+    let (unit, name) = time_unit(ns);
     format!("{} {name}", significant(ns / unit, 3))
+}
+
+/// The unit in which a time is shown, nanoseconds, and its name.
+pub fn time_unit(ns: f64) -> (f64, &'static str) {
+    [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"))
 }
 
 fn unconfirmed(view: &View, test: &Test) -> String {
@@ -96,12 +99,22 @@ fn unconfirmed(view: &View, test: &Test) -> String {
         }
         SessionStatus::Running => "no result yet: the first analysis is not reached",
         SessionStatus::Incomplete => "no result: the session stopped before its first analysis",
+        _ if !stopped(test).is_empty() => {
+            let stopped = phrase::join(&stopped(test), "and");
+            &format!("no result: after two failed trials in a row, measuring stopped for {stopped}")
+        }
         _ if depends(view, test) => {
             "no result: the speed of the machine changed slowly during the run, so there are no intervals"
         }
         _ => "no result: too few trials for an interval",
     };
     format!("{why}{so_far}{}", avoid(view, test))
+}
+
+/// The options that were measured at first, and left the test because of failures.
+fn stopped(test: &Test) -> Vec<String> {
+    let stopped = test.options.iter().filter(|option| option.trials > 0 && option.reason.is_some());
+    stopped.map(|option| option.label.clone()).collect()
 }
 
 /// Whether its blocks are enough for an interval, but depend on each other.
@@ -151,6 +164,7 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
         return format!("{} ({again})", at_most());
     }
     match own.status {
+        OptionStatus::Best if carries_alone(test, own) => "the only one that carries the offered load".into(),
         OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
         OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
         OptionStatus::Best => within(),
@@ -175,6 +189,12 @@ fn measured_again(view: &View, test: &Test) -> Option<String> {
     Some(format!("{} with {twice} measured again", view.scale.at_most(bound)))
 }
 
+/// Whether all other options that were measured missed a load.
+fn carries_alone(test: &Test, own: &OptionResult) -> bool {
+    let others = || test.options.iter().filter(|option| option.trials > 0 && option.id != own.id);
+    others().next().is_some() && others().all(OptionResult::missed_load)
+}
+
 /// The recommendation with its interval, then the options that are as good, those that are undecided, and those to avoid.
 fn compared(view: &View, test: &Test) -> String {
     let Some(own) = recommended(test) else { return too_wide(view, test) };
@@ -184,6 +204,7 @@ fn compared(view: &View, test: &Test) -> String {
     };
     let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(" ({rate}{cpu})"));
     let sure = match test.state {
+        TestState::Decided if carries_alone(test, own) => String::new(),
         TestState::Decided => format!(", with {} confidence", percent(view.plan.level)),
         _ => String::new(),
     };
@@ -218,8 +239,6 @@ fn compared(view: &View, test: &Test) -> String {
     if !slower.is_empty() {
         phrases.push(format!("Slower: {}", listed(&slower)));
     }
-    let searched = view.cell(&own.id).filter(|cell| cell.call.as_ref().is_some_and(|call| call.knee.is_some()));
-    phrases.extend(searched.and_then(planned).map(|plan| phrase::capital(&plan)));
     phrases.join(". ") + &avoid(view, test)
 }
 
@@ -310,7 +329,7 @@ pub fn harmed(option: &OptionResult) -> String {
         Some(FindingKind::StarvedClients) => of(option.starved_share, "clients without an answer"),
         Some(FindingKind::ListenOverflows) => "listener's queue full".into(),
         Some(FindingKind::TimeOuts) => "time-outs of TCP".into(),
-        Some(FindingKind::MissedLoad) => "offered load missed".into(),
+        Some(FindingKind::MissedLoad) => of(option.carried_share, "offered load carried"),
         Some(FindingKind::Stalled) => "trials without data".into(),
         Some(FindingKind::TruncatedDatagrams) => "datagrams cut off".into(),
         _ => "see Caveat".into(),
@@ -393,6 +412,7 @@ pub fn slower(test: &Test, option: &OptionResult, scale: ShareScale) -> String {
     match (option.slower_lower, option.slower_upper) {
         (Some(lower), Some(upper)) => scale.interval(lower, upper),
         _ if option.status == OptionStatus::Failed => "failed".into(),
+        _ if option.missed_load() => "missed the load".into(),
         _ if test.is_compared() => "screening only".into(),
         _ => "–".into(),
     }

@@ -7,9 +7,9 @@ mod effect;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Level, Nanos};
 
-use super::super::document::{Compares, Finding, FindingKind, Test, View};
-use super::outcome::{is_slower, than_the_best, up_to};
-use crate::interval_rounding::percent;
+use super::super::document::{Compares, Estimate, Finding, FindingKind, KneeEnd, Test, View};
+use super::outcome::{is_slower, than_the_best, time, time_unit, up_to};
+use crate::interval_rounding::{ShareScale, percent, range};
 use crate::phrase::{self, rate_unit};
 
 /// Levels that only the kernel of this machine gives a meaning.
@@ -24,7 +24,7 @@ pub fn sentence(view: &View, finding: &Finding) -> String {
     let text = phrases.text();
     match finding.kind {
         FindingKind::BiggestEffect | FindingKind::OneSetting => text,
-        FindingKind::Comparison => phrases.test_name() + &text,
+        FindingKind::Comparison | FindingKind::LongerP99 => phrases.test_name() + &text,
         _ => phrases.place() + &text,
     }
 }
@@ -101,12 +101,16 @@ impl Sentence<'_> {
         }
     }
 
+    /// The divisor and the unit of rates up to this one.
+    fn rate_scale(&self, fastest: f64) -> (f64, &'static str) {
+        // All tests of a session have one workload, and so one unit.
+        let test = self.own_test().or(self.view.tests.first());
+        test.map_or_else(|| rate_unit("bytes/s", fastest), |test| test.rate_scale(&self.view.tests))
+    }
+
     /// Rates of one finding, in one unit.
     fn rates(&self, rates: [f64; 2]) -> [String; 2] {
-        // All tests of a session have one workload, and so one unit.
-        let fastest = || rate_unit("bytes/s", rates[0].max(rates[1]));
-        let test = self.own_test().or(self.view.tests.first());
-        let (divisor, unit) = test.map_or_else(fastest, |test| test.rate_scale(&self.view.tests));
+        let (divisor, unit) = self.rate_scale(rates[0].max(rates[1]));
         rates.map(|rate| format!("{} {unit}", significant(rate / divisor, 3)))
     }
 
@@ -135,6 +139,8 @@ impl Sentence<'_> {
         use FindingKind as LevelKind;
         match self.finding.kind {
             LevelKind::Comparison => self.comparison(),
+            LevelKind::LongerP99 => self.longer_p99(),
+            LevelKind::Search => self.search().unwrap_or_default(),
             LevelKind::BiggestEffect => self.effect(),
             LevelKind::OneSetting => self.one_setting(),
             LevelKind::ControlDiffers | LevelKind::ControlContradicts | LevelKind::ControlWide => self.control(),
@@ -172,6 +178,47 @@ impl Sentence<'_> {
             | LevelKind::NoisyMachine => self.machine(),
             _ => self.session(),
         }
+    }
+
+    fn longer_p99(&self) -> String {
+        let option = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
+        let upper = self.known("times_upper").map_or(f64::INFINITY, |times| times - 1.0);
+        let times = ShareScale { multiples: true }.interval(self.number("times_lower") - 1.0, upper);
+        format!("p99 of {} is {times} that of {option}.", self.other())
+    }
+
+    /// The highest rate of an option, its latency there, and why no higher rate was found.
+    fn search(&self) -> Option<String> {
+        let cell = self.view.cell(self.finding.option.as_ref()?)?;
+        let knee = cell.call.as_ref()?.knee.as_ref()?;
+        let rate =
+            |rate: Option<f64>| rate.map_or_else(|| "slightly more".into(), |rate| self.rates([rate; 2])[0].clone());
+        let ends = |of: &Estimate, divisor: f64| match (of.lower, of.upper) {
+            (Some(lower), Some(upper)) => format!(" ({})", range(lower / divisor, upper / divisor)),
+            _ => String::new(),
+        };
+        let at = cell.more.get(&*format!("total_{}_ns", knee.percentile.replace('.', "_")));
+        let at_ns = at.and_then(|at| at.median).or(knee.at_knee_ns)?;
+        let failed_ns = knee.at_beyond_ns.map_or_else(String::new, |ns| format!(" ({} {})", knee.percentile, time(ns)));
+        let failed = rate(knee.beyond_per_second) + &failed_ns;
+        let (count, of) = (knee.end_searches, counted(cell.trials, "trial"));
+        let why = match knee.end? {
+            KneeEnd::Limit => format!("{failed} exceeded the limit in {count} of {of}"),
+            KneeEnd::Incomplete => format!("{failed} left calls unanswered in {count} of {of}"),
+            KneeEnd::ClosedLoop => {
+                let closed = rate(knee.closed_per_second);
+                format!("no higher rate was possible in {count} of {of}: a closed loop reaches {closed}")
+            }
+        };
+        Some(format!(
+            "{} up to {}{}, with {} {}{}; {why}.",
+            phrase::objective(&knee.slo),
+            rate(cell.estimate.median),
+            ends(&cell.estimate, self.rate_scale(cell.estimate.median?).0),
+            knee.percentile,
+            time(at_ns),
+            at.map_or_else(String::new, |at| ends(at, time_unit(at_ns).0)),
+        ))
     }
 
     /// The A/A control repeats the option that led the screening, which is not always the recommended one.
@@ -272,6 +319,10 @@ impl Sentence<'_> {
             FindingKind::Stalled => {
                 format!("no data moved in {} of {}.", self.number("trials") as usize, self.count("of", "trial"))
             }
+            FindingKind::MissedLoad if self.finding.option.is_none() => format!(
+                "no option carried the offered load, the best one {} of it: offer less, so that options are compared at one load.",
+                self.share("carried_share")
+            ),
             FindingKind::MissedLoad => {
                 format!("carried {} of the offered load; another option carried it.", self.share("carried_share"))
             }

@@ -41,6 +41,7 @@ pub fn lines(view: &View) -> Vec<SummaryLine> {
 /// The lines that name the options to use; at most `max` of one heading.
 pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
+    all.extend([Heading::Search, Heading::Latency].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(of_tests(view));
     all.extend(relay_methods(view));
     all.extend(least_cpu(view));
@@ -193,6 +194,8 @@ fn line(heading: &str, text: String) -> SummaryLine {
 #[cfg_attr(test, derive(Debug))]
 pub enum Heading {
     Compared,
+    Latency,
+    Search,
     Gain,
     Advice,
     Effect,
@@ -213,6 +216,8 @@ impl Heading {
     pub fn of(finding: &Finding) -> Heading {
         match (finding.kind, finding.severity) {
             (FindingKind::Comparison, _) => Heading::Compared,
+            (FindingKind::LongerP99, _) => Heading::Latency,
+            (FindingKind::Search, _) => Heading::Search,
             (FindingKind::Gain, _) => Heading::Gain,
             (FindingKind::Advice, _) => Heading::Advice,
             (FindingKind::BiggestEffect, _) => Heading::Effect,
@@ -235,6 +240,8 @@ impl Heading {
         matches!(
             self,
             Heading::Compared
+                | Heading::Latency
+                | Heading::Search
                 | Heading::Gain
                 | Heading::Advice
                 | Heading::Earlier
@@ -253,6 +260,8 @@ impl Heading {
     pub fn name(self) -> &'static str {
         match self {
             Heading::Compared => "Compared",
+            Heading::Latency => "Latency",
+            Heading::Search => "Search",
             Heading::Gain => "Gain",
             Heading::Advice => "Advice",
             Heading::Effect => "Biggest effect",
@@ -407,6 +416,8 @@ mod tests {
     fn every_heading_is_in_the_glossary() {
         let of_findings = [
             Heading::Compared,
+            Heading::Latency,
+            Heading::Search,
             Heading::Gain,
             Heading::Advice,
             Heading::Effect,
