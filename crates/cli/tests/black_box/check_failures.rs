@@ -171,6 +171,7 @@ fn without_a_difference_the_present_value_is_kept() {
         screen.contains("Undecided between 4K and ") && screen.contains(": for now keep the present 4K"),
         "{screen}"
     );
+    assert!(!screen.contains("is within 5 % of the best"), "{screen}");
     let (document, screen) = without_difference(&[], "100");
     assert_eq!(advice(&document).0, "1K");
     assert!(screen.contains("No difference found (within 5 %): take 1K (100 printed), the smallest"), "{screen}");

@@ -11,7 +11,7 @@ use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::difference::share;
 use super::document::{AdviceView, CellView, CheckView, GainView, GroupView};
-use super::recommendation::Conditions;
+use super::recommendation::{Conditions, is_wide};
 use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase;
 
@@ -115,21 +115,22 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
     let id = Some(conditions.cells[at].id.clone());
     if named == reference {
         let margin = percent(conditions.margin);
-        let text = match group.recommendation.proven {
+        let is_doubtful = is_wide(judged, Some(named), conditions.margin)
+            || group.recommendation.survives_exchange == Some(false)
+            || id.as_ref().is_some_and(|id| group.spoken_against.contains(id));
+        let text = match group.recommendation.proven && !is_doubtful {
             _ if judged.cells.len() < 2 => format!("unknown: no value but the present one, {value}, was measured"),
             true => format!("none: the present value, {value}, is within {margin} of the best"),
             false => format!("none so far: the present value, {value}, is the recommended one"),
         };
         return Some(phrases(text, id));
     }
+    let instead = format!("{value} instead of {}", shown(default));
     if !judged.standing.proves {
-        return Some(phrases(
-            format!("{value} instead of {}: no result before the first analysis", shown(default)),
-            id,
-        ));
+        return Some(phrases(format!("{instead}: no result before the first analysis"), id));
     }
     let Some((gain, lower, upper)) = against(judged, named, reference) else {
-        return Some(phrases(format!("{value} instead of {}: unknown without an interval", shown(default)), id));
+        return Some(phrases(format!("{instead}: unknown without an interval"), id));
     };
     let scale = ShareScale::of([gain, lower, upper]);
     let interval = scale.signed_interval(lower, upper);
@@ -138,9 +139,9 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
     let how = match (lower > 0.0, upper < 0.0) {
         _ if is_cpu => of_cpu(&value, &default, [gain, lower, upper]),
         (true, _) if scale.multiples => format!("{value} is {} as fast as {default} ({interval})", scale.signed(gain)),
-        (true, _) => format!("{value} instead of {default}: {} ({interval})", scale.signed(gain)),
+        (true, _) => format!("{instead}: {} ({interval})", scale.signed(gain)),
         (_, true) => format!("{value} is slower than the present value, {default}: {interval}"),
-        _ => format!("{value} instead of {default}: not significant ({interval})"),
+        _ => format!("{instead}: not significant ({interval})"),
     };
     Some(GainView {
         gain: Some(gain),
