@@ -39,7 +39,7 @@ pub fn render(view: &HistoryView, style: &TerminalStyle) -> String {
     }
     out.push(String::new());
     let basis = format!(
-        "Basis: the option that session {} recommends, in all sessions. Rates are medians. Intervals hold together at {}; \
+        "Basis: one option of each test, the recommended one of session {} where there is one. Rates are medians. Intervals hold together at {}; \
          each session counts once.",
         view.before.last().map_or_else(String::new, ToString::to_string),
         percent(view.level)
