@@ -362,8 +362,6 @@ pub enum FindingKind {
     OneSetting,
     /// The A/A control differs significantly: the same option measured twice has two results.
     ControlDiffers,
-    /// The recommendation does not hold with the second measurement of the same option.
-    ControlContradicts,
     /// The A/A control may differ by more than the margin.
     ControlWide,
     /// A compared option of sockets cannot have an effect on this path.

@@ -222,7 +222,7 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     }
     let levels: BTreeSet<Level> = tests[0].options.iter().map(|option| level(&option.settings, factor)).collect();
     let worst = |level: &Level| {
-        tests.iter().try_fold(0.0, |most: f64, test| Some(most.max(largest_loss(view, test, factor, level)?)))
+        tests.iter().try_fold(0.0, |most: f64, test| Some(most.max(largest_loss(test, factor, level)?)))
     };
     let known =
         levels.into_iter().filter_map(|level| Some((worst(&level).filter(|upper| *upper < SLOWER_MAX)?, level)));
@@ -266,15 +266,10 @@ fn contradicted(view: &View, tests: &[&Test]) -> bool {
 }
 
 /// The smallest upper end that an option with this level has, where one is not harmful.
-fn largest_loss(view: &View, test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
+fn largest_loss(test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
     let with = test.options.iter().filter(|option| level(&option.settings, factor) == *wanted);
     let good = with.filter(|option| !harm::is_avoided(&option.harm));
-    let again = view.group(&test.id).and_then(|group| super::control_contradicts(view, group)).map(|(_, bound)| bound);
-    let upper = |option: &OptionResult| match test.recommended.as_ref() == Some(&option.id) {
-        true => Some(option.slower_upper?.max(again.unwrap_or(0.0))),
-        false => option.slower_upper,
-    };
-    good.filter_map(upper).reduce(f64::min)
+    good.filter_map(|option| option.slower_upper).reduce(f64::min)
 }
 
 fn level(settings: &super::super::document::Factors, factor: &str) -> Level {

@@ -161,12 +161,6 @@ fn control(view: &View, group: &GroupView) -> Option<Finding> {
     }
     // The interval of two decides by itself: a wide control is a reason only where it does not.
     let is_open = view.versus.as_ref().is_none_or(|versus| versus.difference.verdict == "open");
-    if let Some((_, bound)) = super::control_contradicts(view, group) {
-        return Some(
-            about(FindingKind::ControlContradicts, Severity::Warning)
-                .number("slower_upper", Some(bound).filter(|bound| bound.is_finite())),
-        );
-    }
     (is_open && super::control_is_wide(view, group, group.recommendation.cell.as_ref()))
         .then(|| about(FindingKind::ControlWide, Severity::Warning).number("margin", Some(view.plan.margin)))
 }

@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use super::document::{
     Because, Bottleneck, CellView, Compares, Estimate, Finding, GroupView, OptionResult, OptionStatus, Test, TestState,
-    TwinView, View,
+    View,
 };
 use super::harm::Least;
 use super::recommendation::is_control_wide;
@@ -214,7 +214,9 @@ fn median_misleads(cell: &CellView) -> bool {
 fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> OptionResult {
     let spec = cell.spec();
     let status = status(view, group, cell, least);
-    let interval = cell.above_best_upper.filter(|_| has_intervals(view, group));
+    let again = group.twin.as_ref().and_then(|twin| twin.exchanged_bound).filter(|_| exchange_fails(group, cell));
+    let interval =
+        cell.above_best_upper.filter(|_| has_intervals(view, group)).map(|upper| upper.max(again.unwrap_or(0.0)));
     let (cpu, cpu_unit) = cpu(cell).unzip();
     OptionResult {
         id: cell.id.clone(),
@@ -265,9 +267,7 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         return OptionStatus::Unconfirmed;
     };
     let margin = view.plan.margin;
-    let exchange_fails =
-        group.recommendation.cell.as_ref() == Some(&cell.id) && group.recommendation.survives_exchange == Some(false);
-    let is_doubtful = exchange_fails
+    let is_doubtful = exchange_fails(group, cell)
         || control_is_wide(view, group, Some(&cell.id))
         || group.spoken_against.contains(&cell.id)
         || long_trials::contradict(view, group, cell);
@@ -281,11 +281,10 @@ fn status(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
     }
 }
 
-/// The A/A control that changes the result of its test in the place of its option, with the bound of the recommended option then.
-fn control_contradicts<'g>(view: &View, group: &'g GroupView) -> Option<(&'g TwinView, f64)> {
-    let is_changed = group.recommendation.survives_exchange == Some(false) && view.versus.is_none();
-    let twin = group.twin.as_ref().filter(|twin| is_changed && !twin.alarm)?;
-    Some((twin, twin.exchanged_bound.unwrap_or(f64::INFINITY)))
+/// Whether the recommended option is outside of the margin with the A/A control in the place of the option that it repeats. Its
+/// interval reaches as far then.
+fn exchange_fails(group: &GroupView, cell: &CellView) -> bool {
+    group.recommendation.cell.as_ref() == Some(&cell.id) && group.recommendation.survives_exchange == Some(false)
 }
 
 /// Whether the same option measured twice differs by more than the margin: no result is more precise, unless no other option is

@@ -160,9 +160,6 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
     let within = || within_of_best(test);
     let at_most = || format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper)));
-    if let Some(again) = measured_again(view, test) {
-        return format!("{} ({again})", at_most());
-    }
     match own.status {
         OptionStatus::Best if carries_alone(test, own) => "the only one that carries the offered load".into(),
         OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
@@ -179,14 +176,6 @@ fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> Str
         _ if upper <= test.margin => format!("{}, with a limitation: see Caveat", within()),
         _ => at_most(),
     }
-}
-
-/// `11 % with 4K measured again`: the bound with the A/A control in the place of its option, where that changes the result.
-fn measured_again(view: &View, test: &Test) -> Option<String> {
-    let (twin, bound) = super::control_contradicts(view, view.group(&test.id)?)?;
-    let twice = test.options.iter().find(|option| option.id == twin.cell)?;
-    let twice = if view.tests.len() > BRIEF_TESTS { "an option" } else { &twice.label };
-    Some(format!("{} with {twice} measured again", view.scale.at_most(bound)))
 }
 
 /// Whether all other options that were measured missed a load.

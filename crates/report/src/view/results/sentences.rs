@@ -30,7 +30,7 @@ pub fn sentence(view: &View, finding: &Finding) -> String {
 }
 
 fn is_control(kind: FindingKind) -> bool {
-    matches!(kind, FindingKind::ControlDiffers | FindingKind::ControlContradicts | FindingKind::ControlWide)
+    matches!(kind, FindingKind::ControlDiffers | FindingKind::ControlWide)
 }
 
 struct Sentence<'a> {
@@ -143,7 +143,7 @@ impl Sentence<'_> {
             LevelKind::Search => self.search().unwrap_or_default(),
             LevelKind::BiggestEffect => self.effect(),
             LevelKind::OneSetting => self.one_setting(),
-            LevelKind::ControlDiffers | LevelKind::ControlContradicts | LevelKind::ControlWide => self.control(),
+            LevelKind::ControlDiffers | LevelKind::ControlWide => self.control(),
             LevelKind::LongTrialsContradict
             | LevelKind::LongTrialsConfirm
             | LevelKind::LongTrialsInconclusive
@@ -233,9 +233,6 @@ impl Sentence<'_> {
                     None => ", so the test has no valid result".into(),
                 };
                 format!("{twice}, measured twice, differs by {range}{so}.")
-            }
-            FindingKind::ControlContradicts => {
-                format!("with {twice} measured again, the recommended option is {}.", self.at_most_slower())
             }
             _ => format!("noise of {} ({twice}, measured twice).", up_to(scale, self.number("reach").abs())),
         }

@@ -281,13 +281,10 @@ impl Heading {
 
 /// The worst findings of a heading, one of each kind, with the number of those that are left out.
 fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLine> {
-    // The table has the intervals of options (levels of a factor have none there), and a result the second bound of its option.
-    let is_elsewhere = |finding: &Finding| match finding.kind {
-        FindingKind::Comparison => finding.names.is_empty(),
-        kind => kind == FindingKind::ControlContradicts,
-    };
+    // The table has the intervals of options; levels of a factor have none there.
+    let is_in_table = |finding: &Finding| finding.kind == FindingKind::Comparison && finding.names.is_empty();
     let mut all: Vec<&Finding> = view.findings.iter().filter(|finding| Heading::of(finding) == heading).collect();
-    all.retain(|finding| lines_max == usize::MAX || !is_elsewhere(finding));
+    all.retain(|finding| lines_max == usize::MAX || !is_in_table(finding));
     let found = all.len();
     let is_caveat = heading == Heading::Caveat;
     if is_caveat {
@@ -327,7 +324,6 @@ fn size(finding: &Finding) -> f64 {
     let known = match finding.kind {
         FindingKind::ControlDiffers => ["lower", "upper"].into_iter().filter_map(number).map(f64::abs).reduce(f64::max),
         FindingKind::ControlWide => number("reach"),
-        FindingKind::ControlContradicts => number("slower_upper"),
         FindingKind::LongTrialsContradict | FindingKind::LongTrialsInconclusive => number("slower_lower"),
         FindingKind::Drift => changed("first", "last"),
         FindingKind::SeveralSpeeds => changed("slowest", "fastest").or_else(|| changed("median", "average")),
