@@ -137,8 +137,9 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
         // The cost of an option that harms its users, or leaves a load to others, is no result.
         input.cells[choice].unfit |= harmed || is_behind;
         if is_behind && !is_of_two {
-            // Its CPU time is that of a lower rate: others are not compared with it.
+            // Its CPU time is that of a lower rate: others are not compared with it, nor with its A/A control.
             input.blocks.iter_mut().for_each(|block| block.cost[choice] = None);
+            input.twin_of = input.twin_of.filter(|of| *of != choice);
         }
     }
     let method = &Method { level: standing.level, ..*method };

@@ -522,6 +522,20 @@ fn options_that_miss_the_load_are_excluded() {
 }
 
 #[test]
+fn a_control_of_an_excluded_option_decides_nothing() {
+    let mut data = offered("200k");
+    let own = data.cells.iter().find(|row| &*row.cell.id.0 == "c1").expect("the one that misses the load").cell.clone();
+    let id = CellId("c1t".into());
+    let control = Cell { id: id.clone(), kind: CellKind::Twin, twin_of: Some(own.id.clone()), ..own.clone() };
+    data.cells.push(CellRow { cell: control, outcome: None });
+    let repeated = data.trials.iter().filter(|trial| trial.cell == own.id).cloned();
+    let repeated: Vec<Trial> = repeated.map(|trial| Trial { cell: id.clone(), position: 9, ..trial }).collect();
+    data.trials.extend(repeated);
+    let view = view(&data);
+    assert_eq!((view.tests[0].state, view.groups[0].recommendation.survives_exchange), (TestState::Decided, None));
+}
+
+#[test]
 fn an_offered_load_compares_server_cpu() {
     let view = view(&offered("100k"));
     assert_eq!(view.groups[0].cost, "cpu_ns_per_call");
