@@ -314,10 +314,16 @@ fn undecided_rates_name_the_least_cpu_time() {
                 trial.ends.get_mut(role).into_iter().for_each(|end| end.cpu_ns = (bytes * ns) as u64);
             }
         }
-        let view = view(&data);
+        let mut view = view(&data);
         assert_eq!(view.tests[0].state, TestState::Inconclusive);
-        let line = view.summary.iter().find(|line| line.heading == "Least CPU").map(|line| line.text.clone());
-        (line, screen(&view))
+        let find =
+            |view: &View| view.summary.iter().find(|line| line.heading == "Least CPU").map(|line| line.text.clone());
+        let (line, text) = (find(&view), screen(&view));
+        // An option to avoid is no advice.
+        view.tests[0].options.iter_mut().for_each(|option| option.harm = vec![FindingKind::LostDatagrams]);
+        view.add(Vec::new());
+        assert_eq!(find(&view), None);
+        (line, text)
     };
     let (line, text) = named(0.05, 1.5);
     assert_eq!(line.as_deref(), Some("64K; the others take more."), "{text}");

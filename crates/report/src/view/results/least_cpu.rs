@@ -1,6 +1,7 @@
 //! The options by CPU time, where a busy machine leaves a test undecided: CPU time is steadier than rates then.
 
 use super::super::document::{Compares, OptionResult, Test, TestState};
+use super::harm;
 use crate::interval_rounding::ShareScale;
 use crate::phrase;
 
@@ -34,12 +35,12 @@ pub fn heading(scale: ShareScale) -> &'static str {
 /// The meaning of the numbers under that heading.
 pub const EXPLAINED: &str = "the same for CPU time, compared with the option that takes the least";
 
-/// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not, and
-/// where they are many.
+/// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not, where
+/// they are many, and where one is harmful.
 pub fn least(test: &Test) -> Option<String> {
     let compared = || test.options.iter().filter(|option| option.more_cpu.is_some());
     compared().next()?;
-    let least: Vec<String> =
-        compared().filter(|option| !uses_more(option)).map(|option| option.label.clone()).collect();
-    (least.len() <= NAMED_MAX).then(|| phrase::join(&least, "or"))
+    let least: Vec<&OptionResult> = compared().filter(|option| !uses_more(option)).collect();
+    let is_result = least.len() <= NAMED_MAX && !least.iter().any(|option| harm::is_avoided(&option.harm));
+    is_result.then(|| phrase::join(&least.iter().map(|option| option.label.clone()).collect::<Vec<_>>(), "or"))
 }
