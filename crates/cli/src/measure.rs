@@ -135,7 +135,8 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         Ended::HostLost(reason) => Some((HOST_LOST, reason.as_str())),
         Ended::Complete | Ended::OutOfTime => None,
     };
-    let before = before.filter(|_| cut_short.is_none());
+    // A failed session shows its reasons.
+    let before = before.filter(|_| cut_short.is_none() && stored::verdict_code(&view, false) == DONE);
     // In a comparison with earlier sessions, the result of this session alone is not requested.
     let is_comparison = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
     if lines.is_some() {
@@ -160,10 +161,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         return Ok(code);
     }
     if let Some(before) = before {
-        let code = match stored::verdict_code(&view, false) {
-            DONE => history::tell(&store, &before, &[session], matches)?,
-            failed => failed,
-        };
+        let code = history::tell(&store, &before, &[session], matches)?;
         keep_page();
         return Ok(code);
     }

@@ -103,3 +103,11 @@ fn what_has_nothing_in_common_is_not_compared() {
     check("--against main -- true").exits(0);
     check("--against main -- /bin/true").exits(5).prints(&["not comparable"]);
 }
+
+#[test]
+fn a_failed_session_shows_its_reasons() {
+    let bench = Bench::new();
+    session(&bench, "1", &["--save", "main"]).exits(0);
+    let failed = session(&bench, "nothing", &["--against", "main"]).exits(5);
+    failed.prints(&["1 failed: "]).complains(&["nothing could be measured or compared"]);
+}
