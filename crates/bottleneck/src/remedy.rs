@@ -153,7 +153,9 @@ fn of_ring(name: &str) -> Option<String> {
 fn of_program(name: &str) -> Option<String> {
     Some(match name {
         "the program's CPU" => "a profile (perf record) shows where its time goes".to_owned(),
-        "waits of the program" => "strace -f -T shows its waits, and the command observe its sockets".to_owned(),
+        "waits of the program" => {
+            "a trace (strace -f -T) shows its waits, and the command observe its sockets".to_owned()
+        }
         _ => return None,
     })
 }
