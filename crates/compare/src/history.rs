@@ -222,7 +222,7 @@ fn overall(lines: &[HistoryLine], is_whole: bool) -> &'static str {
 fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: usize, margin: f64) -> String {
     let within = percent(margin);
     if lines.is_empty() {
-        return "inconclusive: the sessions have no result in common; compare sessions of one plan".into();
+        return "inconclusive: the sessions have no result in common".into();
     }
     if lacking > 0 {
         return format!(
