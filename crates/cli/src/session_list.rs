@@ -29,6 +29,10 @@ impl ListedSession {
     }
 }
 
+/// The columns that may be hidden.
+const VERSION: usize = 8;
+const SAVED: usize = 9;
+
 /// One line per session, the newest first as in the store.
 pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
     let paint = Paint(style.colour);
@@ -69,11 +73,17 @@ pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
             session.saved.clone().unwrap_or_default(),
         ]);
     }
-    // A column without any entry is left out.
-    if sessions.iter().all(|listed| listed.summary.saved.is_none())
-        && let Some(column) = table.column_mut(9)
-    {
-        column.set_constraint(ColumnConstraint::Hidden);
+    let hide = |table: &mut Table, index: usize| {
+        if let Some(column) = table.column_mut(index) {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
+    };
+    // A column without any entry is left out, and that of versions where it has no room.
+    if sessions.iter().all(|listed| listed.summary.saved.is_none()) {
+        hide(&mut table, SAVED);
+    }
+    if table.lines().any(|line| line.trim_end().chars().count() > style.columns) {
+        hide(&mut table, VERSION);
     }
     for index in [0, 2, 5, 6, 7] {
         if let Some(column) = table.column_mut(index) {
@@ -120,8 +130,12 @@ mod tests {
         assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
         assert!(!text.contains("saved as"), "{text}");
         let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
-        let text = render(&[listed(&summary), listed(&saved)], &style);
+        let wide = TerminalStyle { columns: 120, ..TerminalStyle::default() };
+        let text = render(&[listed(&summary), listed(&saved)], &wide);
         assert!(text.contains("saved as") && text.contains("0.1.0    before-1.2"), "{text}");
+        let narrow = TerminalStyle { columns: 80, ..TerminalStyle::default() };
+        let text = render(&[listed(&summary)], &narrow);
+        assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains("0.1.0"), "{text}");
         let text = render(&[ListedSession { is_measured: false, ..listed(&summary) }], &style);
         assert!(text.contains("61.5 s  failed") && !text.contains("s  complete"), "{text}");
         assert_eq!(render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");

@@ -27,10 +27,10 @@ const COUNT: &str = "{count:";
 pub enum TaskError {
     /// The placeholder for the value is missing.
     #[error(
-        "{{value}} is not in the command, so every run would be the same: write it in place of the value, such as \
-         `dd bs={{value}} …`"
+        "{{value}} is not in the command, so every run would be the same: write it in place of {}",
+        .0.as_deref().map_or("the value, such as `dd bs={value} …`".into(), |other| format!("`{other}`"))
     )]
-    NoPlace,
+    NoPlace(Option<String>),
     /// `{count:` without its end or its size.
     #[error("`{0}` is no count: write the bytes that every run moves, such as {{count:256M}}")]
     BadCount(String),
@@ -260,10 +260,10 @@ impl ProgramTask {
     /// The problem, and what to write instead.
     pub fn check(&self, values: &[Level]) -> Result<(), TaskError> {
         let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
-        let mut words = all.into_iter().flatten().flatten();
+        let words = || all.into_iter().flatten().flatten();
         let servers = self.server.as_ref().is_some_and(|server| !server.by_value.is_empty());
-        if self.by_value.is_empty() && !servers && !words.any(|word| has_place(word)) {
-            return Err(TaskError::NoPlace);
+        if self.by_value.is_empty() && !servers && !words().any(|word| has_place(word)) {
+            return Err(TaskError::NoPlace(words().find_map(|word| in_braces(word))));
         }
         for value in values {
             self.command_for(value)?;
@@ -283,6 +283,14 @@ impl ProgramTask {
         };
         first.rsplit('/').next().unwrap_or(first).to_owned()
     }
+}
+
+/// A name in braces that is no variable of a shell: `{size}`.
+fn in_braces(word: &str) -> Option<String> {
+    let (before, rest) = word.split_once('{')?;
+    let (name, after) = rest.split_once('}')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if is_name && !before.ends_with('$') { Some(format!("{{{name}}}")) } else { in_braces(after) }
 }
 
 /// Whether a word has a placeholder.
@@ -419,8 +427,11 @@ mod tests {
         check(&["x", "{value}", "--also={value}:{value}"], &Level::Name("lz4".into()), Ok("x lz4 --also=lz4:lz4"));
         check(&["dd", "bs={value}", "count={count:1M}"], &Level::Number(4096), Ok("dd bs=4096 count=256"));
         check(&["dd", "count={count:1M}"], &Level::Number(1 << 20), Ok("dd count=1"));
-        let nowhere = TaskError::NoPlace.to_string();
+        let nowhere = TaskError::NoPlace(None).to_string();
         check(&["dd", "bs=4096"], &Level::Number(1), Err(&nowhere));
+        let other = TaskError::NoPlace(Some("{size}".into())).to_string();
+        assert!(other.ends_with("write it in place of `{size}`"), "{other}");
+        check(&["sh", "-c", "x ${HOME} {a,b} bs={size}"], &Level::Number(1), Err(&other));
         check(
             &["dd", "count={count:1M}"],
             &Level::Number(3000),

@@ -127,7 +127,7 @@ fn command_lines(command: &str, width: usize) -> Vec<String> {
 
 /// A line of the summary, with the number of findings that are left out.
 fn whole(line: &SummaryLine) -> String {
-    line.more.map_or_else(|| line.text.clone(), |more| format!("{} ({more} more: --full)", line.text))
+    line.more.map_or_else(|| line.text.clone(), |more| format!("{} ({more} more in --full)", line.text))
 }
 
 /// The heading of what to use, and how sure the results of several tests are.

@@ -224,7 +224,8 @@ fn table(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, full: bool)
     };
     let most = rows.iter().filter_map(|row| bar_value(test, row)).fold(0.0, f64::max);
     let headings: Vec<String> = columns.iter().map(|column| column.shown(&column.heading)).collect();
-    let mut out = vec![layout.paint.dim(format!("  {}", headings.join("  ")).trim_end())];
+    let of_bar = if bar > 0 && most > 0.0 { bar_heading(test) } else { "" };
+    let mut out = vec![layout.paint.dim(format!("  {}  {of_bar}", headings.join("  ")).trim_end())];
     for (at, row) in rows.iter().enumerate() {
         if own_line {
             out.extend(wrap(&row.label, layout.width - 2).iter().map(|line| format!("  {line}")));
@@ -419,6 +420,11 @@ fn bar_value(test: &Test, option: &OptionResult) -> Option<f64> {
         Compares::Time => option.rate,
         Compares::Cpu => option.cpu,
     }
+}
+
+/// The heading of the bars.
+fn bar_heading(test: &Test) -> &'static str {
+    if test.compares == Compares::Cpu { "CPU" } else { "rate" }
 }
 
 /// A bar of eighths of a character.

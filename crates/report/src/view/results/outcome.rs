@@ -228,6 +228,11 @@ fn compared(view: &View, test: &Test) -> String {
     if !slower.is_empty() {
         phrases.push(format!("Slower: {}", listed(&slower)));
     }
+    if let Some((lower, upper)) = own.more_cpu_lower.zip(own.more_cpu_upper).filter(|(lower, _)| *lower > 0.0) {
+        let range = view.scale.interval(lower, upper);
+        let more = is_slower(Compares::Cpu, view.scale, &range, "the option with the least");
+        phrases.push(format!("{} {more}", own.label));
+    }
     phrases.join(". ") + &avoid(view, test)
 }
 
