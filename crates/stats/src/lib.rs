@@ -1,7 +1,7 @@
 //! Statistics: estimates, intervals, best sets, recommendations and cost models from trials.
 //!
-//! Pure: takes plain numbers and indices, returns plain numbers. A cell is an index here; only [`call_times`],
-//! [`trial_counts`] and [`trial_metrics`] know what is recorded of it. Randomness comes from a seed of the caller, so the same trials and the same seed give the same bits.
+//! Pure: takes plain numbers and indices, returns plain numbers. A cell is an index here; only [`call_percentiles`],
+//! [`call_times`], [`trial_counts`] and [`trial_metrics`] know what is recorded of it. Randomness comes from a seed of the caller, so the same trials and the same seed give the same bits.
 //!
 //! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
@@ -24,6 +24,7 @@ pub mod avoid;
 pub mod best_set;
 pub mod block_dependence;
 pub mod budget;
+pub mod call_percentiles;
 pub mod call_times;
 pub mod compare;
 pub mod cost;

@@ -34,17 +34,14 @@ pub fn lines(rows: &Rows) -> Vec<String> {
 /// The time that the percentiles are of.
 fn times(cell: &CellView, call: &CallView) -> String {
     let spec = cell.spec();
-    let load = match (call.timing, spec.depth().unwrap_or(1)) {
-        (CLOSED, _) if spec.offers_load() => "Each client pauses between its calls (--think-time)".into(),
-        (CLOSED, 1) => "Each client waits for its reply before it calls again, so this is the maximum load".into(),
-        (CLOSED, depth) => {
-            format!("Each client keeps {depth} calls in flight, which wait for each other: this is the maximum load")
-        }
-        _ => {
-            return "p50 and p99: from the moment when the call should begin, so that calls which a slow server delays count \
-                    in full"
-                .into();
-        }
+    if call.timing != CLOSED {
+        let from = "from the moment when the call should begin, so that calls which a slow server delays count in full";
+        return format!("p50 and p99: {from}");
+    }
+    let load = match spec.depth() {
+        _ if spec.offers_load() => "Each client pauses between its calls (--think-time)",
+        Some(2..) => "Calls in flight (--depth) wait for each other: this is the maximum load",
+        _ => "Each client waits for its reply before it calls again, so this is the maximum load",
     };
     format!("p50 and p99: from the moment when a client may send until its reply is complete. {load}")
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
+use bytegauge_stats::call_percentiles::outlasting;
 use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::trial_counts::ratio;
@@ -15,7 +16,6 @@ use super::call_datagrams;
 use super::counted_trials::Settled;
 use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
-use super::latency;
 use super::lateness::lateness;
 use bytegauge_bottleneck::call_errors::{self as errors, Circumstances};
 
@@ -51,7 +51,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         overdue: sum(|report| report.overdue),
         failed,
         failed_share: ratio(failed, begun.max(failed)),
-        outlasting_share: latency::outlasting(settled),
+        outlasting_share: outlasting(&reports).filter(|_| !only_failed),
         lateness: lateness(settled),
         errors,
         server_engine: engine(settled, |trial| trial.end(EndRole::Server)),

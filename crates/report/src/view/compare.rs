@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::footprint::footprint;
 use bytegauge_model::{CellKind, GroupId, Role, Spec, Trial};
+use bytegauge_stats::call_percentiles::p99_of_trial;
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
 use bytegauge_stats::trial_metrics::compared_cpu_ns;
@@ -21,7 +22,6 @@ use super::document::difference::share;
 use super::estimate::total_rate;
 use super::harm::{beyond, harm, least};
 use super::input::CompareInput;
-use super::latency;
 use super::levels::{is_default, moves_nothing, varied};
 use crate::SessionData;
 
@@ -178,7 +178,7 @@ pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
 /// Compares the groups with an offered load by the p99 of their calls, over the same blocks.
 pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
     for group in groups.iter_mut().filter(|group| group.offered && group.cells.len() > 1) {
-        group.p99 = by(group, |trial| latency::p99_of_trial(trial.client()?), scene);
+        group.p99 = by(group, |trial| p99_of_trial(trial.client()?), scene);
     }
 }
 

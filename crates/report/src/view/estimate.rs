@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{Counted, RelayChoice, Trial, Workload};
-use bytegauge_stats::interval::sign_interval;
+use bytegauge_stats::call_percentiles::percentiles;
+use bytegauge_stats::interval::{MedianEstimate, sign_interval};
 use bytegauge_stats::quantile::{quantile, sorted};
 use bytegauge_stats::trial_counts::windows_agree;
 use bytegauge_stats::trial_metrics::{
@@ -15,15 +16,17 @@ use bytegauge_stats::trial_metrics::{
 use super::counted_trials::{Blocks, Settled};
 use super::document::{Estimate, Outliers};
 use super::iperf3;
-use super::latency;
 
 fn estimate(metric: &TrialMetric, settled: &Settled, level: f64) -> Estimate {
     let values: Vec<f64> = settled.trials.iter().filter_map(|trial| (metric.of)(trial)).collect();
-    let found = sign_interval(&values, level);
+    of(metric.name, metric.unit, &sign_interval(&values, level), settled)
+}
+
+fn of(metric: &'static str, unit: &'static str, found: &MedianEstimate, settled: &Settled) -> Estimate {
     let confirmed = settled.is_confirmed();
     Estimate {
-        metric: metric.name,
-        unit: metric.unit,
+        metric,
+        unit,
         median: found.median,
         lower: found.lower.filter(|_| confirmed),
         upper: found.upper.filter(|_| confirmed),
@@ -65,7 +68,10 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let agree = windows_agree(&settled.cell.factors, &settled.trials);
     let reported = |name: &str| agree || !name.ends_with("cpu_ns_per_byte");
     let known = all.filter(|(name, estimate)| estimate.median.is_some() && reported(name));
-    known.chain(latency::estimates(settled, level)).collect()
+    let calls: Vec<_> = settled.trials.iter().filter_map(|trial| trial.client()).collect();
+    known
+        .chain(percentiles(&calls, level).into_iter().map(|(name, found)| (name, of(name, "ns", &found, settled))))
+        .collect()
 }
 
 /// All bytes, or calls, over all time. For runs of a program, which all do the same work, the number of runs over their sum in what

@@ -31,7 +31,6 @@ mod harm;
 mod input;
 mod iperf3;
 pub(crate) mod knee;
-mod latency;
 mod lateness;
 mod levels;
 mod lever;

@@ -8,15 +8,14 @@
 //! some clients wait for longer than a trial would look quick otherwise, since it answers the others. A percentile that
 //! is longer than trials observe is left out.
 
-use std::collections::BTreeMap;
-
 use bytegauge_model::CallReport;
-use bytegauge_stats::call_times::{TimeDistribution, pools, whole};
-use bytegauge_stats::interval::sign_interval;
-use bytegauge_stats::lifetimes::Lifetimes;
 
-use super::counted_trials::Settled;
-use super::document::Estimate;
+use crate::call_times::{TimeDistribution, pools, whole};
+use crate::interval::{MedianEstimate, sign_interval};
+use crate::lifetimes::Lifetimes;
+
+/// The name of a number, and its estimate, nanoseconds.
+pub type NamedEstimate = (&'static str, MedianEstimate);
 
 /// Fewer calls than this share without an observed end change no percentile below the last ones.
 const OUTLASTING_MIN: f64 = 0.01;
@@ -66,24 +65,21 @@ const PARTS: &[CallPart] = &[
     },
 ];
 
-/// The percentiles of a cell with enough calls.
-pub fn estimates(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
-    let reports = || settled.trials.iter().filter_map(|trial| trial.client());
-    let mut all = BTreeMap::new();
-    for part in PARTS {
-        let trials: Vec<TimeDistribution> = reports().filter_map(part.read).collect();
+/// The means and the percentiles with enough calls, from the clients of a cell's trials.
+pub fn percentiles(reports: &[&CallReport], level: f64) -> Vec<NamedEstimate> {
+    let of_part = |part: &CallPart| {
+        let trials: Vec<TimeDistribution> = reports.iter().filter_map(|report| (part.read)(report)).collect();
         let means: Vec<f64> = trials.iter().filter_map(TimeDistribution::mean).collect();
-        all.extend(settle(part.mean, &means, settled.is_confirmed(), level).map(|mean| (part.mean, mean)));
-        let found = in_order(&part.names, &trials, settled.is_confirmed(), level);
-        all.extend(found.into_iter().map(|estimate| (estimate.metric, estimate)));
-    }
-    all
+        let mean = settle(&means, level).map(|mean| (part.mean, mean));
+        mean.into_iter().chain(in_order(&part.names, &trials, level)).collect::<Vec<_>>()
+    };
+    PARTS.iter().flat_map(of_part).collect()
 }
 
 /// Which share of the calls takes longer than its trial let be seen, from a hundredth on.
-pub fn outlasting(settled: &Settled) -> Option<f64> {
+pub fn outlasting(reports: &[&CallReport]) -> Option<f64> {
     let mut all = Lifetimes::default();
-    settled.trials.iter().filter_map(|trial| whole(trial.client()?)).for_each(|times| all.add(&times.seen));
+    reports.iter().filter_map(|report| whole(report)).for_each(|times| all.add(&times.seen));
     let (_, share) = all.survival().last()?;
     (share >= OUTLASTING_MIN).then_some(share)
 }
@@ -92,43 +88,30 @@ pub fn outlasting(settled: &Settled) -> Option<f64> {
 /// however many calls each holds: where clients began slowly in some trials, percentiles of different pools may be in
 /// the wrong order. Then all come from the pools of the highest, in each of which they are in order, and so are their
 /// medians.
-fn in_order(names: &[&'static str], trials: &[TimeDistribution], confirmed: bool, level: f64) -> Vec<Estimate> {
+fn in_order(names: &[&'static str], trials: &[TimeDistribution], level: f64) -> Vec<NamedEstimate> {
     let named = || PERCENTILES.into_iter().zip(names.iter().copied());
-    let own: Vec<(f64, Estimate)> =
-        named().filter_map(|(share, name)| Some((share, estimate(name, share, trials, confirmed, level)?))).collect();
-    let ordered = own.windows(2).all(|pair| pair[0].1.median <= pair[1].1.median);
+    let own: Vec<(f64, NamedEstimate)> =
+        named().filter_map(|(share, name)| Some((share, (name, estimate(share, trials, level)?)))).collect();
+    let ordered = own.windows(2).all(|pair| pair[0].1.1.median <= pair[1].1.1.median);
     let Some(highest) = own.last().map(|(share, _)| *share).filter(|_| !ordered) else {
-        return own.into_iter().map(|(_, estimate)| estimate).collect();
+        return own.into_iter().map(|(_, named)| named).collect();
     };
     let pools = pools(highest, trials).unwrap_or_default();
-    named()
-        .filter(|(share, _)| *share <= highest)
-        .filter_map(|(share, name)| estimate(name, share, &pools, confirmed, level))
-        .collect()
+    let reached = named().filter(|(share, _)| *share <= highest);
+    reached.filter_map(|(share, name)| Some((name, estimate(share, &pools, level)?))).collect()
 }
 
-fn estimate(
-    name: &'static str,
-    share: f64,
-    trials: &[TimeDistribution],
-    confirmed: bool,
-    level: f64,
-) -> Option<Estimate> {
+fn estimate(share: f64, trials: &[TimeDistribution], level: f64) -> Option<MedianEstimate> {
     let pools = pools(share, trials)?;
-    let values: Vec<f64> = pools.iter().filter_map(|pool| pool.percentile(share)).collect();
-    settle(name, &values, confirmed, level)
+    settle(&pools.iter().filter_map(|pool| pool.percentile(share)).collect::<Vec<_>>(), level)
 }
 
-fn settle(name: &'static str, values: &[f64], confirmed: bool, level: f64) -> Option<Estimate> {
+/// The median of values that may be longer than what was observed; an end that is has no number.
+fn settle(values: &[f64], level: f64) -> Option<MedianEstimate> {
     let found = sign_interval(values, level);
-    let phrases = |end: Option<f64>| end.filter(|ns| confirmed && ns.is_finite());
-    Some(Estimate {
-        metric: name,
-        unit: "ns",
-        median: Some(found.median.filter(|ns| ns.is_finite())?),
-        lower: phrases(found.lower),
-        upper: phrases(found.upper),
-    })
+    let known = |end: Option<f64>| end.filter(|ns| ns.is_finite());
+    known(found.median)?;
+    Some(MedianEstimate { lower: known(found.lower), upper: known(found.upper), ..found })
 }
 
 #[cfg(test)]
@@ -152,7 +135,7 @@ mod tests {
     #[test]
     fn a_percentile_needs_ten_calls_beyond_it() {
         let trials = |calls: u64| vec![times(1..=calls)];
-        let phrases = |share, trials: &[TimeDistribution]| estimate("x", share, trials, true, 0.95).is_some();
+        let phrases = |share, trials: &[TimeDistribution]| estimate(share, trials, 0.95).is_some();
         assert!(phrases(0.5, &trials(20)) && !phrases(0.5, &trials(19)));
         assert!(phrases(0.99, &trials(1000)) && !phrases(0.99, &trials(999)));
         assert!(phrases(0.999, &vec![times(1..=1000); 10]) && !phrases(0.999, &vec![times(1..=1000); 9]));
@@ -161,12 +144,11 @@ mod tests {
     #[test]
     fn intervals_need_six_pools() {
         let trials: Vec<TimeDistribution> = (0..8).map(|n| times((1..=1000).map(|ns| ns + n))).collect();
-        let p99 = estimate("x", 0.99, &trials, true, 0.95).unwrap();
+        let p99 = estimate(0.99, &trials, 0.95).unwrap();
         assert!(p99.lower.is_some() && p99.upper.is_some());
         // Two thousand calls at a time reach the 99.5th percentile: four pools, and no interval.
-        let rare = estimate("x", 0.995, &trials, true, 0.95).unwrap();
+        let rare = estimate(0.995, &trials, 0.95).unwrap();
         assert_eq!((rare.lower, rare.upper), (None, None));
-        assert_eq!(estimate("x", 0.99, &trials, false, 0.95).unwrap().lower, None);
     }
 
     #[test]
@@ -176,10 +158,10 @@ mod tests {
         let trials: Vec<TimeDistribution> =
             (0..5).map(|_| slow()).chain([times((0..40_000).map(|n| 100 + n / 100))]).collect();
         let names = PARTS[0].names;
-        let own = |share| estimate("x", share, &trials, true, 0.95).unwrap().median;
+        let own = |share| estimate(share, &trials, 0.95).unwrap().median;
         assert!(own(0.5) > own(0.99), "the cause");
-        let found = in_order(&names, &trials, true, 0.95);
-        assert!(found.len() >= 3 && found.windows(2).all(|pair| pair[0].median <= pair[1].median), "{found:?}");
+        let found = in_order(&names, &trials, 0.95);
+        assert!(found.len() >= 3 && found.windows(2).all(|pair| pair[0].1.median <= pair[1].1.median), "{found:?}");
     }
 
     #[test]
@@ -187,8 +169,7 @@ mod tests {
         // Half of a thousand clients are answered again and again, the others never.
         let mut trial = times(vec![1_000; 2_000]);
         trial.seen.left = vec![(900_000, 3_000)];
-        let phrases =
-            |share, trials: &[TimeDistribution]| estimate("x", share, trials, true, 0.95).map(|found| found.median);
+        let phrases = |share, trials: &[TimeDistribution]| estimate(share, trials, 0.95).map(|found| found.median);
         assert_eq!(phrases(0.3, &vec![trial.clone(); 6]), Some(Some(1_000.0)));
         assert_eq!(phrases(0.5, &vec![trial.clone(); 6]), None, "longer than what was seen");
         assert_eq!(
@@ -198,7 +179,7 @@ mod tests {
         // Where most trials show it, it is reported without an upper end.
         let quick = || times(vec![1_000; 2_000]);
         let few = [quick(), quick(), quick(), quick(), trial.clone(), quick()];
-        let found = estimate("x", 0.5, &few, true, 0.95).unwrap();
+        let found = estimate(0.5, &few, 0.95).unwrap();
         assert_eq!((found.median, found.lower.is_some(), found.upper), (Some(1_000.0), true, None));
         assert_eq!(trial.mean(), None);
     }
