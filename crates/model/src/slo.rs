@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::NameError;
@@ -123,6 +124,55 @@ pub struct Probe {
     pub percentile_ns: Option<u64>,
     /// Whether nearly all of the offered calls were completed and the percentile was within its limit.
     pub kept: bool,
+}
+
+impl Probe {
+    /// Calls completed per second.
+    pub fn completed_per_second(&self) -> f64 {
+        self.calls as f64 * 1e9 / self.window_ns as f64
+    }
+}
+
+/// The probes that decide a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    /// The closed loop that gave its upper end.
+    pub closed: &'a Probe,
+    /// The highest rate that kept the objective.
+    pub knee: &'a Probe,
+    /// The lowest failed rate above that one, if any.
+    pub beyond: Option<&'a Probe>,
+}
+
+/// Why a search found no higher rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchEnd {
+    /// No rate failed: the highest rate of a closed loop kept the objective.
+    ClosedLoop,
+    /// The offered calls were not completed at the lowest rate that failed.
+    Incomplete,
+    /// The percentile exceeded the limit there.
+    Limit,
+}
+
+impl<'a> Search<'a> {
+    /// Finds them among all probes; `None` where no rate kept the objective.
+    pub fn of(probes: &'a [Probe]) -> Option<Search<'a>> {
+        let closed = probes.iter().find(|probe| probe.offered.is_none())?;
+        let knee = probes.iter().filter(|probe| probe.kept).max_by_key(|probe| probe.offered)?;
+        let above = probes.iter().filter(|probe| !probe.kept && probe.offered > knee.offered);
+        Some(Search { closed, knee, beyond: above.min_by_key(|probe| probe.offered) })
+    }
+
+    /// Why it found no higher rate, where the percentile may be at most `limit_ns`.
+    pub fn end(&self, limit_ns: u64) -> SearchEnd {
+        match self.beyond.map(|probe| probe.percentile_ns) {
+            None => SearchEnd::ClosedLoop,
+            Some(Some(ns)) if ns > limit_ns => SearchEnd::Limit,
+            Some(_) => SearchEnd::Incomplete,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ use crate::interval_rounding::ShareScale;
 
 pub use audit::{AuditRival, AuditSummary, AuditView};
 pub use call::{
-    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeEnd, KneeView, LateFinding,
+    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
     LatenessView, ProbeView,
 };
 pub use cell::{

@@ -4,29 +4,23 @@
 //! not the rate to plan with. This module has the other results of the searches.
 
 use bytegauge_bottleneck::call::Objective;
+use bytegauge_model::slo::{Search, SearchEnd};
 use bytegauge_model::{Probe, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
-use super::document::{KneeEnd, KneeView, ProbeView};
-
-/// One search: its closed loop, its knee, and the lowest failed rate above it, if any.
-struct Searched<'a> {
-    closed: &'a Probe,
-    knee: &'a Probe,
-    beyond: Option<&'a Probe>,
-}
+use super::document::{KneeView, ProbeView};
 
 /// The knee of a cell; `None` without a search.
 pub fn knee(settled: &Settled) -> Option<KneeView> {
     let slo = settled.cell.factors.slo()?;
     let searches: Vec<&[Probe]> = settled.trials.iter().filter_map(|trial| search(trial)).collect();
-    let found: Vec<Searched> = searches.iter().filter_map(|probes| Searched::of(probes)).collect();
-    let middle = |read: &dyn Fn(&Searched) -> Option<f64>| {
+    let found: Vec<Search> = searches.iter().filter_map(|probes| Search::of(probes)).collect();
+    let middle = |read: &dyn Fn(&Search) -> Option<f64>| {
         median(&found.iter().filter_map(read).filter(|value| value.is_finite()).collect::<Vec<_>>())
     };
     let rate = median(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
-    let closed = middle(&|search| Some(completed_per_second(search.closed)));
+    let closed = middle(&|search| Some(search.closed.completed_per_second()));
     // Medians of different searches may be out of order: a failure below the rate is ignored.
     let beyond =
         middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
@@ -61,14 +55,9 @@ pub fn objective(knee: &KneeView) -> Option<Objective> {
 }
 
 /// Why most searches found no higher rate, and how many these are.
-fn end(found: &[Searched], limit_ns: u64) -> Option<(KneeEnd, usize)> {
-    let of_search = |search: &Searched| match search.beyond.map(|probe| probe.percentile_ns) {
-        None => KneeEnd::ClosedLoop,
-        Some(Some(ns)) if ns > limit_ns => KneeEnd::Limit,
-        Some(_) => KneeEnd::Incomplete,
-    };
-    let ends: Vec<KneeEnd> = found.iter().map(of_search).collect();
-    let count = |end: KneeEnd| (end, ends.iter().filter(|other| **other == end).count());
+fn end(found: &[Search], limit_ns: u64) -> Option<(SearchEnd, usize)> {
+    let ends: Vec<SearchEnd> = found.iter().map(|search| search.end(limit_ns)).collect();
+    let count = |end: SearchEnd| (end, ends.iter().filter(|other| **other == end).count());
     ends.iter().map(|end| count(*end)).max_by_key(|(_, count)| *count)
 }
 
@@ -94,17 +83,4 @@ fn kept_probes(searches: &[&[Probe]]) -> Vec<ProbeView> {
     }
     kept.sort_by_key(|probe| (probe.offered_per_second, probe.search));
     kept
-}
-
-fn completed_per_second(probe: &Probe) -> f64 {
-    probe.calls as f64 * 1e9 / probe.window_ns as f64
-}
-
-impl<'a> Searched<'a> {
-    fn of(probes: &'a [Probe]) -> Option<Searched<'a>> {
-        let closed = probes.iter().find(|probe| probe.offered.is_none())?;
-        let knee = probes.iter().filter(|probe| probe.kept).max_by_key(|probe| probe.offered)?;
-        let above = probes.iter().filter(|probe| !probe.kept && probe.offered > knee.offered);
-        Some(Searched { closed, knee, beyond: above.min_by_key(|probe| probe.offered) })
-    }
 }

@@ -1,5 +1,6 @@
 //! The part of the document about calls, in addition to their rate and their percentiles.
 
+use bytegauge_model::slo::SearchEnd;
 use bytegauge_model::{ErrorClass, ErrorPhase, UdpUse};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -155,25 +156,13 @@ pub struct KneeView {
     /// The knee as a share of that.
     pub share_of_closed: Option<f64>,
     /// Why most of the searches found no higher rate; `null` without a search.
-    pub end: Option<KneeEnd>,
+    pub end: Option<SearchEnd>,
     /// The number of these searches.
     pub end_searches: usize,
     /// Measurements per search.
     pub probes_mean: Option<f64>,
     /// The measurements of the searches at offered rates, by rate; in long sessions only those of the first searches.
     pub probes: Vec<ProbeView>,
-}
-
-/// Why a search found no higher rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum KneeEnd {
-    /// No rate failed: the highest rate of a closed loop kept the objective.
-    ClosedLoop,
-    /// The offered calls were not completed at the lowest rate that failed.
-    Incomplete,
-    /// The percentile exceeded the limit there.
-    Limit,
 }
 
 /// One measurement of a search at an offered rate.

@@ -4,10 +4,11 @@
 
 mod effect;
 
+use bytegauge_model::slo::SearchEnd;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Level, Nanos};
 
-use super::super::document::{Compares, Estimate, Finding, FindingKind, KneeEnd, Test, View};
+use super::super::document::{Compares, Estimate, Finding, FindingKind, Test, View};
 use super::outcome::{is_slower, than_the_best, time, time_unit, up_to};
 use crate::interval_rounding::{ShareScale, percent, range};
 use crate::phrase::{self, rate_unit};
@@ -203,9 +204,9 @@ impl Sentence<'_> {
         let failed = rate(knee.beyond_per_second) + &failed_ns;
         let (count, of) = (knee.end_searches, counted(cell.trials, "trial"));
         let why = match knee.end? {
-            KneeEnd::Limit => format!("{failed} exceeded the limit in {count} of {of}"),
-            KneeEnd::Incomplete => format!("{failed} left calls unanswered in {count} of {of}"),
-            KneeEnd::ClosedLoop => {
+            SearchEnd::Limit => format!("{failed} exceeded the limit in {count} of {of}"),
+            SearchEnd::Incomplete => format!("{failed} left calls unanswered in {count} of {of}"),
+            SearchEnd::ClosedLoop => {
                 let closed = rate(knee.closed_per_second);
                 format!("no higher rate was possible in {count} of {of}: a closed loop reaches {closed}")
             }
