@@ -445,7 +445,7 @@ fn a_knee_has_its_rate_and_the_next() {
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
         &[
             "slo p99=2ms",
-            "Rates are the highest that keep p99 ≤ 2ms; plan with the lower end",
+            "Rates are the highest that keep p99 ≤ 2ms; their lower ends",
             "every trial is a search of 4 probes",
         ],
     );

@@ -66,8 +66,8 @@ impl ScreenColumn {
 pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<String> {
     let mut out: Vec<String> = heading(&test.title, layout.width).iter().map(|line| layout.paint.bold(line)).collect();
     let (rows, hidden) = rows(test, full);
-    out.extend(basis(test).map(|text| format!("  {text}")));
     if !rows.is_empty() {
+        out.extend(basis(test).iter().flat_map(|text| wrap(text, layout.text() - 2)).map(|line| format!("  {line}")));
         out.extend(table(test, &rows, layout, full));
     }
     out.extend(self::hidden(test, &rows, hidden, layout).iter().map(|line| layout.paint.dim(line)));
@@ -86,7 +86,7 @@ fn basis(test: &Test) -> Option<String> {
         return Some("The load is fixed, so options are ranked by CPU time.".into());
     }
     let slo = test.environment.get("slo")?.as_str().filter(|slo| slo.contains('='))?;
-    Some(format!("Rates are the highest that keep {}; plan with the lower end below (Search).", phrase::objective(slo)))
+    Some(format!("Rates are the highest that keep {}; their lower ends (Search) are safer.", phrase::objective(slo)))
 }
 
 /// The options with a rate that are shown, and how many are not.

@@ -115,7 +115,10 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     let is_measured = |cell: &CellView| cell.outcome == "measured" && cell.kind == CellKind::Candidate;
     if !view.cells.iter().any(is_measured) {
         let fix = most_failed(view).and_then(remedy_of).unwrap_or("fix the reason above");
-        return vec![again(view, None, &format!("{fix}, then run it again"))];
+        return vec![match crowd(&view.environment) {
+            Some(_) => when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}"))),
+            None => again(view, None, &format!("{fix}, then run it again")),
+        }];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
     let across = compare_levels(view);
