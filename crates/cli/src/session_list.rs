@@ -42,7 +42,7 @@ pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header([
-        "session",
+        "ID",
         "started (UTC)",
         "took",
         "status",
@@ -127,7 +127,7 @@ mod tests {
         let listed =
             |summary: &SessionSummary| ListedSession { summary: summary.clone(), paused_ns: 0, is_measured: true };
         let text = render(&[listed(&summary)], &style);
-        assert!(text.contains("3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
+        assert!(text.contains(" 3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
         assert!(!text.contains("saved as"), "{text}");
         let saved = SessionSummary { saved: Some("before-1.2".into()), ..summary.clone() };
         let wide = TerminalStyle { columns: 120, ..TerminalStyle::default() };
