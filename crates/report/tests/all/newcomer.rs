@@ -329,6 +329,7 @@ fn undecided_rates_name_the_least_cpu_time() {
     assert_eq!(line.as_deref(), Some("64K; the others take more."), "{text}");
     let row = |text: &str| text.lines().find(|line| line.trim_start().starts_with("16K ")).unwrap_or("").to_owned();
     assert!(text.contains(" CPU / least ") && row(&text).contains(" 1.49–1.51× "), "{text}");
+    assert!(flat(&text).contains("CPU / least its CPU time divided by that of the option with the least"), "{text}");
     // No option is surely slower, so CPU time has the biggest effect.
     assert!(flat(&text).contains("K uses 1.49–1.51× as much CPU time as the option with the least."), "{text}");
     // Without a difference, and on a quiet machine.

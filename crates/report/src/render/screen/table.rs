@@ -376,7 +376,7 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     let screened = screened.filter(|test| full && test.screening_trial_ns.is_some());
     all.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
-    all.extend(more_cpu.map(|heading| (heading, least_cpu::EXPLAINED.to_owned())));
+    all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));
     all
 }
 

@@ -33,7 +33,10 @@ pub fn heading(scale: ShareScale) -> &'static str {
 }
 
 /// The meaning of the numbers under that heading.
-pub const EXPLAINED: &str = "by how much its CPU time exceeds that of the option with the least";
+pub fn explained(scale: ShareScale) -> String {
+    let how = if scale.multiples { "its CPU time divided by" } else { "by how much its CPU time exceeds" };
+    format!("{how} that of the option with the least")
+}
 
 /// `256K or 1M`: the options of which one takes the least CPU time; `None` where CPU time tells nothing that time does not, where
 /// they are many, and where one is harmful.
