@@ -543,6 +543,12 @@ fn an_offered_load_compares_server_cpu() {
     check(&view.tests[0].title, &["100k offered"]);
     assert!(view.tests[0].options.iter().all(|option| option.cpu_unit == Some("µs/call")));
     check(&on_screen(&view), &["The load is fixed, so options are ranked by CPU time."]);
+    let mut paused = engines();
+    let pause = Spec::from([("think_time", 1_000_000.into())]);
+    paused.groups.iter_mut().for_each(|row| row.group.factors.extend(&pause));
+    paused.cells.iter_mut().for_each(|row| row.cell.factors.extend(&pause));
+    let text = on_screen(&self::view(&paused));
+    check(&text, &["Pauses limit the load, so options are ranked by CPU time. server k calls/s"]);
     let longer = crate::phrases(&view, FindingKind::LongerP99);
     check(&longer, &["p99 of blocking is 1.7", "× that of epoll."]);
     assert_eq!(

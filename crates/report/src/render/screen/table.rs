@@ -80,10 +80,16 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     out
 }
 
+/// Whether a rate is offered, which the title has.
+fn has_rate(test: &Test) -> bool {
+    ["call_rate", "rate"].into_iter().any(|name| test.environment.get(name).is_some_and(serde_json::Value::is_number))
+}
+
 /// The quantity that is compared, where it is not the rate of a load without a limit.
 fn basis(test: &Test) -> Option<String> {
     if test.compares == Compares::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {
-        return Some("The load is fixed, so options are ranked by CPU time.".into());
+        let load = if has_rate(test) { "The load is fixed" } else { "Pauses limit the load" };
+        return Some(format!("{load}, so options are ranked by CPU time."));
     }
     let slo = test.environment.get("slo")?.as_str().filter(|slo| slo.contains('='))?;
     Some(format!("Rates are the highest that keep {}; their lower ends (Search) are safer.", phrase::objective(slo)))
@@ -154,7 +160,7 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     let is_too_wide = |numbers: &[ScreenColumn]| 2 + label + width_of(numbers) + marks > layout.width;
     // The CPU time of relays is a result, and not only a detail. A fixed load is in the title, and options are ranked by CPU time.
     let rate = test.rate_scale(layout.tests).1;
-    let is_ranked = test.compares == Compares::Cpu;
+    let is_ranked = test.compares == Compares::Cpu && has_rate(test);
     let expendable = EXPENDABLE.into_iter().map(|name| if is_ranked && name == "CPU" { rate } else { name });
     for name in expendable.filter(|name| *name != "CPU" || !has_relay(test)) {
         if is_too_wide(&numbers) {
