@@ -164,8 +164,8 @@ fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
 }
 
 fn answer(group: SessionGroup, session: SessionId, view: &View) -> Option<GroupAnswer> {
-    let test = view.tests.iter().find(|test| test.id == group.id)?;
-    let option = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id));
+    let test = view.test(&group.id)?;
+    let option = test.recommended_option();
     let named = option.and_then(|option| group.cells.iter().find(|cell| cell.id == option.id));
     let verdict = &group.verdict;
     let error = |i: usize, j: usize| verdict.pair(i, j).map_or(0.0, |pair| pair.error);

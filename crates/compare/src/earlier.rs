@@ -19,10 +19,10 @@ pub fn findings(view: &View, earlier: &View) -> Vec<Finding> {
 fn of_test(view: &View, test: &Test, earlier: &View) -> Option<Finding> {
     let is_same = |other: &&Test| other.environment == test.environment && other.compares == test.compares;
     let before = earlier.tests.iter().filter(|other| other.is_compared()).find(is_same)?;
-    let before_one = recommended(before)?;
+    let before_one = before.recommended_option()?;
     let option = same_option(earlier, &before_one.id, view, test)?;
     let is_repeated = test.recommended.as_ref() == Some(&option.id) || option.status == OptionStatus::Best;
-    let present_one = recommended(test);
+    let present_one = test.recommended_option();
     let present_one_there = present_one.and_then(|own| same_option(view, &own.id, earlier, before));
     let is_slower = |lower: &f64| *lower > test.margin;
     let is_above = |one: &OptionResult, other: &OptionResult| {
@@ -47,10 +47,6 @@ fn of_test(view: &View, test: &Test, earlier: &View) -> Option<Finding> {
         names: [("interval", option.slower.clone().into())].into(),
         text: String::new(),
     })
-}
-
-fn recommended(test: &Test) -> Option<&OptionResult> {
-    test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id))
 }
 
 /// The option of a test of another session that has the settings of `cell`.

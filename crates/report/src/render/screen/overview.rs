@@ -11,7 +11,7 @@ use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
 use crate::view::document::{Avoided, Test, TestState};
-use crate::view::results::outcome::{has_safest, recommended, recommended_label};
+use crate::view::results::outcome::{has_safest, recommended_label};
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
@@ -108,7 +108,7 @@ fn line(texts: &[String; CELLS], widths: &[usize; CELLS], avoid: &str) -> String
 /// The conditions, the option to use, its rate, p99 and interval.
 fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [String; CELLS] {
     let conditions = if is_alone { test.name.clone() } else { test.conditions.clone() };
-    let Some(own) = recommended(test) else {
+    let Some(own) = test.recommended_option() else {
         let why = match test.state {
             TestState::Invalid => "not valid",
             TestState::Failed => "failed",

@@ -82,6 +82,11 @@ pub struct Test {
 }
 
 impl Test {
+    /// The recommended option.
+    pub fn recommended_option(&self) -> Option<&OptionResult> {
+        self.options.iter().find(|option| self.recommended.as_ref() == Some(&option.id))
+    }
+
     /// Whether its options have intervals that hold.
     pub fn is_compared(&self) -> bool {
         matches!(self.state, TestState::Decided | TestState::Inconclusive)

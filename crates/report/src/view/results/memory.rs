@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::document::{Finding, FindingKind, OptionResult, OptionStatus, Severity, Test, View, spec};
 use super::build::found;
 use super::is_peers_size;
-use super::outcome::{self, more};
+use super::outcome::more;
 use crate::phrase;
 
 /// A large number of connections of one server.
@@ -33,7 +33,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
 }
 
 fn recommended(test: &Test) -> Option<(&Test, &OptionResult)> {
-    Some((test, outcome::recommended(test).filter(|_| test.is_compared())?))
+    Some((test, test.recommended_option().filter(|_| test.is_compared())?))
 }
 
 /// The largest recommended read or write buffer of the program.

@@ -301,7 +301,7 @@ fn control_is_wide(view: &View, group: &GroupView, own: Option<&CellId>) -> bool
 fn open_bound(view: &View, group: &GroupView) -> Option<f64> {
     let control = group.twin_reach.filter(|_| control_is_wide(view, group, group.recommendation.cell.as_ref()));
     let kept = view.test(&group.id).filter(|test| test.because == Some(Because::Present));
-    let of_kept = kept.and_then(outcome::recommended).and_then(|option| option.slower_upper);
+    let of_kept = kept.and_then(Test::recommended_option).and_then(|option| option.slower_upper);
     let bound = of_kept.or(group.recommendation.bound).filter(|bound| !excludes_nothing(*bound))?;
     Some(bound.max(control.unwrap_or(0.0)))
 }

@@ -132,11 +132,6 @@ fn is_external(test: &Test) -> bool {
     has(&test.environment) || test.options.iter().any(|option| has(&option.settings))
 }
 
-/// The recommended option.
-pub fn recommended(test: &Test) -> Option<&OptionResult> {
-    test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id))
-}
-
 /// The confirmed options with a status, without the recommended one.
 fn others(test: &Test, status: OptionStatus) -> Vec<String> {
     let has_interval = |option: &&OptionResult| option.slower_upper.is_some() && option.status == status;
@@ -186,7 +181,7 @@ fn carries_alone(test: &Test, own: &OptionResult) -> bool {
 
 /// The recommendation with its interval, then the options that are as good, those that are undecided, and those to avoid.
 fn compared(view: &View, test: &Test) -> String {
-    let Some(own) = recommended(test) else { return too_wide(view, test) };
+    let Some(own) = test.recommended_option() else { return too_wide(view, test) };
     let (why, cpu) = match (test.because, reason(test.because)) {
         (Some(Because::LeastCpu), _) => (String::new(), ", least CPU time"),
         (_, reason) => (reason.map_or_else(String::new, |reason| format!(", the {reason}")), ""),
@@ -281,7 +276,7 @@ pub fn recommended_label(test: &Test, own: &OptionResult) -> String {
 
 /// The result of one test of several in a line: its table has the other intervals.
 pub fn in_short(view: &View, test: &Test) -> String {
-    let Some(own) = recommended(test).filter(|_| test.is_compared()) else {
+    let Some(own) = test.recommended_option().filter(|_| test.is_compared()) else {
         return test.result.clone();
     };
     let rate = rate(test, &view.tests, own).map_or_else(String::new, |rate| format!(", {rate}"));
@@ -307,7 +302,8 @@ pub fn in_short(view: &View, test: &Test) -> String {
 /// `; measured with bbr`, where another test recommends another congestion control.
 pub fn condition(view: &View, test: &Test) -> String {
     let Some(own) = &test.congestion else { return String::new() };
-    let advised = view.tests.iter().filter_map(recommended).filter_map(|option| option.settings.get("congestion"));
+    let advised =
+        view.tests.iter().filter_map(Test::recommended_option).filter_map(|option| option.settings.get("congestion"));
     let mut differing = advised.filter_map(|name| name.as_str()).filter(|name| *name != own);
     differing.next().map_or_else(String::new, |_| format!("; measured with {own}"))
 }

@@ -12,7 +12,7 @@ use super::super::document::{
 };
 use super::super::environment::{crowd, is_crowded};
 use super::least_cpu;
-use super::outcome::{BRIEF_TESTS, condition, in_short, recommended, recommended_label};
+use super::outcome::{BRIEF_TESTS, condition, in_short, recommended_label};
 use super::sentences::CONTRADICT;
 use crate::interval_rounding::percent;
 use crate::phrase;
@@ -70,7 +70,7 @@ fn of_tests(view: &View) -> Vec<SummaryLine> {
 
 /// The work of the recommended relays: few readers know it by their names.
 fn relay_methods(view: &View) -> Vec<SummaryLine> {
-    let named = view.tests.iter().filter_map(|test| view.cell(&recommended(test)?.id));
+    let named = view.tests.iter().filter_map(|test| view.cell(test.recommended.as_ref()?));
     let described: BTreeSet<String> = named.filter_map(|cell| described(cell.spec().relay()?)).collect();
     described.into_iter().map(|text| line(Heading::Relay.name(), format!("{text}."))).collect()
 }
@@ -169,7 +169,7 @@ fn counts_of(texts: impl Iterator<Item = String>) -> Vec<(String, usize)> {
 /// The recommended options of many tests, each with the number of its tests.
 fn used(tests: &[Test]) -> Option<SummaryLine> {
     let compared = tests.iter().filter(|test| test.state != TestState::Single);
-    let known = counts_of(compared.filter_map(|test| Some(recommended_label(test, recommended(test)?))));
+    let known = counts_of(compared.filter_map(|test| Some(recommended_label(test, test.recommended_option()?))));
     let hidden = known.len().saturating_sub(LINES_MAX);
     let mut each: Vec<String> =
         known.iter().take(LINES_MAX).map(|(label, count)| format!("{label} in {}", counted(*count, "test"))).collect();
