@@ -246,7 +246,10 @@ fn window(signs: &StreamSigns) -> Option<Evidence> {
     let share = signs.rwnd_limited_share.filter(|share| *share >= TCP_LIMITED)?;
     let whose = if signs.relay.is_some() { "relay" } else { "receiver" };
     (share >= signs.sndbuf_limited_share.unwrap_or(0.0)).then(|| Evidence {
-        sentence: format!("the sender waits for the {whose}'s window {} of its busy time", percent(share)),
+        sentence: format!(
+            "the sender waits for the {whose}'s window {} of the time in which it has data to send",
+            percent(share)
+        ),
         evidence: vec![("rwnd_limited_share", share)],
     })
 }
@@ -254,7 +257,10 @@ fn window(signs: &StreamSigns) -> Option<Evidence> {
 fn socket_buffer(signs: &StreamSigns) -> Option<Evidence> {
     if let Some(share) = signs.sndbuf_limited_share.filter(|share| *share >= TCP_LIMITED) {
         return Some(Evidence {
-            sentence: format!("the send buffer was the limit {} of the connection's busy time", percent(share)),
+            sentence: format!(
+                "the send buffer was the limit {} of the time in which the sender has data",
+                percent(share)
+            ),
             evidence: vec![("sndbuf_limited_share", share)],
         });
     }

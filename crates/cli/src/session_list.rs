@@ -95,7 +95,7 @@ pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    let legend = "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one; failed: nothing was measured";
+    let legend = "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one; failed: no trial succeeded";
     lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"

@@ -183,12 +183,12 @@ fn with_search(mut measured: TrialResult, probes: Vec<Probe>) -> TrialResult {
 
 fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
     format!(
-        "{} needs {} calls, which {} would take longer than {} to make (a closed loop reaches {}): use a lower percentile, \
-         or a limit that higher rates keep, in --slo",
+        "{} needs {} calls, which take longer than {} at {}, the next rate to try (a closed loop reaches {}): use a lower \
+         percentile, or allow more time, in --slo",
         slo.percentile,
         slo.calls_min(),
-        call_rate(offered as f64),
         Nanos(PROBE_MAX_NS),
+        call_rate(offered as f64),
         call_rate(ceiling)
     )
 }
@@ -198,9 +198,10 @@ fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
     let lowest = open().map(|(offered, _)| offered).min().unwrap_or(0);
     // The quietest of the probes at the lowest rate gives the smallest useful limit.
     let there = open().filter(|(offered, _)| *offered == lowest).filter_map(|(_, ns)| ns).min();
-    let there = there.map_or_else(String::new, |ns| format!(", where {} is {},", slo.percentile, Nanos(ns)));
+    let there = there.map_or_else(String::new, |ns| format!(", where {} is {}", slo.percentile, Nanos(ns)));
     format!(
-        "not even {}{there} keep {slo} (a closed loop reaches {}): allow more time in --slo, or use fewer --flows",
+        "{slo} is not kept even at {}{there} (a closed loop reaches {}): allow more time in --slo, use fewer --flows, or measure \
+         on a quieter machine",
         call_rate(lowest as f64),
         call_rate(ceiling)
     )
@@ -239,6 +240,6 @@ mod tests {
             probe(Some(250), None),
         ];
         let text = nothing_keeps(&slo(), &probes, 1000.0);
-        assert!(text.starts_with("not even 250 calls/s, where p99 is 4 ms, keep p99=2ms"), "{text}");
+        assert!(text.starts_with("p99=2ms is not kept even at 250 calls/s, where p99 is 4 ms (a closed"), "{text}");
     }
 }

@@ -51,8 +51,9 @@ pub fn share_range(lower: f64, upper: f64) -> String {
         (lower * steps + 1e-9).floor() / steps * 100.0
     };
     let usual = usize::from(upper < 0.1);
+    let of_lower = usize::from(lower < 0.1);
     let decimals =
-        if lower > 0.0 { (usual..=2).find(|&decimals| down(decimals) > 0.0).unwrap_or(usual) } else { usual };
+        if lower > 0.0 { (of_lower..=2).find(|&decimals| down(decimals) > 0.0).unwrap_or(of_lower) } else { usual };
     let steps = 100.0 * 10f64.powi(usual as i32);
     let (from, to) = (down(decimals), (upper * steps - 1e-9).ceil() / steps * 100.0);
     if from >= to {
@@ -261,7 +262,7 @@ mod tests {
                 .into_iter()
                 .map(|(lower, upper)| share_range(lower, upper))
                 .collect();
-        assert_eq!(shown, ["0–5.3 %", "45–125 %", "0.4–66 %", "0.04–66 %", "0–66 %", "2–47 %"]);
+        assert_eq!(shown, ["0–5.3 %", "45–125 %", "0.4–66 %", "0.04–66 %", "0–66 %", "2.1–47 %"]);
         assert_eq!([share_range(-0.004, 0.02), share_range(0.1, 0.1)], ["-0.4–2 %", "10 %"]);
     }
 

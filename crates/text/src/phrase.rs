@@ -43,7 +43,7 @@ pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
     let Doubt { trials, agree, other, show_other } = doubt;
     let (own, other) = (limit(name), limit(other));
     match agree {
-        0 => format!("all trials together show {own}; {show_other} of {trials} single trials show {other}"),
+        0 => format!("{other} in {show_other} of {trials} trials, {own} in their sum"),
         _ if doubt.other_leads() => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
         _ => format!("{own} in {agree} of {trials} trials, {other} in {show_other}"),
     }
@@ -199,7 +199,7 @@ mod tests {
         let both = limit_doubt("window", &doubt(10, "relay CPU"));
         assert_eq!(both, "relay CPU in 22 of 56 trials, full TCP window in 10");
         let none = limit_doubt("window", &doubt(0, "relay CPU"));
-        assert_eq!(none, "all trials together show full TCP window; 22 of 56 single trials show relay CPU");
+        assert_eq!(none, "relay CPU in 22 of 56 trials, full TCP window in their sum");
     }
 
     #[test]

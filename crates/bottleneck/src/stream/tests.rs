@@ -94,12 +94,12 @@ fn each_rule_fires_on_planted_numbers() {
     check(
         StreamSigns { rwnd_limited_share: Some(0.6), ..pair(0.5, 0.5) },
         "window",
-        "the sender waits for the receiver's window 60 % of its busy time",
+        "the sender waits for the receiver's window 60 % of the time in which it has data to send",
     );
     check(
         StreamSigns { sndbuf_limited_share: Some(0.7), rwnd_limited_share: Some(0.4), ..pair(0.5, 0.5) },
         "socket buffer",
-        "the send buffer was the limit 70 % of the connection's busy time",
+        "the send buffer was the limit 70 % of the time in which the sender has data",
     );
     check(
         StreamSigns { larger_buffer: Some(("sndbuf", 0.34)), ..pair(0.6, 0.7) },

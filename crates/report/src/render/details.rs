@@ -58,9 +58,9 @@ fn slice_text(end: &str, slice: &Slice) -> Option<String> {
     let most = if metric == "CPU" { "highest bytes per CPU second" } else { "highest rate" };
     let sizes = [("half", slice.size_for_half), ("95 %", slice.size_for_95)]
         .into_iter()
-        .filter_map(|(share, size)| Some(format!("{share} with calls of {}", rough_size(size?))));
+        .filter_map(|(share, size)| Some(format!("calls of {} reach {share}", rough_size(size?))));
     let sizes: Vec<String> = sizes.collect();
-    let sizes = if sizes.is_empty() { String::new() } else { format!("; of the {most}: {}", sizes.join(", ")) };
+    let sizes = if sizes.is_empty() { String::new() } else { format!("; {} of the {most}", sizes.join(", ")) };
     let breaks: Vec<String> = slice
         .breaks
         .iter()

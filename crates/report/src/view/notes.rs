@@ -39,8 +39,8 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
     }
     if group.limited_trials > 0 {
         add(format!(
-            "{} far slower than the rest of the block: such a difference counts as three times the usual one at most, so that \
-             typical trials are compared",
+            "{} far slower than the rest of the block: a difference counts as three times the usual one at most, so that a few \
+             slow trials decide nothing",
             counted(group.limited_trials, "trial")
         ));
     }

@@ -326,7 +326,7 @@ fn undecided_rates_name_the_least_cpu_time() {
         (line, text)
     };
     let (line, text) = named(0.05, 1.5);
-    assert_eq!(line.as_deref(), Some("64K; the others take more."), "{text}");
+    assert_eq!(line.as_deref(), Some("64K."), "{text}");
     let row = |text: &str| text.lines().find(|line| line.trim_start().starts_with("16K ")).unwrap_or("").to_owned();
     assert!(text.contains(" CPU / least ") && row(&text).contains(" 1.49–1.51× "), "{text}");
     assert!(flat(&text).contains("CPU / least its CPU time divided by that of the option with the least"), "{text}");

@@ -52,7 +52,8 @@ fn rated(test: &Test, tests: &[Test], option: &OptionResult) -> String {
 /// The rate of an option; the CPU time of its work where that is compared, and the time of a run of a program.
 fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     if let Some((cpu, unit)) = option.cpu.zip(option.cpu_unit).filter(|_| test.compares == Compares::Cpu) {
-        return Some(format!("CPU {} {unit}", significant(cpu, 3)));
+        let p99 = option.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", time(ns)));
+        return Some(format!("CPU {} {unit}{p99}", significant(cpu, 3)));
     }
     let rate = option.rate.filter(|rate| *rate > 0.0)?;
     let (divisor, unit) = test.rate_scale(tests);

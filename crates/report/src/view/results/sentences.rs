@@ -362,7 +362,8 @@ impl Sentence<'_> {
                 format!("over all trials, slow ones included, it reached {own} and {} {other}.", self.other())
             }
             FindingKind::MeansDisagree => {
-                "its mean, which counts slow trials in full, contradicts its median, so its result is undecided.".into()
+                "slower than the best by averages, which count slow trials in full, but not by medians: undecided."
+                    .into()
             }
             FindingKind::Drift => {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);

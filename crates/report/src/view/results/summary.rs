@@ -107,13 +107,13 @@ fn earlier(view: &View, max: usize) -> Vec<SummaryLine> {
     if max == usize::MAX {
         return of_heading(view, Heading::Earlier, max);
     }
-    let (count, tests) = (all().count(), counted(view.tests.len(), "test"));
+    let (count, tests) = (all().count(), counted(view.tests.len(), "result"));
     let session = first.numbers.get("session").copied().unwrap_or(0.0);
     let fits = match all().filter(|finding| finding.kind == FindingKind::EarlierContradicts).count() {
-        0 => "no two intervals contradict each other".to_owned(),
-        some => format!("in {some}, {CONTRADICT}"),
+        0 => "intervals allow both".to_owned(),
+        some => format!("in {some}, {CONTRADICT} (--full)"),
     };
-    let text = format!("session {session} recommended other options in {count} of {tests}; {fits} (each: --full).");
+    let text = format!("{count} of {tests} differ from session {session}; {fits}.");
     vec![line(Heading::Earlier.name(), text)]
 }
 
@@ -126,15 +126,22 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
 
 /// The options with the least CPU time, of tests that time leaves undecided.
 fn least_cpu(view: &View) -> Option<SummaryLine> {
-    let of_test = |test: &Test| {
-        let name = if view.tests.len() > 1 { format!("{}: ", test.name) } else { String::new() };
-        Some(format!("{name}{}", least_cpu::least(test)?))
-    };
-    let each: Vec<String> = view.tests.iter().filter_map(of_test).collect();
+    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    for (least, test) in view.tests.iter().filter_map(|test| Some((least_cpu::least(test)?, test))) {
+        match all.iter_mut().find(|(known, _)| *known == least) {
+            Some((_, names)) => names.push(&test.name),
+            None => all.push((least, vec![&test.name])),
+        }
+    }
+    let is_single = view.tests.len() == 1;
+    let each = all.iter().map(|(least, names)| match is_single {
+        true => least.clone(),
+        false => format!("{least} ({})", names.join(", ")),
+    });
     // The tables tell it of many tests.
     (1..=BRIEF_TESTS)
-        .contains(&each.len())
-        .then(|| line("Least CPU", format!("{}; the others take more.", each.join("; "))))
+        .contains(&all.iter().map(|(_, names)| names.len()).sum())
+        .then(|| line("Least CPU", format!("{}.", each.collect::<Vec<_>>().join("; "))))
 }
 
 /// How many tests have which state.
@@ -364,11 +371,11 @@ fn busy(view: &View) -> Option<SummaryLine> {
     let (used, of) =
         crowd(&view.environment).filter(|_| view.tests.iter().any(|test| test.state != TestState::Failed))?;
     let used = significant(used, 2);
-    let included = if view.tests.iter().any(Test::is_compared) { "intervals are wider for it, and " } else { "" };
-    Some(line(
-        Heading::Busy.name(),
-        format!("other programs used {used} of {of} CPUs; {included}a quiet machine may have another result."),
-    ))
+    let so = match view.tests.iter().any(Test::is_compared) {
+        true => ", so intervals are wide",
+        false => "; a quiet machine may have another result",
+    };
+    Some(line(Heading::Busy.name(), format!("other programs used {used} of {of} CPUs{so}.")))
 }
 
 /// The limits of the recommended options, and the changes that may help.

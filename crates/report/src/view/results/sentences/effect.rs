@@ -196,7 +196,7 @@ impl Sentence<'_> {
         let others: Vec<String> = others.into_iter().filter(|name| *name != factor).map(outcome::factor_name).collect();
         let with = match is_true("alone") {
             true => String::new(),
-            false => format!(", with the best {}", phrase::join(&others, "and")),
+            false => format!(", each with its best {}", phrase::join(&others, "and")),
         };
         format!("{} {} {slower} in {tests}{with}.", phrase::in_code(factor), self.level("level"))
     }
