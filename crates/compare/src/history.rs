@@ -150,7 +150,7 @@ fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
         let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0);
         let named = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)).or_else(|| candidates().next())?;
         let levels = &session.cells.iter().find(|row| row.cell.id == named.id)?.cell.factors;
-        let test = view.tests.iter().find(|test| test.id == group.id)?;
+        let test = view.test(&group.id)?;
         let option = test.options.iter().find(|option| option.id == named.id)?;
         let label = match candidates().count() {
             0 | 1 => test.title.clone(),

@@ -313,7 +313,7 @@ fn an_interrupted_session_forecasts_the_rest() {
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.2));
     let [crowded] = of(&data).next.try_into().expect("one step");
     assert_eq!(crowded.command, resume.command);
-    assert!(crowded.text.contains("bytegauge doctor") && crowded.text.ends_with(&resume.text), "{crowded:?}");
+    assert!(crowded.text.contains("the command doctor") && crowded.text.ends_with(&resume.text), "{crowded:?}");
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn the_next_command_continues_the_session() {
     data.blocks.iter_mut().for_each(|block| block.surroundings.foreign_cpus = Some(1.4));
     let view = of(&data);
     assert_eq!(commands(&view), phrases);
-    assert!(view.next[0].text.contains("bytegauge doctor"), "{:?}", view.next);
+    assert!(view.next[0].text.contains("the command doctor"), "{:?}", view.next);
     fits(&view);
     assert!(view.heading.contains(" · busy: other programs used 1.4 of 2 CPUs"), "{}", view.heading);
 }

@@ -246,7 +246,7 @@ impl<'a> Page<'a> {
                 heading => self.item(heading, &whole(line)),
             })
             .collect();
-        let steps: Vec<Vec<String>> = self.view.next.iter().map(|step| self.step(step)).collect();
+        let steps: Vec<Vec<String>> = self.view.next.iter().enumerate().map(|(at, step)| self.step(at, step)).collect();
         let has_room = steps.first().is_some_and(|first| results.len() + first.len() <= RESULT_MAX);
         let (last, others) = steps.split_at(usize::from(has_room));
         let mut lines = vec![self.layout.paint.bold("Summary")];
@@ -266,11 +266,12 @@ impl<'a> Page<'a> {
         lines.iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
     }
 
-    /// A command is on a line of its own, so that it can be copied.
-    fn step(&self, step: &NextStep) -> Vec<String> {
-        let Some(command) = &step.command else { return self.item("Next", &format!("{}.", step.text)) };
+    /// A command is on a line of its own, so that it can be copied. Only the first step is the next one.
+    fn step(&self, at: usize, step: &NextStep) -> Vec<String> {
+        let heading = if at == 0 { "Next" } else { "Also" };
+        let Some(command) = &step.command else { return self.item(heading, &format!("{}.", step.text)) };
         let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
-        let mut lines = self.item("Next", &format!("{}:", step.text));
+        let mut lines = self.item(heading, &format!("{}:", step.text));
         lines.extend(command_lines(&command, self.layout.text() - 4).iter().map(|line| format!("    {line}")));
         lines
     }

@@ -37,7 +37,7 @@ fn of_named(test: &Test) -> Vec<Finding> {
 
 /// The options with a longer p99 than the one with the shortest, at an offered load; the longest first.
 pub fn latencies(view: &View, group: &GroupView) -> Vec<Finding> {
-    let Some(test) = view.tests.iter().find(|test| test.id == group.id) else { return Vec::new() };
+    let Some(test) = view.test(&group.id) else { return Vec::new() };
     let longer = group.p99_ratios.iter().filter(|ratio| ratio.times_lower > 1.0);
     longer.map(|ratio| compared(FindingKind::LongerP99, test, ratio)).collect()
 }

@@ -102,7 +102,7 @@ fn continue_session(view: &View) -> Vec<NextStep> {
 
 /// A step that needs a quiet machine.
 fn when_quiet(then: NextStep) -> NextStep {
-    NextStep { text: format!("stop the other programs (`bytegauge doctor` lists them), then {}", then.text), ..then }
+    NextStep { text: format!("stop the other programs (the command doctor lists them), then {}", then.text), ..then }
 }
 
 /// The most frequent error of the calls of a session, by its class.
@@ -114,10 +114,13 @@ fn most_failed(view: &View) -> Option<ErrorClass> {
 fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     let is_measured = |cell: &CellView| cell.outcome == "measured" && cell.kind == CellKind::Candidate;
     if !view.cells.iter().any(is_measured) {
-        let fix = most_failed(view).and_then(remedy_of).unwrap_or("fix the reason above");
-        return vec![match crowd(&view.environment) {
-            Some(_) => when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}"))),
-            None => again(view, None, &format!("{fix}, then run it again")),
+        let failed = most_failed(view);
+        let fix = failed.and_then(remedy_of).unwrap_or("fix the reason above");
+        // Errors of calls have reasons of their own.
+        let is_busy = failed.is_none() && crowd(&view.environment).is_some();
+        return vec![match is_busy {
+            true => when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}"))),
+            false => again(view, None, &format!("{fix}, then run it again")),
         }];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
