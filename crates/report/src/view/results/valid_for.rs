@@ -39,7 +39,7 @@ pub fn lines(view: &View) -> Vec<String> {
 
 /// The scope of the rates of NOPs.
 const NOPS: &str = "a NOP is an upper bound for every io_uring program here: it has no socket, no copy and no wake-up, so it does not \
-                    show how fast real operations are (the plan tcp-echo does)";
+                    show how fast real operations are (run tcp-echo does)";
 
 fn is_of_rings(groups: &[Spec]) -> bool {
     groups.iter().any(|conditions| conditions.workload() == Workload::Ring)
