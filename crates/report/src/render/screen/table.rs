@@ -398,17 +398,20 @@ pub(super) fn units(layout: &ScreenLayout) -> BTreeSet<&'static str> {
 
 fn meaning(mark: OptionMark, margin: &str, scale: ShareScale, is_noisy: bool, is_harmful: bool) -> String {
     let nothing = if scale.multiples { "1×" } else { "0" };
-    let [or_noise, and_noise] = if is_noisy { [", or not above the noise", " and above the noise"] } else { [""; 2] };
+    let [below, above] = match is_noisy {
+        true => [format!("{margin} or within the noise"), format!("both {margin} and the noise")],
+        false => [margin.to_owned(), margin.to_owned()],
+    };
     match mark {
         OptionMark::Use => format!("B is at most {margin}"),
-        OptionMark::Safest => "undecided; use it for now: its B is the smallest, or close to it".to_owned(),
+        OptionMark::Safest => "not decided; best choice for now: its B is about the smallest".to_owned(),
         OptionMark::Keep => "the present value: no other one is surely better".to_owned(),
         OptionMark::AsGood => format!("B is at most {margin}, too"),
         OptionMark::Undecided => format!("A is {nothing}: may be the best"),
-        OptionMark::Slower => format!("A is above {nothing}, but not above {margin}{or_noise}"),
+        OptionMark::Slower => format!("A is above {nothing}, but within {below}"),
         OptionMark::Avoid => {
             let harm = if is_harmful { ", or it is harmful" } else { "" };
-            format!("A is above {margin}{and_noise}{harm}")
+            format!("A is above {above}{harm}")
         }
     }
 }
