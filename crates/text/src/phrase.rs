@@ -38,6 +38,19 @@ pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
     }
 }
 
+/// Each text once, in order, with the names that have it.
+pub fn grouped(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for (text, name) in pairs {
+        match all.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => all.push((text, vec![name])),
+        }
+    }
+    all
+}
+
 /// How many trials show each of two limits.
 pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
     let Doubt { trials, agree, other, show_other } = doubt;

@@ -9,6 +9,7 @@ use bytegauge_stats::trial_metrics::RELAY_COPIED;
 use super::document::{CellView, Estimate, GroupView, RelayProgramView, View};
 use super::results::option_label;
 use crate::interval_rounding::percent;
+use crate::phrase;
 
 /// Default capacity of a pipe (pipe(7)).
 const PIPE: u64 = 64 << 10;
@@ -43,17 +44,9 @@ fn method_of(spec: &Spec) -> Option<RelayMethod> {
 
 /// The memory and descriptors of a connection through each of bytegauge's own relays, even when idle: the cost of many idle ones.
 pub fn held(view: &View) -> Option<String> {
-    let mut held: Vec<(String, Vec<String>)> = Vec::new();
-    for cell in view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate) {
-        let group = view.group(&cell.group);
-        let Some((method, group)) = method(cell).zip(group) else { continue };
-        let (text, name) = (holds(method, cell), name(group, cell));
-        match held.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => held.push((text, vec![name])),
-        }
-    }
+    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let each = candidates.filter_map(|cell| Some((holds(method(cell)?, cell), name(view.group(&cell.group)?, cell))));
+    let mut held = phrase::grouped(each);
     held.sort();
     let held: Vec<String> = held.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))).collect();
     (!held.is_empty()).then(|| format!("a connection holds {}", held.join("; ")))

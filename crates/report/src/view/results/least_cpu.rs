@@ -23,7 +23,7 @@ pub fn keep_what_tells(test: &mut Test) {
 }
 
 /// Whether an option surely takes more CPU time than another.
-fn uses_more(option: &OptionResult) -> bool {
+pub fn uses_more(option: &OptionResult) -> bool {
     option.more_cpu_lower.is_some_and(|lower| lower > 0.0)
 }
 

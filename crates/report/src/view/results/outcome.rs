@@ -8,7 +8,7 @@ use bytegauge_model::unit::{counted, significant};
 use super::super::document::{
     Avoided, Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
-use super::kept;
+use super::{kept, least_cpu};
 use crate::interval_rounding::{BOUND_MAX, NOTHING, ShareScale, percent};
 use crate::phrase;
 
@@ -224,7 +224,7 @@ fn compared(view: &View, test: &Test) -> String {
     if !slower.is_empty() {
         phrases.push(format!("Slower: {}", listed(&slower)));
     }
-    if let Some((lower, upper)) = own.more_cpu_lower.zip(own.more_cpu_upper).filter(|(lower, _)| *lower > 0.0) {
+    if let Some((lower, upper)) = own.more_cpu_lower.zip(own.more_cpu_upper).filter(|_| least_cpu::uses_more(own)) {
         let range = view.scale.interval(lower, upper);
         let more = is_slower(Compares::Cpu, view.scale, &range, "the option with the least");
         phrases.push(format!("{} {more}", own.label));

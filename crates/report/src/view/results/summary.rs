@@ -126,13 +126,7 @@ fn one_setting(view: &View) -> Option<SummaryLine> {
 
 /// The options with the least CPU time, of tests that time leaves undecided.
 fn least_cpu(view: &View) -> Option<SummaryLine> {
-    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
-    for (least, test) in view.tests.iter().filter_map(|test| Some((least_cpu::least(test)?, test))) {
-        match all.iter_mut().find(|(known, _)| *known == least) {
-            Some((_, names)) => names.push(&test.name),
-            None => all.push((least, vec![&test.name])),
-        }
-    }
+    let all = phrase::grouped(view.tests.iter().filter_map(|test| Some((least_cpu::least(test)?, test.name.clone()))));
     let is_single = view.tests.len() == 1;
     let each = all.iter().map(|(least, names)| match is_single {
         true => least.clone(),
