@@ -168,10 +168,11 @@ impl Run<'_> {
             // The trial was only too short.
             return self.trial(task, cell, block, position);
         }
-        if good {
-            self.failures.remove(&cell.id);
-        } else {
+        if !good {
             self.trouble(cell, &record)?;
+        } else if task.stage != Stage::Calibrate {
+            // Calibration has no objective: its trials show nothing about those of a search.
+            self.failures.entry(cell.id.clone()).or_default().succeed();
         }
         Ok(Attempt::Done(good))
     }
@@ -301,16 +302,15 @@ impl Run<'_> {
         there.is_some() && there == self.boot_id.as_deref()
     }
 
-    /// Counts a failure. A skipped cell leaves at once; a failed one leaves after two failures in a row, since a single failure
-    /// may be caused by the machine, and its block is repeated. All cells leave if a user's server is never ready.
+    /// Counts a failure. A skipped cell leaves at once; a failed one by the rule of [`Failures`](crate::failures::Failures). The block of a failure is
+    /// repeated. All cells leave if a user's server is never ready.
     fn trouble(&mut self, cell: &Cell, trial: &Trial) -> Result<(), RunError> {
         let outcome = &trial.outcome;
         if self.is_never_ready(cell, trial) {
             return self.end_all(outcome);
         }
-        let failures = self.failures.entry(cell.id.clone()).or_default();
-        *failures += 1;
-        let leaves = matches!(outcome, Outcome::Skipped(_)) || *failures >= 2;
+        let is_too_often = self.failures.entry(cell.id.clone()).or_default().fail();
+        let leaves = matches!(outcome, Outcome::Skipped(_)) || is_too_often;
         if leaves && self.left.insert(cell.id.clone()) {
             self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
             let reason = outcome.reason().unwrap_or("no reason was given").to_owned();

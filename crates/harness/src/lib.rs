@@ -22,6 +22,7 @@ mod bins;
 mod block;
 mod calibrate;
 mod confirm;
+mod failures;
 mod forecast;
 mod interim;
 mod knee;

@@ -20,6 +20,7 @@ use crate::analysis_state::{AnalysisState, first_blocks};
 use crate::bins::series;
 use crate::environment::Watch;
 use crate::event::{Event, Observer};
+use crate::failures::Failures;
 use crate::lost_host::LostHost;
 use crate::run_error::RunError;
 use crate::same_machine;
@@ -90,7 +91,7 @@ pub struct Run<'a> {
     /// Lengthened trials of cells with slow calls, nanoseconds.
     pub(crate) lengthened: BTreeMap<CellId, u64>,
     pub(crate) visited: BTreeMap<(GroupId, Stage), u64>,
-    pub(crate) failures: BTreeMap<CellId, u32>,
+    pub(crate) failures: BTreeMap<CellId, Failures>,
     /// Reasons of failures in notes, without digits: each is written once.
     pub(crate) noted_reasons: BTreeSet<String>,
     /// Whether a note has reported that a program's runs need more time than given.

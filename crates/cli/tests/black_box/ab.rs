@@ -150,6 +150,17 @@ fn failed_side_is_reported_and_other_kept() {
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
 
+#[test]
+fn failures_among_good_runs_are_repeated() {
+    let bench = Bench::new();
+    let count = bench.path("count").display().to_string();
+    let b = format!("cmd:sh -c 'echo >>{count}; n=$(wc -l <{count}); [ $n -lt 11 ] || [ $n -gt 14 ]'");
+    ab(&bench, &["--a", "cmd:true", "--b", &b]);
+    let raw = Raw::of(&bench, 1);
+    assert_eq!((raw.status(), raw.troubles().len()), ("complete", 4), "{:?}", raw.troubles());
+    assert!(raw.confirmed()["g1"] >= 6);
+}
+
 /// A server that sends its name to each client.
 const SERVER: &str = "import socket, sys
 s = socket.socket()

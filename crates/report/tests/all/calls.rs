@@ -563,7 +563,7 @@ fn options_that_fail_at_last_are_named() {
     let mut data = engines();
     data.cells[0].outcome = Some(Outcome::Failed("no call was completed".into()));
     let view = view(&data);
-    check(&view.tests[0].result, &["after two failed trials in a row, measuring stopped for blocking"]);
+    check(&view.tests[0].result, &["measuring stopped for blocking, whose trials kept failing"]);
     check(&on_screen(&view), &["blocking stopped: no call was completed"]);
 }
 

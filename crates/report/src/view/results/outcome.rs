@@ -102,7 +102,7 @@ fn unconfirmed(view: &View, test: &Test) -> String {
         SessionStatus::Incomplete => "no result: the session stopped before its first analysis",
         _ if !stopped(test).is_empty() => {
             let stopped = phrase::join(&stopped(test), "and");
-            &format!("no result: after two failed trials in a row, measuring stopped for {stopped}")
+            &format!("no result: measuring stopped for {stopped}, whose trials kept failing")
         }
         _ if depends(view, test) => {
             "no result: the speed of the machine changed slowly during the run, so there are no intervals"
