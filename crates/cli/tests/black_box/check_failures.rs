@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::bench::{Bench, possible, python};
-use crate::check::{CLIENT, QUICK, SERVER, check, reason, serve};
+use crate::check::{QUICK, check, reason};
+use crate::check_servers::{CLIENT, SERVER, serve};
 use crate::contract::check_schema;
 use crate::raw::Raw;
 use crate::running_relays::free_address;

@@ -16,6 +16,7 @@ mod bench;
 mod call_faults;
 mod check;
 mod check_failures;
+mod check_servers;
 mod connect;
 mod contract;
 mod datagrams;
