@@ -33,8 +33,8 @@ pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
     match (name, doubt.other) {
         (UNKNOWN, _) => format!("perhaps {other}"),
         (_, UNKNOWN) => format!("perhaps {own}"),
-        _ if doubt.other_leads() => format!("{other}, or {own}"),
-        _ => format!("{own}, or {other}"),
+        _ if doubt.other_leads() => format!("{other}, perhaps {own}"),
+        _ => format!("{own}, perhaps {other}"),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
     let Doubt { trials, agree, other, show_other } = doubt;
     let (own, other) = (limit(name), limit(other));
     match agree {
-        0 => format!("{other} in {show_other} of {trials} trials, {own} in their sum"),
+        0 => format!("{other} in {show_other} of {trials} trials, {own} by all trials together"),
         _ if doubt.other_leads() => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
         _ => format!("{own} in {agree} of {trials} trials, {other} in {show_other}"),
     }
@@ -207,12 +207,12 @@ mod tests {
     fn a_doubtful_limit_has_the_other_one_too() {
         let doubt = |agree, other| Doubt { trials: 56, agree, other, show_other: 22 };
         assert_eq!(limit_title("window", None), "full TCP window");
-        assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, or full TCP window");
+        assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, perhaps full TCP window");
         assert_eq!(limit_title(UNKNOWN, Some(&doubt(10, "relay CPU"))), "perhaps relay CPU");
         let both = limit_doubt("window", &doubt(10, "relay CPU"));
         assert_eq!(both, "relay CPU in 22 of 56 trials, full TCP window in 10");
         let none = limit_doubt("window", &doubt(0, "relay CPU"));
-        assert_eq!(none, "relay CPU in 22 of 56 trials, full TCP window in their sum");
+        assert_eq!(none, "relay CPU in 22 of 56 trials, full TCP window by all trials together");
     }
 
     #[test]

@@ -39,8 +39,8 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
     }
     if group.limited_trials > 0 {
         add(format!(
-            "{} far slower than the rest of the block: a difference counts as three times the usual one at most, so that a few \
-             slow trials decide nothing",
+            "{} far slower than the rest of the block: each counts only as if its difference were three times the usual one, so \
+             that a few slow trials decide nothing",
             counted(group.limited_trials, "trial")
         ));
     }

@@ -12,6 +12,7 @@ use super::super::document::{
 };
 use super::build::found;
 use super::{harm, long_trials};
+use crate::phrase;
 
 /// A setting that may be slower by this share in some test is not recommended for all.
 const SLOWER_MAX: f64 = 0.5;
@@ -230,13 +231,24 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
     let finding = found(FindingKind::OneSetting, Severity::Result)
         .number("tests", Some(tests.len() as f64))
         .name("factor", factor)
-        .name("all_tests", tests.len() == view.tests.len())
-        .name("alone", tests.iter().all(|test| test.varied.len() == 1));
+        .name("all_tests", tests.len() == view.tests.len());
     let Some(at) = recommended(&known, view.plan.margin) else {
         return factor.ends_with("_size").then(|| finding.number("slower_max", Some(SLOWER_MAX)));
     };
     let (upper, level) = known.swap_remove(at);
-    Some(finding.number("slower_upper", Some(upper)).name("level", serde_json::to_value(level).ok()?))
+    let with = tests.iter().filter_map(|test| Some((others_of(test, factor, &level)?, &test.name)));
+    let with: Vec<(String, &String)> = with.collect();
+    let finding = finding.number("slower_upper", Some(upper)).name("level", serde_json::to_value(&level).ok()?);
+    Some(finding.name("with", serde_json::to_value(with).ok()?))
+}
+
+/// The other settings of the option that has the smallest upper end with this level: `cubic`.
+fn others_of(test: &Test, factor: &str, wanted: &Level) -> Option<String> {
+    let others = || test.varied.iter().filter(|name| *name != factor);
+    others().next()?;
+    let best = closest_with(test, factor, wanted)?;
+    let shown = others().map(|name| phrase::compact(name, &level(&best.settings, name)));
+    Some(shown.collect::<Vec<_>>().join(" + "))
 }
 
 /// Selects a level by the rule of one test, from the largest share by which each may be slower.
@@ -267,9 +279,14 @@ fn contradicted(view: &View, tests: &[&Test]) -> bool {
 
 /// The smallest upper end that an option with this level has, where one is not harmful.
 fn largest_loss(test: &Test, factor: &str, wanted: &Level) -> Option<f64> {
+    closest_with(test, factor, wanted)?.slower_upper
+}
+
+/// The option with this level that has the smallest upper end and is not harmful.
+fn closest_with<'a>(test: &'a Test, factor: &str, wanted: &Level) -> Option<&'a OptionResult> {
     let with = test.options.iter().filter(|option| level(&option.settings, factor) == *wanted);
-    let good = with.filter(|option| !harm::is_avoided(&option.harm));
-    good.filter_map(|option| option.slower_upper).reduce(f64::min)
+    let good = with.filter(|option| option.slower_upper.is_some() && !harm::is_avoided(&option.harm));
+    good.min_by(|a, b| a.slower_upper.unwrap_or(f64::INFINITY).total_cmp(&b.slower_upper.unwrap_or(f64::INFINITY)))
 }
 
 fn level(settings: &super::super::document::Factors, factor: &str) -> Level {

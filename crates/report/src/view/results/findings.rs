@@ -195,7 +195,7 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
     // An option that is slower by its median as well is no candidate.
     let may_be_best = cell.above_best_lower.is_none_or(|lower| lower <= 0.0);
     if group.spoken_against.contains(&cell.id) && may_be_best {
-        all.push(about(FindingKind::MeansDisagree));
+        all.push(Finding { severity: Severity::Note, ..about(FindingKind::MeansDisagree) });
     }
     all.extend(super::relays::caveat(cell).filter(|_| cell.trials > 0).map(|_| about(FindingKind::NoBackPressure)));
     if let Some(modes) = cell.modes.as_ref().filter(|modes| modes.modes.len() > 1) {
@@ -234,29 +234,9 @@ fn recommended(view: &View, group: &GroupView) -> Vec<Finding> {
     }
     let compares_congestion = group.varied.iter().any(|name| name == "congestion");
     if compares_congestion && is_loopback(&cell.spec()) && view.status != SessionStatus::Imported {
-        all.push(congestion_over_loopback(view, group, cell));
+        all.push(found(FindingKind::CongestionOverLoopback, Severity::Warning).test(&group.id));
     }
     all
-}
-
-/// The congestion control was compared over loopback only, and other tests ran with another one than the recommended.
-fn congestion_over_loopback(view: &View, group: &GroupView, cell: &CellView) -> Finding {
-    let own = match cell.level("congestion") {
-        level if level.is_auto() => view.environment.congestion().map(str::to_owned),
-        level => level.name().map(str::to_owned),
-    };
-    let others = view.tests.iter().filter(|test| test.id != group.id && test.congestion.is_some());
-    let differ: Vec<(&str, &str)> = others
-        .filter(|test| test.congestion != own)
-        .map(|test| (test.name.as_str(), test.congestion.as_deref().unwrap_or_default()))
-        .collect();
-    let finding = found(FindingKind::CongestionOverLoopback, Severity::Warning).test(&group.id).name("level", own);
-    match differ.first() {
-        Some((_, with)) => finding
-            .name("tests_with_another", differ.iter().map(|(name, _)| *name).collect::<Vec<_>>())
-            .name("other_level", *with),
-        None => finding,
-    }
 }
 
 /// The change of an option's rate during the session.

@@ -14,7 +14,7 @@ use super::super::document::{
     View,
 };
 use super::super::environment::crowd;
-use super::{long_trials, next_of_check, open_bound};
+use super::{long_trials, next_of_check, open_bound, outcome};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
@@ -72,9 +72,18 @@ fn steps(view: &View) -> Vec<NextStep> {
     if let Some(check) = &view.check {
         return next_of_check::next(view, check, of_complete(view, imported));
     }
-    let others =
-        [in_program(view), below_full_load(view), without_loss(view)].into_iter().flatten().filter(|_| !imported);
-    of_complete(view, imported).into_iter().chain(others).collect()
+    let others = [with_advised_congestion(view), in_program(view), below_full_load(view), without_loss(view)]
+        .into_iter()
+        .flatten();
+    of_complete(view, imported).into_iter().chain(others.filter(|_| !imported)).collect()
+}
+
+/// The same plan with the congestion control that some tests recommend, where others ran with another one.
+fn with_advised_congestion(view: &View) -> Option<NextStep> {
+    let (test, name) = view.tests.iter().find_map(|test| Some((test, outcome::advised_congestion(view, test)?)))?;
+    let own = test.congestion.as_ref()?;
+    let command = again_instead(view, &["--congestion"], &["--congestion".to_owned(), name.to_owned()])?;
+    Some(step(&command, &format!("measure all tests with {name} (“{}” ran with {own})", test.name)))
 }
 
 pub(super) fn step(command: &str, text: &str) -> NextStep {

@@ -286,12 +286,14 @@ pub fn in_short(view: &View, test: &Test) -> String {
         labels => format!("; as good: {}", listed(labels)),
     };
     let is_brief = view.tests.len() > BRIEF_TESTS;
-    let named = |(name, labels): (&str, Vec<String>)| match labels.len() {
+    let list = |name: &str, labels: &[String], text: &dyn Fn(String) -> String| match labels.len() {
         0 => String::new(),
         count if is_brief || count > NAMED_MAX => format!("; {count} {name}"),
-        _ => format!("; {name}: {}", labels.join(", ")),
+        _ => format!("; {}", text(labels.join(", "))),
     };
-    let left = [("undecided", others(test, OptionStatus::Tied)), ("slower", slower_labels(test))].map(named).concat();
+    let (undecided, slower) = (others(test, OptionStatus::Tied), slower_labels(test));
+    let left = list("undecided", &undecided, &|labels| format!("{labels} may be {}", better(test)))
+        + &list("slower", &slower, &|labels| format!("slower: {labels}"));
     // The lines of many tests fit on a terminal together; the table has the others.
     let most = if is_brief { 1 } else { NAMED_MAX };
     let noun = |interval: &str| more(test.compares, view.scale, interval);
@@ -302,11 +304,16 @@ pub fn in_short(view: &View, test: &Test) -> String {
 
 /// `; measured with bbr`, where another test recommends another congestion control.
 pub fn condition(view: &View, test: &Test) -> String {
-    let Some(own) = &test.congestion else { return String::new() };
-    let advised =
-        view.tests.iter().filter_map(Test::recommended_option).filter_map(|option| option.settings.get("congestion"));
-    let mut differing = advised.filter_map(|name| name.as_str()).filter(|name| *name != own);
-    differing.next().map_or_else(String::new, |_| format!("; measured with {own}"))
+    let own = test.congestion.as_ref().filter(|_| advised_congestion(view, test).is_some());
+    own.map_or_else(String::new, |own| format!("; measured with {own}"))
+}
+
+/// The congestion control that another test recommends, where this test ran with one only, which is a different one.
+pub fn advised_congestion<'a>(view: &'a View, test: &Test) -> Option<&'a str> {
+    let own = test.congestion.as_ref()?;
+    let recommended = view.tests.iter().filter_map(Test::recommended_option);
+    let mut advised = recommended.filter_map(|option| option.settings.get("congestion")?.as_str());
+    advised.find(|name| name != own)
 }
 
 /// The first harm of an option: `71.6 % of the datagrams lost`.

@@ -362,8 +362,7 @@ impl Sentence<'_> {
                 format!("over all trials, slow ones included, it reached {own} and {} {other}.", self.other())
             }
             FindingKind::MeansDisagree => {
-                "slower than the best by averages, which count slow trials in full, but not by medians: undecided."
-                    .into()
+                "slower than the best by the average of its trials, but not by their median, so it is undecided.".into()
             }
             FindingKind::Drift => {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);
@@ -414,19 +413,7 @@ impl Sentence<'_> {
             _ => {
                 let default = self.view.environment.congestion();
                 let default = default.map_or_else(String::new, |name| format!(" (default: {name})"));
-                let others = self.finding.names.get("tests_with_another");
-                let others: Vec<String> =
-                    others.and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
-                let others = match others.is_empty() {
-                    true => String::new(),
-                    false => format!(
-                        " {} ran with {}, not with {}.",
-                        phrase::join(&others, "and"),
-                        self.name("other_level"),
-                        self.name("level")
-                    ),
-                };
-                format!("congestion control{default} was compared over loopback only; a network may differ.{others}")
+                format!("congestion control{default} was compared over loopback only; a network may differ.")
             }
         }
     }

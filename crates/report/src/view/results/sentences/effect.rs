@@ -94,12 +94,7 @@ impl Sentence<'_> {
         let option = |name: &str| Some(self.option(&CellId(self.finding.names.get(name)?.as_str()?.into())));
         let (fast, slow) = (option("screened")?, option("screened_other")?);
         let [rate, other] = self.rates([self.known("screened_rate")?, self.known("screened_other_rate")?]);
-        let has = |test: &&Test| test.options.iter().any(|option| option.label == fast);
-        let test = self.view.tests.iter().find(has).filter(|_| self.view.tests.len() > 1);
-        let of_test = test.map_or_else(String::new, |test| format!(" of {}", test.name));
-        Some(format!(
-            " In a few short trials{of_test}, {slow} reached {other} and {fast} {rate}: too few for an interval."
-        ))
+        Some(format!(" Not confirmed: {slow} {other}, {fast} {rate} (few short trials)."))
     }
 
     fn confirmed_effect(&self) -> String {
@@ -192,11 +187,19 @@ impl Sentence<'_> {
             true => "is the best".to_owned(),
             false => outcome::is_slower(compares, self.view.scale, &most, "the best"),
         };
-        let others: BTreeSet<&str> = varying.iter().flat_map(|test| &test.varied).map(String::as_str).collect();
-        let others: Vec<String> = others.into_iter().filter(|name| *name != factor).map(outcome::factor_name).collect();
-        let with = match is_true("alone") {
-            true => String::new(),
-            false => format!(", each with its best {}", phrase::join(&others, "and")),
+        let with = self.finding.names.get("with").cloned().unwrap_or_default();
+        let with: Vec<(String, String)> = serde_json::from_value(with).unwrap_or_default();
+        let with = match &with[..] {
+            [] => String::new(),
+            [(settings, test)] => format!(", with {settings} in “{test}”"),
+            [(settings, _), rest @ ..] if rest.iter().all(|(others, _)| others == settings) => {
+                format!(", with {settings}")
+            }
+            _ => {
+                let others: BTreeSet<&str> = varying.iter().flat_map(|test| &test.varied).map(String::as_str).collect();
+                let others = others.into_iter().filter(|name| *name != factor).map(outcome::factor_name);
+                format!(", each with its best {}", phrase::join(&others.collect::<Vec<_>>(), "and"))
+            }
         };
         format!("{} {} {slower} in {tests}{with}.", phrase::in_code(factor), self.level("level"))
     }
