@@ -25,6 +25,7 @@ mod valid_for;
 
 use bytegauge_bottleneck::{LimitedOption, remedy};
 use bytegauge_model::threads::threads;
+use bytegauge_model::unit::Bytes;
 use bytegauge_model::{
     CellId, CellKind, Level, ProgramRole, RelayChoice, RelayMethod, SessionStatus, Spec, Stage, Transport,
 };
@@ -379,7 +380,11 @@ fn is_named_by_title(factor: &str, spec: &Spec) -> bool {
 /// One level, with the name of its factor where the level alone tells nothing, or options differ in several: `64K`, `epoll`,
 /// `flows 4`, `SO_RCVBUF 256K`, `read 4K`.
 fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) -> String {
-    let text = phrase::compact(factor, level);
+    let mut text = phrase::compact(factor, level);
+    // Its buffer, and not its method, may make a relay slower than others.
+    if let Some(Bytes(own)) = relays::own_buffer(spec).filter(|_| factor == "relay") {
+        text += &format!(" {}", phrase::compact("relay_buffer", &Level::Number(own)));
+    }
     let name = phrase::in_code(factor);
     // The relay itself is named before its threads and buffers.
     let has_relay = varied.iter().any(|name| name == "relay");
@@ -464,5 +469,8 @@ mod tests {
         check(&["rcvbuf"], &[("transport", "tcp"), ("rcvbuf", "auto")], "SO_RCVBUF auto");
         check(&["congestion"], &[("transport", "tcp"), ("congestion", "bbr")], "bbr");
         check(&["engine"], &[("transport", "tcp"), ("engine", "epoll")], "epoll");
+        check(&["relay"], &[("relay", "tokio")], "tokio 8K");
+        check(&["relay"], &[("relay", "tokio"), ("relay_buffer", "64K")], "tokio");
+        check(&["relay"], &[("relay", "splice")], "splice");
     }
 }
