@@ -1,6 +1,6 @@
 //! The details of a test: the counts behind its rates, and the cost of a call and of a byte.
 
-use bytegauge_model::unit::Bytes;
+use bytegauge_model::unit::{Bytes, significant};
 
 use super::cell_text::{mean_size, number, rough_size};
 use super::rows::{Rows, rows};
@@ -8,7 +8,7 @@ use crate::View;
 use crate::interval_rounding::percent;
 use crate::phrase;
 use crate::view::cost::ERROR_MAX;
-use crate::view::document::{CellView, GroupView, Slice};
+use crate::view::document::{CellView, GroupView, OptionResult, Slice};
 
 /// The counts of a test, a sentence each.
 pub fn counts(view: &View, group: &GroupView) -> Vec<String> {
@@ -25,10 +25,21 @@ pub fn counts(view: &View, group: &GroupView) -> Vec<String> {
     .concat()
 }
 
-/// The counts, the size of calls, and the cost of calls and bytes.
+/// The averages, the counts, the size of calls, and the cost of calls and bytes.
 pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
     let sizes = sizes(&rows(view, group));
-    counts(view, group).into_iter().chain(sizes).chain(costs(group)).collect()
+    averages(view, group).into_iter().chain(counts(view, group)).chain(sizes).chain(costs(group)).collect()
+}
+
+/// The averages that are far from the medians of the table.
+fn averages(view: &View, group: &GroupView) -> Option<String> {
+    let test = view.test(&group.id).filter(|test| test.unit != "runs/s")?;
+    let (divisor, unit) = test.rate_scale(&view.tests);
+    let average =
+        |option: &OptionResult| Some(format!("{} {}", option.label, significant(option.rate_all? / divisor, 3)));
+    let all: Vec<String> = test.options.iter().filter_map(average).collect();
+    (!all.is_empty())
+        .then(|| format!("average (all trials by all their time) far from the median, {unit}: {}", all.join(", ")))
 }
 
 /// The bytes that a call moved on average, over all trials: less than was asked for where reads are short.

@@ -6,7 +6,7 @@ use bytegauge_model::CellId;
 use serde::Serialize;
 
 use super::screen::table::{
-    ScreenColumn, columns, cpu_explained, facts, legend, mark, rates_explained, rows, without_result,
+    ScreenColumn, columns, cpu_explained, facts, legend, mark, rows, without_result,
 };
 use super::screen::{overview, result_heading};
 use crate::View;
@@ -39,7 +39,7 @@ pub struct ScreenTexts<'a> {
     overview: Vec<Vec<String>>,
     /// The meaning of intervals, marks and columns: a name, and a text.
     legend: Vec<(&'static str, String)>,
-    /// The quantity in each column of CPU time, and in those of rates.
+    /// The quantity in each column of CPU time.
     units: BTreeSet<&'static str>,
     /// The tests, in the order of the document.
     tests: Vec<TestTexts<'a>>,
@@ -82,7 +82,7 @@ impl<'a> ScreenTexts<'a> {
             overview_head,
             overview,
             legend: legend(&view.tests, view.scale, true),
-            units: view.tests.iter().filter_map(cpu_explained).chain(rates_explained(&view.tests)).collect(),
+            units: view.tests.iter().filter_map(cpu_explained).collect(),
             tests: view.tests.iter().map(|test| TestTexts::of(view, test)).collect(),
             findings: findings(view),
         }
@@ -129,7 +129,7 @@ impl<'a> TestTexts<'a> {
             multiples: view.scale.multiples,
             rows: rows.iter().map(|row| &row.id).collect(),
             without_result: without_result(test),
-            facts: facts(test, view.scale),
+            facts: facts(test, &view.tests, view.scale),
             details: group.map_or_else(Vec::new, |group| super::details::lines(view, group)),
         }
     }

@@ -183,8 +183,7 @@ impl<'a> Page<'a> {
             out.extend(table::lines(test, &self.layout, true));
             out.extend(further.map(|line| format!("    {line}")).chain([String::new()]));
         }
-        let units = tests.iter().filter_map(table::cpu_explained);
-        let units: BTreeSet<&str> = units.chain(table::rates_explained(tests)).collect();
+        let units: BTreeSet<&str> = tests.iter().filter_map(table::cpu_explained).collect();
         if !units.is_empty() {
             let lines = units.into_iter().flat_map(|text| wrap(text, self.layout.text()));
             out.extend(lines.chain([String::new()]));

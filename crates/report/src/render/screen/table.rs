@@ -32,7 +32,11 @@ const BAR_MIN: usize = 6;
 /// On 80 columns longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
-const EXPENDABLE: [&str; 7] = ["95 %", "p50", "server CPU", "CPU", "p99.9", "average", "longest"];
+const EXPENDABLE: [&str; 6] = [RATE_INTERVAL, "p50", "server CPU", "CPU", "p99.9", "longest"];
+/// Those that go where even names on lines of their own leave too little room.
+const LAST: [&str; 3] = ["CPU", "p99", "starved"];
+/// The heading of the intervals of rates.
+const RATE_INTERVAL: &str = "rate (95 %)";
 /// An unknown value.
 const UNKNOWN: &str = "–";
 
@@ -74,7 +78,7 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
     out.extend(without_result(test).iter().flat_map(indented));
     if full {
-        let facts = facts(test, layout.scale).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
+        let facts = facts(test, layout.tests, layout.scale).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
         out.extend(facts.flat_map(|text| wrap(&text, layout.text() - 4)).map(|line| format!("    {line}")));
     }
     out
@@ -157,37 +161,42 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     let widest_label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
     let label = if widest_label > label_max(layout) { 2 } else { widest_label };
     let mut others = Vec::new();
-    let is_too_wide = |numbers: &[ScreenColumn]| 2 + label + width_of(numbers) + marks > layout.width;
+    let is_too_wide = |numbers: &[ScreenColumn], label: usize| 2 + label + width_of(numbers) + marks > layout.width;
+    let mut drop = |numbers: &mut Vec<ScreenColumn>, name: &str, label: usize| {
+        if is_too_wide(numbers, label) {
+            let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
+            others.extend(numbers.extract_if(.., |column| !is_kept(column) && column.heading.starts_with(name)));
+        }
+    };
     // The CPU time of relays is a result, and not only a detail. A fixed load is in the title, and options are ranked by CPU time.
     let rate = test.rate_scale(layout.tests).1;
     let is_ranked = test.compares == Compares::Cpu && has_rate(test);
     let expendable = EXPENDABLE.into_iter().map(|name| if is_ranked && name == "CPU" { rate } else { name });
-    for name in expendable.filter(|name| *name != "CPU" || !has_relay(test)) {
-        if is_too_wide(&numbers) {
-            let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
-            others.extend(numbers.extract_if(.., |column| !is_kept(column) && column.heading.starts_with(name)));
-        }
-    }
-    if is_too_wide(&numbers) {
+    let is_result = |name: &str| name == "CPU" && has_relay(test) && test.more_cpu_heading.is_none();
+    expendable.filter(|name| !is_result(name)).for_each(|name| drop(&mut numbers, name, label));
+    if is_too_wide(&numbers, label) {
         numbers.iter_mut().for_each(|column| column.heading = column.heading.trim_end_matches(LEVEL).to_owned());
     }
+    LAST.into_iter().for_each(|name| drop(&mut numbers, name, 2));
     TableColumns { numbers, others, marks }
 }
 
-/// The names of the options and the columns that their table has no room for.
-fn further_columns(rows: &[&OptionResult], others: Vec<ScreenColumn>, layout: &ScreenLayout) -> Vec<String> {
+/// The names of the options and the columns that their table has no room for, in as many tables as they need.
+fn further_columns(rows: &[&OptionResult], mut others: Vec<ScreenColumn>, layout: &ScreenLayout) -> Vec<String> {
     if others.is_empty() {
         return Vec::new();
     }
     let label = ScreenColumn::of("", false, rows, |row| row.label.clone());
+    let fits = |count: &usize| 2 + label.width() + width_of(&others[..*count]) <= layout.width;
+    let rest = others.split_off((1..=others.len()).rfind(fits).unwrap_or(1));
     let columns: Vec<ScreenColumn> = [label].into_iter().chain(others).collect();
     let line = |text: &dyn Fn(&ScreenColumn) -> String| {
         let texts: Vec<String> = columns.iter().map(text).collect();
         format!("  {}", texts.join("  ")).trim_end().to_owned()
     };
     let headings = layout.paint.dim(&line(&|column| column.shown(&column.heading)));
-    let rows = (0..rows.len()).map(|at| line(&|column| column.shown(&column.texts[at])));
-    [headings].into_iter().chain(rows).collect()
+    let lines = (0..rows.len()).map(|at| line(&|column| column.shown(&column.texts[at])));
+    [headings].into_iter().chain(lines).chain(further_columns(rows, rest, layout)).collect()
 }
 
 /// Characters of columns and of the space in front of each.
@@ -285,12 +294,8 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         let carried = |row: &OptionResult| row.carried_share.map_or_else(|| "all".into(), percent);
         columns.push(ScreenColumn::of("carried", true, rows, carried));
     }
-    if full && any(|row| row.rate_all.is_some()) && test.unit != "runs/s" {
-        let all = |row: &OptionResult| row.rate_all.map_or_else(String::new, |all| rate(Some(all), digits(row)));
-        columns.push(ScreenColumn::of("average", true, rows, all));
-    }
     if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
-        columns.push(ScreenColumn::of("95 %", false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
+        columns.push(ScreenColumn::of(RATE_INTERVAL, false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
             Some((lower, upper)) => crate::interval_rounding::ends(lower / divisor, upper / divisor).0.join("–"),
             None => UNKNOWN.into(),
         }));
@@ -496,16 +501,11 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
     })
 }
 
-/// The meaning of the columns of rates, where a table has two.
-pub fn rates_explained(tests: &[Test]) -> Option<&'static str> {
-    let has_both = tests.iter().flat_map(|test| &test.options).any(|option| option.rate_all.is_some());
-    has_both
-        .then_some("Rates are medians of the trials; average: all bytes or calls of these trials by all their time.")
-}
-
-/// The lines under a table with all columns: the result, the code, the bottleneck, the blocks and the A/A control.
-pub fn facts(test: &Test, scale: ShareScale) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("Result", test.result.clone())];
+/// The lines under a table with all columns: the result of one of several tests, the code, the bottleneck, the blocks and the
+/// A/A control.
+pub fn facts(test: &Test, tests: &[Test], scale: ShareScale) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    facts.extend((tests.len() > 1).then(|| ("Result", test.result.clone())));
     if !test.code.is_empty() {
         facts.push(("In the program", test.code.join(", ")));
     }

@@ -174,7 +174,7 @@ pub struct OptionResult {
     pub rate_lower: Option<f64>,
     /// Upper end of the same.
     pub rate_upper: Option<f64>,
-    /// Rate of all trials together, where the median of an option of the test is more than a tenth from it.
+    /// Rate of all trials together, where the median is more than a tenth from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_all: Option<f64>,
     /// Measured trials behind the rate.

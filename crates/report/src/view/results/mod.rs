@@ -93,10 +93,7 @@ fn tests(view: &View) -> Vec<Test> {
 fn test(view: &View, group: &GroupView) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     let least = harm::least_of(&cells);
-    let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
-    if !cells.iter().any(|cell| median_misleads(cell)) {
-        options.iter_mut().for_each(|option| option.rate_all = None);
-    }
+    let options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
     let named = group.recommendation.cell.as_ref();
     let kept = kept::present(view, group, &options).filter(|_| !control_differs(group));
     let recommended = kept.or_else(|| options.iter().find(|option| named == Some(&option.id)));
@@ -232,7 +229,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         rate: cell.estimate.median,
         rate_lower: cell.estimate.lower,
         rate_upper: cell.estimate.upper,
-        rate_all: all_trials(cell),
+        rate_all: all_trials(cell).filter(|_| median_misleads(cell)),
         trials: cell.trials,
         slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),
         slower_upper: interval.map(|upper| upper.max(0.0)),
