@@ -47,7 +47,8 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
         h("button", { type: "button", onclick: step(-1), "aria-label": "The test before" }, "‹"),
       view.groups.length > 1 && h("button", { type: "button", onclick: step(1), "aria-label": "The next test" }, "›"),
     ),
-    !view.versus && h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
+    // That of the only test is at the top of the page.
+    view.groups.length > 1 && !view.versus && h("p", { class: "verdict" }, ...hinted(recommended({ view, group }))),
     h("p", { class: "reading" }, ...hinted(`${facts.filter((part) => part).join(", ")}.`)),
   );
 }

@@ -165,29 +165,30 @@ function one(
 /** The heading of the line with code. */
 const CODE = "In the program";
 
-/** A row for each option, with its numbers, the picture of its interval, and the recommendation. */
+/** A row for each option: its interval with a picture, the recommendation, and its numbers, which a narrow page may scroll. */
 function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HTMLElement {
-  const { rows, columns, marks, multiples } = texts;
+  const { rows, marks, multiples } = texts;
+  const [slower, numbers] = [texts.columns.slice(-1), texts.columns.slice(0, -1)];
   const options = new Map(test.options.map((option) => [option.id, option]));
   const compared = test.options.some(({ slower_upper: upper }) => upper != null);
   const row = (id: string, at: number) => {
     const option = options.get(id);
-    const number = ({ heading, texts, right }: (typeof columns)[number], column: number) => {
-      const look = right ? "number" : column === columns.length - 1 ? "slower" : null;
-      return h("td", { "data-head": heading, class: look }, texts[at] ?? "");
-    };
+    const text = (look: string | null, { heading, texts, right }: TestTexts["columns"][number]) =>
+      h("td", { "data-head": heading, class: right ? "number" : look }, texts[at] ?? "");
     return h(
       "tr",
       { class: id === recommendedOf(view, test) ? "used" : null },
       h("th", { scope: "row", title: cellOf(view, id)?.label ?? "" }, option?.label ?? id),
-      ...columns.map(number),
+      ...slower.map((column) => text("slower", column)),
       compared && h("td", { class: "picture" }, option && interval(option, ground)),
       h("td", { class: "mark" }, `${id === test.recommended && marks[at] ? `${USED} ` : ""}${marks[at] ?? ""}`),
+      ...numbers.map((column) => text(null, column)),
     );
   };
-  const head = ({ heading, right }: (typeof columns)[number]) =>
+  const head = ({ heading, right }: TestTexts["columns"][number]) =>
     right ? h("span", { class: "number" }, heading) : heading;
-  const heads = ["", ...columns.map(head), ...(compared ? [scale(ground, multiples)] : []), ""];
+  const pictures = compared ? [scale(ground, multiples)] : [];
+  const heads = ["", ...slower.map(head), ...pictures, "", ...numbers.map(head)];
   return table(test.title, heads, rows.map(row), { kind: "options cards" });
 }
 

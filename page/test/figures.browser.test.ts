@@ -106,6 +106,8 @@ inBrowser("the figures in a browser", () => {
       cell({ id, factors: { read_size: 2 ** at }, bound: [0, 0.04 + at / 10], label: `${name}, quickack ${id}` }),
     );
     const { page } = await open(fileOf([session(cells)]), { viewport: { width: 360, height: 800 } });
+    // Beyond a wide page, the limits are below the drawings.
+    expect(await page.locator("#forest .drawing p").textContent()).toMatch(/^Limited by: \w/);
     const drawing = page.locator("#forest svg").first();
     const texts = (await drawing.locator("text").allTextContents()).map((text) => text.replaceAll(/\s+/g, ""));
     for (const id of ["a", "b", "c"])

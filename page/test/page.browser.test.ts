@@ -252,13 +252,13 @@ inBrowser("the page in a browser", () => {
     const of = (status: "running" | "complete", text: string) => {
       const view = grid(3, 3);
       view.status = status;
-      for (const test of view.tests) test.result = text.replace(/\.$/, "");
+      view.screen.results = [{ heading: "Result", text }];
       return view;
     };
     const server = await served(of("running", "First."));
     try {
       const { page, trouble } = await open(server.address);
-      const result = () => page.locator(".picker .verdict").textContent();
+      const result = () => page.locator("#results .answer li").first().textContent();
       const soon = { timeout: PATIENCE_MS };
       await expect.poll(() => page.locator("#live-line b").textContent(), soon).toBe("Live");
       await page.locator("#heatmap .data summary").click();

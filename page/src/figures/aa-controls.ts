@@ -61,7 +61,7 @@ export function aaControls({ view, group }: Looking): Figure | null {
     draw: (width) => [
       differences(rows, {
         margin: view.plan.margin,
-        label: `← the first takes ${moreOf(group.cost)} · the second one →`,
+        label: `← the first takes ${moreOf(group.cost)} · the second takes ${moreOf(group.cost)} →`,
         width,
         reach: Math.min(reachOf(rows), FAR),
         sides: "either",

@@ -97,11 +97,9 @@ function captionOf(ranking: Ranking): string {
   return `Bars are ${percent(view.plan.level)} intervals; the shade is the margin of ${percent(margin)}${use}.`;
 }
 
-function notesOf({ view, group, all, cells, cost, compared, reach, relayless, several }: Ranking): Note[] {
-  const { result } = testOf(view, group) ?? {};
+function notesOf({ group, all, cells, cost, compared, reach, relayless, several }: Ranking): Note[] {
   const rate = relayless?.estimate;
   return [
-    compared && result && `The result: ${result}.`,
     compared && "The scale is linear and the same for all tests.",
     compared &&
       cells.some(({ above_best_upper: upper }) => (upper ?? 0) > reach) &&
@@ -160,7 +158,7 @@ function drawn(ranking: Ranking, width: number): Node[] {
   const limits = width >= WIDE ? Math.min(longest * 6.8 + 16, LIMIT_MAX) : 0;
   const isTwoLines = limits > 0 && cells.some(({ limit }) => inLines(limit.title, lettersOf(limits), 2).length > 1);
   const laid = rows(cells, (cell) => rowName(ranking, cell), width, isTwoLines ? 34 : undefined);
-  const key = keyOf(ranking, width);
+  const key = limits > 0 ? keyOf(ranking, width) : [...keyOf(ranking, width), limitsOf(ranking)];
   if (laid.narrow)
     return [
       ...panels.map((panel) =>
@@ -183,6 +181,16 @@ function drawn(ranking: Ranking, width: number): Node[] {
     });
   };
   return [h("div", { class: "side" }, ...panels.map(one)), ...key];
+}
+
+/** The limits, where they have no room next to the panels: each with its options. */
+function limitsOf({ cells }: Ranking): HTMLElement {
+  const titles = [...new Set(cells.map(({ limit }) => limit.title))];
+  const named = (title: string) => {
+    const options = cells.filter(({ limit }) => limit.title === title).map(({ label }) => label);
+    return titles.length === 1 ? title : `${title} (${options.join(", ")})`;
+  };
+  return h("p", { class: "reading" }, h("b", {}, `${LIMITED}: `), `${titles.map(named).join("; ")}.`);
 }
 
 /** The key of the marks that occur. */
