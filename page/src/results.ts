@@ -165,6 +165,9 @@ function one(
 /** The heading of the line with code. */
 const CODE = "In the program";
 
+/** Names that stay in one line. */
+const isShort = (name: string): boolean => name.length <= 20;
+
 /** A row for each option: its interval with a picture, the recommendation, and its numbers, which a narrow page may scroll. */
 function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HTMLElement {
   const { rows, marks, multiples } = texts;
@@ -173,12 +176,13 @@ function optionsOf(view: View, test: Test, texts: TestTexts, ground: Ground): HT
   const compared = test.options.some(({ slower_upper: upper }) => upper != null);
   const row = (id: string, at: number) => {
     const option = options.get(id);
+    const name = option?.label ?? id;
     const text = (look: string | null, { heading, texts, right }: TestTexts["columns"][number]) =>
       h("td", { "data-head": heading, class: right ? "number" : look }, texts[at] ?? "");
     return h(
       "tr",
       { class: id === recommendedOf(view, test) ? "used" : null },
-      h("th", { scope: "row", title: cellOf(view, id)?.label ?? "" }, option?.label ?? id),
+      h("th", { scope: "row", title: cellOf(view, id)?.label ?? "", class: isShort(name) ? "short" : null }, name),
       ...slower.map((column) => text("slower", column)),
       compared && h("td", { class: "picture" }, option && interval(option, ground)),
       h("td", { class: "mark" }, `${id === test.recommended && marks[at] ? `${USED} ` : ""}${marks[at] ?? ""}`),
