@@ -439,6 +439,20 @@ fn a_wide_terminal_has_wider_bars() {
     assert!(wide.lines().all(|line| line.chars().count() <= 200), "{wide}");
 }
 
+/// Not "at most 0 % slower than the best".
+#[test]
+fn the_fastest_next_to_noise_is_named_so() {
+    let results = (0..20).map(|step| {
+        let mut data = session(&Plan { transports: vec!["unix"], ..noisy(0.1) });
+        let own = option(&of(&data), 0, "64K").id.clone();
+        let trials = data.trials.iter_mut().filter(|trial| trial.cell == own);
+        trials.for_each(|trial| trial.bytes += trial.bytes * step / 40);
+        of(&data).tests[0].result.clone()
+    });
+    let results: Vec<String> = results.collect();
+    assert!(results.iter().any(|text| text.contains(": the fastest, but one option, measured twice")), "{results:#?}");
+}
+
 /// Relays with long names, all numbers that options can have, and the longest marks.
 #[test]
 fn tables_with_all_columns_fit() {

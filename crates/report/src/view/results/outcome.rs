@@ -155,11 +155,16 @@ fn within_of_best(test: &Test) -> String {
 fn how_good(view: &View, test: &Test, own: &OptionResult, is_short: bool) -> String {
     let upper = own.slower_upper.unwrap_or(f64::INFINITY);
     let within = || within_of_best(test);
-    let at_most = || format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper)));
+    let at_most = || match test.compares {
+        _ if upper > NOTHING => {
+            format!("at most {}", than_the_best(test.compares, view.scale, &view.scale.at_most(upper)))
+        }
+        Compares::Time => "the fastest".into(),
+        Compares::Cpu => "the least CPU time".into(),
+    };
     match own.status {
         OptionStatus::Best if carries_alone(test, own) => "the only one that carries the offered load".into(),
-        OptionStatus::Best if upper <= NOTHING && test.compares == Compares::Time => "the fastest".into(),
-        OptionStatus::Best if upper <= NOTHING => "the least CPU time".into(),
+        OptionStatus::Best if upper <= NOTHING => at_most(),
         OptionStatus::Best => within(),
         // Its interval alone would make it the best.
         _ if upper <= test.margin && test.control_is_wide => {
