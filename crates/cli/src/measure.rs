@@ -169,7 +169,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         terminal::note(&format!("next: {}", next()));
     }
     keep_page();
-    Ok(stored::code_of(&view, matches.get_flag("strict"), &path))
+    Ok(stored::code_of(&view, matches.get_flag("strict")))
 }
 
 /// Runs the session with an observer, until done or interrupted.

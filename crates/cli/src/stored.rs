@@ -88,7 +88,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     };
     let strict = matches.get_flag("strict");
-    Ok(views.iter().map(|view| code_of(view, strict, &path)).max().unwrap_or(DONE))
+    Ok(views.iter().map(|view| code_of(view, strict)).max().unwrap_or(DONE))
 }
 
 /// `bytegauge export [ID]`.
@@ -223,17 +223,16 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
 }
 
 /// The exit code of a session. Prints the reason of a failure to standard error.
-pub fn code_of(view: &View, strict: bool, store: &Path) -> u8 {
+pub fn code_of(view: &View, strict: bool) -> u8 {
     let code = verdict_code(view, strict);
     if code == FAILED {
-        let (session, next) = (view.session, next(view, store));
         let why = match view.status {
             SessionStatus::Complete | SessionStatus::Imported => {
                 "nothing could be measured or compared: the reasons are in the report"
             }
             SessionStatus::Running | SessionStatus::Incomplete => "it was interrupted before anything was measured",
         };
-        terminal::note(&format!("session {session}: {why}; next: {next}"));
+        terminal::note(&format!("session {}: {why}", view.session));
     }
     code
 }

@@ -188,6 +188,10 @@ fn failing_value_is_dropped_and_others_compared() {
     bench.run("report 1").exits(0).prints(&["1 failed: ", "2 failed: "]);
     let script = "case {value} in 3) ;; *) exit 7;; esac";
     check(&bench, &["--values", "1,2,3"], script).exits(5).prints(&["2 failed: the command exited with 7"]);
+    // Where all fail in the same way, the reason is printed once.
+    let ran = check(&bench, &["--values", "1,2"], "exit 7; : {value}").exits(5);
+    let ran = ran.prints(&["2 options without a result", "Nothing was measured: the command exited with 7"]);
+    assert_eq!(ran.stdout.matches("exited with 7").count(), 1, "{ran}");
 }
 
 /// The first run takes half of the time, as with cold caches.

@@ -10,17 +10,17 @@ use bytegauge_stats::quantile::median;
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::difference::share;
-use super::document::{AdviceView, CellView, CheckView, GainView, GroupView};
-use super::recommendation::{Conditions, is_wide};
-use crate::interval_rounding::{ShareScale, percent};
+use super::document::{AdviceView, CellView, CheckView, GainView};
+use super::recommendation::Conditions;
+use crate::interval_rounding::ShareScale;
 use crate::phrase;
 
 /// The factor whose levels are tried.
 const VALUE: &str = "value";
 
 /// The results of a session that checked a program.
-pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions, groups: &[GroupView]) -> CheckView {
-    let gains = judged.iter().zip(groups).filter_map(|(judged, group)| gain(task, judged, conditions, group));
+pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions) -> CheckView {
+    let gains = judged.iter().filter_map(|judged| gain(task, judged, conditions));
     let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
     CheckView {
         program: task.name(),
@@ -80,7 +80,7 @@ fn cpu_ns(settled: &Settled) -> Option<f64> {
     median(&settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_run()).collect::<Vec<_>>())
 }
 
-fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, group: &GroupView) -> Option<GainView> {
+fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Option<GainView> {
     let default = task.default.as_ref().filter(|_| conditions.cells.iter().any(|cell| cell.trials > 0))?;
     let reference = choice_of(judged, default, conditions);
     let named = judged.alone.cell;
@@ -101,27 +101,21 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions, gro
         text: format!("{place}{text}"),
     };
     let (Some(reference), Some(named)) = (reference, named) else {
-        let why = conditions.cells.iter().find(|cell| {
+        let own = conditions.cells.iter().find(|cell| {
             cell.group == judged.row.group.id
                 && cell.kind == CellKind::Candidate
                 && cell.factors.get(VALUE) == serde_json::to_value(default).ok().as_ref()
         });
-        let why = why.and_then(|cell| cell.reason.clone());
-        let why = why.map_or_else(|| "was not confirmed".into(), |why| format!("was not measured ({why})"));
-        return Some(phrases(format!("unknown: the present value, {}, {why}", shown(default)), None));
+        let why = if own.is_some_and(|cell| cell.reason.is_some()) { "not measured" } else { "not confirmed" };
+        return Some(phrases(format!("unknown: the present value, {}, was {why}", shown(default)), None));
     };
     let (at, at_default) = (judged.cell(Some(named))?, judged.cell(Some(reference))?);
     let value = shown(&conditions.settled[at].cell.factors.get(VALUE));
     let id = Some(conditions.cells[at].id.clone());
     if named == reference {
-        let margin = percent(conditions.margin);
-        let is_doubtful = is_wide(judged, Some(named), conditions.margin)
-            || group.recommendation.survives_exchange == Some(false)
-            || id.as_ref().is_some_and(|id| group.spoken_against.contains(id));
-        let text = match group.recommendation.proven && !is_doubtful {
-            _ if judged.cells.len() < 2 => format!("unknown: no value but the present one, {value}, was measured"),
-            true => format!("none: the present value, {value}, is within {margin} of the best"),
-            false => format!("none so far: the present value, {value}, is the recommended one"),
+        let text = match judged.cells.len() {
+            ..2 => format!("unknown: no value but the present one, {value}, was measured"),
+            _ => format!("none: no value is recommended instead of the present one, {value}"),
         };
         return Some(phrases(text, id));
     }

@@ -136,7 +136,7 @@ impl View {
                 varied,
                 factors: factor_views(&record.workload, &cells),
             },
-            check: task(session).map(|task| check::check(&task, &compared, &conditions, &groups)),
+            check: task(session).map(|task| check::check(&task, &compared, &conditions)),
             versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
             notes: notes::notes(session, &cells, &groups),
             environment,

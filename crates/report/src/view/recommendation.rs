@@ -80,7 +80,7 @@ pub fn is_control_wide(reach: Option<f64>, margin: f64, slower: &[f64]) -> bool 
 }
 
 /// The same for an option of a group.
-pub fn is_wide(group: &GroupAnalysis, own: Option<usize>, margin: f64) -> bool {
+fn is_wide(group: &GroupAnalysis, own: Option<usize>, margin: f64) -> bool {
     let others = group.verdict.present.iter().filter(|&&choice| own.is_some_and(|own| own != choice));
     let slower: Vec<f64> = others.filter_map(|&choice| group.verdict.lower[choice]).map(f64::exp_m1).collect();
     is_control_wide(group.twin_reach(), margin, &slower)

@@ -11,7 +11,7 @@ use crate::interval_rounding::{ShareScale, percent, shown_age};
 use crate::phrase;
 use crate::render::fit::chars;
 use crate::render::paint::wrap;
-use crate::view::document::{Compares, FindingKind, OptionResult, OptionStatus, Test};
+use crate::view::document::{Compares, FindingKind, OptionResult, OptionStatus, Test, TestState};
 use crate::view::results::least_cpu;
 use crate::view::results::outcome::{self, OptionMark, reason, up_to};
 
@@ -76,7 +76,12 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     }
     out.extend(self::hidden(test, &rows, hidden, layout).iter().map(|line| layout.paint.dim(line)));
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
-    out.extend(without_result(test).iter().flat_map(indented));
+    let mut without = without_result(test);
+    // The result has the only reason of the only test.
+    if !full && layout.tests.len() == 1 && test.state == TestState::Failed && without.len() == 1 {
+        without = vec![format!("{} without a result", counted(test.options.len(), "option"))];
+    }
+    out.extend(without.iter().flat_map(indented));
     if full {
         let facts = facts(test, layout.tests, layout.scale).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
         out.extend(facts.flat_map(|text| wrap(&text, layout.text() - 4)).map(|line| format!("    {line}")));

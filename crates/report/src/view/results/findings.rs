@@ -10,12 +10,13 @@ use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
 use bytegauge_stats::trend::{self, Trend};
 use serde_json::{Value, json};
 
-use super::super::document::{CellView, Finding, FindingKind, GroupView, ModeView, Severity, View};
+use super::super::document::{Because, CellView, Finding, FindingKind, GainView, GroupView, ModeView, Severity, View};
 use super::super::environment::crowd;
 use super::super::harm::Least;
 use super::super::stolen::NOTICED_P;
 use super::super::{lateness, link};
 use super::build::found;
+use super::run_length::{RUN_SHORT_NS, shortest_run_ns};
 use super::valid_for::{self, is_loopback};
 use super::{advice, all_trials, copied, effects, harm, long_trials, median_misleads, memory, sentences};
 
@@ -29,8 +30,6 @@ const OTHERS_NOTICED: f64 = 0.05;
 const HARNESS_NOTICED: f64 = 0.01;
 /// A session that took less than this multiple of its budget kept it.
 const OVERRUN: f64 = 1.25;
-/// Starting a program is a noticeable part of shorter runs, nanoseconds.
-const RUN_SHORT_NS: f64 = 20e6;
 
 /// Every finding, the most serious first.
 pub fn findings(view: &View) -> Vec<Finding> {
@@ -329,8 +328,7 @@ fn session_wide(view: &View) -> Vec<Finding> {
         let runs = |count: usize, kind| (count > 0).then(|| warning(kind).number("runs", Some(count as f64)));
         all.extend(runs(check.left_behind, FindingKind::ProcessesLeft));
         all.extend(runs(check.stopped_by_force, FindingKind::ServerKilled));
-        let run_ns = candidates().filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min);
-        let short = run_ns.filter(|ns| *ns < RUN_SHORT_NS && check.includes_start);
+        let short = shortest_run_ns(view).filter(|ns| *ns < RUN_SHORT_NS && check.includes_start);
         all.extend(short.map(|ns| warning(FindingKind::ShortRuns).number("run_ns", Some(ns))));
     }
     all
@@ -374,7 +372,9 @@ fn notes(view: &View) -> Vec<Finding> {
 /// How a program compares with its present setting, and how advice did there.
 fn gains(view: &View) -> Vec<Finding> {
     let Some(check) = &view.check else { return Vec::new() };
-    let gains = check.gains.iter().map(|gain| {
+    // The result itself names a kept value.
+    let is_kept = |gain: &&GainView| view.test(&gain.group).is_some_and(|test| test.because == Some(Because::Present));
+    let gains = check.gains.iter().filter(|gain| !is_kept(gain)).map(|gain| {
         found(FindingKind::Gain, Severity::Result)
             .test(&gain.group)
             .other(gain.cell.as_ref())

@@ -3,7 +3,7 @@
 
 use super::super::check::has_value;
 use super::super::document::{Because, GroupView, OptionResult, OptionStatus, Test, TestState, View};
-use super::outcome::listed;
+use super::outcome::{better, listed};
 use crate::interval_rounding::percent;
 
 /// The factor whose levels are tried.
@@ -28,7 +28,7 @@ pub fn present<'a>(view: &View, group: &GroupView, options: &'a [OptionResult]) 
 pub struct NoDifference {
     /// Before the value.
     pub before: String,
-    /// After its rate.
+    /// Between its rate and the words of how good it is.
     pub after: &'static str,
     /// Whether the other values without a difference are named, or need not be.
     pub names_others: bool,
@@ -44,14 +44,12 @@ pub fn no_difference(
     view.check.as_ref().filter(|_| view.versus.is_none())?;
     let is_decided = test.state == TestState::Decided;
     if test.because == Some(Because::Present) {
-        let these = |others: &[String]| format!("between {} and {}", own.label, listed(others));
-        let all = [good, open].concat();
-        let before = match is_decided {
-            true if !good.is_empty() => format!("no difference found {}: keep the present", these(good)),
-            false if !all.is_empty() => format!("undecided {}: for now keep the present", these(&all)),
-            _ => "keep the present".to_owned(),
+        let (before, after) = match is_decided {
+            true if good.is_empty() => ("keep the present".into(), ","),
+            true => (format!("no difference found between {} and {}: keep the present", own.label, listed(good)), ","),
+            false => (format!("undecided: no value is surely {} than the present", better(test)), ", which is"),
         };
-        return Some(NoDifference { before, after: "", names_others: true });
+        return Some(NoDifference { before, after, names_others: true });
     }
     let is_slower = |option: &OptionResult| option.slower_upper.is_some() && option.status == OptionStatus::Slower;
     if test.options.iter().any(is_slower) || !test.avoid.is_empty() || good.is_empty() && open.is_empty() {
@@ -59,7 +57,7 @@ pub fn no_difference(
     }
     if !is_decided {
         let before = "undecided so far: the safest is".into();
-        return Some(NoDifference { before, after: "", names_others: false });
+        return Some(NoDifference { before, after: ":", names_others: false });
     }
     let before = format!("no difference found (within {}): take", percent(test.margin));
     let none = NoDifference { before, after: cost(test, own), names_others: true };
@@ -72,8 +70,8 @@ fn cost(test: &Test, own: &OptionResult) -> &'static str {
     let all: Option<Vec<u64>> = test.options.iter().map(number).collect();
     let least = all.and_then(|all| all.into_iter().min());
     match least.filter(|least| number(own) == Some(*least)) {
-        Some(SIZE_FROM..) => ", the smallest, which takes least memory",
-        Some(_) => ", the smallest",
-        None => "",
+        Some(SIZE_FROM..) => ", the smallest, which takes least memory,",
+        Some(_) => ", the smallest,",
+        None => ",",
     }
 }

@@ -18,6 +18,7 @@ mod memory;
 mod next;
 mod next_of_check;
 pub mod outcome;
+mod run_length;
 mod sentences;
 pub mod summary;
 mod title;

@@ -14,6 +14,7 @@ use super::super::document::{
     View,
 };
 use super::super::environment::crowd;
+use super::run_length::{more_work, shortest_run_ns};
 use super::{long_trials, next_of_check, open_bound, outcome};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
@@ -126,7 +127,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         let failed = most_failed(view);
         let fix = failed.and_then(remedy_of).unwrap_or("fix the reason above");
         // Errors of calls have reasons of their own.
-        let is_busy = failed.is_none() && crowd(&view.environment).is_some();
+        let is_busy = failed.is_none() && view.check.is_none() && crowd(&view.environment).is_some();
         return vec![match is_busy {
             true => when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}"))),
             false => again(view, None, &format!("{fix}, then run it again")),
@@ -170,10 +171,11 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     };
     steps.extend(across);
     if steps.is_empty() {
-        steps.push(words(match view.check {
-            Some(_) => "give each run more work, or compare fewer values",
-            None => "an hour would not decide it either: take any of the undecided options, or compare fewer at once",
-        }));
+        let then = match view.check {
+            Some(_) => format!("{}, or compare fewer values", more_work(shortest_run_ns(view))),
+            None => "take any of the undecided options, or compare fewer at once".into(),
+        };
+        steps.push(words(&format!("an hour would not decide it either: {then}")));
     }
     steps.extend(why_ended(view));
     steps
@@ -409,7 +411,7 @@ fn of_two(view: &View, versus: &VersusView, imported: bool) -> Vec<NextStep> {
             let text = format!("measure up to {} more, to decide within {within}{narrows}", forecast(rest_ns));
             vec![step(&format!("{} --until conclusive", resume(view)), &text)]
         }
-        None if own_s * LONGER > FORECAST_MAX_S => vec![words("give each run more work")],
+        None if own_s * LONGER > FORECAST_MAX_S => vec![words(&more_work(shortest_run_ns(view)))],
         None => {
             let time = budget(own_s * LONGER);
             let text = format!("measure for {time} in a new session, to decide within {within}{narrows}");

@@ -40,10 +40,9 @@ fn of_failed(view: &View, check: &CheckView) -> Option<NextStep> {
     let has_failed = |option: &&OptionResult| matches!(option.status, OptionStatus::Failed | OptionStatus::Skipped);
     let failed: Vec<&OptionResult> = options().filter(has_failed).collect();
     let first = failed.first()?;
-    let reason = first.reason.as_deref().unwrap_or("no reason was given").trim_end_matches('.');
     let (what, it) = match failed.len() {
-        1 => (format!("{} failed ({reason})", first.label), "it"),
-        count => (format!("{} failed ({}: {reason})", counted(count, "value"), first.label), "them"),
+        1 => (format!("{} failed (the reason is above)", first.label), "it"),
+        count => (format!("{} failed (the reasons are above)", counted(count, "value")), "them"),
     };
     let mut left: Vec<&str> = Vec::new();
     for label in options().filter(|option| !has_failed(option)).map(|option| option.label.as_str()) {
@@ -60,7 +59,7 @@ fn of_failed(view: &View, check: &CheckView) -> Option<NextStep> {
     };
     Some(match command {
         Some(command) => step(&command, &format!("{what}: fix {it}, or leave {it} out")),
-        None if is_default => words(&format!("the present value, {what}: fix it, then measure again")),
+        None if is_default => words(&format!("the present value is missing: {what}: fix {it}, then measure again")),
         None => words(&format!("{what}: fix {it}, or take other values")),
     })
 }

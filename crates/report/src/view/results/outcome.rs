@@ -211,7 +211,7 @@ fn compared(view: &View, test: &Test) -> String {
     } + &sure;
     let names_others = no_difference.as_ref().is_some_and(|none| none.names_others);
     let mut phrases = vec![match no_difference {
-        Some(none) => format!("{} {}{rate}{}, {how}", none.before, own.label, none.after),
+        Some(none) => format!("{} {}{rate}{} {how}", none.before, own.label, none.after),
         None if test.state == TestState::Decided => {
             let each = if alike.is_empty() { "" } else { "each " };
             let names: Vec<String> = [&[format!("{}{rate}{why}", own.label)], alike].concat();
@@ -238,7 +238,7 @@ fn compared(view: &View, test: &Test) -> String {
 }
 
 /// An option that may be better than the recommended one.
-fn better(test: &Test) -> &'static str {
+pub fn better(test: &Test) -> &'static str {
     if test.compares == Compares::Cpu { "cheaper" } else { "faster" }
 }
 

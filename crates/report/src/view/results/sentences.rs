@@ -10,6 +10,7 @@ use bytegauge_model::{CellId, Level, Nanos};
 
 use super::super::document::{Compares, Estimate, Finding, FindingKind, Test, View};
 use super::outcome::{is_slower, than_the_best, time, time_unit, up_to};
+use super::run_length::more_work;
 use crate::interval_rounding::{ShareScale, percent, range};
 use crate::phrase::{self, rate_unit};
 
@@ -454,8 +455,8 @@ impl Sentence<'_> {
                     .into()
             }
             FindingKind::ShortRuns => {
-                let run = Nanos(self.number("run_ns") as u64);
-                format!("A run takes {run}, and starting the program is part of it: give it more work.")
+                let advice = more_work(Some(self.number("run_ns")));
+                format!("The start of the program may be a large part of so short a run: {advice}.")
             }
             FindingKind::ProcessesLeft => {
                 format!("Processes were left behind, and ended, after {}.", self.count("runs", "run"))
