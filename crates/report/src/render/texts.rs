@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use bytegauge_model::CellId;
 use serde::Serialize;
 
-use super::screen::table::{
-    ScreenColumn, columns, cpu_explained, facts, legend, mark, rows, without_result,
-};
+use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, legend, mark, rows, without_result};
 use super::screen::{overview, result_heading};
 use crate::View;
 use crate::interval_rounding::percent;

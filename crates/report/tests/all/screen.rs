@@ -475,7 +475,9 @@ fn tables_with_all_columns_fit() {
         let full = render::terminal::full(&view, &style);
         let wide: Vec<&str> = full.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
-        for heading in ["rate (95 %)", "p50", "p99 ", "p99.9", "CPU µs/call", "CPU / least", "failed", "starved", "longest"] {
+        for heading in
+            ["rate (95 %)", "p50", "p99 ", "p99.9", "CPU µs/call", "CPU / least", "failed", "starved", "longest"]
+        {
             assert!(full.contains(heading), "{heading}: {full}");
         }
         for (heading, kept) in [("CPU / least", true), ("CPU µs/call", false), ("p99.9", false)] {

@@ -83,7 +83,8 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     }
     out.extend(without.iter().flat_map(indented));
     if full {
-        let facts = facts(test, layout.tests, layout.scale).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
+        let facts =
+            facts(test, layout.tests, layout.scale).into_iter().map(|(heading, text)| format!("{heading}: {text}."));
         out.extend(facts.flat_map(|text| wrap(&text, layout.text() - 4)).map(|line| format!("    {line}")));
     }
     out
