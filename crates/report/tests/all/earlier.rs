@@ -87,7 +87,7 @@ fn a_wide_earlier_interval_contradicts_nothing() {
     before.tests[0].options.iter_mut().for_each(|option| option.slower_upper = Some(2.0));
     let found = found(&before, view(&changed(3)));
     let [(FindingKind::EarlierDiffers, text)] = found.as_slice() else { panic!("{found:?}") };
-    assert!(text.ends_with(" slower than the best, which the interval there does not exclude."), "{text}");
+    assert!(text.ends_with(" slower than the best, which its interval there allows."), "{text}");
 }
 
 #[test]

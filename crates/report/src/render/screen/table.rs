@@ -34,7 +34,7 @@ const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
 const EXPENDABLE: [&str; 6] = [RATE_INTERVAL, "p50", "server CPU", "CPU", "p99.9", "longest"];
 /// Those that go where even names on lines of their own leave too little room.
-const LAST: [&str; 3] = ["CPU", "p99", "starved"];
+const LAST: [&str; 3] = ["p99", "CPU", "starved"];
 /// The heading of the intervals of rates.
 const RATE_INTERVAL: &str = "rate (95 %)";
 /// An unknown value.
@@ -183,6 +183,8 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     if is_too_wide(&numbers, label) {
         numbers.iter_mut().for_each(|column| column.heading = column.heading.trim_end_matches(LEVEL).to_owned());
     }
+    // Relays have no lines for their names only because of a p99, which is mostly waiting.
+    LAST[..1].iter().filter(|_| has_relay(test)).for_each(|name| drop(&mut numbers, name, label));
     LAST.into_iter().for_each(|name| drop(&mut numbers, name, 2));
     TableColumns { numbers, others, marks }
 }

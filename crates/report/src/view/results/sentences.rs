@@ -299,7 +299,7 @@ impl Sentence<'_> {
             (FindingKind::EarlierContradicts, ..) => format!("{by}, but it {} here; {CONTRADICT}.", at_least(lower)),
             (_, _, Some(upper)) if lower > 0.0 => {
                 let interval = slower(self.view.scale.interval(lower, upper));
-                format!("{by}; here it {interval}, which the interval there does not exclude.")
+                format!("{by}; here it {interval}, which its interval there allows.")
             }
             (_, _, Some(_)) if self.finding.other.is_none() => format!("{by}, and nothing here contradicts it."),
             (_, Some(lower), Some(_)) => {
