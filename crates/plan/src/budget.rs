@@ -144,7 +144,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Names the longest lists of levels, and a screening, which would make the plan shorter.
+    /// Names the longest lists of levels, and a screening, which would make the plan shorter. A single test keeps two levels.
     fn shorter(&self) -> String {
         let levels = |name: &str| {
             let levels = self.cells.iter().map(|cell| cell.factors.get(name)).filter(|level| *level != Level::Absent);
@@ -152,7 +152,7 @@ impl Plan {
         };
         let mut lists: Vec<(usize, String)> = factor::of(self.workload)
             .map(|row| (levels(row.name), row.flag()))
-            .filter(|(levels, _)| *levels > 1)
+            .filter(|(levels, _)| *levels > if self.families.len() > 1 { 1 } else { 2 })
             .collect();
         lists.sort_by_key(|(levels, _)| Reverse(*levels));
         let lists: Vec<String> =

@@ -79,7 +79,7 @@ fn one_setting_is_not_named_where_tests_disagree() {
     data = less(3);
     let view = view(&data);
     assert_eq!(states(&view), [TestState::Decided; 2]);
-    assert!(phrases(&view, FindingKind::OneSetting).starts_with("no read size is surely within 50 % of the best."));
+    assert!(phrases(&view, FindingKind::OneSetting).starts_with("no read size is surely within 1.5× of the best."));
     let named = |at: usize| view.tests[at].recommended.as_ref().and_then(|id| view.cell(id));
     let sizes = [0, 1].map(|at| named(at).and_then(|cell| cell.level("read_size").number()));
     assert_eq!(sizes, [Some(16 << 10), Some(1 << 20)]);

@@ -8,7 +8,7 @@ use super::super::super::document::{Compares, OptionResult, Test};
 use super::super::harm::is_avoided;
 use super::super::{outcome, valid_for};
 use super::{CONGESTION, Sentence};
-use crate::interval_rounding::{NOTHING, at_most, percent};
+use crate::interval_rounding::{NOTHING, at_most};
 use crate::phrase;
 
 impl Sentence<'_> {
@@ -179,7 +179,7 @@ impl Sentence<'_> {
         };
         if let Some(most) = self.known("slower_max") {
             let tests = if is_true("all_tests") { String::new() } else { format!(" in {tests}") };
-            return format!("no {name} is surely within {} of the best{tests}.", percent(most));
+            return format!("no {name} is surely within {} of the best{tests}.", self.view.scale.at_most(most));
         }
         let compares = varying.first().map_or(Compares::Time, |test| test.compares);
         let most = format!("at most {}", self.view.scale.at_most(self.number("slower_upper")));
