@@ -30,7 +30,6 @@ use super::estimate::{more, outliers, throughput, total_rate};
 use super::floor::Floors;
 use super::harm::harm;
 use super::levels::moves_nothing;
-use super::relays;
 use super::rings::{artefact, cheapest_siblings, ring};
 use crate::{SessionData, phrase};
 
@@ -290,13 +289,7 @@ fn label(levels: &Spec, varied: &[String]) -> String {
     } else {
         label
     };
-    let own_buffer = relays::own_buffer(levels).filter(|_| varied.iter().any(|name| name == "relay"));
-    match own_buffer {
-        _ if moves_nothing(levels) => format!("{label} (moves nothing)").trim_start().to_owned(),
-        // Its buffer, and not its method, may make it slower than others.
-        Some(bytes) => format!("{label} ({bytes})"),
-        None => label,
-    }
+    if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
 }
 
 /// The level of every factor of the workload, `null` where it does not apply.

@@ -1,6 +1,8 @@
 //! Results of relays, as text: the rate of the path without one, the share of it that the fastest keeps, and which of them use
 //! the least CPU time.
 
+use std::collections::BTreeSet;
+
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::{Bytes, significant};
 use bytegauge_model::{CellKind, RELAY_BUFFER, RelayHolds, RelayMethod, Spec};
@@ -109,24 +111,17 @@ fn crossed(spec: &Spec) -> &'static str {
     }
 }
 
-/// Which of the relays moved less at a time than the others, by their own defaults: that, and not their method, may be why they
+/// Which of the relays move less at a time than the others, by their own defaults: that, and not their method, may be why they
 /// are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
-    let own = |cell: &CellView| own_buffer(&cell.spec());
-    let of = |cell: &&CellView| Some((method(cell)?, own(cell)?));
-    let small: Vec<(RelayMethod, Bytes)> = relays.iter().filter_map(of).collect();
-    let (_, bytes) = small.first()?;
-    let has_usual = |cell: &&CellView| {
-        let buffers = method(cell).is_some_and(RelayMethod::has_buffer);
-        buffers && own(cell).is_none() && cell.spec().relay_buffer().is_none()
-    };
-    let usual =
-        relays.iter().any(has_usual).then(|| format!("; others used a buffer of {}", Bytes(RELAY_BUFFER as u64)));
-    let usual = usual.unwrap_or_default();
-    let names: Vec<String> = small.iter().map(|(method, _)| method.to_string()).collect();
-    let way_out =
-        if small.iter().any(|(method, _)| method.has_buffer()) { ": --relay-buffer gives tokio more" } else { "" };
-    Some(format!("{} moved {bytes} at a time, their default{way_out}{usual}", names.join(" and ")))
+    let small: Vec<(Bytes, RelayMethod)> =
+        relays.iter().filter_map(|cell| own_buffer(&cell.spec()).zip(method(cell))).collect();
+    let (bytes, _) = small.first()?;
+    let names: BTreeSet<String> = small.iter().map(|(_, method)| method.to_string()).collect();
+    let names = phrase::join(&names.into_iter().collect::<Vec<_>>(), "and");
+    let is_set = small.iter().any(|(_, method)| method.has_buffer());
+    let way_out = if is_set { "; --relay-buffer gives tokio more" } else { "" };
+    Some(format!("{bytes} is the default buffer of {names}, {} that of others{way_out}", Bytes(RELAY_BUFFER as u64)))
 }
 
 /// The bytes that a relay moves at a time by its own default, if that is less than the others, and no size was set.

@@ -512,8 +512,7 @@ pub fn cpu_explained(test: &Test) -> Option<&'static str> {
 /// The lines under a table with all columns: the result of one of several tests, the code, the bottleneck, the blocks and the
 /// A/A control.
 pub fn facts(test: &Test, tests: &[Test], scale: ShareScale) -> Vec<(&'static str, String)> {
-    let mut facts = Vec::new();
-    facts.extend((tests.len() > 1).then(|| ("Result", test.result.clone())));
+    let mut facts = Vec::from_iter((tests.len() > 1).then(|| ("Result", test.result.clone())));
     if !test.code.is_empty() {
         facts.push(("In the program", test.code.join(", ")));
     }
