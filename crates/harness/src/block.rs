@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::{BlockRecord, Stage};
 use bytegauge_model::{
-    Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, Trial, Workload, without_digits,
+    Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, TaskReport, Trial, Workload,
+    without_digits,
 };
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
@@ -306,7 +307,7 @@ impl Run<'_> {
     /// repeated. All cells leave if a user's server is never ready.
     fn trouble(&mut self, cell: &Cell, trial: &Trial) -> Result<(), RunError> {
         let outcome = &trial.outcome;
-        if self.is_never_ready(cell, trial) {
+        if self.is_never_served(cell, trial) {
             return self.end_all(outcome);
         }
         let is_too_often = self.failures.entry(cell.id.clone()).or_default().fail();
@@ -334,19 +335,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether another wait for the server of a program would take as long: it listens at another port than the given one, or
-    /// it is the same with every value, or it was not ready with two values and printed the same. Remembers the first.
-    fn is_never_ready(&mut self, cell: &Cell, trial: &Trial) -> bool {
-        let Some(report) = trial.task().filter(|task| task.server_not_ready && self.trials_ns == 0) else {
-            return false;
-        };
+    /// Whether the server of a program will serve no value: it, or the command, names another port than that at which it listens;
+    /// or it is never ready, and the same with every value; or two values failed in the same way. Remembers the first.
+    fn is_never_served(&mut self, cell: &Cell, trial: &Trial) -> bool {
+        let is_unserved = |task: &&TaskReport| task.server_not_ready || task.server_unreached;
+        let Some(report) = trial.task().filter(is_unserved).filter(|_| self.trials_ns == 0) else { return false };
         let task = self.plan.task.as_ref();
         let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
         let is_elsewhere = matches!(ready, Some(ReadyWhen::Tcp(_))) && !report.server_ports.is_empty();
-        if is_elsewhere || task.is_some_and(ProgramTask::has_fixed_server) {
+        let is_fixed = report.server_not_ready && task.is_some_and(ProgramTask::has_fixed_server);
+        if is_elsewhere || is_fixed || report.wrong_port.is_some() {
             return true;
         }
-        let (first, same) = self.not_ready.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
+        let (first, same) = self.unserved.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
         let kind = |outcome: &Outcome| outcome.reason().map(without_digits);
         first != cell.subject() && kind(same) == kind(&trial.outcome)
     }

@@ -97,7 +97,7 @@ pub struct Run<'a> {
     /// Whether a note has reported that a program's runs need more time than given.
     pub(crate) noted_time: bool,
     /// The first value with which a user's server was not ready, and the reason.
-    pub(crate) not_ready: Option<(CellId, Outcome)>,
+    pub(crate) unserved: Option<(CellId, Outcome)>,
     pub(crate) left: BTreeSet<CellId>,
     /// Losses of a far host since the last measured trial.
     pub(crate) losses: u32,
@@ -264,7 +264,7 @@ impl<'a> Run<'a> {
             visited: BTreeMap::new(),
             failures: BTreeMap::new(),
             noted_reasons: BTreeSet::new(),
-            not_ready: None,
+            unserved: None,
             noted_time: false,
             left: BTreeSet::new(),
             losses: 0,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bytegauge_model::Outcome;
+use bytegauge_model::{Outcome, TaskReport};
 use bytegauge_sys::uring::Missing;
 use thiserror::Error;
 
@@ -65,13 +65,13 @@ pub enum EndError {
     /// A program of the user's failed.
     #[error("{0}")]
     Program(String),
-    /// The server of a user's program had no sign of being ready in time.
+    /// The server of a user's program had no sign of being ready in time, or no connection reached it.
     #[error("{reason}")]
-    NotReady {
+    Unserved {
         /// The reason.
         reason: String,
-        /// The TCP ports at which it listens.
-        ports: Vec<u16>,
+        /// The facts about the server.
+        task: Box<TaskReport>,
     },
     /// A setup that no plan produces.
     #[error("{0}")]

@@ -249,20 +249,34 @@ fn a_command_that_connects_to_nothing_fails() {
         let script = bench.write("script", &format!("{up} && exec \"$BYTEGAUGE\" {} {flags}", QUICK.join(" ")));
         let document = bench.shell(&format!("exec unshare -Urn sh {script}")).exits(code).json();
         check_schema(&document);
-        let recommended = document["tests"][0]["recommended"].clone();
-        (document["cells"][0]["reason"].as_str().unwrap_or_default().to_owned(), recommended)
+        (document, Raw::of(&bench, 1).trials.len())
     };
-    // The second one is refused at another port, and does not tell.
-    for load in ["true", "CLIENT 7008 2>&1 || true"] {
-        let (reason, recommended) = ran(load, 5);
-        assert!(reason.starts_with("the command opened no TCP connection, so the server had no work"), "{reason}");
-        assert!(reason.contains("let it connect to tcp:7007") && recommended.is_null(), "{load}: {reason}");
+    let recommended = |document: &Value| document["tests"][0]["recommended"].clone();
+    let text = |text: &Value| text.as_str().unwrap_or_default().to_owned();
+    // The others are refused at another port, and do not tell.
+    let named = "the server listens at port 7007, and nothing at 7008, which the command names";
+    let no_port = "the command opened no TCP connection, so the server had no work (if it uses no TCP, give --ready \
+                   regex:RE); the server listens at port 7007";
+    let open = "# 127.0.0.1:7008";
+    for (load, reported, next, trials) in [
+        ("true", no_port, "let the command connect to port 7007, then run it again", 2),
+        ("CLIENT 7008 2>&1 || true", named, "if 7008 in the command is the port, write 7007 instead", 1),
+        ("CLIENT 7008", named, "if 7008 in the command is the port, write 7007 instead", 1),
+        (&format!("CLIENT 7008 2>&1 || true {open}"), named, "connect to the port at which the server listens", 1),
+    ] {
+        let (document, count) = ran(load, 5);
+        let (reason, step) = (text(&document["cells"][0]["reason"]), &document["next"][0]);
+        assert!(reason.ends_with(reported) && count == trials, "{load}: {count}: {reason}");
+        assert!(text(&step["text"]).starts_with(next) && recommended(&document).is_null(), "{load}: {step}");
+        let command = text(&step["command"]);
+        assert_eq!(command.is_empty(), !load.contains(open), "{load}: {command}");
+        assert!(command.is_empty() || command.contains("127.0.0.1:7007"), "{command}");
     }
     // One session of few blocks in twenty finds them dependent, and has no intervals then.
     let has_recommended = (0..5).any(|_| {
-        let (reason, recommended) = ran("CLIENT 7007", 0);
-        assert!(reason.is_empty(), "{reason}");
-        !recommended.is_null()
+        let (document, _) = ran("CLIENT 7007", 0);
+        assert!(document["cells"][0]["reason"].is_null(), "{document}");
+        !recommended(&document).is_null()
     });
     assert!(has_recommended);
 }

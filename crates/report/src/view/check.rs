@@ -4,13 +4,13 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::{CellId, CellKind, Counted, Level, Metric, ProgramTask, Trial};
+use bytegauge_model::{CellId, CellKind, Counted, Level, Metric, ProgramTask, ReadyWhen, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::document::difference::share;
-use super::document::{AdviceView, CellView, CheckView, GainView};
+use super::document::{AdviceView, CellView, CheckView, GainView, Unreached};
 use super::recommendation::Conditions;
 use crate::interval_rounding::ShareScale;
 use crate::phrase;
@@ -28,6 +28,7 @@ pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditio
         rates_by_time: !matches!(task.metric, Metric::Cpu | Metric::Counter(_)),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
         listens_at: listens_at(conditions),
+        unreached: unreached(task, conditions),
         default: task.default.as_ref().map(shown),
         gains: gains.collect(),
         advice: advice.collect(),
@@ -62,6 +63,15 @@ fn listens_at(conditions: &Conditions) -> Option<u16> {
     let mut ports = failed.flat_map(|task| &task.server_ports);
     let first = *ports.next()?;
     ports.all(|port| *port == first).then_some(first)
+}
+
+/// The server that no connection of the command reached.
+fn unreached(task: &ProgramTask, conditions: &Conditions) -> Option<Unreached> {
+    let ReadyWhen::Tcp(listens_at) = task.server.as_ref()?.ready else { return None };
+    let mut failed = conditions.settled.iter().flat_map(|cell| &cell.failed).filter_map(|trial| trial.task());
+    let one = failed.find(|task| task.server_unreached)?;
+    let named = task.port_of_command().filter(|(port, _)| one.wrong_port == Some(*port));
+    Some(Unreached { listens_at, named })
 }
 
 /// The choice that takes a value, where it was confirmed.

@@ -44,7 +44,7 @@ pub use cell::{
     CellView, Counters, CpuView, EndCpu, FloorView, ModeView, ModesView, OptionView, Outliers, PerFlow,
     RelayProgramView,
 };
-pub use check::{AdviceView, CheckView, GainView};
+pub use check::{AdviceView, CheckView, GainView, Unreached};
 pub use cost::{BreakView, CostModel, Linear, OffCurve, ResidualCorrelation, ResidualView, SegmentView, Slice};
 pub use course::{CourseCell, CourseView};
 pub use datagram::DatagramView;

@@ -129,9 +129,8 @@ fn open(
 }
 
 fn reply(mut report: EndReport, fault: Option<EndError>) -> Reply {
-    if let Some(EndError::NotReady { ports, .. }) = &fault {
-        let task = report.task.get_or_insert_default();
-        (task.server_not_ready, task.server_ports) = (true, ports.clone());
+    if let Some(EndError::Unserved { task, .. }) = &fault {
+        report.task = Some(task.clone());
     }
     match fault {
         None => Reply::Done(Box::new(report)),

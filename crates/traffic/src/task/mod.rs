@@ -93,6 +93,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let bug = |error: bytegauge_model::task::TaskError| EndError::Impossible(error.to_string());
     let run = ProgramRun {
         command: task.command_for(value).map_err(bug)?,
+        named_port: task.port_of_command().map(|(port, _)| port),
         prepare: task.prepare_for(value).map_err(bug)?,
         server: task.server_for(value).map_err(bug)?,
         metric: &task.metric,
@@ -109,6 +110,8 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
 /// One run of a program, with its value filled in.
 struct ProgramRun<'a> {
     command: Vec<String>,
+    /// The only port that the command names.
+    named_port: Option<u16>,
     /// The program that runs before, unmeasured.
     prepare: Option<Vec<String>>,
     /// The server, started before the command and stopped after it.
@@ -145,11 +148,18 @@ impl ProgramRun<'_> {
         let mut report =
             self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {
                 (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {
-                    EndError::Program(format!("{reason}; the server was ready at {}", task.ready))
+                    self.unreached(&reason, &task.ready)
                 }
                 (error, _) => error,
             })?;
-        let no_connection = traffic.is_some_and(|before| before.is_unchanged());
+        let unreached = traffic.filter(NamespaceCounts::is_unchanged).map(|before| {
+            if before.has_failed_connection() {
+                return self
+                    .unreached("no connection of the command succeeded, so the server had no work", &task.ready);
+            }
+            let why = "the command opened no TCP connection, so the server had no work";
+            self.unreached(&format!("{why} (if it uses no TCP, give --ready regex:RE)"), &task.ready)
+        });
         let (used, by_force) = stop(server, task.stop, self.stop_requested)?;
         let left = sweep(self.supervisor, SETTLE)?;
         if let Some(task) = &mut report.task {
@@ -161,14 +171,7 @@ impl ProgramRun<'_> {
         self.rate_by_cpu(&mut report);
         released(task)?;
         // A run without its work has a rate as well, which shows nothing about the value.
-        if no_connection {
-            return Err(EndError::Program(format!(
-                "the command opened no TCP connection, so the server had no work: let it connect to {}, or, if it uses no TCP, \
-                 give --ready regex:RE",
-                task.ready
-            )));
-        }
-        Ok(report)
+        unreached.map_or(Ok(report), Err)
     }
 
     /// The rate by CPU time, which is known when the server has ended as well.
@@ -276,7 +279,22 @@ impl ProgramRun<'_> {
             _ => server.last_words(),
         };
         let reason = format!("the server was not ready after {limit} ({sign} did not appear){words}: {advice}");
-        EndError::NotReady { reason, ports: ports.into_iter().collect() }
+        let server_ports = ports.into_iter().collect();
+        let task = TaskReport { server_not_ready: true, server_ports, ..TaskReport::default() };
+        EndError::Unserved { reason, task: Box::new(task) }
+    }
+
+    /// No connection of the command reached the server that is ready.
+    fn unreached(&self, reason: &str, ready: &ReadyWhen) -> EndError {
+        let ReadyWhen::Tcp(port) = ready else { return EndError::Program(reason.to_owned()) };
+        let wrong_port = self.named_port.filter(|named| named != port && !listening::at_port(*named));
+        let wrong =
+            wrong_port.map_or_else(String::new, |wrong| format!(", and nothing at {wrong}, which the command names"));
+        let task = TaskReport { server_unreached: true, wrong_port, ..TaskReport::default() };
+        EndError::Unserved {
+            reason: format!("{reason}; the server listens at port {port}{wrong}"),
+            task: Box::new(task),
+        }
     }
 
     /// The error of a command, and what its server printed last to its error output: often the cause.

@@ -4,13 +4,14 @@ use bytegauge_model::unit::counted;
 
 use super::super::check::has_value;
 use super::super::document::{CheckView, NextStep, OptionResult, OptionStatus, TestState, View};
-use super::next::{again_instead, resume, step, words};
+use super::next::{again_instead, again_with, resume, step, words};
 
 /// The next steps; `usual` are those of every comparison.
 pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {
     let is_measured = view.tests.iter().any(|test| test.state != TestState::Failed);
     if !is_measured {
-        return ready_at(view).map_or(usual, |step| vec![step]);
+        let fixed = ready_at(view).or_else(|| connected_to(view));
+        return fixed.map_or(usual, |step| vec![step]);
     }
     let of_failed = of_failed(view, check);
     let is_alone = view.tests.iter().all(|test| matches!(test.state, TestState::Single | TestState::Failed));
@@ -32,6 +33,23 @@ pub fn ready_at(view: &View) -> Option<NextStep> {
     let port = view.check.as_ref()?.listens_at?;
     let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
     Some(step(&command, "wait for the port at which the server listens"))
+}
+
+/// The command with the port at which its server listens; only a port behind an address of this machine is surely the wrong one.
+fn connected_to(view: &View) -> Option<NextStep> {
+    let unreached = view.check.as_ref()?.unreached?;
+    let port = unreached.listens_at;
+    let Some((wrong, is_address)) = unreached.named else {
+        return Some(words(&format!("let the command connect to port {port}, then run it again")));
+    };
+    let wrong_text = format!(":{wrong}");
+    let command = again_with(view, None, &[]).filter(|all| is_address && all.matches(&wrong_text).count() == 1);
+    Some(match command {
+        Some(command) => {
+            step(&command.replace(&wrong_text, &format!(":{port}")), "connect to the port at which the server listens")
+        }
+        None => words(&format!("if {wrong} in the command is the port, write {port} instead, then run it again")),
+    })
 }
 
 /// Values that failed: they are fixed or left out, by a command without them where others are left to compare.
