@@ -24,6 +24,8 @@ struct Dependent {
 
 enum Needs {
     Text(&'static str),
+    /// No search for the highest rate.
+    NoSearch,
     /// An engine that can do something.
     Engine(fn(&Abilities) -> bool),
 }
@@ -35,21 +37,16 @@ const DEPENDENT: &[Dependent] = &[
         when: |levels| levels.connect_per_call() == Some(true),
         needs: Needs::Text("--connect-per-call on"),
     },
-    Dependent {
-        factor: "rate",
-        with: &["max_loss"],
-        when: offers_its_own,
-        needs: Needs::Text("--max-loss none (a search sets the rates itself): leave one of them out"),
-    },
+    Dependent { factor: "rate", with: &["max_loss"], when: offers_its_own, needs: Needs::NoSearch },
     Dependent {
         factor: "burst",
         with: &["max_loss"],
         when: offers_its_own,
         needs: Needs::Text("--max-loss none (a search needs a steady sender): leave one of them out"),
     },
-    Dependent { factor: "call_rate", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
+    Dependent { factor: "call_rate", with: &["slo"], when: offers_its_own, needs: Needs::NoSearch },
     Dependent { factor: "arrivals", with: &["slo", "call_rate"], when: offers, needs: Needs::Text("--rate or --slo") },
-    Dependent { factor: "think_time", with: &["slo"], when: offers_its_own, needs: Needs::Text(NO_SEARCH) },
+    Dependent { factor: "think_time", with: &["slo"], when: offers_its_own, needs: Needs::NoSearch },
     Dependent {
         factor: "rcvbuf_on",
         with: &["rcvbuf"],
@@ -156,8 +153,6 @@ const DEPENDENT: &[Dependent] = &[
     },
 ];
 
-const NO_SEARCH: &str = "--slo none (a search sets the rates itself): leave one of them out";
-
 /// A search finds its rates itself.
 fn offers_its_own(levels: &Spec) -> bool {
     !levels.searches_rate()
@@ -186,9 +181,13 @@ fn has_threads(engine: Option<Engine>) -> bool {
 }
 
 impl Needs {
-    fn text(&self) -> String {
+    fn text(&self, workload: Workload) -> String {
         match self {
             Needs::Text(text) => (*text).to_owned(),
+            Needs::NoSearch => {
+                let flag = if workload == Workload::Call { "--slo" } else { "--max-loss" };
+                format!("{flag} none (a search sets the rates itself): leave one of them out")
+            }
             Needs::Engine(can) => {
                 let of = |end: EngineEnd| -> String {
                     let ends = |row: &&EngineRow| {
@@ -257,7 +256,7 @@ pub(crate) fn refuse_what_is_moot(plan: &Plan, spec: &PlanSpec) -> Result<(), Pl
         None => Ok(()),
         Some(rule) => {
             let flag = factor::find(rule.factor).map_or_else(|| rule.factor.to_owned(), Factor::flag);
-            Err(PlanError::Moot { flag, needs: rule.needs.text() })
+            Err(PlanError::Moot { flag, needs: rule.needs.text(spec.workload) })
         }
     }
 }

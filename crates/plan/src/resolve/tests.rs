@@ -165,6 +165,10 @@ fn factors_without_effect_are_wrong_usage() {
     let none = "has no effect without --slo none (a search sets the rates itself): leave one of them out";
     check("slo = \"p99=2ms\"\nrate = \"10k\"", &format!("--rate {none}"));
     check("slo = \"p99=2ms\"\nthink-time = \"1ms\"", &format!("--think-time {none}"));
+    check_error(
+        "workload = \"stream\"\ntransport = \"udp\"\nmax-loss = \"1%\"\nthink-time = \"1ms\"",
+        &format!("--think-time {}", none.replace("--slo", "--max-loss")),
+    );
     check("rcvbuf-on = \"client\"", "--rcvbuf-on has no effect without a size in --rcvbuf");
     check(
         "server-engine = \"blocking\"\nserver-threads = 2",
