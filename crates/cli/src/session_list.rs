@@ -15,15 +15,13 @@ pub struct ListedSession {
     pub summary: SessionSummary,
     /// The time of its pauses, nanoseconds.
     pub paused_ns: u64,
-    /// Whether any of its trials was measured.
-    pub is_measured: bool,
 }
 
 impl ListedSession {
-    /// The status, which is `failed` where nothing was measured in a whole session.
+    /// The status, which is `failed` where no option of a whole session has a result.
     fn status(&self) -> &'static str {
         match self.summary.status {
-            SessionStatus::Complete if !self.is_measured => "failed",
+            SessionStatus::Complete if !self.summary.has_result => "failed",
             status => status.name(),
         }
     }
@@ -95,7 +93,7 @@ pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
         *head = paint.dim(head);
     }
     lines.push(String::new());
-    let legend = "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one; failed: no trial succeeded";
+    let legend = "took: without pauses; complete: the planned analysis is done, and --resume continues with the next one; failed: no option has a result";
     lines.extend(wrap(legend, style.columns.clamp(60, 100)).iter().map(|line| paint.dim(line)));
     lines.push(paint.dim(&format!("{} report ID prints one again", style.program)));
     lines.join("\n") + "\n"
@@ -122,10 +120,10 @@ mod tests {
             groups: 6,
             cells: 132,
             trials: 2400,
+            has_result: true,
         };
         let style = TerminalStyle::default();
-        let listed =
-            |summary: &SessionSummary| ListedSession { summary: summary.clone(), paused_ns: 0, is_measured: true };
+        let listed = |summary: &SessionSummary| ListedSession { summary: summary.clone(), paused_ns: 0 };
         let text = render(&[listed(&summary)], &style);
         assert!(text.contains(" 3  2025-11-21 20:17:49  61.5 s  complete  buffer-size"), "{text}");
         assert!(!text.contains("saved as"), "{text}");
@@ -136,7 +134,7 @@ mod tests {
         let narrow = TerminalStyle { columns: 80, ..TerminalStyle::default() };
         let text = render(&[listed(&summary)], &narrow);
         assert!(text.lines().all(|line| line.chars().count() <= 80) && !text.contains("0.1.0"), "{text}");
-        let text = render(&[ListedSession { is_measured: false, ..listed(&summary) }], &style);
+        let text = render(&[listed(&SessionSummary { has_result: false, ..summary })], &style);
         assert!(text.contains("61.5 s  failed") && !text.contains("s  complete"), "{text}");
         assert_eq!(render(&[], &style), "no sessions yet: run `bytegauge run buffer-size`\n");
     }

@@ -50,10 +50,8 @@ fn listed(store: &Store) -> Result<Vec<ListedSession>, StoreError> {
         if summary.status == SessionStatus::Running && !store.is_owned(summary.id) {
             summary.status = SessionStatus::Incomplete;
         }
-        let times = store.trial_times(summary.id)?;
-        let is_measured = times.iter().any(|trial| trial.is_measured);
-        let paused_ns = paused_ns(&store.blocks(summary.id)?, times);
-        Ok(ListedSession { summary, paused_ns, is_measured })
+        let paused_ns = paused_ns(&store.blocks(summary.id)?, store.trial_times(summary.id)?);
+        Ok(ListedSession { summary, paused_ns })
     };
     store.sessions()?.into_iter().map(listed).collect()
 }

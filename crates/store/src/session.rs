@@ -58,6 +58,8 @@ pub struct SessionSummary {
     pub cells: u64,
     /// Number of trials, of any outcome.
     pub trials: u64,
+    /// Whether an option was measured after calibration, which has no result.
+    pub has_result: bool,
 }
 
 impl Store {
@@ -152,7 +154,10 @@ impl Store {
                    (SELECT count(*) FROM groups WHERE session = sessions.id),
                    (SELECT count(*) FROM cells WHERE session = sessions.id AND kind = 'candidate'),
                    (SELECT count(*) FROM trials WHERE session = sessions.id),
-                   plan ->> '$.saved'
+                   plan ->> '$.saved',
+                   EXISTS (SELECT 1 FROM trials JOIN cells ON cells.session = trials.session AND cells.id = trials.cell
+                           WHERE trials.session = sessions.id AND trials.outcome = 'measured'
+                           AND trials.stage <> 'calibrate' AND cells.kind = 'candidate')
                    FROM sessions ORDER BY id DESC";
         self.read(|c| Ok(c.prepare(sql)?.query_map([], summary)?.collect::<Result<_, _>>()?))
     }
@@ -261,6 +266,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
         cells: row.get::<_, UnsignedColumn>(9)?.0,
         trials: row.get::<_, UnsignedColumn>(10)?.0,
         saved: row.get(11)?,
+        has_result: row.get(12)?,
     })
 }
 
