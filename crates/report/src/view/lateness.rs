@@ -10,7 +10,6 @@ use bytegauge_stats::interval::sign_interval;
 
 use super::counted_trials::Settled;
 use super::document::{CellView, LateFinding, LatenessView};
-use crate::interval_rounding::percent;
 
 /// Lateness above this share of the reported value is a finding.
 const LARGE: f64 = 0.1;
@@ -61,29 +60,23 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
     (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
 }
 
-/// `the client began calls late: 9.1 µs of the 26 µs at p99 are its own delay (35 %), in 12 of 12 trials of epoll`: for the cell with the
-/// largest share of lateness. `most`: only for cells in which most trials are late.
+/// `the load generator itself was late: 9.1 µs of the p99 of 26 µs (epoll, 12 of 12 trials)`: for the cell with the largest share of
+/// lateness. `most`: only for cells in which most trials are late.
 pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
-    let matters = |found: &LateFinding| !most || 2 * found.trials > found.of;
     let found = |cell: &CellView| {
-        let lateness = cell.call.as_ref()?.lateness.as_ref()?;
-        lateness.finding.filter(|found| cell.kind == CellKind::Candidate && matters(found))
+        let finding = cell.call.as_ref()?.lateness.as_ref()?.finding;
+        finding.filter(|found| cell.kind == CellKind::Candidate && (!most || 2 * found.trials > found.of))
     };
-    let all: Vec<(&CellView, LateFinding)> = cells.iter().filter_map(|cell| Some((cell, found(cell)?))).collect();
     let part = |found: &LateFinding| found.late_ns / found.of_ns;
-    let (cell, worst) = all.iter().max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
-    let LateFinding { percentile, late_ns, of_ns, pauses, trials, of } = *worst;
-    let of_what = if pauses { format!("pause at {percentile}") } else { format!("latency at {percentile}") };
-    let more = match all.len() {
-        1 => String::new(),
-        n => format!("; {} with smaller shares", counted(n - 1, "other option")),
-    };
+    let all = cells.iter().filter_map(|cell| Some((cell, found(cell)?)));
+    let (cell, LateFinding { percentile, late_ns, of_ns, pauses, trials, of }) =
+        all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
     Some(format!(
-        "the client began calls late: {} of the {of_what}, {}, are its own delay ({}), in {trials} of {} of {}{more}",
-        percent(late_ns / of_ns),
-        Nanos(of_ns as u64),
+        "the load generator itself was late: {} of the {} of {} ({}, {trials} of {})",
         Nanos(late_ns as u64),
+        if pauses { "pause" } else { percentile },
+        Nanos(of_ns as u64),
+        cell.label,
         counted(of, "trial"),
-        cell.label
     ))
 }

@@ -151,7 +151,12 @@ impl Sentence<'_> {
     /// No setting has a larger effect than the options of the tests.
     fn effect_of_options(&self) -> String {
         let Some(option) = &self.finding.option else {
-            return "none confirmed that exceeds the noise.".into();
+            let options = self.view.tests.iter().flat_map(|test| &test.options).filter(|option| option.missed_load());
+            let missed = options.filter_map(|option| Some((option.carried_share?, &option.label)));
+            return match missed.min_by(|a, b| a.0.total_cmp(&b.0)) {
+                Some((share, label)) => format!("{label} carried {} of the load, others all of it.", percent(share)),
+                None => "none confirmed that exceeds the noise.".into(),
+            };
         };
         let place = self.test_name();
         let range = |lower, upper| self.view.scale.interval(lower, self.known(upper).unwrap_or(f64::INFINITY));
