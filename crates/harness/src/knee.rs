@@ -193,18 +193,19 @@ fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
     )
 }
 
+/// `p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k)`.
 fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
     let open = || probes.iter().filter_map(|probe| Some((probe.offered?, probe.percentile_ns)));
     let lowest = open().map(|(offered, _)| offered).min().unwrap_or(0);
     // The quietest of the probes at the lowest rate gives the smallest useful limit.
     let there = open().filter(|(offered, _)| *offered == lowest).filter_map(|(_, ns)| ns).min();
-    let there = there.map_or_else(String::new, |ns| format!(", where {} is {}", slo.percentile, Nanos(ns)));
-    format!(
-        "{slo} is not kept even at {}{there} (a closed loop reaches {}): allow more time in --slo, use fewer --flows, or measure \
-         on a quieter machine",
-        call_rate(lowest as f64),
-        call_rate(ceiling)
-    )
+    let what = match there.filter(|ns| *ns > slo.limit_ns) {
+        Some(ns) => format!("{} was {}", slo.percentile, Nanos(ns)),
+        None => "calls were unanswered".into(),
+    };
+    let closed = call_rate(ceiling);
+    let closed = closed.trim_end_matches("calls/s").trim_end();
+    format!("{what} even at {} (a closed loop reaches {closed})", call_rate(lowest as f64))
 }
 
 #[cfg(test)]
@@ -239,7 +240,9 @@ mod tests {
             probe(Some(250), Some(4_000_000)),
             probe(Some(250), None),
         ];
-        let text = nothing_keeps(&slo(), &probes, 1000.0);
-        assert!(text.starts_with("p99=2ms is not kept even at 250 calls/s, where p99 is 4 ms (a closed"), "{text}");
+        let shown = |probes: &[Probe]| nothing_keeps(&slo(), probes, 1000.0);
+        assert_eq!(shown(&probes), "p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k)");
+        let in_time = [probe(Some(250), Some(1_000_000))];
+        assert_eq!(shown(&in_time), "calls were unanswered even at 250 calls/s (a closed loop reaches 1 k)");
     }
 }

@@ -7,7 +7,7 @@ mod brief;
 use bytegauge_bottleneck::{Doubt, UNKNOWN};
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor;
-use bytegauge_model::{Level, Placement, Spec, Work, Workload};
+use bytegauge_model::{Level, Placement, Spec, Work, Workload, without_digits};
 
 pub use brief::{brief, code, compact, condition, in_code, profile_brief, rate_unit, who, word};
 
@@ -49,6 +49,23 @@ pub fn grouped(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(String
         }
     }
     all
+}
+
+/// Two texts that differ in numbers alone as one, with ranges where these are words: `p99 was 4–6 ms`.
+pub fn with_ranges(a: &str, b: &str) -> Option<String> {
+    let word = |(a, b): (&str, &str)| match ends(a).zip(ends(b)) {
+        _ if a == b => Some(a.to_owned()),
+        Some(((a, b), (c, d))) => Some(format!("{}–{}", a.min(c), b.max(d))),
+        None => (without_digits(a) == without_digits(b)).then(|| a.to_owned()),
+    };
+    let words: Option<Vec<String>> = a.split(' ').zip(b.split(' ')).map(word).collect();
+    words.filter(|words| words.len() == a.split(' ').count().max(b.split(' ').count())).map(|words| words.join(" "))
+}
+
+/// The ends of a range of numbers, or a number twice.
+fn ends(word: &str) -> Option<(f64, f64)> {
+    let (low, high) = word.split_once('–').unwrap_or((word, word));
+    Some((low.parse().ok()?, high.parse().ok()?))
 }
 
 /// How many trials show each of two limits.
@@ -213,6 +230,16 @@ mod tests {
         assert_eq!(both, "relay CPU in 22 of 56 trials, full TCP window in 10");
         let none = limit_doubt("window", &doubt(0, "relay CPU"));
         assert_eq!(none, "relay CPU in 22 of 56 trials, full TCP window by all trials together");
+    }
+
+    #[test]
+    fn texts_with_other_numbers_become_one() {
+        let check = |a: &str, b: &str, expected| assert_eq!(with_ranges(a, b).as_deref(), expected, "{a} | {b}");
+        check("p99 was 4 ms at 2.15 k", "p99 was 3.9 ms at 10 k", Some("p99 was 3.9–4 ms at 2.15–10 k"));
+        check("p99 was 3.9–4 ms", "p99 was 5 ms", Some("p99 was 3.9–5 ms"));
+        check("flow 0: it died", "flow 12: it died", Some("flow 0: it died"));
+        check("4 ms", "4 µs", None);
+        check("it died", "it died early", None);
     }
 
     #[test]

@@ -27,10 +27,7 @@ pub const OPEN: &str = "from the intended send (open loop)";
 /// The calls of a cell; `None` where no end reported any.
 pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
     let levels = &settled.cell.factors;
-    // Calls that all went wrong make a failed trial, and it is those that need an explanation most.
-    let only_failed = settled.trials.is_empty() && settled.contradiction.is_none();
-    let tried = if only_failed { &settled.failed } else { &settled.trials };
-    let reports: Vec<&CallReport> = tried.iter().filter_map(|trial| trial.client()).collect();
+    let reports: Vec<&CallReport> = settled.tried().iter().filter_map(|trial| trial.client()).collect();
     if reports.is_empty() {
         return None;
     }
@@ -51,7 +48,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         overdue: sum(|report| report.overdue),
         failed,
         failed_share: ratio(failed, begun.max(failed)),
-        outlasting_share: outlasting(&reports).filter(|_| !only_failed),
+        outlasting_share: outlasting(&reports).filter(|_| !settled.trials.is_empty()),
         lateness: lateness(settled),
         errors,
         server_engine: engine(settled, |trial| trial.end(EndRole::Server)),

@@ -145,6 +145,11 @@ impl<'a> Settled<'a> {
         }
     }
 
+    /// Its trials; those that failed where none counts, since these need an explanation most.
+    pub fn tried(&self) -> &[&'a Trial] {
+        if self.trials.is_empty() && self.contradiction.is_none() { &self.failed } else { &self.trials }
+    }
+
     /// The workload of its path.
     pub fn workload(&self) -> Workload {
         self.cell.factors.workload()

@@ -5,16 +5,16 @@
 
 use bytegauge_bottleneck::call::Objective;
 use bytegauge_model::slo::{Search, SearchEnd};
-use bytegauge_model::{Probe, Trial};
+use bytegauge_model::{CellKind, Probe, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
-use super::document::{KneeView, ProbeView};
+use super::document::{CellView, KneeView, ProbeView};
 
 /// The knee of a cell; `None` without a search.
 pub fn knee(settled: &Settled) -> Option<KneeView> {
     let slo = settled.cell.factors.slo()?;
-    let searches: Vec<&[Probe]> = settled.trials.iter().filter_map(|trial| search(trial)).collect();
+    let searches: Vec<&[Probe]> = settled.tried().iter().filter_map(|trial| search(trial)).collect();
     let found: Vec<Search> = searches.iter().filter_map(|probes| Search::of(probes)).collect();
     let middle = |read: &dyn Fn(&Search) -> Option<f64>| {
         median(&found.iter().filter_map(read).filter(|value| value.is_finite()).collect::<Vec<_>>())
@@ -40,6 +40,19 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
         probes: kept_probes(&searches),
         probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
+}
+
+/// The lowest percentile above the limit of the cells whose searches found no rate, nanoseconds, and one of the searches.
+pub fn lowest_missed<'a>(cells: impl Iterator<Item = &'a CellView>) -> Option<(u64, &'a KneeView)> {
+    let failed = cells.filter(|cell| cell.outcome == "failed" && cell.kind == CellKind::Candidate);
+    let knees = failed.filter_map(|cell| cell.call.as_ref()?.knee.as_ref());
+    // A search that kept a rate broke off for another reason.
+    let knees = knees.filter(|knee| knee.probes.iter().all(|probe| !probe.kept));
+    let missed = |knee: &'a KneeView| {
+        let times = knee.probes.iter().filter_map(|probe| probe.percentile_ns);
+        Some((times.filter(|ns| *ns > knee.limit_ns).min()?, knee))
+    };
+    knees.filter_map(missed).min_by_key(|(ns, _)| *ns)
 }
 
 /// The input of the rules about limits.

@@ -361,7 +361,8 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
 
 #[test]
 fn client_later_than_a_tenth_is_a_caveat() {
-    let reported = |view: &View| crate::phrases(view, FindingKind::LateClient).contains("The client began calls");
+    let reported =
+        |view: &View| crate::phrases(view, FindingKind::LateClient).contains("The load generator itself was late");
     // Calls take 210 µs, half as much again at most.
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
@@ -477,6 +478,36 @@ fn a_knee_has_its_rate_and_the_next() {
 }
 
 #[test]
+fn failed_searches_lead_to_a_longer_limit() {
+    let planted = ["epoll", "blocking"].map(|engine| {
+        let choices: &[(&str, &str)] = Box::leak(Box::new([("server_engine", engine)]));
+        Planted { choices, calls_per_second: 100_000.0, reset_share: 0.0 }
+    });
+    let mut data = session(&[&[RPC, &[("slo", "p99=2ms")]].concat()], &planted);
+    data.record.plan = serde_json::json!({ "asked": ["call", "--slo", "p99=2ms", "--flows=50"] });
+    let fail = |data: &mut SessionData, cell: &str, probes: std::ops::Range<usize>, reason: &str| {
+        for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == cell) {
+            trial.outcome = Outcome::Failed(reason.into());
+            let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+            report.search = search(125_000, 80_000)[probes.clone()].to_vec();
+        }
+    };
+    fail(&mut data, "c2", 3..4, "p99 was 3.1 ms even at 81.6 k calls/s");
+    let command = "bytegauge call --flows=50 --slo p99=10ms";
+    let next = |view: &View| view.next[0].command.clone().expect("a command");
+    let alone = view(&data);
+    assert_eq!((alone.tests[0].state, next(&alone).as_str()), (TestState::Single, command));
+    fail(&mut data, "c1", 3..4, "p99 was 5 ms even at 2 k calls/s");
+    let none = view(&data);
+    assert_eq!(none.tests[0].result, "nothing was measured: no option kept p99 ≤ 2ms (lowest p99: 3.1 ms)");
+    assert_eq!(next(&none), command);
+    check(&on_screen(&none), &["epoll, blocking failed: p99 was 3.1–5 ms even at 2–81.6 k calls/s"]);
+    // A search that kept a rate broke off for another reason.
+    ["c1", "c2"].into_iter().for_each(|cell| fail(&mut data, cell, 0..4, "the server died"));
+    assert_eq!(view(&data).tests[0].result, "nothing was measured: the server died");
+}
+
+#[test]
 fn an_engine_is_recommended_in_a_sentence() {
     let view = view(&engines());
     check(&view.tests[0].title, &["Calls over TCP (", "50 connections", "512 B"]);
@@ -519,6 +550,16 @@ fn options_that_miss_the_load_are_excluded() {
         &["no option carried the offered load, the best one 23."],
     );
     check_schema(&left);
+    let planted = ["blocking", "epoll", "tokio"].map(|engine| {
+        let choices: &[(&str, &str)] = Box::leak(Box::new([("server_engine", engine)]));
+        Planted {
+            choices,
+            calls_per_second: if engine == "blocking" { 120_000.0 } else { 210_000.0 },
+            reset_share: 0.0,
+        }
+    });
+    let two_carry = view(&session(&[&[RPC, &[("call_rate", "200k")]].concat()], &planted));
+    check(&on_screen(&two_carry), &["Biggest effect: blocking carried 60.5 % of the load, others all of it."]);
 }
 
 #[test]

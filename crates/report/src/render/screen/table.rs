@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::without_digits;
 use serde::Serialize;
 
 use super::{ScreenLayout, heading};
@@ -77,8 +76,9 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     out.extend(self::hidden(test, &rows, hidden, layout).iter().map(|line| layout.paint.dim(line)));
     let indented = |text: &String| wrap(text, layout.text() - 4).into_iter().map(|line| format!("  {line}"));
     let mut without = without_result(test);
-    // The result has the only reason of the only test.
-    if !full && layout.tests.len() == 1 && test.state == TestState::Failed && without.len() == 1 {
+    // The result has the only reason of the only test, but that of a search.
+    let is_alone = !full && layout.tests.len() == 1 && without.len() == 1;
+    if is_alone && test.state == TestState::Failed && outcome::objective(test).is_empty() {
         without = vec![format!("{} without a result", counted(test.options.len(), "option"))];
     }
     out.extend(without.iter().flat_map(indented));
@@ -461,7 +461,7 @@ fn bar(share: f64, width: usize) -> String {
 
 /// Options that were not measured, by their reason.
 pub fn without_result(test: &Test) -> Vec<String> {
-    let mut reasons: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    let mut reasons: Vec<(&str, String, Vec<&str>)> = Vec::new();
     for option in test.options.iter().filter(|option| option.rate.is_none() || option.reason.is_some()) {
         let what = match option.status {
             OptionStatus::Failed => "failed",
@@ -470,10 +470,13 @@ pub fn without_result(test: &Test) -> Vec<String> {
             _ => "not measured",
         };
         let reason = option.reason.as_deref().unwrap_or("");
-        let is_same = |why: &str| why == reason || what == "failed" && without_digits(why) == without_digits(reason);
-        match reasons.iter_mut().find(|(known, why, _)| *known == what && is_same(why)) {
-            Some((_, _, labels)) => labels.push(&option.label),
-            None => reasons.push((what, reason, vec![&option.label])),
+        let mut known = reasons.iter_mut().filter(|(known, ..)| *known == what);
+        match known.find_map(|(_, why, labels)| Some((phrase::with_ranges(why, reason)?, why, labels))) {
+            Some((both, why, labels)) => {
+                *why = both;
+                labels.push(&option.label);
+            }
+            None => reasons.push((what, reason.to_owned(), vec![&option.label])),
         }
     }
     let phrases = reasons.into_iter().map(|(what, reason, labels)| {

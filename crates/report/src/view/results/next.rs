@@ -14,6 +14,7 @@ use super::super::document::{
     View,
 };
 use super::super::environment::crowd;
+use super::super::knee::lowest_missed;
 use super::run_length::{more_work, shortest_run_ns};
 use super::{long_trials, next_of_check, open_bound, outcome};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
@@ -121,17 +122,39 @@ fn most_failed(view: &View) -> Option<ErrorClass> {
     errors.max_by_key(|error| error.count).map(|error| error.class)
 }
 
+/// The session once more, after the reason of failures is removed.
+fn after_failures(view: &View) -> NextStep {
+    let failed = most_failed(view);
+    let slo = longer_objective(view);
+    let more_time = slo.as_ref().map(|slo| format!("allow a longer time, such as --slo {slo}"));
+    let fix = more_time.as_deref().or(failed.and_then(remedy_of)).unwrap_or("fix the reason above");
+    // Errors of calls have reasons of their own.
+    if failed.is_none() && view.check.is_none() && crowd(&view.environment).is_some() {
+        return when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}")));
+    }
+    match slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
+        Some(command) => step(&command, "allow a longer time"),
+        None => again(view, None, &format!("{fix}, then run it again")),
+    }
+}
+
+/// An objective that an option may keep where none was kept: a few times the lowest percentile.
+fn longer_objective(view: &View) -> Option<String> {
+    let (lowest_ns, knee) = lowest_missed(view.cells.iter())?;
+    Some(format!("{}={}", knee.percentile, round_below((4.0 * lowest_ns as f64).min(1e9))))
+}
+
+/// The largest round time of at most this many nanoseconds.
+fn round_below(ns: f64) -> String {
+    let ten = 10f64.powf(ns.log10().floor());
+    let times = [5.0, 2.0].into_iter().find(|times| times * ten <= ns).unwrap_or(1.0);
+    Nanos((times * ten).round() as u64).compact()
+}
+
 fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     let is_measured = |cell: &CellView| cell.outcome == "measured" && cell.kind == CellKind::Candidate;
     if !view.cells.iter().any(is_measured) {
-        let failed = most_failed(view);
-        let fix = failed.and_then(remedy_of).unwrap_or("fix the reason above");
-        // Errors of calls have reasons of their own.
-        let is_busy = failed.is_none() && view.check.is_none() && crowd(&view.environment).is_some();
-        return vec![match is_busy {
-            true => when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}"))),
-            false => again(view, None, &format!("{fix}, then run it again")),
-        }];
+        return vec![after_failures(view)];
     }
     let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
     let across = compare_levels(view);
@@ -148,7 +171,9 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     };
     let compared: Vec<&GroupView> = varied.into_iter().filter(is_compared).collect();
     if compared.is_empty() {
-        return vec![step("bytegauge doctor", "see what the machine lacks, or compare other options")];
+        let has_failed = view.cells.iter().any(|cell| cell.outcome == "failed");
+        let lacks = || step("bytegauge doctor", "see what the machine lacks, or compare other options");
+        return vec![if has_failed { after_failures(view) } else { lacks() }];
     }
     let is_decided = |group: &&GroupView| view.test(&group.id).is_some_and(|test| test.state == TestState::Decided);
     let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
@@ -266,10 +291,7 @@ fn below_full_load(view: &View) -> Option<NextStep> {
     if view.tests.len() > 1 || !view.cells.iter().any(is_queued) {
         return None;
     }
-    // A round limit below that of full load, as an example.
-    let ten = 10f64.powf((p99_ns / 2.0).log10().floor());
-    let times = [5.0, 2.0].into_iter().find(|times| times * ten <= p99_ns / 2.0).unwrap_or(1.0);
-    let limit = Nanos((times * ten).round() as u64).compact();
+    let limit = round_below(p99_ns / 2.0);
     let command = again_searching(view, &["--slo"], &format!("p99={limit}"))?;
     let why = "above, clients call as fast as they can, so p99 is mostly waiting";
     Some(step(&command, &format!("find the highest rate that keeps p99 within {limit}, or another limit ({why})")))

@@ -2,12 +2,13 @@
 //!
 //! Every number is an interval end of the document, rounded outward. Decides nothing: states are settled before.
 
-use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::{Nanos, SessionStatus};
 
 use super::super::document::{
     Avoided, Because, Compares, Factors, FindingKind, OptionResult, OptionStatus, Test, TestState, View,
 };
+use super::super::knee::lowest_missed;
 use super::{kept, least_cpu};
 use crate::interval_rounding::{BOUND_MAX, NOTHING, ShareScale, percent};
 use crate::phrase;
@@ -34,6 +35,10 @@ pub fn of_test(view: &View, test: &Test) -> String {
         TestState::Failed => {
             let reason = test.options.iter().find_map(|option| option.reason.clone());
             match reason {
+                _ if let Some((ns, knee)) = lowest_missed(view.cells_of(&test.id)) => {
+                    let (objective, percentile) = (phrase::objective(&knee.slo), knee.percentile);
+                    format!("nothing was measured: no option kept {objective} (lowest {percentile}: {})", Nanos(ns))
+                }
                 Some(reason) => format!("nothing was measured: {}", reason.trim_end_matches('.')),
                 None => "nothing was measured".into(),
             }
@@ -64,7 +69,7 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
 }
 
 /// ` with p99 ≤ 2ms`: the rate is the highest one that keeps it.
-fn objective(test: &Test) -> String {
+pub fn objective(test: &Test) -> String {
     let slo = test.environment.get("slo").and_then(|level| level.as_str()).filter(|slo| slo.contains('='));
     slo.map_or_else(String::new, |slo| format!(" with {}", phrase::objective(slo)))
 }

@@ -8,7 +8,7 @@ use super::super::super::document::{Compares, OptionResult, Test};
 use super::super::harm::is_avoided;
 use super::super::{outcome, valid_for};
 use super::{CONGESTION, Sentence};
-use crate::interval_rounding::{NOTHING, at_most};
+use crate::interval_rounding::{NOTHING, at_most, percent};
 use crate::phrase;
 
 impl Sentence<'_> {
