@@ -125,6 +125,7 @@ fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> 
     if named == reference {
         let text = match judged.cells.len() {
             ..2 => format!("unknown: no value but the present one, {value}, was measured"),
+            _ if !judged.standing.proves => "unknown: no result before the first analysis".into(),
             _ => format!("none: no value is recommended instead of the present one, {value}"),
         };
         return Some(phrases(text, id));
