@@ -9,6 +9,7 @@ use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, legend, 
 use super::screen::{overview, result_heading};
 use crate::View;
 use crate::interval_rounding::percent;
+use crate::phrase;
 use crate::view::document::{Finding, SummaryLine, Test};
 use crate::view::results::summary::{self, Heading};
 
@@ -42,7 +43,7 @@ pub struct ScreenTexts<'a> {
     /// The tests, in the order of the document.
     tests: Vec<TestTexts<'a>>,
     /// The findings that are no results, under their headings.
-    findings: Vec<(&'static str, Vec<&'a str>)>,
+    findings: Vec<(String, Vec<String>)>,
 }
 
 /// The table and the lines of a test.
@@ -101,17 +102,9 @@ pub fn heading_of(finding: &Finding) -> &'static str {
 }
 
 /// The findings that are no results, under their headings, which are in the order of their first findings.
-fn findings(view: &View) -> Vec<(&'static str, Vec<&str>)> {
-    let mut known: Vec<(&'static str, Vec<&str>)> = Vec::new();
-    for finding in &view.findings {
-        let heading = Heading::of(finding);
-        match known.iter_mut().find(|(name, _)| *name == heading.name()) {
-            _ if heading.is_result() => {}
-            Some((_, texts)) => texts.push(&finding.text),
-            None => known.push((heading.name(), vec![&finding.text])),
-        }
-    }
-    known
+fn findings(view: &View) -> Vec<(String, Vec<String>)> {
+    let others = view.findings.iter().filter(|finding| !Heading::of(finding).is_result());
+    phrase::grouped(others.map(|finding| (heading_of(finding).to_owned(), finding.text.clone())))
 }
 
 impl<'a> TestTexts<'a> {

@@ -1,9 +1,8 @@
 //! Effects across tests: the setting that matters most, and one setting for all tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytegauge_model::{CellId, ComparedCondition, FACTORS, Level};
-use bytegauge_stats::quantile::median;
 use bytegauge_stats::recommend::{Candidate, named};
 use serde_json::Value;
 
@@ -97,55 +96,7 @@ pub fn biggest(view: &View) -> Vec<Finding> {
         return Vec::new();
     }
     let levers = of_levers(view);
-    let mut all = if levers.is_empty() { vec![of_options(view)] } else { levers };
-    if let Some((fast, slow)) = screened(view) {
-        let first = all.swap_remove(0);
-        let first = first.name("screened", fast.id.to_string()).name("screened_other", slow.id.to_string());
-        let rates = [fast, slow].map(|cell| median(&cell.screening_rates));
-        all.insert(0, first.number("screened_rate", rates[0]).number("screened_other_rate", rates[1]));
-    }
-    all
-}
-
-/// A screened effect below this ratio of rates is not worth a line.
-const SCREENED_MIN: f64 = 1.5;
-
-/// The two options that differ most by the screening, in one setting that is no size, of which one was not confirmed: no interval
-/// shows this effect. Each trial of the one is faster than each of the other.
-fn screened(view: &View) -> Option<(&CellView, &CellView)> {
-    let alike = view.groups.iter().filter(|group| group.varied.len() > 1).flat_map(|group| differ_in_one(view, group));
-    let pairs = alike.flat_map(|cells| {
-        let pairs = cells.iter().flat_map(|fast| cells.iter().map(move |slow| (*fast, *slow)));
-        pairs
-            .filter(|(fast, slow)| fast.above_best_upper.is_none() || slow.above_best_upper.is_none())
-            .collect::<Vec<_>>()
-    });
-    let ratio = |(fast, slow): &(&CellView, &CellView)| {
-        let least = fast.screening_rates.iter().copied().reduce(f64::min)?;
-        let most = slow.screening_rates.iter().copied().reduce(f64::max)?;
-        let times = median(&fast.screening_rates)? / median(&slow.screening_rates)?;
-        (least > most && times >= SCREENED_MIN).then_some(times)
-    };
-    let rated = pairs.filter_map(|pair| Some((ratio(&pair)?, pair)));
-    rated.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, pair)| pair)
-}
-
-/// The screened options of a group that differ in one setting that is no size, for each such setting and each combination of the
-/// others.
-fn differ_in_one<'a>(view: &'a View, group: &'a GroupView) -> Vec<Vec<&'a CellView>> {
-    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.screening_rates.len() > 1).collect();
-    let settings = group.varied.iter().filter(|name| !name.ends_with("_size"));
-    let of_setting = |setting: &'a String| {
-        let mut alike: BTreeMap<Vec<String>, Vec<&CellView>> = BTreeMap::new();
-        for cell in cells.iter().filter(|cell| cell.level(setting) != Level::Absent) {
-            let others = group.varied.iter().filter(|name| *name != setting);
-            let others =
-                others.map(|name| cell.factors.get(name).map_or_else(String::new, ToString::to_string)).collect();
-            alike.entry(others).or_default().push(cell);
-        }
-        alike.into_values()
-    };
-    settings.flat_map(of_setting).collect()
+    if levers.is_empty() { vec![of_options(view)] } else { levers }
 }
 
 /// The option that is surely slower by most, in any test; where none is, the one that surely uses the most CPU time.

@@ -74,10 +74,8 @@ fn steps(view: &View) -> Vec<NextStep> {
     if let Some(check) = &view.check {
         return next_of_check::next(view, check, of_complete(view, imported));
     }
-    let others = [with_advised_congestion(view), in_program(view), below_full_load(view), without_loss(view)]
-        .into_iter()
-        .flatten();
-    of_complete(view, imported).into_iter().chain(others.filter(|_| !imported)).collect()
+    let others = [with_advised_congestion(view), in_program(view), below_full_load(view), without_loss(view)];
+    of_complete(view, imported).into_iter().chain(others.into_iter().flatten().filter(|_| !imported)).collect()
 }
 
 /// The same plan with the congestion control that some tests recommend, where others ran with another one.

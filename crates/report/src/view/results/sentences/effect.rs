@@ -86,18 +86,6 @@ impl Sentence<'_> {
     }
 
     pub(super) fn effect(&self) -> String {
-        self.confirmed_effect() + &self.screened_effect().unwrap_or_default()
-    }
-
-    /// The effect by the screening of a setting whose levels were not all confirmed.
-    fn screened_effect(&self) -> Option<String> {
-        let option = |name: &str| Some(self.option(&CellId(self.finding.names.get(name)?.as_str()?.into())));
-        let (fast, slow) = (option("screened")?, option("screened_other")?);
-        let [rate, other] = self.rates([self.known("screened_rate")?, self.known("screened_other_rate")?]);
-        Some(format!(" Not confirmed: {slow} {other}, {fast} {rate} (few short trials)."))
-    }
-
-    fn confirmed_effect(&self) -> String {
         if self.name("factor").is_empty() {
             return self.effect_of_options();
         }
