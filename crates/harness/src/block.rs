@@ -303,8 +303,8 @@ impl Run<'_> {
         there.is_some() && there == self.boot_id.as_deref()
     }
 
-    /// Counts a failure. A skipped cell leaves at once; a failed one by the rule of [`Failures`](crate::failures::Failures). The block of a failure is
-    /// repeated. All cells leave if a user's server is never ready.
+    /// Counts a failure. A skipped cell leaves at once, a failed one by the rule of [`Failures`](crate::failures::Failures). The
+    /// block of a failure is repeated. All cells leave if a user's server serves no value.
     fn trouble(&mut self, cell: &Cell, trial: &Trial) -> Result<(), RunError> {
         let outcome = &trial.outcome;
         if self.is_never_served(cell, trial) {
