@@ -19,13 +19,13 @@ const TAIL_SHARE: f64 = 0.01;
 /// The session's own notes, then observations.
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<Note> {
     let stored = data.record.notes.iter().map(|text| Note::stored(text));
-    let of_groups = groups.iter().flat_map(|group| of_group(group, cells));
+    let of_groups = groups.iter().flat_map(of_group);
     let rings = rings::upside_down(groups, cells).into_iter();
     let of_session = rings.chain(of_cells(cells)).chain(fd_table::sentence(data)).map(Note::of_session);
     stored.chain(of_groups).chain(of_session).collect()
 }
 
-fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
+fn of_group(group: &GroupView) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut add = |text: String| notes.push(Note::of_group(&group.id, &text));
     if group.steady == Some(false) {
@@ -45,16 +45,7 @@ fn of_group(group: &GroupView, cells: &[CellView]) -> Vec<Note> {
         ));
     }
     if group.blocks.broken > 0 {
-        let failed = cells.iter().filter(|cell| cell.group == group.id && cell.kind != CellKind::Floor);
-        let failed: Vec<String> = failed
-            .filter(|cell| cell.failed_trials > 0)
-            .map(|cell| format!("{} of “{}”", counted(cell.failed_trials, "trial"), cell.label))
-            .collect();
-        let why = match failed.is_empty() {
-            true => String::new(),
-            false => format!(" ({}): an option whose trials fail looks better than it is", failed.join(", ")),
-        };
-        add(format!("{} with a failed trial left out and repeated{why}", counted(group.blocks.broken, "block")));
+        add(format!("{} with a failed trial left out and repeated", counted(group.blocks.broken, "block")));
     }
     notes
 }

@@ -411,6 +411,8 @@ pub enum FindingKind {
     Drift,
     /// The rates of an option have more than one mode.
     SeveralSpeeds,
+    /// Some trials of an option failed, and the others are its result.
+    FailedTrials,
     /// CPU steal hit some options more often than others.
     UnevenSteal,
     /// CPU steal during trials.

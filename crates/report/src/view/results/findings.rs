@@ -22,6 +22,8 @@ use super::{advice, all_trials, copied, effects, harm, long_trials, median_misle
 
 /// Speeds of one option that differ by more than this factor are a caveat: its median has no meaning then.
 const SPEEDS_APART: f64 = 1.25;
+/// An option of which this share of the trials failed is no safe recommendation.
+const FAILED_OFTEN: f64 = 0.1;
 /// An average that is off the median by this factor is reported with the recommended option.
 const AVERAGE_APART: f64 = 1.25;
 /// Other programs below this many CPUs are not reported; the grade decides from where on they are a caveat.
@@ -197,6 +199,11 @@ fn of_option(group: &GroupView, cell: &CellView, least: &Least, lost_least: f64)
         all.push(Finding { severity: Severity::Note, ..about(FindingKind::MeansDisagree) });
     }
     all.extend(super::relays::caveat(cell).filter(|_| cell.trials > 0).map(|_| about(FindingKind::NoBackPressure)));
+    let (failed, tried) = (cell.failed_trials as f64, (cell.trials + cell.failed_trials) as f64);
+    let severity = if failed >= FAILED_OFTEN * tried && may_be_best { Severity::Warning } else { Severity::Note };
+    let some_failed = Finding { severity, ..about(FindingKind::FailedTrials) };
+    let some_failed = some_failed.number("trials", Some(failed)).number("of", Some(tried));
+    all.extend((failed > 0.0 && cell.trials > 0).then_some(some_failed));
     if let Some(modes) = cell.modes.as_ref().filter(|modes| modes.modes.len() > 1) {
         let rates: Vec<Value> = modes.modes.iter().map(|mode| json!([mode.median, mode.share])).collect();
         let end = |at: Option<&ModeView>| at.map(|mode| mode.median);

@@ -165,6 +165,7 @@ impl Sentence<'_> {
             | LevelKind::MeansDisagree
             | LevelKind::Drift
             | LevelKind::SeveralSpeeds
+            | LevelKind::FailedTrials
             | LevelKind::NoLongerBest
             | LevelKind::NoLongerSlower => self.unsteady(),
             LevelKind::NoEffect => {
@@ -372,6 +373,11 @@ impl Sentence<'_> {
                     "its rate {changed} from {first} to {last} during the session: the machine or its load may have changed."
                 )
             }
+            FindingKind::FailedTrials => format!(
+                "{} of {} failed and were left out, so it may look better than it is.",
+                self.number("trials") as usize,
+                self.count("of", "trial")
+            ),
             FindingKind::SeveralSpeeds if self.known("average").is_some() => {
                 let [median, average] = self.rates([self.number("median"), self.number("average")]);
                 format!("its trials differ much: median {median}, average {average}.")

@@ -302,7 +302,8 @@ fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLin
         Heading::Relay => lines_max.min(RELAY_MAX),
         _ => lines_max,
     };
-    all.truncate(max);
+    // One more takes little more room than its number.
+    all.truncate(if is_caveat && found == max.saturating_add(1) { found } else { max });
     let mut lines: Vec<SummaryLine> = all.iter().map(|finding| line(heading.name(), finding.text.clone())).collect();
     let hidden = found - all.len();
     if let Some(last) = lines.last_mut().filter(|_| hidden > 0 && heading != Heading::Effect) {
@@ -329,7 +330,7 @@ fn size(finding: &Finding) -> f64 {
         FindingKind::Drift => changed("first", "last"),
         FindingKind::SeveralSpeeds => changed("slowest", "fastest").or_else(|| changed("median", "average")),
         FindingKind::SlowTrialsDisagree => changed("rate", "other_rate"),
-        FindingKind::Stalled | FindingKind::Steal => share_of("trials", "of"),
+        FindingKind::Stalled | FindingKind::Steal | FindingKind::FailedTrials => share_of("trials", "of"),
         FindingKind::MissedLoad => number("carried_share").map(|share| 1.0 - share),
         FindingKind::UnevenSteal => share_of("most_share", "least_share"),
         _ => finding.numbers.iter().find(|(name, _)| name.ends_with("_share")).map(|(_, share)| *share),
