@@ -25,7 +25,7 @@ pub fn limit(name: &'static str) -> &'static str {
     }
 }
 
-/// The limit, and the other one that single trials show: `perhaps sender CPU`, `sender CPU, or full TCP window`.
+/// The limit, and the other one that single trials show: `perhaps sender CPU`, `sender CPU, in some trials full TCP window`.
 pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
     let own = limit(name);
     let Some(doubt) = doubt else { return own.to_owned() };
@@ -33,8 +33,9 @@ pub fn limit_title(name: &'static str, doubt: Option<&Doubt>) -> String {
     match (name, doubt.other) {
         (UNKNOWN, _) => format!("perhaps {other}"),
         (_, UNKNOWN) => format!("perhaps {own}"),
-        _ if doubt.other_leads() => format!("{other}, perhaps {own}"),
-        _ => format!("{own}, perhaps {other}"),
+        _ if doubt.agree == 0 => format!("{other}, perhaps {own}"),
+        _ if doubt.other_leads() => format!("{other}, in some trials {own}"),
+        _ => format!("{own}, in some trials {other}"),
     }
 }
 
@@ -73,7 +74,7 @@ pub fn limit_doubt(name: &'static str, doubt: &Doubt) -> String {
     let Doubt { trials, agree, other, show_other } = doubt;
     let (own, other) = (limit(name), limit(other));
     match agree {
-        0 => format!("{other} in {show_other} of {trials} trials, {own} by all trials together"),
+        0 => format!("{other} in {show_other} of {trials} trials; the total of all trials shows {own}"),
         _ if doubt.other_leads() => format!("{other} in {show_other} of {trials} trials, {own} in {agree}"),
         _ => format!("{own} in {agree} of {trials} trials, {other} in {show_other}"),
     }
@@ -224,12 +225,12 @@ mod tests {
     fn a_doubtful_limit_has_the_other_one_too() {
         let doubt = |agree, other| Doubt { trials: 56, agree, other, show_other: 22 };
         assert_eq!(limit_title("window", None), "full TCP window");
-        assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, perhaps full TCP window");
+        assert_eq!(limit_title("window", Some(&doubt(10, "relay CPU"))), "relay CPU, in some trials full TCP window");
         assert_eq!(limit_title(UNKNOWN, Some(&doubt(10, "relay CPU"))), "perhaps relay CPU");
         let both = limit_doubt("window", &doubt(10, "relay CPU"));
         assert_eq!(both, "relay CPU in 22 of 56 trials, full TCP window in 10");
         let none = limit_doubt("window", &doubt(0, "relay CPU"));
-        assert_eq!(none, "relay CPU in 22 of 56 trials, full TCP window by all trials together");
+        assert_eq!(none, "relay CPU in 22 of 56 trials; the total of all trials shows full TCP window");
     }
 
     #[test]

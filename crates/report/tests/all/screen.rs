@@ -283,7 +283,7 @@ fn trials_that_show_another_bottleneck_are_counted() {
     assert_eq!(bottleneck(1), "sender CPU: the writer runs 95 % of the time, the reader 65 %");
     assert_eq!(
         bottleneck(3),
-        "sender CPU, perhaps both CPUs: the writer runs 95 % of the time, the reader 75 % (sender CPU in 5 of 8 trials, both CPUs in 3)"
+        "sender CPU, in some trials both CPUs: the writer runs 95 % of the time, the reader 75 % (sender CPU in 5 of 8 trials, both CPUs in 3)"
     );
 }
 

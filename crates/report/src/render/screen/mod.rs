@@ -16,6 +16,7 @@ use super::paint::{Paint, TerminalStyle, wrap};
 use crate::View;
 use crate::interval_rounding::{ShareScale, percent};
 use crate::view::document::{Finding, NextStep, Note, SummaryLine, Test};
+use crate::view::results::outcome;
 use crate::view::results::summary::{self, Heading};
 
 /// Shorter lines hold no table; wider tables are hard to follow.
@@ -135,7 +136,8 @@ pub(super) fn result_heading(view: &View) -> (&'static str, String) {
     if view.tests.len() < 2 || view.tests.len() > TESTS_MAX || !view.tests.iter().any(Test::is_compared) {
         return ("Result", String::new());
     }
-    ("Use", format!(" ({} confidence)", percent(view.plan.level)))
+    let safest = if view.tests.iter().any(outcome::has_safest) { "; safest: not decided" } else { "" };
+    ("Use", format!(" ({} confidence{safest})", percent(view.plan.level)))
 }
 
 struct Page<'a> {

@@ -411,17 +411,14 @@ pub(super) fn units(layout: &ScreenLayout) -> BTreeSet<&'static str> {
 
 fn meaning(mark: OptionMark, margin: &str, scale: ShareScale, is_noisy: bool, is_harmful: bool) -> String {
     let nothing = if scale.multiples { "1×" } else { "0" };
-    let [below, above] = match is_noisy {
-        true => [format!("{margin} or within the noise"), format!("both {margin} and the noise")],
-        false => [margin.to_owned(), margin.to_owned()],
-    };
+    let above = if is_noisy { format!("both {margin} and the noise") } else { margin.to_owned() };
     match mark {
         OptionMark::Use => format!("B is at most {margin}"),
-        OptionMark::Safest => "not decided; best choice for now: its B is about the smallest".to_owned(),
+        OptionMark::Safest => "not decided; for now the smallest B, or a default near it".to_owned(),
         OptionMark::Keep => "the present value: no other one is surely better".to_owned(),
         OptionMark::AsGood => format!("B is at most {margin}, too"),
         OptionMark::Undecided => format!("A is {nothing}: may be the best"),
-        OptionMark::Slower => format!("A is above {nothing}, but within {below}"),
+        OptionMark::Slower => format!("A is above {nothing}, but too near to it for “avoid”"),
         OptionMark::Avoid => {
             let harm = if is_harmful { ", or it is harmful" } else { "" };
             format!("A is above {above}{harm}")

@@ -224,14 +224,14 @@ fn in_program(view: &View) -> Option<NextStep> {
             let command = format!("bytegauge check {} {SERVER_OF_TCP}", values_of(view));
             return step(
                 &command,
-                "try these sizes in your server (instead of socat; {value} is the size; --load is its client)",
+                "try these sizes in your server (instead of socat; --load is its client; 4K: its size now)",
             );
         }
         let command = format!(
             "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
             values_of(view)
         );
-        step(&command, "try these sizes in your program (instead of dd; {value} is the size)")
+        step(&command, "try these sizes in your program (instead of dd; 4K: its size now)")
     })
 }
 

@@ -147,14 +147,13 @@ impl Sentence<'_> {
             };
         };
         let place = self.test_name();
-        let range = |lower, upper| self.view.scale.interval(lower, self.known(upper).unwrap_or(f64::INFINITY));
-        let amount = match self.known("more_cpu_lower") {
-            None => self.is_slower(&range(self.number("slower_lower"), "slower_upper"), "the best"),
-            Some(lower) => {
-                let than = "the option with the least";
-                outcome::is_slower(Compares::Cpu, self.view.scale, &range(lower, "more_cpu_upper"), than)
-            }
+        // It is the one with the largest lower end: an upper end would invite comparisons with those of others.
+        let (lower, compares, than) = match self.known("more_cpu_lower") {
+            None => (self.number("slower_lower"), self.compares(), "the best"),
+            Some(lower) => (lower, Compares::Cpu, "the option with the least"),
         };
+        let at_least = format!("at least {}", self.view.scale.at_least(lower));
+        let amount = outcome::is_slower(compares, self.view.scale, &at_least, than);
         format!("{place}{} {amount}.", self.option(option))
     }
 
