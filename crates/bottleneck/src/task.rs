@@ -38,7 +38,7 @@ pub fn find(trials: &[&Trial], machine_cpus: Option<u64>) -> CellLimit {
         evidence.push(("server_cpus", server_cpus));
         // How much of a server's time the kernel had is not kept.
         let (command, server) = (shown((cpus - server_cpus).max(0.0)), shown(server_cpus));
-        let used = format!("the command uses {command} and the server {server}");
+        let used = format!("the load command uses {command} and the server {server}");
         (used, String::new(), ", and both wait the rest of the time")
     } else {
         let in_kernel = system_ns / cpu_ns;
@@ -127,13 +127,13 @@ mod tests {
         check(280, None, NAMES[1], "a run uses 0.28 CPUs and waits the rest of its time");
         check(970, None, NAMES[0], "a run uses 0.97 CPUs, 50 % of that in the kernel");
         check(1000, None, NAMES[0], "a run uses 1 CPU, 50 % of that in the kernel");
-        check(280, Some(360), UNKNOWN, "the command uses 0.28 CPUs and the server 0.36 CPUs");
-        check(280, Some(1_000), NAMES[0], "the command uses 0.28 CPUs and the server 1 CPU");
+        check(280, Some(360), UNKNOWN, "the load command uses 0.28 CPUs and the server 0.36 CPUs");
+        check(280, Some(1_000), NAMES[0], "the load command uses 0.28 CPUs and the server 1 CPU");
         check(
             100,
             Some(100),
             NAMES[1],
-            "the command uses 0.1 CPUs and the server 0.1 CPUs, and both wait the rest of the time",
+            "the load command uses 0.1 CPUs and the server 0.1 CPUs, and both wait the rest of the time",
         );
     }
 }

@@ -34,7 +34,7 @@ fn a_terminal_reads_like_this() {
         "bytegauge buffer-size · session 12 · 62 s",
         "<- use",
         "Details of the measurement",
-        "Bottleneck: sender CPU: ",
+        "Bottleneck: sender CPU, with read 64K + write 64K: ",
         "2025-11-21 20:17:49 UTC · complete",
         "again     bytegauge report 12",
         "Result\n  Use read 64K + write 64K",

@@ -265,7 +265,7 @@ fn the_bottleneck_is_that_of_the_recommended_option() {
         is_busy(trial, 0.3, 0.99);
     }
     let text = flat(&screen(&of(&data)));
-    assert!(text.contains("Bottleneck: receiver CPU: the reader runs 99 % of the time, the writer 30 %."), "{text}");
+    assert!(text.contains("Bottleneck: receiver CPU, with read 64K + write 64K: the reader runs 99 %"), "{text}");
 }
 
 #[test]
@@ -280,10 +280,14 @@ fn trials_that_show_another_bottleneck_are_counted() {
         }
         of(&data).tests[0].bottleneck.clone().expect("a limit").text
     };
-    assert_eq!(bottleneck(1), "sender CPU: the writer runs 95 % of the time, the reader 65 %");
+    assert_eq!(
+        bottleneck(1),
+        "sender CPU, with read 64K + write 64K: the writer runs 95 % of the time, the reader 65 %"
+    );
     assert_eq!(
         bottleneck(3),
-        "sender CPU, in some trials both CPUs: the writer runs 95 % of the time, the reader 75 % (sender CPU in 5 of 8 trials, both CPUs in 3)"
+        "sender CPU, in some trials both CPUs, with read 64K + write 64K: the writer runs 95 % of the time, the reader 75 % \
+         (sender CPU in 5 of 8 trials, both CPUs in 3)"
     );
 }
 

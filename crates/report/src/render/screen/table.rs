@@ -391,9 +391,11 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     if is_noisy {
         all.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
-    let screened = tests.iter().find(|test| test.options.iter().any(|option| is_short(test, option)));
-    let screened = screened.filter(|test| full && test.screening_trial_ns.is_some());
+    let has_short = |test: &&Test| test.options.iter().any(|option| is_short(test, option));
+    let screened = tests.iter().find(has_short).filter(|test| full && test.screening_trial_ns.is_some());
     all.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
+    let has_carried = tests.iter().flat_map(|test| &test.options).any(|option| option.carried_share.is_some());
+    all.extend(has_carried.then(|| ("carried", "answered by all trials together, of the offered load".to_owned())));
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
     all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));
     all

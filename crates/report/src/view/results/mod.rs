@@ -428,7 +428,9 @@ fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
 fn bottleneck(view: &View, group: &GroupView, cell: &CellView) -> Bottleneck {
     let limit = &cell.limit;
     let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
-    let text = format!("{}: {}{doubt}", limit.title, limit.brief);
+    let with = Some(option_label(&group.varied, &cell.spec())).filter(|label| !label.is_empty());
+    let with = with.map_or_else(String::new, |label| format!(", with {label}"));
+    let text = format!("{}{with}: {}{doubt}", limit.title, limit.brief);
     let other = limit.doubt.as_ref().map(|doubt| doubt.other);
     let spec = cell.spec();
     let used = threads(&spec).into_iter().fold(u64::from(spec.has_relay()), u64::saturating_add);

@@ -314,7 +314,7 @@ pub fn in_short(view: &View, test: &Test) -> String {
 
 /// `; measured with bbr`, where another test recommends another congestion control.
 pub fn condition(view: &View, test: &Test) -> String {
-    let own = test.congestion.as_ref().filter(|_| advised_congestion(view, test).is_some());
+    let own = advised_congestion(view, test).and(test.congestion.as_ref());
     own.map_or_else(String::new, |own| format!("; measured with {own}"))
 }
 

@@ -1,7 +1,5 @@
 //! The sentences of comparisons: named options, the biggest effect, one setting for all tests.
 
-use std::collections::BTreeSet;
-
 use bytegauge_model::{CellId, Level};
 
 use super::super::super::document::{Compares, OptionResult, Test};
@@ -187,11 +185,7 @@ impl Sentence<'_> {
             [(settings, _), rest @ ..] if rest.iter().all(|(others, _)| others == settings) => {
                 format!(", with {settings}")
             }
-            _ => {
-                let others: BTreeSet<&str> = varying.iter().flat_map(|test| &test.varied).map(String::as_str).collect();
-                let others = others.into_iter().filter(|name| *name != factor).map(outcome::factor_name);
-                format!(", each with its best {}", phrase::join(&others.collect::<Vec<_>>(), "and"))
-            }
+            _ => ", each with its best other settings".to_owned(),
         };
         format!("{} {} {slower} in {tests}{with}.", phrase::in_code(factor), self.level("level"))
     }
