@@ -33,7 +33,7 @@ fn check_all_fail(flags: &str, reason: &str) {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert!(raw.reasons().iter().all(|stored| stored.contains(reason)), "{:?}", raw.reasons());
-    bench.run("report --full").exits(5).prints(&["nothing was measured"]);
+    bench.run("report --full").exits(5).prints(&["Nothing was measured"]);
 }
 
 /// A fault in the first of two cells: the second is measured as if nothing had been.

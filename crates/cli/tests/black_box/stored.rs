@@ -194,7 +194,8 @@ fn empty_session_report_has_a_reason() {
     let mut running = bench.spawn(command, words.join(" "));
     running.until("its preparation", |_| bench.path("prepares").exists());
     running.kill();
-    bench.run("report").exits(5).complains(&["session 1", "interrupted before anything was measured", "--resume 1"]);
+    let ran = bench.run("report").exits(5).prints(&["bytegauge check --resume 1"]);
+    ran.complains(&["session 1", "interrupted before anything was measured"]);
 }
 
 #[test]
