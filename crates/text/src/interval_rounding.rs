@@ -34,9 +34,12 @@ pub fn at_most(share: f64) -> String {
     }
 }
 
-/// A lower bound of a share, in per cent.
+/// A lower bound of a share, in per cent, with as many digits as in an interval: `5.1 %`, `37 %`.
 pub fn at_least(share: f64) -> String {
-    format!("{} %", significant_down(share * 100.0, digits(share)))
+    match share {
+        share if share >= 0.1 => format!("{:.0} %", (share * 100.0 + 1e-9).floor()),
+        _ => format!("{} %", significant_down(share * 100.0, digits(share))),
+    }
 }
 
 /// An interval of shares in per cent: `0–5.3 %`, `45–125 %`. Whole per cents from 10 % on, tenths below. A lower end above 0 has as

@@ -455,7 +455,7 @@ fn a_knee_has_its_rate_and_the_next() {
         &[
             "blocking: p99 ≤ 2ms up to 8",
             "epoll: p99 ≤ 2ms up to 10",
-            "k calls/s (10",
+            "k calls/s (95 %: 10",
             "; 102 k calls/s (p99 3.1 ms) exceeded the limit in ",
         ],
     );

@@ -30,7 +30,7 @@ pub fn seconds(ns: u64) -> String {
 /// Trials whose lengths differ by less than this factor have one length in the heading.
 const ALIKE: f64 = 1.2;
 
-/// How long the trials were, and when they began: `trials of 25 ms, from 50 ms after connecting`.
+/// The trials of which a rate is the median: `rates: medians of trials of 25 ms, from 50 ms after connecting`.
 fn trials(view: &View) -> Option<String> {
     let range = |ranges: &mut dyn Iterator<Item = (u64, u64)>| ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     let shown = |(least, most): (u64, u64)| match most as f64 <= ALIKE * least as f64 {
@@ -40,7 +40,7 @@ fn trials(view: &View) -> Option<String> {
     let length = shown(range(&mut view.groups.iter().filter_map(|group| group.trial_ns.map(|ns| (ns, ns))))?);
     let start = range(&mut view.groups.iter().filter_map(|group| group.age_ns.map(|(from, _)| (from, from))));
     let start = start.map_or_else(String::new, |range| format!(", from {} after connecting", shown(range)));
-    Some(format!("trials of {length}{start}")).filter(|_| view.status != SessionStatus::Imported)
+    Some(format!("rates: medians of trials of {length}{start}")).filter(|_| view.status != SessionStatus::Imported)
 }
 
 /// `bytegauge buffer-size · session 1 · 51 s · 2 CPUs, Linux 6.18`.

@@ -196,8 +196,9 @@ impl Sentence<'_> {
         let knee = cell.call.as_ref()?.knee.as_ref()?;
         let rate =
             |rate: Option<f64>| rate.map_or_else(|| "slightly more".into(), |rate| self.rates([rate; 2])[0].clone());
+        let level = percent(self.view.plan.level);
         let ends = |of: &Estimate, divisor: f64| match (of.lower, of.upper) {
-            (Some(lower), Some(upper)) => format!(" ({})", range(lower / divisor, upper / divisor)),
+            (Some(lower), Some(upper)) => format!(" ({level}: {})", range(lower / divisor, upper / divisor)),
             _ => String::new(),
         };
         let at = cell.more.get(&*format!("total_{}_ns", knee.percentile.replace('.', "_")));
