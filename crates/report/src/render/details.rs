@@ -35,9 +35,8 @@ pub fn lines(view: &View, group: &GroupView) -> Vec<String> {
 fn averages(view: &View, group: &GroupView) -> Option<String> {
     let test = view.test(&group.id).filter(|test| test.unit != "runs/s")?;
     let (divisor, unit) = test.rate_scale(&view.tests);
-    let average =
-        |option: &OptionResult| Some(format!("{} {}", option.label, significant(option.rate_all? / divisor, 3)));
-    let all: Vec<String> = test.options.iter().filter_map(average).collect();
+    let one = |option: &OptionResult| Some(format!("{} {}", option.label, significant(option.rate_all? / divisor, 3)));
+    let all: Vec<String> = test.options.iter().filter_map(one).collect();
     (!all.is_empty())
         .then(|| format!("average (all trials by all their time) far from the median, {unit}: {}", all.join(", ")))
 }

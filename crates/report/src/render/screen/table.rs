@@ -78,7 +78,7 @@ pub(super) fn lines(test: &Test, layout: &ScreenLayout, full: bool) -> Vec<Strin
     let mut without = without_result(test);
     // The result has the only reason of the only test, but that of a search.
     let is_alone = !full && layout.tests.len() == 1 && without.len() == 1;
-    if is_alone && test.state == TestState::Failed && outcome::objective(test).is_empty() {
+    if is_alone && test.state == TestState::Failed && outcome::slo(test).is_none() {
         without = vec![format!("{} without a result", counted(test.options.len(), "option"))];
     }
     out.extend(without.iter().flat_map(indented));
@@ -395,7 +395,7 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     let screened = tests.iter().find(has_short).filter(|test| full && test.screening_trial_ns.is_some());
     all.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
     let has_carried = tests.iter().flat_map(|test| &test.options).any(|option| option.carried_share.is_some());
-    all.extend(has_carried.then(|| ("carried", "answered by all trials together, of the offered load".to_owned())));
+    all.extend(has_carried.then(|| ("carried", "share of the load that all trials together answered".to_owned())));
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
     all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));
     all

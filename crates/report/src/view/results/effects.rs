@@ -187,8 +187,7 @@ fn of_factor(view: &View, factor: &str) -> Option<Finding> {
         return factor.ends_with("_size").then(|| finding.number("slower_max", Some(SLOWER_MAX)));
     };
     let (upper, level) = known.swap_remove(at);
-    let with = tests.iter().filter_map(|test| Some((others_of(test, factor, &level)?, &test.name)));
-    let with: Vec<(String, &String)> = with.collect();
+    let with: Vec<_> = tests.iter().filter_map(|test| Some((others_of(test, factor, &level)?, &test.name))).collect();
     let finding = finding.number("slower_upper", Some(upper)).name("level", serde_json::to_value(&level).ok()?);
     Some(finding.name("with", serde_json::to_value(with).ok()?))
 }

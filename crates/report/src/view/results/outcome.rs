@@ -68,10 +68,14 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     }
 }
 
+/// The objective of a test that searches the highest rate: `p99=2ms`.
+pub fn slo(test: &Test) -> Option<&str> {
+    test.environment.get("slo").and_then(|level| level.as_str()).filter(|slo| slo.contains('='))
+}
+
 /// ` with p99 ≤ 2ms`: the rate is the highest one that keeps it.
-pub fn objective(test: &Test) -> String {
-    let slo = test.environment.get("slo").and_then(|level| level.as_str()).filter(|slo| slo.contains('='));
-    slo.map_or_else(String::new, |slo| format!(" with {}", phrase::objective(slo)))
+fn objective(test: &Test) -> String {
+    slo(test).map_or_else(String::new, |slo| format!(" with {}", phrase::objective(slo)))
 }
 
 /// A time to three digits.
@@ -301,9 +305,9 @@ pub fn in_short(view: &View, test: &Test) -> String {
         count if is_brief || count > NAMED_MAX => format!("; {count} {name}"),
         _ => format!("; {}", text(labels.join(", "))),
     };
-    let (undecided, slower) = (others(test, OptionStatus::Tied), slower_labels(test));
-    let left = list("undecided", &undecided, &|labels| format!("{labels} may be {}", better(test)))
-        + &list("slower", &slower, &|labels| format!("slower: {labels}"));
+    let left =
+        list("undecided", &others(test, OptionStatus::Tied), &|labels| format!("{labels} may be {}", better(test)))
+            + &list("slower", &slower_labels(test), &|labels| format!("slower: {labels}"));
     // The lines of many tests fit on a terminal together; the table has the others.
     let most = if is_brief { 1 } else { NAMED_MAX };
     let noun = |interval: &str| more(test.compares, view.scale, interval);
