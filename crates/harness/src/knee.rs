@@ -23,9 +23,6 @@ use crate::trial::{self, TrialResult};
 /// Share of the offered calls that must be completed within the window.
 const COMPLETED_SHARE: f64 = 0.99;
 
-/// Random arrivals may well be fewer than their mean: three standard deviations of their count.
-const CHANCE: f64 = 3.0;
-
 /// Searches once. `None` if `stop` was set meanwhile.
 pub(crate) fn measure(
     pool: &mut EndPool,
@@ -128,18 +125,16 @@ fn judged(report: &CallReport, offered: u64, step: &Setup, slo: &Slo) -> Probe {
     // A call that failed counts as too slow.
     let all = probe.calls.max(1) as f64 + lost(report) as f64;
     let in_time = all - probe.late as f64 >= slo.share * all;
-    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, offered, step.arrivals(), slo);
+    let kept = probe.calls >= slo.calls_min() && in_time && keeps_up(&probe, step.arrivals(), slo);
     Probe { kept, ..probe }
 }
 
 /// Whether nearly all offered calls were completed; else the client, or the server, cannot keep up, and the percentile is
 /// that of a growing queue. A call that was due in the window's last moments may be completed after it, within
 /// its limit.
-fn keeps_up(probe: &Probe, offered: u64, arrivals: Arrivals, slo: &Slo) -> bool {
-    let due = offered as f64 * probe.window_ns as f64 / 1e9;
-    let on_its_way = offered as f64 * slo.limit_ns as f64 / 1e9;
-    let chance = if arrivals == Arrivals::Poisson { CHANCE * due.sqrt() } else { 1.0 };
-    probe.calls as f64 >= due - on_its_way.max((1.0 - COMPLETED_SHARE) * due) - chance
+fn keeps_up(probe: &Probe, arrivals: Arrivals, slo: &Slo) -> bool {
+    let due = probe.due_min(arrivals);
+    probe.unanswered(arrivals, slo.limit_ns) == 0.0 || probe.calls as f64 >= COMPLETED_SHARE * due
 }
 
 /// The result of one probe, from the client's report.
@@ -217,8 +212,8 @@ mod tests {
     }
 
     fn check(calls: u64, offered: u64, arrivals: Arrivals, expected: bool) {
-        let probe = Probe { calls, window_ns: 1_000_000_000, ..Probe::default() };
-        assert_eq!(keeps_up(&probe, offered, arrivals, &slo()), expected, "{calls} of {offered}");
+        let probe = Probe { offered: Some(offered), calls, window_ns: 1_000_000_000, ..Probe::default() };
+        assert_eq!(keeps_up(&probe, arrivals, &slo()), expected, "{calls} of {offered}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::NameError;
+use crate::catalog::{Arrivals, NameError};
 use crate::emulated::LossShare;
 use crate::unit::Nanos;
 
@@ -19,6 +19,9 @@ pub const PROBES_USUAL: u64 = 11;
 
 /// Longest probe, nanoseconds.
 pub const PROBE_MAX_NS: u64 = 10_000_000_000;
+
+/// Standard deviations by which the count of random arrivals may be below its mean.
+const CHANCE: f64 = 3.0;
 
 /// Calls that must be beyond a percentile before it is reported (docs/research/statistics.md).
 const BEYOND_MIN: f64 = 10.0;
@@ -131,6 +134,18 @@ impl Probe {
     pub fn completed_per_second(&self) -> f64 {
         self.calls as f64 * 1e9 / self.window_ns as f64
     }
+
+    /// Calls that were due within the window, at least: random arrivals may well be fewer than their mean.
+    pub fn due_min(&self, arrivals: Arrivals) -> f64 {
+        let due = self.offered.unwrap_or(0) as f64 * self.window_ns as f64 / 1e9;
+        due - if arrivals == Arrivals::Poisson { CHANCE * due.sqrt() } else { 1.0 }
+    }
+
+    /// Calls due within the window that were not completed in it, except those that may still be completed in time.
+    pub fn unanswered(&self, arrivals: Arrivals, limit_ns: u64) -> f64 {
+        let on_its_way = self.offered.unwrap_or(0) as f64 * limit_ns as f64 / 1e9;
+        (self.due_min(arrivals) - on_its_way - self.calls as f64).max(0.0)
+    }
 }
 
 /// The probes that decide a search.
@@ -154,6 +169,15 @@ pub enum SearchEnd {
     Incomplete,
     /// The percentile exceeded the limit there.
     Limit,
+}
+
+impl SearchEnd {
+    /// Why most searches found no higher rate, where the percentile may be at most `limit_ns`, and how many these are.
+    pub fn of_most(searches: &[Search], limit_ns: u64) -> Option<(SearchEnd, usize)> {
+        let ends: Vec<SearchEnd> = searches.iter().map(|search| search.end(limit_ns)).collect();
+        let count = |end: &SearchEnd| ends.iter().filter(|other| *other == end).count();
+        ends.iter().map(|end| (*end, count(end))).max_by_key(|(_, count)| *count)
+    }
 }
 
 impl<'a> Search<'a> {

@@ -40,6 +40,7 @@ pub mod lifetimes;
 pub mod modes;
 pub mod noise_grade;
 pub mod outlier;
+pub mod overall_rate;
 pub mod pairs;
 pub mod quantile;
 pub mod recommend;

@@ -32,7 +32,7 @@ export function knee({ view }: Looking): Figure | null {
     id: "knee",
     holds: "",
     title: `The highest rate that keeps ${percentile} within ${duration(limit)}`,
-    caption: `A filled mark is the median of the rates that the searches found${bars ? `, the bar its ${percent(view.plan.level)} interval: plan with the lower end` : ""}.`,
+    caption: `A filled mark is the median of the rates that the searches found${bars ? `, the bar its ${percent(view.plan.level)} interval` : ""}. Plan with the rate over all searches together (star).`,
     notes: notesOf(rows, bars),
     table: () => table(rows),
     draw: (width) => drawn(rows, width, bars),
@@ -57,6 +57,7 @@ function rowsOf(view: View): Row[] {
 const notesOf = (rows: Row[], bars: boolean): Note[] => [
   "Each search looks for the highest offered rate that keeps the objective; half of the searches kept it at the median.",
   `Below is each probe of all searches. The dashed line is the objective, with the same mark${bars ? " and bar" : ""}.`,
+  "Over all searches together, calls that took too long count wherever they occurred: a few bad moments can be enough.",
   "A search can fail at a rate that another one keeps, since the machine changes from moment to moment.",
   rows.length > 1 &&
     "Options are compared search by search within a block, so one can be significantly slower although the bars overlap.",
@@ -64,13 +65,14 @@ const notesOf = (rows: Row[], bars: boolean): Note[] => [
 
 function table(rows: Row[]) {
   return {
-    columns: ["cell", "label", "rate", "lower", "upper", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
+    columns: ["cell", "label", "rate", "lower", "upper", "overall", "at_knee_ns", "beyond", "at_beyond_ns", "closed"],
     rows: rows.map(({ each, knee }) => [
       each.id,
       each.label,
       each.estimate.median,
       each.estimate.lower ?? null,
       each.estimate.upper ?? null,
+      knee.overall_per_second ?? null,
       knee.at_knee_ns ?? null,
       knee.beyond_per_second ?? null,
       knee.at_beyond_ns ?? null,
@@ -115,7 +117,7 @@ function drawn(rows: Row[], width: number, bars: boolean): Node[] {
   return [overview, key(width, bars), h("div", { class: "side" }, ...panels)];
 }
 
-/** The marks of the overview: the highest rate, the lowest lost one, and the rate of a closed loop. */
+/** The marks of the overview: the highest rate, that of all searches together, the lowest lost one, and the rate of a closed loop. */
 function marks(rows: Row[], narrow: boolean): Plot.Markish[] {
   const tone = (row: Row) => toneOf(row.look);
   const rate = (row: Row) => row.each.estimate.median;
@@ -139,11 +141,15 @@ function marks(rows: Row[], narrow: boolean): Plot.Markish[] {
     }),
     Plot.dot(rows, { y: "id", x: (row) => row.knee.closed_per_second ?? null, ...closed() }),
     Plot.dot(rows, { y: "id", x: (row) => row.knee.beyond_per_second ?? null, ...lost() }),
+    Plot.dot(rows, { y: "id", x: (row) => row.knee.overall_per_second ?? null, ...together() }),
     ...rows.map((row) =>
       Plot.dot([row], { y: "id", x: rate, symbol: symbolOf(row.look), fill: tone(row), r: 5 } as Plot.DotOptions),
     ),
   ];
 }
+
+/** The highest rate over all searches together. */
+const together = (): Plot.DotOptions => ({ symbol: "asterisk", stroke: ink(), strokeWidth: 1.8, r: 6 });
 
 /** The rate of a closed loop. */
 const closed = (): Plot.DotOptions => ({ stroke: faint(), strokeWidth: 1.8, r: 8 });
@@ -152,14 +158,15 @@ const closed = (): Plot.DotOptions => ({ stroke: faint(), strokeWidth: 1.8, r: 8
 function key(width: number, bars: boolean): SVGSVGElement {
   const narrow = width < NARROW;
   /** The left ends on a wide page, pixels. */
-  const KEYS = [12, 310, 660];
+  const KEYS = [12, 350, 540, 830];
   const entries: [string, Plot.DotOptions][] = [
     [`kept in half of the searches${bars ? ", with its interval" : ""}`, { fill: ink(), r: 5 }],
-    ["not kept; above: the median of the lowest such rates", lost()],
-    ["rate of a closed loop, at any latency", closed()],
+    ["kept over all together", together()],
+    ["not kept; above: median of the lowest", lost()],
+    ["rate of a closed loop", closed()],
   ];
   const place = (at: number): [number, number] => (narrow ? [12, 12 + at * 22] : [KEYS[at] ?? 12, 12]);
-  const [wide, high] = narrow ? [width, 70] : [Math.min(width, 1000), 26];
+  const [wide, high] = narrow ? [width, 92] : [Math.min(width, 1100), 26];
   return draw(wide, {
     height: high,
     margin: 0,

@@ -8,7 +8,7 @@ use super::cell_text::{number, share};
 use super::rows::Rows;
 use crate::view::call_datagrams::deaths;
 use crate::view::calls::CLOSED;
-use crate::view::document::{CallView, CellView, EngineView, ErrorView, KneeView};
+use crate::view::document::{CallView, CellView, EngineView, ErrorView};
 
 /// More kinds of errors than this are for JSON.
 const ERRORS_MAX: usize = 6;
@@ -20,7 +20,6 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     };
     let mut lines = vec![times(cell, call)];
     lines.extend(p99(rows));
-    lines.extend(call.knee.as_ref().map(knee));
     lines.extend(engines(cell, call));
     lines.extend(call.competing.as_ref().map(|competing| {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
@@ -55,14 +54,6 @@ fn p99(rows: &Rows) -> Option<String> {
     };
     let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
     (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
-}
-
-/// How a search measures.
-fn knee(knee: &KneeView) -> String {
-    format!(
-        "every trial is a search of {} probes, each of them short: longer ones (--trial-time) show queues that grow slowly",
-        number(knee.probes_mean)
-    )
 }
 
 fn engines(cell: &CellView, call: &CallView) -> Option<String> {

@@ -26,13 +26,9 @@ impl<'a> Rows<'a> {
 
 /// The confirmed cells of a group, the best first; before confirmation the fastest of the screening.
 pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
-    let candidates = || {
-        view.cells_of(&group.id).filter(|cell| {
-            cell.kind == CellKind::Candidate
-                && cell.trials > 0
-                && (cell.estimate.median.is_some() || !cell.more.is_empty())
-        })
-    };
+    let is_measured = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+    let has_numbers = |cell: &&CellView| cell.estimate.median.is_some() || !cell.more.is_empty();
+    let candidates = || view.cells_of(&group.id).filter(is_measured).filter(has_numbers);
     let confirmed = candidates().any(|cell| cell.stage == Some(Stage::Confirm));
     let mut cells: Vec<&CellView> =
         candidates().filter(|cell| !confirmed || cell.stage == Some(Stage::Confirm)).collect();
@@ -44,7 +40,6 @@ pub fn rows<'a>(view: &'a View, group: &'a GroupView) -> Rows<'a> {
     };
     cells.sort_by(|a, b| merit(b).total_cmp(&merit(a)));
     // Confirmed cells; screened ones are shown only where none is confirmed.
-    let shown = if confirmed { cells.len() } else { LOOKS_MAX };
-    cells.truncate(shown);
+    cells.truncate(if confirmed { cells.len() } else { LOOKS_MAX });
     Rows { cells, recommended: group.recommendation.cell.clone() }
 }

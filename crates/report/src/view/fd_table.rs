@@ -14,19 +14,9 @@ use crate::SessionData;
 /// The level of the intervals.
 const LEVEL: f64 = 0.95;
 
-/// How much more CPU time a shared table takes than a private one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SharedPrice {
-    /// Per read of a stream, or per call, nanoseconds: the median over the cells in which it is significant.
-    pub ns: f64,
-    /// Cells in which it is significant.
-    pub cells: usize,
-    /// Cells that were measured with both kinds.
-    pub of: usize,
-}
-
-/// The cost of sharing in a session; `None` if no cell was measured with both kinds.
-pub fn price(data: &SessionData) -> Option<SharedPrice> {
+/// `a second thread in your process costs 49 ns of CPU time per read (4 of 4 cells measured with both kinds of --fd-table)`, the
+/// median over the cells in which it is significant; `None` if no cell was measured with both kinds.
+pub fn sentence(data: &SessionData) -> Option<String> {
     let mut pairs: BTreeMap<Spec, [Vec<f64>; 2]> = BTreeMap::new();
     let candidates = data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate);
     for row in candidates {
@@ -48,16 +38,10 @@ pub fn price(data: &SessionData) -> Option<SharedPrice> {
             more.push(most - least);
         }
     }
-    let ns = sign_interval(&more, LEVEL).median;
-    (of > 0).then_some(SharedPrice { ns: ns.unwrap_or(0.0), cells: more.len(), of })
-}
-
-/// `a second thread in your process costs 49 ns of CPU time per read (4 of 4 cells measured with both kinds of --fd-table)`.
-pub fn sentence(data: &SessionData) -> Option<String> {
-    let SharedPrice { ns, cells, of } = price(data)?;
+    let ns = sign_interval(&more, LEVEL).median.unwrap_or(0.0);
     let each = if data.trials.first()?.workload == Workload::Call { "call" } else { "read" };
     let measured = format!("{} measured with both kinds of --fd-table", counted(of, "cell"));
-    Some(match cells {
+    (of > 0).then(|| match more.len() {
         0 => format!("a shared descriptor table costs no significant CPU time per {each} ({measured})"),
         cells => format!(
             "a second thread in your process costs {} ns of CPU time per {each} here, since both use one descriptor table \

@@ -1,11 +1,13 @@
 //! The highest rate at which calls keep a latency objective: the cell's knees over the trials, and the rates beyond them.
 //!
 //! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches fail there, so it is
-//! not the rate to plan with. This module has the other results of the searches.
+//! not the rate to plan with: a server can be relied on at the rate that keeps the objective over all of them together. This
+//! module has the other results of the searches.
 
 use bytegauge_bottleneck::call::Objective;
 use bytegauge_model::slo::{Search, SearchEnd};
 use bytegauge_model::{CellKind, Probe, Trial};
+use bytegauge_stats::overall_rate::overall_rate;
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
@@ -25,11 +27,18 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
     let beyond =
         middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
     let probes: usize = searches.iter().map(|probes| probes.len()).sum();
-    let end = end(&found, slo.limit_ns);
+    let arrivals = settled.cell.factors.arrivals().unwrap_or_default();
+    let end = SearchEnd::of_most(&found, slo.limit_ns);
+    let offered = |search: &Search| Some(search.knee.offered? as f64);
+    let usual = middle(&offered);
+    let kept_searches = all_searches(settled).filter_map(Search::of).filter(|search| offered(search) >= usual).count();
     Some(KneeView {
         slo: slo.to_string(),
         percentile: slo.percentile,
         limit_ns: slo.limit_ns,
+        overall_per_second: overall_rate(all_searches(settled), &slo, arrivals),
+        kept_searches,
+        searches: all_searches(settled).count(),
         at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
         beyond_per_second: beyond,
         at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
@@ -42,17 +51,21 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
     })
 }
 
+/// All searches of a cell, those that found no rate included.
+fn all_searches<'a>(settled: &Settled<'a>) -> impl Iterator<Item = &'a [Probe]> {
+    settled.measured.iter().chain(&settled.failed).filter_map(|trial| search(trial))
+}
+
 /// The lowest percentile above the limit of the cells whose searches found no rate, nanoseconds, and one of the searches.
 pub fn lowest_missed<'a>(cells: impl Iterator<Item = &'a CellView>) -> Option<(u64, &'a KneeView)> {
-    let failed = cells.filter(|cell| cell.outcome == "failed" && cell.kind == CellKind::Candidate);
-    let knees = failed.filter_map(|cell| cell.call.as_ref()?.knee.as_ref());
-    // A search that kept a rate broke off for another reason.
-    let knees = knees.filter(|knee| knee.probes.iter().all(|probe| !probe.kept));
-    let missed = |knee: &'a KneeView| {
-        let times = knee.probes.iter().filter_map(|probe| probe.percentile_ns);
-        Some((times.filter(|ns| *ns > knee.limit_ns).min()?, knee))
+    let missed = |cell: &'a CellView| {
+        let knee = cell.call.as_ref()?.knee.as_ref()?;
+        // A search that kept a rate broke off for another reason.
+        let is_missed = cell.outcome == "failed" && knee.probes.iter().all(|probe| !probe.kept);
+        let times = knee.probes.iter().filter_map(|probe| probe.percentile_ns).filter(|ns| *ns > knee.limit_ns);
+        Some((times.min().filter(|_| is_missed && cell.kind == CellKind::Candidate)?, knee))
     };
-    knees.filter_map(missed).min_by_key(|(ns, _)| *ns)
+    cells.filter_map(missed).min_by_key(|(ns, _)| *ns)
 }
 
 /// The input of the rules about limits.
@@ -65,13 +78,6 @@ pub fn objective(knee: &KneeView) -> Option<Objective> {
         at_beyond_ns: knee.at_beyond_ns,
         closed_per_second: knee.closed_per_second?,
     })
-}
-
-/// Why most searches found no higher rate, and how many these are.
-fn end(found: &[Search], limit_ns: u64) -> Option<(SearchEnd, usize)> {
-    let ends: Vec<SearchEnd> = found.iter().map(|search| search.end(limit_ns)).collect();
-    let count = |end: SearchEnd| (end, ends.iter().filter(|other| **other == end).count());
-    ends.iter().map(|end| count(*end)).max_by_key(|(_, count)| *count)
 }
 
 fn search(trial: &Trial) -> Option<&[Probe]> {

@@ -23,8 +23,8 @@ impl Progress {
         if let Some(versus) = &view.versus {
             let is_decided = versus.difference.verdict != "open";
             // Where a side came to nothing, more pairs show nothing.
-            let is_settled = is_decided || versus.blocks == 0;
-            return Progress { tests: 1, decided: is_decided.into(), settled: is_settled.into() };
+            let settled = (is_decided || versus.blocks == 0).into();
+            return Progress { tests: 1, decided: is_decided.into(), settled };
         }
         let mut progress = Progress { tests: 0, decided: 0, settled: 0 };
         let compares = |test: &Test| !matches!(test.state, TestState::Single | TestState::Failed);

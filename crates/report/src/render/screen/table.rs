@@ -101,8 +101,8 @@ fn basis(test: &Test) -> Option<String> {
         let load = if has_rate(test) { "The load is fixed" } else { "Pauses limit the load" };
         return Some(format!("{load}, so options are ranked by CPU time."));
     }
-    let slo = test.environment.get("slo")?.as_str().filter(|slo| slo.contains('='))?;
-    Some(format!("Rates are the highest that keep {}; their lower ends (Search) are safer.", phrase::objective(slo)))
+    let objective = phrase::objective(outcome::slo(test)?);
+    Some(format!("Rates keep {objective} in half of the trials with a result; “overall” over all together."))
 }
 
 /// The options with a rate that are shown, and how many are not.
@@ -302,6 +302,11 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
         let carried = |row: &OptionResult| row.carried_share.map_or_else(|| "all".into(), percent);
         columns.push(ScreenColumn::of("carried", true, rows, carried));
     }
+    let is_search = outcome::slo(test).is_some();
+    if is_search {
+        let overall = |row: &OptionResult| row.overall_rate.map_or_else(|| "none".into(), |own| rate(Some(own), 2));
+        columns.push(ScreenColumn::of("overall", true, rows, overall));
+    }
     if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
         columns.push(ScreenColumn::of(RATE_INTERVAL, false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
             Some((lower, upper)) => crate::interval_rounding::ends(lower / divisor, upper / divisor).0.join("–"),
@@ -311,7 +316,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     if full && any(|row| row.p50_ns.is_some()) {
         columns.push(ScreenColumn::of("p50", true, rows, |row| time(row.p50_ns)));
     }
-    if any(|row| row.p99_ns.is_some()) {
+    if any(|row| row.p99_ns.is_some()) && (full || !is_search) {
         columns.push(ScreenColumn::of("p99", true, rows, |row| time(row.p99_ns)));
     }
     if full && any(|row| row.p99_9_ns.is_some()) {

@@ -145,6 +145,13 @@ pub struct KneeView {
     pub percentile: &'static str,
     /// The limit, nanoseconds.
     pub limit_ns: u64,
+    /// The highest rate that keeps the objective over the measurements of all searches together, calls per second; `null` if no
+    /// measured rate does.
+    pub overall_per_second: Option<f64>,
+    /// The number of searches, those that found no rate included.
+    pub searches: usize,
+    /// The number of these that kept the objective at the median rate.
+    pub kept_searches: usize,
     /// The percentile at the knee, nanoseconds.
     pub at_knee_ns: Option<f64>,
     /// The lowest rate above the knee that failed, calls per second; `null` if the closed loop's rate passed.

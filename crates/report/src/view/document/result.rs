@@ -174,6 +174,10 @@ pub struct OptionResult {
     pub rate_lower: Option<f64>,
     /// Upper end of the same.
     pub rate_upper: Option<f64>,
+    /// With a latency objective: the highest rate that keeps it over all trials together, failed ones included; absent if no
+    /// measured rate does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overall_rate: Option<f64>,
     /// Rate of all trials together, where the median is more than a tenth from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_all: Option<f64>,

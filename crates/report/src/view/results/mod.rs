@@ -230,6 +230,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         rate: cell.estimate.median,
         rate_lower: cell.estimate.lower,
         rate_upper: cell.estimate.upper,
+        overall_rate: cell.call.as_ref().and_then(|call| call.knee.as_ref()?.overall_per_second),
         rate_all: all_trials(cell).filter(|_| median_misleads(cell)),
         trials: cell.trials,
         slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),

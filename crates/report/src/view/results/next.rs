@@ -181,7 +181,8 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         } else {
             "at another time of day"
         };
-        return vec![again(view, None, &format!("repeat it {when} to check the result"))];
+        let repeat = || again(view, None, &format!("repeat it {when} to check the result"));
+        return vec![at_found_rate(view).unwrap_or_else(repeat)];
     }
     let mut steps = match crowd(&view.environment).filter(|_| view.check.is_none()) {
         None => narrow(view, &open, imported),
@@ -202,6 +203,15 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     }
     steps.extend(why_ended(view));
     steps
+}
+
+/// The found rate of a search, offered for longer: short windows cut queues that grow slowly.
+fn at_found_rate(view: &View) -> Option<NextStep> {
+    let [test] = &view.tests[..] else { return None };
+    let found = test.recommended_option()?.overall_rate?;
+    let further = ["--rate", &found.to_string(), "--trial-time", "1s"].map(str::to_owned);
+    let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
+    Some(step(&command, "offer that rate for longer, and read the p99; where it is too long, offer less"))
 }
 
 /// The time that many tests need, where they were given less than half of it.

@@ -64,18 +64,18 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     let (divisor, unit) = test.rate_scale(tests);
     match test.unit {
         "runs/s" => Some(format!("{} a run", time(1e9 / rate))),
-        _ => Some(format!("{} {unit}{}", significant(rate / divisor, 3), objective(test))),
+        _ => {
+            let (rate, over) = option.overall_rate.map_or((rate, "in some trials"), |own| (own, "over all trials"));
+            let kept = |slo| format!(" with {} {over}", phrase::objective(slo));
+            let objective = slo(test).map_or_else(String::new, kept);
+            Some(format!("{} {unit}{objective}", significant(rate / divisor, 3)))
+        }
     }
 }
 
 /// The objective of a test that searches the highest rate: `p99=2ms`.
 pub fn slo(test: &Test) -> Option<&str> {
     test.environment.get("slo").and_then(|level| level.as_str()).filter(|slo| slo.contains('='))
-}
-
-/// ` with p99 ≤ 2ms`: the rate is the highest one that keeps it.
-fn objective(test: &Test) -> String {
-    slo(test).map_or_else(String::new, |slo| format!(" with {}", phrase::objective(slo)))
 }
 
 /// A time to three digits.

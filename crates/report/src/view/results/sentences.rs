@@ -8,8 +8,8 @@ use bytegauge_model::slo::SearchEnd;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Level, Nanos};
 
-use super::super::document::{Compares, Estimate, Finding, FindingKind, Test, View};
-use super::outcome::{is_slower, than_the_best, time, time_unit, up_to};
+use super::super::document::{Compares, Finding, FindingKind, Test, View};
+use super::outcome::{is_slower, than_the_best, time, up_to};
 use super::run_length::more_work;
 use crate::interval_rounding::{ShareScale, percent, range};
 use crate::phrase::{self, rate_unit};
@@ -196,13 +196,11 @@ impl Sentence<'_> {
         let knee = cell.call.as_ref()?.knee.as_ref()?;
         let rate =
             |rate: Option<f64>| rate.map_or_else(|| "slightly more".into(), |rate| self.rates([rate; 2])[0].clone());
+        let divisor = self.rate_scale(cell.estimate.median?).0;
         let level = percent(self.view.plan.level);
-        let ends = |of: &Estimate, divisor: f64| match (of.lower, of.upper) {
-            (Some(lower), Some(upper)) => format!(" ({level}: {})", range(lower / divisor, upper / divisor)),
-            _ => String::new(),
-        };
-        let at = cell.more.get(&*format!("total_{}_ns", knee.percentile.replace('.', "_")));
-        let at_ns = at.and_then(|at| at.median).or(knee.at_knee_ns)?;
+        let interval = |(lower, upper)| format!(" ({level}: {})", range(lower / divisor, upper / divisor));
+        let ends = cell.estimate.lower.zip(cell.estimate.upper).map_or_else(String::new, interval);
+        let overall = knee.overall_per_second.map_or("at no rate".into(), |own| format!("up to {}", rate(Some(own))));
         let failed_ns = knee.at_beyond_ns.map_or_else(String::new, |ns| format!(" ({} {})", knee.percentile, time(ns)));
         let failed = rate(knee.beyond_per_second) + &failed_ns;
         let (count, of) = (knee.end_searches, counted(cell.trials, "trial"));
@@ -215,13 +213,11 @@ impl Sentence<'_> {
             }
         };
         Some(format!(
-            "{} up to {}{}, with {} {}{}; {why}.",
+            "{} up to {}{ends} in {} of {}, {overall} over all together; {why}.",
             phrase::objective(&knee.slo),
             rate(cell.estimate.median),
-            ends(&cell.estimate, self.rate_scale(cell.estimate.median?).0),
-            knee.percentile,
-            time(at_ns),
-            at.map_or_else(String::new, |at| ends(at, time_unit(at_ns).0)),
+            knee.kept_searches,
+            counted(knee.searches, "trial"),
         ))
     }
 
