@@ -70,19 +70,34 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Separates words by a unit separator, but leaves the space between a number and its unit.
+/// Separates words by a unit separator, but leaves the spaces between a number and its unit, and around `≤`.
 fn bound(text: &str) -> String {
     let mut out = String::new();
-    let mut previous_digit = false;
+    let mut previous = "";
     for word in text.split_whitespace() {
-        let unit = previous_digit
-            && word.starts_with(['%', '×', 'K', 'M', 'G', 'B', 'T', 'n', 'µ', 's', 'm'])
+        let unit = previous.ends_with(|c: char| c.is_ascii_digit())
+            && word.starts_with(['%', '×', 'K', 'M', 'G', 'B', 'T', 'k', 'n', 'µ', 's', 'm'])
             && word.len() <= 7;
         if !out.is_empty() {
-            out.push(if unit { ' ' } else { '\u{1f}' });
+            out.push(if unit || [previous, word].contains(&"≤") { ' ' } else { '\u{1f}' });
         }
         out.push_str(word);
-        previous_digit = word.ends_with(|c: char| c.is_ascii_digit());
+        previous = word;
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_numbers_and_units_together() {
+        let check = |text: &str, width, expected: &[&str]| assert_eq!(wrap(text, width), expected, "{text}");
+        check("it is up to 200 k calls/s", 16, &["it is up to", "200 k calls/s"]);
+        check("it is up to 18.4 ms", 15, &["it is up to", "18.4 ms"]);
+        check("512 B, p99 ≤ 2ms", 12, &["512 B,", "p99 ≤ 2ms"]);
+        check("in 14 trials", 9, &["in 14", "trials"]);
+        check("", 5, &[""]);
+    }
 }

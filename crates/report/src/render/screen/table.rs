@@ -129,11 +129,11 @@ fn hidden(test: &Test, rows: &[&OptionResult], count: usize, layout: &ScreenLayo
         0 => return Vec::new(),
         1..=HIDDEN_MAX => {
             let (divisor, unit) = test.rate_scale(layout.tests);
-            let is_hidden =
-                |option: &&OptionResult| option.rate.is_some() && rows.iter().all(|row| row.id != option.id);
+            let is_hidden = |one: &&OptionResult| one.rate.is_some() && rows.iter().all(|row| row.id != one.id);
             let rate = |option: &OptionResult| significant(option.rate.unwrap_or(0.0) / divisor, 2);
             let named = test.options.iter().filter(is_hidden).map(|one| format!("{} {}", one.label, rate(one)));
-            format!("{} only, {unit}: {} (--full)", few_trials(test), named.collect::<Vec<_>>().join(", "))
+            let how = if test.is_compared() { "dropped after" } else { "measured in" };
+            format!("{how} {}, {unit}: {}", few_trials(test), named.collect::<Vec<_>>().join(", "))
         }
         _ => {
             let others = counted(count, if rows.is_empty() { "option" } else { "more option" });

@@ -345,10 +345,8 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
         if alone_s <= FORECAST_MAX_S {
             let (name, within) = (name(view, group), percent(view.plan.margin));
             let text = format!("measure “{name}” alone for {}, likely to decide it within {within}", budget(alone_s));
-            return again_with(view, Some(&budget(alone_s)), &words)
-                .map(|command| step(&command, &text))
-                .into_iter()
-                .collect();
+            let command = again_with(view, Some(&budget(alone_s)), &words);
+            return command.map(|command| step(&command, &text)).into_iter().collect();
         }
     }
     if all_s > FORECAST_MAX_S {
@@ -359,7 +357,9 @@ fn narrow(view: &View, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     let time = budget(all_s);
     let brings = brings(view, &bounds);
     vec![match again_with(view, Some(&time), &[]) {
-        Some(command) => step(&command, &format!("measure for {time} in a new session{brings}")),
+        Some(command) => {
+            step(&command, &format!("measure for {time} in a new session (--resume is too short){brings}"))
+        }
         None => words(&format!("again with --time {time}{brings}")),
     }]
 }
