@@ -60,9 +60,9 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
     (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
 }
 
-/// `the load generator itself was late: 9.1 µs of the p99 of 26 µs (epoll, 12 of 12 trials)`: for the cell with the largest share of
-/// lateness. `most`: only for cells in which most trials are late.
-pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
+/// The cell with the largest share of lateness, and `the load generator itself was late: 9.1 µs of its p99 (epoll, 12 of 12 trials)`.
+/// `most`: only cells in which most trials are late.
+pub fn sentence(cells: &[CellView], most: bool) -> Option<(&CellView, String)> {
     let found = |cell: &CellView| {
         let finding = cell.call.as_ref()?.lateness.as_ref()?.finding;
         finding.filter(|found| cell.kind == CellKind::Candidate && (!most || 2 * found.trials > found.of))
@@ -71,12 +71,8 @@ pub fn sentence(cells: &[CellView], most: bool) -> Option<String> {
     let all = cells.iter().filter_map(|cell| Some((cell, found(cell)?)));
     let (cell, LateFinding { percentile, late_ns, of_ns, pauses, trials, of }) =
         all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
-    Some(format!(
-        "the load generator itself was late: {} of the {} of {} ({}, {trials} of {})",
-        Nanos(late_ns as u64),
-        if pauses { "pause" } else { percentile },
-        Nanos(of_ns as u64),
-        cell.label,
-        counted(of, "trial"),
-    ))
+    // The table's percentile is over all trials, that of the finding over those with enough calls: one number is enough.
+    let whole = if pauses { format!("each pause of {}", Nanos(of_ns as u64)) } else { format!("the {percentile}") };
+    let (late, trials) = (Nanos(late_ns as u64), format!("{trials} of {}", counted(of, "trial")));
+    Some((cell, format!("the load generator itself was late: {late} of {whole} ({}, {trials})", cell.label)))
 }

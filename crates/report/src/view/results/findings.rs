@@ -315,8 +315,11 @@ fn session_wide(view: &View) -> Vec<Finding> {
         let is_noticed = cpus > OTHER_LOAD_DISTURBED_CPUS;
         all.push(noise(FindingKind::OtherPrograms, is_noticed).number("cpus", Some(cpus)).number("of_cpus", allowed));
     }
-    let late = lateness::sentence(&view.cells, true);
-    all.extend(late.map(|phrases| warning(FindingKind::LateClient).with_text(capital(&phrases) + ".")));
+    all.extend(lateness::sentence(&view.cells, true).map(|(cell, phrase)| {
+        let test = view.test(&cell.group).filter(|_| view.tests.len() > 1);
+        let text = test.map_or_else(|| capital(&phrase), |test| format!("{}: {phrase}", test.name));
+        warning(FindingKind::LateClient).test(&cell.group).with_text(text + ".")
+    }));
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
         all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
     }
