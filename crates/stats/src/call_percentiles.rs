@@ -25,6 +25,14 @@ pub fn p99_of_trial(report: &CallReport) -> Option<f64> {
     whole(report).filter(|times| times.reaches(0.9))?.percentile(0.99).filter(|ns| ns.is_finite())
 }
 
+/// The p99 of the calls of all trials together, nanoseconds: a trial with a pause of the machine counts with all of its calls, where
+/// the median of the trials' percentiles ([`percentiles`]) does not tell how bad the few bad ones are.
+pub fn p99_of_all(reports: &[&CallReport]) -> Option<f64> {
+    let mut all = TimeDistribution::default();
+    reports.iter().filter_map(|report| whole(report)).for_each(|times| all.add(&times));
+    Some(all).filter(|all| all.reaches(0.99))?.percentile(0.99).filter(|ns| ns.is_finite())
+}
+
 /// A part of a call: how it is read from a report, and the names of its percentiles.
 struct CallPart {
     /// Its mean, as others publish it.

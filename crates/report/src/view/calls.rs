@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
-use bytegauge_stats::call_percentiles::outlasting;
+use bytegauge_stats::call_percentiles::{outlasting, p99_of_all};
 use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::trial_counts::ratio;
@@ -49,6 +49,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         failed,
         failed_share: ratio(failed, begun.max(failed)),
         outlasting_share: outlasting(&reports).filter(|_| !settled.trials.is_empty()),
+        p99_all_ns: p99_of_all(&reports),
         lateness: lateness(settled),
         errors,
         server_engine: engine(settled, |trial| trial.end(EndRole::Server)),

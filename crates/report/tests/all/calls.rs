@@ -527,6 +527,24 @@ fn offered(rate: &str) -> SessionData {
 }
 
 #[test]
+fn long_calls_of_few_trials_are_a_caveat() {
+    let text = |long_trials: usize| {
+        let mut data = offered("100k");
+        for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1").take(long_trials) {
+            let client = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
+            client.total = Some(histogram(client.calls, 20_000_000));
+        }
+        crate::phrases(&view(&data), FindingKind::LongCallsInFewTrials)
+    };
+    assert_eq!(text(0), "");
+    // One of some twenty trials has all calls above 10 ms.
+    check(&text(1), &["the p99 of all its calls is 2", " ms, that of the median trial 53", "few trials have most"]);
+    let mut searched = offered("max");
+    searched.trials.truncate(3);
+    assert_eq!(crate::phrases(&view(&searched), FindingKind::LongCallsInFewTrials), "", "no offered load");
+}
+
+#[test]
 fn options_that_miss_the_load_are_excluded() {
     let carried = view(&offered("100k"));
     let named = |view: &View| view.groups[0].recommendation.cell.as_ref().map(|id| id.0.clone());

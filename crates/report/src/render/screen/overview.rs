@@ -3,7 +3,6 @@
 use bytegauge_model::unit::significant;
 
 use super::ScreenLayout;
-use super::table::time;
 use crate::View;
 use crate::interval_rounding::ShareScale;
 use crate::number::common_unit;
@@ -11,7 +10,7 @@ use crate::phrase::rate_unit;
 use crate::render::fit::{chars, cut_parts};
 use crate::render::paint::wrap;
 use crate::view::document::{Avoided, Test, TestState};
-use crate::view::results::outcome::{has_safest, recommended_label};
+use crate::view::results::outcome::{has_safest, recommended_label, time};
 
 /// Less room holds nothing of what to avoid.
 const AVOID_MIN: usize = 17;
@@ -124,7 +123,7 @@ fn row(test: &Test, is_alone: bool, scale: Option<(f64, &'static str)>) -> [Stri
             format!("{} {unit}", significant(rate / divisor, 3))
         }
     });
-    let p99 = own.p99_ns.map_or_else(String::new, |ns| time(Some(ns)));
+    let p99 = own.p99_ns.map_or_else(String::new, time);
     // One option alone is measured, not recommended.
     let (label, slower) = match test.state {
         TestState::Single => ("–".to_owned(), format!("{} only", own.label)),

@@ -292,65 +292,45 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     if test.unit == "runs/CPU s" {
         // Its inverse, CPU time, has a column.
     } else if test.unit == "runs/s" {
-        let a_run = |row: &OptionResult| marked(row, time(row.rate.map(|rate| 1e9 / rate)));
+        let a_run =
+            |row: &OptionResult| marked(row, row.rate.map_or_else(|| UNKNOWN.into(), |rate| outcome::time(1e9 / rate)));
         columns.push(ScreenColumn::of("a run", true, rows, a_run));
     } else {
         columns.push(ScreenColumn::of(unit, true, rows, |row| marked(row, rate(row.rate, digits(row)))));
     }
     let any = |has: fn(&OptionResult) -> bool| rows.iter().any(|row| has(row));
-    if any(|row| row.carried_share.is_some()) {
-        let carried = |row: &OptionResult| row.carried_share.map_or_else(|| "all".into(), percent);
-        columns.push(ScreenColumn::of("carried", true, rows, carried));
-    }
+    // A column with a value in some row.
+    let mut add = |is_shown: bool, heading: &str, right: bool, text: &dyn Fn(&OptionResult) -> Option<String>| {
+        if is_shown && rows.iter().any(|row| text(row).is_some()) {
+            let shown = |row: &OptionResult| text(row).unwrap_or_else(|| UNKNOWN.into());
+            columns.push(ScreenColumn::of(heading, right, rows, shown));
+        }
+    };
+    let carried = |row: &OptionResult| Some(row.carried_share.map_or_else(|| "all".into(), percent));
+    add(any(|row| row.carried_share.is_some()), "carried", true, &carried);
     let is_search = outcome::slo(test).is_some();
-    if is_search {
-        let overall = |row: &OptionResult| row.overall_rate.map_or_else(|| "none".into(), |own| rate(Some(own), 2));
-        columns.push(ScreenColumn::of("overall", true, rows, overall));
-    }
-    if full && any(|row| row.rate_lower.is_some() && row.rate_upper.is_some()) && test.unit != "runs/s" {
-        columns.push(ScreenColumn::of(RATE_INTERVAL, false, rows, |row| match row.rate_lower.zip(row.rate_upper) {
-            Some((lower, upper)) => crate::interval_rounding::ends(lower / divisor, upper / divisor).0.join("–"),
-            None => UNKNOWN.into(),
-        }));
-    }
-    if full && any(|row| row.p50_ns.is_some()) {
-        columns.push(ScreenColumn::of("p50", true, rows, |row| time(row.p50_ns)));
-    }
-    if any(|row| row.p99_ns.is_some()) && (full || !is_search) {
-        columns.push(ScreenColumn::of("p99", true, rows, |row| time(row.p99_ns)));
-    }
-    if full && any(|row| row.p99_9_ns.is_some()) {
-        columns.push(ScreenColumn::of("p99.9", true, rows, |row| time(row.p99_9_ns)));
-    }
-    let unit = rows.iter().find_map(|row| row.cpu_unit).filter(|_| full || shows_cpu(test));
-    if let Some(unit) = unit {
-        let cpu = |row: &OptionResult| row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
-        columns.push(ScreenColumn::of(&format!("CPU {unit}"), true, rows, cpu));
-    }
-    if any(|row| row.server_cpu_ms.is_some()) {
-        let cpu = |row: &OptionResult| row.server_cpu_ms.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3));
-        columns.push(ScreenColumn::of("server CPU ms/run", true, rows, cpu));
-    }
-    if any(|row| row.lost_share.is_some()) {
-        columns
-            .push(ScreenColumn::of("lost", true, rows, |row| row.lost_share.map_or_else(|| UNKNOWN.into(), percent)));
-    }
-    if any(|row| row.failed_share.is_some()) {
-        columns.push(ScreenColumn::of("failed", true, rows, |row| percent(row.failed_share.unwrap_or(0.0))));
-    }
+    let overall = |row: &OptionResult| Some(row.overall_rate.map_or_else(|| "none".into(), |own| rate(Some(own), 2)));
+    add(is_search, "overall", true, &overall);
+    let interval = |row: &OptionResult| {
+        let (lower, upper) = row.rate_lower.zip(row.rate_upper)?;
+        Some(crate::interval_rounding::ends(lower / divisor, upper / divisor).0.join("–"))
+    };
+    add(full && test.unit != "runs/s", RATE_INTERVAL, false, &interval);
+    add(full, "p50", true, &|row| row.p50_ns.map(outcome::time));
+    add(full || !is_search, "p99", true, &|row| row.p99_ns.map(outcome::time));
+    add(full, "p99.9", true, &|row| row.p99_9_ns.map(outcome::time));
+    let unit = rows.iter().find_map(|row| row.cpu_unit).unwrap_or_default();
+    let cpu = |row: &OptionResult| Some(row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3)));
+    add(!unit.is_empty() && (full || shows_cpu(test)), &format!("CPU {unit}"), true, &cpu);
+    add(true, "server CPU ms/run", true, &|row| row.server_cpu_ms.map(|cpu| significant(cpu, 3)));
+    add(true, "lost", true, &|row| row.lost_share.map(percent));
+    let failed = |row: &OptionResult| Some(percent(row.failed_share.unwrap_or(0.0)));
+    add(any(|row| row.failed_share.is_some()), "failed", true, &failed);
     // A rate hides both: other clients have the calls of those that wait.
-    if any(|row| row.harm.contains(&FindingKind::StarvedClients)) {
-        columns.push(ScreenColumn::of("starved", true, rows, |row| {
-            row.starved_share.map_or_else(|| UNKNOWN.into(), percent)
-        }));
-        columns.push(ScreenColumn::of("longest", true, rows, |row| time(row.longest_ns.map(|ns| ns as f64))));
-    }
+    let starves = any(|row| row.harm.contains(&FindingKind::StarvedClients));
+    add(starves, "starved", true, &|row| row.starved_share.map(percent));
+    add(starves, "longest", true, &|row| row.longest_ns.map(|ns| outcome::time(ns as f64)));
     columns
-}
-
-/// A time to three digits.
-pub fn time(ns: Option<f64>) -> String {
-    ns.filter(|ns| ns.is_finite()).map_or_else(|| UNKNOWN.into(), outcome::time)
 }
 
 /// Whether an option was measured in the screening only, next to others with intervals.

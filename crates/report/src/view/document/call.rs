@@ -34,6 +34,9 @@ pub struct CallView {
     /// not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlasting_share: Option<f64>,
+    /// The 99th percentile of the calls of all trials together, nanoseconds; that of an option is the median over trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_all_ns: Option<f64>,
     /// How late the client began calls; absent if calls have no intended times, and if it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness: Option<LatenessView>,

@@ -411,6 +411,8 @@ pub enum FindingKind {
     SlowTrialsDisagree,
     /// Plain means favour another option, so nothing is significant for this one.
     MeansDisagree,
+    /// Few trials have most of the long calls, so the 99th percentile of all calls is far above that of the median trial.
+    LongCallsInFewTrials,
     /// The rate rose or fell during the session.
     Drift,
     /// The rates of an option have more than one mode.

@@ -163,6 +163,7 @@ impl Sentence<'_> {
             | LevelKind::NoBackPressure => self.harm(),
             LevelKind::SlowTrialsDisagree
             | LevelKind::MeansDisagree
+            | LevelKind::LongCallsInFewTrials
             | LevelKind::Drift
             | LevelKind::SeveralSpeeds
             | LevelKind::FailedTrials
@@ -362,6 +363,12 @@ impl Sentence<'_> {
             }
             FindingKind::MeansDisagree => {
                 "slower than the best by the average of its trials, but not by their median, so it is undecided.".into()
+            }
+            FindingKind::LongCallsInFewTrials => {
+                let [median, all] = ["p99_ns", "p99_all_ns"].map(|name| time(self.number(name)));
+                format!(
+                    "the p99 of all its calls is {all}, that of the median trial {median}: few trials have most of the long calls."
+                )
             }
             FindingKind::Drift => {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);
