@@ -1,6 +1,6 @@
 //! Grades how quiet the environment was, A to D, with reasons.
 //!
-//! D: the session lost much CPU time (steal above 5 %, cgroup throttling, a quarter of the CPUs used by other programs). C:
+//! D: the session lost much CPU time (steal above 5 %, cgroup throttling, a fifth of the CPUs used by other programs). C:
 //! something disturbed it (steal above 1 %, load of other programs above 0.2 CPU). B: a possible disturbance could not be read. A: none of these.
 //!
 //! The grade is descriptive and decides nothing: the intervals already contain the noise. This module never changes or
@@ -14,7 +14,7 @@ pub const STEAL_MUCH: f64 = 0.05;
 /// Steal above this share: grade C.
 pub const STEAL_DISTURBED: f64 = 0.01;
 /// Load of other programs from this share of the CPUs on: grade D.
-pub const OTHER_LOAD_MUCH: f64 = 0.25;
+pub const OTHER_LOAD_MUCH: f64 = 0.2;
 /// Load of other programs above this many CPUs: grade C.
 pub const OTHER_LOAD_DISTURBED_CPUS: f64 = 0.2;
 

@@ -191,7 +191,7 @@ pub struct FactorView {
 /// The machine, and its other load during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EnvironmentView {
-    /// A (calm) to D (much was taken from the session, or other programs used a quarter of the CPUs or more), a description that decides nothing; `null` when nothing is
+    /// A (calm) to D (much was taken from the session, or other programs used a fifth of the CPUs or more), a description that decides nothing; `null` when nothing is
     /// known about the machine.
     #[schemars(extend("enum" = ['A', 'B', 'C', 'D', null]))]
     pub grade: Option<char>,

@@ -18,7 +18,7 @@ pub fn crowd(environment: &EnvironmentView) -> Option<(f64, usize)> {
     is_crowded(busy, cpus as f64).then_some((busy, cpus))
 }
 
-/// Whether other programs kept a quarter of the CPUs busy or more: a quiet machine may have another result.
+/// Whether other programs kept a fifth of the CPUs busy or more: a quiet machine may have another result.
 pub fn is_crowded(busy: f64, cpus: f64) -> bool {
     busy >= OTHER_LOAD_MUCH * cpus
 }

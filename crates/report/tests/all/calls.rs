@@ -445,7 +445,10 @@ fn a_knee_has_its_rate_and_the_next() {
     let text = render::terminal::full(&view, &render::terminal::TerminalStyle::default());
     check(
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
-        &["slo p99=2ms", "Rates keep p99 ≤ 2ms in half of the trials with a result; “overall” over all together."],
+        &[
+            "slo p99=2ms",
+            "Rates keep p99 ≤ 2ms in half of the trials with a result; “overall” over all together, without interval.",
+        ],
     );
     check(
         &crate::phrases(&view, FindingKind::Search),

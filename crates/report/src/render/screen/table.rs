@@ -102,7 +102,9 @@ fn basis(test: &Test) -> Option<String> {
         return Some(format!("{load}, so options are ranked by CPU time."));
     }
     let objective = phrase::objective(outcome::slo(test)?);
-    Some(format!("Rates keep {objective} in half of the trials with a result; “overall” over all together."))
+    Some(format!(
+        "Rates keep {objective} in half of the trials with a result; “overall” over all together, without interval."
+    ))
 }
 
 /// The options with a rate that are shown, and how many are not.

@@ -312,7 +312,7 @@ fn of_heading(view: &View, heading: Heading, lines_max: usize) -> Vec<SummaryLin
     lines
 }
 
-/// Whether other programs used a quarter of the CPUs or more, which the last line reports.
+/// Whether other programs used a fifth of the CPUs or more, which the last line reports.
 fn is_of_crowd(finding: &Finding) -> bool {
     let number = |name: &str| finding.numbers.get(name).copied();
     number("cpus").zip(number("of_cpus")).is_some_and(|(cpus, of)| is_crowded(cpus, of))
