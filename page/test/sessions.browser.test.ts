@@ -166,7 +166,7 @@ inBrowser(
       expect(await crosses.count(), "not kept").toBe(probes.length - kept);
       const texts = plain(await figure.locator("svg text").allTextContents());
       for (const each of cells) expect(texts).toContain(`${each.label}: p99 of every probe, log scale`);
-      expect(texts).toContain("rate of a closed loop, at any latency");
+      expect(texts).toContain("rate of a closed loop");
       await figure.locator(".data summary").click();
       await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(cells.length);
       expect(trouble).toEqual([]);

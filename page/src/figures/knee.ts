@@ -32,7 +32,7 @@ export function knee({ view }: Looking): Figure | null {
     id: "knee",
     holds: "",
     title: `The highest rate that keeps ${percentile} within ${duration(limit)}`,
-    caption: `A filled mark is the median of the rates that the searches found${bars ? `, the bar its ${percent(view.plan.level)} interval` : ""}. Plan with the rate over all searches together (star).`,
+    caption: `A filled mark is the median of the rates that the searches found${bars ? `, the bar its ${percent(view.plan.level)} interval` : ""}. All searches together keep it at most up to the star.`,
     notes: notesOf(rows, bars),
     table: () => table(rows),
     draw: (width) => drawn(rows, width, bars),
@@ -57,7 +57,7 @@ function rowsOf(view: View): Row[] {
 const notesOf = (rows: Row[], bars: boolean): Note[] => [
   "Each search looks for the highest offered rate that keeps the objective; half of the searches kept it at the median.",
   `Below is each probe of all searches. The dashed line is the objective, with the same mark${bars ? " and bar" : ""}.`,
-  "Over all searches together, calls that took too long count wherever they occurred: a few bad moments can be enough.",
+  "Over all searches together calls that took too long count wherever they occurred: few bad moments can be enough.",
   "A search can fail at a rate that another one keeps, since the machine changes from moment to moment.",
   rows.length > 1 &&
     "Options are compared search by search within a block, so one can be significantly slower although the bars overlap.",

@@ -43,7 +43,7 @@ fn knee_is_stored_with_its_probes() {
     bench.run("report --full").exits(0).prints(&[
         "p50 ≤ 50ms",
         "from the moment when the call should begin",
-        " over all together",
+        "; over all of them together ",
     ]);
     let raw = bench.run("export 1").exits(0).stdout;
     assert!(raw.contains("\"search\"") && raw.contains("\"offered\""), "no probes in {raw}");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytegauge_model::CellId;
 use serde::Serialize;
 
-use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, legend, mark, rows, without_result};
+use super::screen::table::{ScreenColumn, columns, cpu_explained, facts, legend, mark, methods, rows, without_result};
 use super::screen::{overview, result_heading};
 use crate::View;
 use crate::interval_rounding::percent;
@@ -80,7 +80,7 @@ impl<'a> ScreenTexts<'a> {
             facts,
             overview_head,
             overview,
-            legend: legend(&view.tests, view.scale, true),
+            legend: legend(&view.tests, view.scale, true).into_iter().chain(methods(&view.tests)).collect(),
             units: view.tests.iter().filter_map(cpu_explained).collect(),
             tests: view.tests.iter().map(|test| TestTexts::of(view, test)).collect(),
             findings: findings(view),

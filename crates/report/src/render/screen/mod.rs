@@ -200,14 +200,18 @@ impl<'a> Page<'a> {
         if legend.is_empty() {
             return Vec::new();
         }
-        let indent = legend.iter().map(|(name, _)| chars(name)).max().unwrap_or(0) + 4;
-        let item = |(name, text): &(&str, String)| -> Vec<String> {
-            let lines = wrap(text, self.layout.width.saturating_sub(indent)).into_iter().enumerate();
-            let name = format!("  {name}");
-            lines.map(|(at, line)| format!("{:<indent$}{line}", if at == 0 { &name } else { "" })).collect()
+        let lines = |items: Vec<(&str, String)>| -> Vec<String> {
+            let indent = items.iter().map(|(name, _)| chars(name)).max().unwrap_or(0) + 4;
+            let item = |(name, text): (&str, String)| -> Vec<String> {
+                let lines = wrap(&text, self.layout.width.saturating_sub(indent)).into_iter().enumerate();
+                let name = format!("  {name}");
+                lines.map(|(at, line)| format!("{:<indent$}{line}", if at == 0 { &name } else { "" })).collect()
+            };
+            items.into_iter().flat_map(item).collect()
         };
-        let mut out = vec![format!("With {} confidence:", percent(self.view.plan.level))];
-        out.extend(legend.iter().flat_map(item));
+        let mut out = lines(table::methods(tests));
+        out.push(format!("With {} confidence:", percent(self.view.plan.level)));
+        out.extend(lines(legend));
         let units = if full { BTreeSet::new() } else { table::units(&self.layout) };
         out.extend(units.iter().flat_map(|text| wrap(text, self.layout.width - 2)).map(|line| format!("  {line}")));
         let mut out: Vec<String> = out.iter().map(|line| self.layout.paint.dim(line)).collect();

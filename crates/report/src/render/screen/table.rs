@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytegauge_model::level_descriptions;
 use bytegauge_model::unit::{counted, significant};
 use serde::Serialize;
 
@@ -103,7 +104,7 @@ fn basis(test: &Test) -> Option<String> {
     }
     let objective = phrase::objective(outcome::slo(test)?);
     Some(format!(
-        "Rates keep {objective} in half of the trials with a result; “overall” over all together, without interval."
+        "Rates keep {objective} in half of the trials with a result; all trials keep it at most up to “overall”."
     ))
 }
 
@@ -320,6 +321,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     add(full && test.unit != "runs/s", RATE_INTERVAL, false, &interval);
     add(full, "p50", true, &|row| row.p50_ns.map(outcome::time));
     add(full || !is_search, "p99", true, &|row| row.p99_ns.map(outcome::time));
+    add(true, "p99 of all", true, &|row| row.p99_all_ns.map(outcome::time));
     add(full, "p99.9", true, &|row| row.p99_9_ns.map(outcome::time));
     let unit = rows.iter().find_map(|row| row.cpu_unit).unwrap_or_default();
     let cpu = |row: &OptionResult| Some(row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3)));
@@ -361,6 +363,20 @@ fn varied(test: &Test) -> String {
     test.varied.iter().map(|factor| outcome::factor_name(factor)).collect::<Vec<_>>().join(" + ")
 }
 
+/// The factors whose levels are ways to do something, which few readers know by their names.
+const METHODS: [&str; 4] = ["relay", "server_engine", "client_engine", "engine"];
+
+/// The names of the compared methods, each with what it does.
+pub fn methods(tests: &[Test]) -> Vec<(&'static str, String)> {
+    let options = || tests.iter().flat_map(|test| &test.options);
+    let is_used =
+        |factor: &str, name: &str| options().any(|option| option.settings.get(factor).is_some_and(|own| own == name));
+    let all =
+        METHODS.into_iter().flat_map(|factor| level_descriptions::of(factor).into_iter().map(move |row| (factor, row)));
+    let used = all.filter(|(factor, (name, _))| is_used(factor, name));
+    used.map(|(_, (name, text))| (name, text.to_owned())).collect()
+}
+
 /// The ends of intervals, the marks and columns that occur, each with its meaning; empty without a mark.
 pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static str, String)> {
     let shown = tests.iter().flat_map(|test| test.options.iter().filter_map(|option| outcome::mark(test, option)));
@@ -383,6 +399,10 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     all.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
     let has_carried = tests.iter().flat_map(|test| &test.options).any(|option| option.carried_share.is_some());
     all.extend(has_carried.then(|| ("carried", "share of the load that all trials together answered".to_owned())));
+    let has_all = tests.iter().flat_map(|test| &test.options).any(|option| option.p99_all_ns.is_some());
+    all.extend(
+        has_all.then(|| ("p99 of all", "over the calls of all trials together; p99: median of the trials".to_owned())),
+    );
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
     all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));
     all
@@ -402,6 +422,7 @@ fn meaning(mark: OptionMark, margin: &str, scale: ShareScale, is_noisy: bool, is
     let nothing = if scale.multiples { "1×" } else { "0" };
     let above = if is_noisy { format!("both {margin} and the noise") } else { margin.to_owned() };
     match mark {
+        OptionMark::Use if is_noisy => format!("B and the noise are at most {margin}"),
         OptionMark::Use => format!("B is at most {margin}"),
         OptionMark::Safest => "not decided; for now the smallest B, or a default near it".to_owned(),
         OptionMark::Keep => "the present value: no other one is surely better".to_owned(),

@@ -174,8 +174,8 @@ pub struct OptionResult {
     pub rate_lower: Option<f64>,
     /// Upper end of the same.
     pub rate_upper: Option<f64>,
-    /// With a latency objective: the highest rate that keeps it over all trials together, failed ones included; absent if no
-    /// measured rate does.
+    /// With a latency objective: the highest rate that keeps it over all trials together, failed ones included, which is rather too
+    /// high than too low; absent if no measured rate does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overall_rate: Option<f64>,
     /// Rate of all trials together, where the median is more than a tenth from it.
@@ -197,6 +197,10 @@ pub struct OptionResult {
     /// 99th percentile of a call's time, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<f64>,
+    /// 99th percentile of the calls of all trials together, nanoseconds, with an offered load: far above that of the median trial
+    /// where few trials have most of the long calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_all_ns: Option<f64>,
     /// 99.9th percentile of a call's time, nanoseconds; absent below ten calls beyond it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_9_ns: Option<f64>,
@@ -411,8 +415,6 @@ pub enum FindingKind {
     SlowTrialsDisagree,
     /// Plain means favour another option, so nothing is significant for this one.
     MeansDisagree,
-    /// Few trials have most of the long calls, so the 99th percentile of all calls is far above that of the median trial.
-    LongCallsInFewTrials,
     /// The rate rose or fell during the session.
     Drift,
     /// The rates of an option have more than one mode.

@@ -20,9 +20,6 @@ use super::run_length::{RUN_SHORT_NS, shortest_run_ns};
 use super::valid_for::{self, is_loopback};
 use super::{advice, all_trials, copied, effects, harm, long_trials, median_misleads, memory, sentences};
 
-/// A 99th percentile of all calls above this multiple of the median trial's is a caveat.
-const P99_APART: f64 = 2.0;
-
 /// Speeds of one option that differ by more than this factor are a caveat: its median has no meaning then.
 const SPEEDS_APART: f64 = 1.25;
 /// An option of which this share of the trials failed is no safe recommendation.
@@ -232,12 +229,6 @@ fn recommended(view: &View, group: &GroupView) -> Vec<Finding> {
         let is_far = average > median * AVERAGE_APART || median > average * AVERAGE_APART;
         let one = about(FindingKind::SeveralSpeeds).number("median", Some(median)).number("average", Some(average));
         all.extend(is_far.then_some(one));
-    }
-    // A search has its overall rate; without an offered load the calls of a pause are few.
-    let open = cell.call.as_ref().filter(|call| call.offered_per_second.is_some());
-    if let Some((median, of_all)) = cell.median("total_p99_ns").zip(open.and_then(|call| call.p99_all_ns)) {
-        let one = about(FindingKind::LongCallsInFewTrials).number("p99_ns", Some(median));
-        all.extend((of_all > median * P99_APART).then(|| one.number("p99_all_ns", Some(of_all))));
     }
     if let Some(rival) = faster_over_all(view, group, cell) {
         all.push(

@@ -217,6 +217,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
     let interval =
         cell.above_best_upper.filter(|_| has_intervals(view, group)).map(|upper| upper.max(again.unwrap_or(0.0)));
     let (cpu, cpu_unit) = cpu(cell).unzip();
+    let call = cell.call.as_ref();
     OptionResult {
         id: cell.id.clone(),
         label: side_of(view, cell).map_or_else(|| label(group, cell, &spec), str::to_owned),
@@ -230,7 +231,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         rate: cell.estimate.median,
         rate_lower: cell.estimate.lower,
         rate_upper: cell.estimate.upper,
-        overall_rate: cell.call.as_ref().and_then(|call| call.knee.as_ref()?.overall_per_second),
+        overall_rate: call.and_then(|call| call.knee.as_ref()?.overall_per_second),
         rate_all: all_trials(cell).filter(|_| median_misleads(cell)),
         trials: cell.trials,
         slower_lower: interval.and(cell.above_best_lower).map(|lower| lower.max(0.0)),
@@ -238,6 +239,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &Least) -> Opt
         slower: String::new(),
         p50_ns: cell.median("total_p50_ns"),
         p99_ns: cell.median("total_p99_ns"),
+        p99_all_ns: call.filter(|call| call.offered_per_second.is_some()).and_then(|call| call.p99_all_ns),
         p99_9_ns: cell.median("total_p99_9_ns"),
         more_cpu_lower: cell.more_cpu_lower.filter(|_| has_intervals(view, group)),
         more_cpu_upper: cell.more_cpu_upper.filter(|_| has_intervals(view, group)),

@@ -182,7 +182,7 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
             "at another time of day"
         };
         let repeat = || again(view, None, &format!("repeat it {when} to check the result"));
-        return vec![at_found_rate(view).unwrap_or_else(repeat)];
+        return vec![at_lower_rate(view).unwrap_or_else(repeat)];
     }
     let mut steps = match crowd(&view.environment).filter(|_| view.check.is_none()) {
         None => narrow(view, &open, imported),
@@ -205,13 +205,16 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
     steps
 }
 
-/// The found rate of a search, offered for longer: short windows cut queues that grow slowly.
-fn at_found_rate(view: &View) -> Option<NextStep> {
+/// A rate well below the found one, offered for longer: short windows cut queues that grow slowly, and meet few pauses.
+fn at_lower_rate(view: &View) -> Option<NextStep> {
     let [test] = &view.tests[..] else { return None };
-    let found = test.recommended_option()?.overall_rate?;
-    let further = ["--rate", &found.to_string(), "--trial-time", "1s"].map(str::to_owned);
+    let rate = (test.recommended_option()?.overall_rate? * 0.67).round().to_string();
+    let further = ["--rate", &rate, "--trial-time", "1s"].map(str::to_owned);
     let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
-    Some(step(&command, "offer that rate for longer, and read the p99; where it is too long, offer less"))
+    Some(step(
+        &command,
+        "offer two thirds of the overall rate for longer; if “p99 of all” is short enough there, offer more",
+    ))
 }
 
 /// The time that many tests need, where they were given less than half of it.

@@ -57,7 +57,8 @@ fn rated(test: &Test, tests: &[Test], option: &OptionResult) -> String {
 /// The rate of an option; the CPU time of its work where that is compared, and the time of a run of a program.
 fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     if let Some((cpu, unit)) = option.cpu.zip(option.cpu_unit).filter(|_| test.compares == Compares::Cpu) {
-        let p99 = option.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", time(ns)));
+        let all = option.p99_all_ns.map_or_else(String::new, |ns| format!(", of all calls {}", time(ns)));
+        let p99 = option.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}{all}", time(ns)));
         return Some(format!("CPU {} {unit}{p99}", significant(cpu, 3)));
     }
     let rate = option.rate.filter(|rate| *rate > 0.0)?;
@@ -65,8 +66,7 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     match test.unit {
         "runs/s" => Some(format!("{} a run", time(1e9 / rate))),
         _ => {
-            let (rate, over) = option.overall_rate.map_or((rate, "in some trials"), |own| (own, "over all trials"));
-            let kept = |slo| format!(" with {} {over}", phrase::objective(slo));
+            let kept = |slo| format!(" with {} in half of the trials", phrase::objective(slo));
             let objective = slo(test).map_or_else(String::new, kept);
             Some(format!("{} {unit}{objective}", significant(rate / divisor, 3)))
         }
@@ -312,6 +312,10 @@ pub fn in_short(view: &View, test: &Test) -> String {
     let most = if is_brief { 1 } else { NAMED_MAX };
     let noun = |interval: &str| more(test.compares, view.scale, interval);
     let avoid = avoided(view, test, most, noun).map_or_else(String::new, |text| format!("; avoid {text}"));
+    let has_none = |option: &&OptionResult| option.slower_upper.is_none() && !option.missed_load();
+    let is_dropped = |option: &&OptionResult| !is_brief && option.rate.is_some() && has_none(option);
+    let dropped: Vec<String> = test.options.iter().filter(is_dropped).map(|option| option.label.clone()).collect();
+    let avoid = avoid + &list("dropped as slow", &dropped, &|labels| format!("dropped as slow: {labels}"));
     let keep = if test.because == Some(Because::Present) { "keep " } else { "" };
     format!("{keep}{}{rate}, {}{good}{left}{avoid}", recommended_label(test, own), how_good(view, test, own, true))
 }

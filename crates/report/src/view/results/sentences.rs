@@ -4,12 +4,11 @@
 
 mod effect;
 
-use bytegauge_model::slo::SearchEnd;
 use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Level, Nanos};
 
 use super::super::document::{Compares, Finding, FindingKind, Test, View};
-use super::outcome::{is_slower, than_the_best, time, up_to};
+use super::outcome::{is_slower, than_the_best, up_to};
 use super::run_length::more_work;
 use crate::interval_rounding::{ShareScale, percent, range};
 use crate::phrase::{self, rate_unit};
@@ -163,7 +162,6 @@ impl Sentence<'_> {
             | LevelKind::NoBackPressure => self.harm(),
             LevelKind::SlowTrialsDisagree
             | LevelKind::MeansDisagree
-            | LevelKind::LongCallsInFewTrials
             | LevelKind::Drift
             | LevelKind::SeveralSpeeds
             | LevelKind::FailedTrials
@@ -191,35 +189,19 @@ impl Sentence<'_> {
         format!("p99 of {} is {times} that of {option}.", self.other())
     }
 
-    /// The highest rate of an option, its latency there, and why no higher rate was found.
+    /// The highest rate of an option in half of the trials, and over all of them.
     fn search(&self) -> Option<String> {
         let cell = self.view.cell(self.finding.option.as_ref()?)?;
         let knee = cell.call.as_ref()?.knee.as_ref()?;
-        let rate =
-            |rate: Option<f64>| rate.map_or_else(|| "slightly more".into(), |rate| self.rates([rate; 2])[0].clone());
-        let divisor = self.rate_scale(cell.estimate.median?).0;
-        let level = percent(self.view.plan.level);
+        let (median, level) = (cell.estimate.median?, percent(self.view.plan.level));
+        let (divisor, unit) = self.rate_scale(median);
         let interval = |(lower, upper)| format!(" ({level}: {})", range(lower / divisor, upper / divisor));
         let ends = cell.estimate.lower.zip(cell.estimate.upper).map_or_else(String::new, interval);
-        let overall = knee.overall_per_second.map_or("at no rate".into(), |own| format!("up to {}", rate(Some(own))));
-        let failed_ns = knee.at_beyond_ns.map_or_else(String::new, |ns| format!(" ({} {})", knee.percentile, time(ns)));
-        let failed = rate(knee.beyond_per_second) + &failed_ns;
-        let (count, of) = (knee.end_searches, counted(cell.trials, "trial"));
-        let why = match knee.end? {
-            SearchEnd::Limit => format!("{failed} exceeded the limit in {count} of {of}"),
-            SearchEnd::Incomplete => format!("{failed} left calls unanswered in {count} of {of}"),
-            SearchEnd::ClosedLoop => {
-                let closed = rate(knee.closed_per_second);
-                format!("no higher rate was possible in {count} of {of}: a closed loop reaches {closed}")
-            }
-        };
-        Some(format!(
-            "{} up to {}{ends} in {} of {}, {overall} over all together; {why}.",
-            phrase::objective(&knee.slo),
-            rate(cell.estimate.median),
-            knee.kept_searches,
-            counted(knee.searches, "trial"),
-        ))
+        let rate = |rate: f64| format!("{} {unit}", significant(rate / divisor, 3));
+        let overall = knee.overall_per_second.map_or("at no rate".into(), |own| format!("not above {}", rate(own)));
+        let (objective, trials) = (phrase::objective(&knee.slo), counted(knee.searches, "trial"));
+        let kept = format!("{objective} up to {}{ends} in {} of {trials}", rate(median), knee.kept_searches);
+        Some(format!("{kept}; over all of them together {overall}."))
     }
 
     /// The A/A control repeats the option that led the screening, which is not always the recommended one.
@@ -363,12 +345,6 @@ impl Sentence<'_> {
             }
             FindingKind::MeansDisagree => {
                 "slower than the best by the average of its trials, but not by their median, so it is undecided.".into()
-            }
-            FindingKind::LongCallsInFewTrials => {
-                let [median, all] = ["p99_ns", "p99_all_ns"].map(|name| time(self.number(name)));
-                format!(
-                    "the p99 of all its calls is {all}, that of the median trial {median}: few trials have most of the long calls."
-                )
             }
             FindingKind::Drift => {
                 let [first, last] = self.rates([self.number("first"), self.number("last")]);

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_model::relay_program::READY_RELAYS;
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{RelayChoice, RelayMethod};
 
 use super::super::document::{
     Bottleneck, Finding, FindingKind, Severity, SummaryLine, Test, TestState, VersusView, View,
@@ -43,7 +40,6 @@ pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
     all.extend([Heading::Search, Heading::Latency].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(of_tests(view));
-    all.extend(relay_methods(view));
     all.extend(least_cpu(view));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(earlier(view, max));
@@ -66,24 +62,6 @@ fn of_tests(view: &View) -> Vec<SummaryLine> {
         }
         tests => [Some(line("Results", counts(tests))), used(tests)].into_iter().flatten().collect(),
     }
-}
-
-/// The work of the recommended relays: few readers know it by their names.
-fn relay_methods(view: &View) -> Vec<SummaryLine> {
-    let named = view.tests.iter().filter_map(|test| view.cell(test.recommended.as_ref()?));
-    let described: BTreeSet<String> = named.filter_map(|cell| described(cell.spec().relay()?)).collect();
-    described.into_iter().map(|text| line(Heading::Relay.name(), format!("{text}."))).collect()
-}
-
-/// `splice: splice(2) through a pipe …`; of another program its definition, where that is a ready one.
-fn described(relay: &RelayChoice) -> Option<String> {
-    if let Some(method) = relay.method().filter(|method| *method != RelayMethod::Direct) {
-        let row = RELAY_METHODS.iter().find(|row| row.value == method)?;
-        return Some(format!("{}: {}", row.name, row.summary));
-    }
-    let program = relay.program()?;
-    let ready = READY_RELAYS.iter().find(|ready| ready.name == program.name)?;
-    Some(format!("{} is a program of its own, started for each trial: {}", ready.name, ready.summary))
 }
 
 /// How many pairs are behind the comparison of two.

@@ -114,7 +114,7 @@ impl Sentence<'_> {
                 let labels = self.finding.option.as_ref().zip(self.finding.other.as_ref());
                 match labels.map(|(own, slow)| (self.option(own), self.option(slow))) {
                     Some((own, best)) => {
-                        format!("{fast} reaches {rate} ({own}), {slow} {other} at best ({best})")
+                        format!("{fast} reaches {rate} ({own}), {slow} {other} ({best})")
                     }
                     None => format!("{fast} reaches {rate}, {slow} {other}"),
                 }
