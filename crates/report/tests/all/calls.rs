@@ -362,8 +362,7 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
 
 #[test]
 fn client_later_than_a_tenth_is_a_caveat() {
-    let reported =
-        |view: &View| crate::phrases(view, FindingKind::LateClient).contains("The load generator itself was late");
+    let reported = |view: &View| crate::phrases(view, FindingKind::LateClient).contains("The load generator adds ");
     // Calls take 210 µs, half as much again at most.
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);

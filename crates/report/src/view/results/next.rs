@@ -237,14 +237,14 @@ fn in_program(view: &View) -> Option<NextStep> {
             let command = format!("bytegauge check {} {SERVER_OF_TCP}", values_of(view));
             return step(
                 &command,
-                "try these sizes in your server (instead of socat; --load is its client; 4K: its size now)",
+                "try these sizes in your server (it replaces socat, its client --load; 4K is its size now)",
             );
         }
         let command = format!(
             "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
             values_of(view)
         );
-        step(&command, "try these sizes in your program (instead of dd; 4K: its size now)")
+        step(&command, "try these sizes in your program (it replaces dd; 4K is its size now)")
     })
 }
 
