@@ -188,7 +188,7 @@ fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
     )
 }
 
-/// `p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k)`.
+/// `p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k calls/s)`.
 fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
     let open = || probes.iter().filter_map(|probe| Some((probe.offered?, probe.percentile_ns)));
     let lowest = open().map(|(offered, _)| offered).min().unwrap_or(0);
@@ -198,9 +198,7 @@ fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
         Some(ns) => format!("{} was {}", slo.percentile, Nanos(ns)),
         None => "calls were unanswered".into(),
     };
-    let closed = call_rate(ceiling);
-    let closed = closed.trim_end_matches("calls/s").trim_end();
-    format!("{what} even at {} (a closed loop reaches {closed})", call_rate(lowest as f64))
+    format!("{what} even at {} (a closed loop reaches {})", call_rate(lowest as f64), call_rate(ceiling))
 }
 
 #[cfg(test)]
@@ -236,8 +234,8 @@ mod tests {
             probe(Some(250), None),
         ];
         let shown = |probes: &[Probe]| nothing_keeps(&slo(), probes, 1000.0);
-        assert_eq!(shown(&probes), "p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k)");
+        assert_eq!(shown(&probes), "p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k calls/s)");
         let in_time = [probe(Some(250), Some(1_000_000))];
-        assert_eq!(shown(&in_time), "calls were unanswered even at 250 calls/s (a closed loop reaches 1 k)");
+        assert_eq!(shown(&in_time), "calls were unanswered even at 250 calls/s (a closed loop reaches 1 k calls/s)");
     }
 }
