@@ -230,6 +230,20 @@ proptest! {
 }
 
 #[test]
+fn disturbed_sessions_are_run_again() {
+    let mut data = session(&Plan { read_sizes: vec![65_536, 131_072], finalists: 4, confirm_blocks: 60, ..small() });
+    data.record.plan["asked"] = serde_json::json!(["run", "buffer-size", "--time", "60s"]);
+    // In the second half each second option is slower: blocks depend on their neighbours however many are merged.
+    for trial in data.trials.iter_mut().filter(|trial| trial.block > 33 && trial.cell.0.ends_with(['2', '4'])) {
+        trial.bytes /= 2;
+    }
+    let view = View::of(&data, &Settings::default());
+    assert!(view.groups[0].serial.as_ref().is_some_and(|serial| !serial.independent), "{:?}", view.groups[0].serial);
+    assert_eq!(view.next[0].text, "run it again: the disturbance of this session may be over");
+    assert_eq!(view.next[0].command.as_deref(), Some("bytegauge run buffer-size --time 60s"));
+}
+
+#[test]
 fn screened_options_have_no_interval() {
     let view = view(&Plan { confirm_blocks: 0, ..small() });
     let test = &view.tests[0];

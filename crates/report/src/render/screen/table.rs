@@ -32,11 +32,15 @@ const BAR_MIN: usize = 6;
 /// On 80 columns longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
-const EXPENDABLE: [&str; 6] = [RATE_INTERVAL, "p50", "server CPU", "CPU", "p99.9", "longest"];
+const EXPENDABLE: [&str; 7] = [RATE_INTERVAL, "p50", "server CPU", "CPU", "p99.9", "longest", MEDIAN_P99];
+/// The median of the trials' percentiles: that of all calls is next to it.
+const MEDIAN_P99: &str = "p99 ";
 /// Those that go where even names on lines of their own leave too little room.
 const LAST: [&str; 3] = ["p99", "CPU", "starved"];
 /// The heading of the intervals of rates.
 const RATE_INTERVAL: &str = "rate (95 %)";
+/// The heading of the percentile over the calls of all trials.
+const P99_OF_ALL: &str = "p99 of all";
 /// An unknown value.
 const UNKNOWN: &str = "–";
 
@@ -174,7 +178,12 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     let mut drop = |numbers: &mut Vec<ScreenColumn>, name: &str, label: usize| {
         if is_too_wide(numbers, label) {
             let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
-            others.extend(numbers.extract_if(.., |column| !is_kept(column) && column.heading.starts_with(name)));
+            let has_all = numbers.iter().any(|column| column.heading == P99_OF_ALL);
+            let is_named = |heading: &str| match name {
+                MEDIAN_P99 => has_all && heading == "p99",
+                _ => heading.starts_with(name),
+            };
+            others.extend(numbers.extract_if(.., |column| !is_kept(column) && is_named(&column.heading)));
         }
     };
     // The CPU time of relays is a result, and not only a detail. A fixed load is in the title, and options are ranked by CPU time.
@@ -321,7 +330,7 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     add(full && test.unit != "runs/s", RATE_INTERVAL, false, &interval);
     add(full, "p50", true, &|row| row.p50_ns.map(outcome::time));
     add(full || !is_search, "p99", true, &|row| row.p99_ns.map(outcome::time));
-    add(true, "p99 of all", true, &|row| row.p99_all_ns.map(outcome::time));
+    add(true, P99_OF_ALL, true, &|row| row.p99_all_ns.map(outcome::time));
     add(full, "p99.9", true, &|row| row.p99_9_ns.map(outcome::time));
     let unit = rows.iter().find_map(|row| row.cpu_unit).unwrap_or_default();
     let cpu = |row: &OptionResult| Some(row.cpu.map_or_else(|| UNKNOWN.into(), |cpu| significant(cpu, 3)));
@@ -401,7 +410,7 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     all.extend(has_carried.then(|| ("carried", "share of the load that all trials together answered".to_owned())));
     let has_all = tests.iter().flat_map(|test| &test.options).any(|option| option.p99_all_ns.is_some());
     all.extend(
-        has_all.then(|| ("p99 of all", "over the calls of all trials together; p99: median of the trials".to_owned())),
+        has_all.then(|| (P99_OF_ALL, "over the calls of all trials together; p99: median of the trials".to_owned())),
     );
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
     all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));

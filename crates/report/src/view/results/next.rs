@@ -194,6 +194,10 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
         }
     };
     steps.extend(across);
+    let is_disturbed = open.iter().all(|group| group.serial.as_ref().is_some_and(|serial| !serial.independent));
+    if steps.is_empty() && is_disturbed && !imported {
+        steps.push(again(view, None, "run it again: the disturbance of this session may be over"));
+    }
     if steps.is_empty() {
         let then = match view.check {
             Some(_) => format!("{}, or compare fewer values", more_work(shortest_run_ns(view))),
