@@ -30,7 +30,7 @@ pub(super) fn relay_cpu(signs: Option<&RelaySigns>) -> Option<Evidence> {
     let busy = (capacity > 0.0).then(|| cpus / capacity)?;
     (busy >= BUSY).then(|| Evidence {
         sentence: format!(
-            "the relay's threads run {} of the time that they can ({} CPUs)",
+            "the relay's threads run {} of the time ({} CPUs)",
             percent(busy.min(1.0)),
             significant(cpus, 2)
         ),

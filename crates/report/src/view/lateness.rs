@@ -60,7 +60,7 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
     (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
 }
 
-/// The cell with the largest share of lateness, and `the load generator adds 9.1 µs of its own to the p99 (epoll, 12 of 12 trials)`.
+/// The cell with the largest share of lateness, and `9.1 µs of the p99 are the delay of the load generator, in 12 of 12 trials of epoll`.
 /// `most`: only cells in which most trials are late.
 pub fn sentence(cells: &[CellView], most: bool) -> Option<(&CellView, String)> {
     let found = |cell: &CellView| {
@@ -73,6 +73,6 @@ pub fn sentence(cells: &[CellView], most: bool) -> Option<(&CellView, String)> {
         all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
     // The table's percentile is over all trials, that of the finding over those with enough calls: one number is enough.
     let whole = if pauses { format!("each pause of {}", Nanos(of_ns as u64)) } else { format!("the {percentile}") };
-    let (late, trials) = (Nanos(late_ns as u64), format!("{trials} of {}", counted(of, "trial")));
-    Some((cell, format!("the load generator adds {late} of its own to {whole} ({}, {trials})", cell.label)))
+    let (late, of, label) = (Nanos(late_ns as u64), counted(of, "trial"), &cell.label);
+    Some((cell, format!("{late} of {whole} are the delay of the load generator, in {trials} of {of} of {label}")))
 }

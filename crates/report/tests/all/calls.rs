@@ -362,7 +362,9 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
 
 #[test]
 fn client_later_than_a_tenth_is_a_caveat() {
-    let reported = |view: &View| crate::phrases(view, FindingKind::LateClient).contains("The load generator adds ");
+    let reported = |view: &View| {
+        crate::phrases(view, FindingKind::LateClient).contains(" are the delay of the load generator, in ")
+    };
     // Calls take 210 µs, half as much again at most.
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
@@ -610,7 +612,7 @@ fn an_offered_load_compares_server_cpu() {
     let text = on_screen(&self::view(&paused));
     check(&text, &["Pauses limit the load, so options are ranked by CPU time. server k calls/s"]);
     let longer = crate::phrases(&view, FindingKind::LongerP99);
-    check(&longer, &["p99 of blocking is 1.7", "× that of epoll."]);
+    check(&longer, &["the p99 of blocking in the median trial is 1.7", "× that of epoll."]);
     assert_eq!(
         crate::phrases(&self::view(&engines()), FindingKind::LongerP99),
         "",

@@ -209,9 +209,8 @@ impl<'a> Page<'a> {
             };
             items.into_iter().flat_map(item).collect()
         };
-        let mut out = lines(table::methods(tests));
-        out.push(format!("With {} confidence:", percent(self.view.plan.level)));
-        out.extend(lines(legend));
+        let mut out = vec![format!("With {} confidence:", percent(self.view.plan.level))];
+        out.extend(lines(legend).into_iter().chain(lines(table::methods(tests))));
         let units = if full { BTreeSet::new() } else { table::units(&self.layout) };
         out.extend(units.iter().flat_map(|text| wrap(text, self.layout.width - 2)).map(|line| format!("  {line}")));
         let mut out: Vec<String> = out.iter().map(|line| self.layout.paint.dim(line)).collect();

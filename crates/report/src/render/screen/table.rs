@@ -375,15 +375,20 @@ fn varied(test: &Test) -> String {
 /// The factors whose levels are ways to do something, which few readers know by their names.
 const METHODS: [&str; 4] = ["relay", "server_engine", "client_engine", "engine"];
 
-/// The names of the compared methods, each with what it does.
+/// The names of the compared methods, each with what it does, and the meaning of compared sizes.
 pub fn methods(tests: &[Test]) -> Vec<(&'static str, String)> {
     let options = || tests.iter().flat_map(|test| &test.options);
     let is_used =
         |factor: &str, name: &str| options().any(|option| option.settings.get(factor).is_some_and(|own| own == name));
     let all =
         METHODS.into_iter().flat_map(|factor| level_descriptions::of(factor).into_iter().map(move |row| (factor, row)));
-    let used = all.filter(|(factor, (name, _))| is_used(factor, name));
-    used.map(|(_, (name, text))| (name, text.to_owned())).collect()
+    let used = all.filter(|(factor, (name, _))| is_used(factor, name)).map(|(_, (name, text))| (name, text.to_owned()));
+    let sizes = ["read_size", "write_size"]
+        .into_iter()
+        .filter(|size| options().any(|option| option.settings.contains_key(*size)));
+    let sizes: Vec<&str> = sizes.map(|size| if size == "read_size" { "read(2)" } else { "write(2)" }).collect();
+    let size = (!sizes.is_empty()).then(|| ("size", format!("the bytes of each call of {}", sizes.join(" or "))));
+    used.chain(size).collect()
 }
 
 /// The ends of intervals, the marks and columns that occur, each with its meaning; empty without a mark.

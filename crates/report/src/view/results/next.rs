@@ -217,7 +217,7 @@ fn at_lower_rate(view: &View) -> Option<NextStep> {
     let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
     Some(step(
         &command,
-        "offer two thirds of the overall rate for longer; if “p99 of all” is short enough there, offer more",
+        "offer two thirds of the overall rate for longer; if its p99 of all calls is short enough, offer more",
     ))
 }
 
@@ -241,14 +241,14 @@ fn in_program(view: &View) -> Option<NextStep> {
             let command = format!("bytegauge check {} {SERVER_OF_TCP}", values_of(view));
             return step(
                 &command,
-                "try these sizes in your server (it replaces socat, its client --load; 4K is its size now)",
+                "try these sizes in your server: replace socat by it, --load by its client, 4K by its size",
             );
         }
         let command = format!(
             "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
             values_of(view)
         );
-        step(&command, "try these sizes in your program (it replaces dd; 4K is its size now)")
+        step(&command, "try these sizes in your program: replace dd by it, 4K by its size")
     })
 }
 

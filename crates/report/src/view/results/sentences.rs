@@ -186,7 +186,7 @@ impl Sentence<'_> {
         let option = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
         let upper = self.known("times_upper").map_or(f64::INFINITY, |times| times - 1.0);
         let times = ShareScale { multiples: true }.interval(self.number("times_lower") - 1.0, upper);
-        format!("p99 of {} is {times} that of {option}.", self.other())
+        format!("the p99 of {} in the median trial is {times} that of {option}.", self.other())
     }
 
     /// The highest rate of an option in half of the trials, and over all of them.
