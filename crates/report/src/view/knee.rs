@@ -1,8 +1,8 @@
 //! The highest rate at which calls keep a latency objective: the cell's knees over the trials, and the rates beyond them.
 //!
 //! Each trial is a search of its own, and the cell's rate is the median over them: about half of the searches fail there, so it is
-//! not the rate to plan with: a server can be relied on at the rate that keeps the objective over all of them together. This
-//! module has the other results of the searches.
+//! not the rate to plan with. This module has the other results of the searches, with the rate that keeps the objective over all of
+//! them together at most.
 
 use bytegauge_bottleneck::call::Objective;
 use bytegauge_model::slo::{Search, SearchEnd};

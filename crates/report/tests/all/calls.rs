@@ -545,7 +545,14 @@ fn rare_long_calls_have_a_column() {
     // One of some twenty trials has all calls above 10 ms.
     let view = with_long(1);
     assert!(all_ns(&view).is_some_and(|ns| ns > 10e6));
-    check(&on_screen(&view), &["p99 p99 of all", "p99 of all over the calls of all trials together"]);
+    check(
+        &on_screen(&view),
+        &[
+            "p99 p99 of all",
+            "p99 of all over the calls of all trials together",
+            "blocking a thread for each connection",
+        ],
+    );
     check(&view.tests[0].result, &["p99 53", " µs, of all calls 2"]);
     assert_eq!(all_ns(&self::view(&engines())), None, "no offered load");
 }

@@ -388,7 +388,9 @@ pub fn methods(tests: &[Test]) -> Vec<(&'static str, String)> {
         .filter(|size| options().any(|option| option.settings.contains_key(*size)));
     let sizes: Vec<&str> = sizes.map(|size| if size == "read_size" { "read(2)" } else { "write(2)" }).collect();
     let size = (!sizes.is_empty()).then(|| ("size", format!("the bytes of each call of {}", sizes.join(" or "))));
-    used.chain(size).collect()
+    // Servers and clients may have the same.
+    let once: BTreeSet<(&str, String)> = used.chain(size).collect();
+    once.into_iter().collect()
 }
 
 /// The ends of intervals, the marks and columns that occur, each with its meaning; empty without a mark.
@@ -415,7 +417,7 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     all.extend(has_carried.then(|| ("carried", "share of the load that all trials together answered".to_owned())));
     let has_all = tests.iter().flat_map(|test| &test.options).any(|option| option.p99_all_ns.is_some());
     all.extend(
-        has_all.then(|| (P99_OF_ALL, "over the calls of all trials together; p99: median of the trials".to_owned())),
+        has_all.then(|| (P99_OF_ALL, "over the calls of all trials together; other percentiles: medians".to_owned())),
     );
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
     all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));
