@@ -4,7 +4,7 @@
 //! The interval is a sign interval over trials: each trial's own percentile where the trial holds ten calls beyond
 //! it, else that of as many neighbouring trials together as do; an extreme of too few calls is not a percentile.
 //!
-//! Calls that a trial's window cut count for as long as they were observed ([`Lifetimes`]): a server that lets
+//! Calls that a trial's window cut count for as long as they were observed ([`Lifetimes`](crate::lifetimes::Lifetimes)): a server that lets
 //! some clients wait for longer than a trial would look quick otherwise, since it answers the others. A percentile that
 //! is longer than trials observe is left out.
 
@@ -12,7 +12,6 @@ use bytegauge_model::CallReport;
 
 use crate::call_times::{TimeDistribution, pools, whole};
 use crate::interval::{MedianEstimate, sign_interval};
-use crate::lifetimes::Lifetimes;
 
 /// The name of a number, and its estimate, nanoseconds.
 pub type NamedEstimate = (&'static str, MedianEstimate);
@@ -23,14 +22,6 @@ const OUTLASTING_MIN: f64 = 0.01;
 /// The p99 of one trial of a hundred calls or more: it varies much, and alike for all options of a block.
 pub fn p99_of_trial(report: &CallReport) -> Option<f64> {
     whole(report).filter(|times| times.reaches(0.9))?.percentile(0.99).filter(|ns| ns.is_finite())
-}
-
-/// The p99 of the calls of all trials together, nanoseconds: a trial with a pause of the machine counts with all of its calls, where
-/// the median of the trials' percentiles ([`percentiles`]) does not tell how bad the few bad ones are.
-pub fn p99_of_all(reports: &[&CallReport]) -> Option<f64> {
-    let mut all = TimeDistribution::default();
-    reports.iter().filter_map(|report| whole(report)).for_each(|times| all.add(&times));
-    Some(all).filter(|all| all.reaches(0.99))?.percentile(0.99).filter(|ns| ns.is_finite())
 }
 
 /// A part of a call: how it is read from a report, and the names of its percentiles.
@@ -84,11 +75,22 @@ pub fn percentiles(reports: &[&CallReport], level: f64) -> Vec<NamedEstimate> {
     PARTS.iter().flat_map(of_part).collect()
 }
 
+/// The calls of all trials together: a trial with a pause of the machine counts with all of its calls, where the median of the
+/// trials' percentiles ([`percentiles`]) does not tell how bad the few bad ones are.
+pub fn together(reports: &[&CallReport]) -> TimeDistribution {
+    let mut all = TimeDistribution::default();
+    reports.iter().filter_map(|report| whole(report)).for_each(|times| all.add(&times));
+    all
+}
+
+/// The p99 of calls, nanoseconds; `None` where it takes more calls, or longer trials.
+pub fn p99(calls: &TimeDistribution) -> Option<f64> {
+    Some(calls).filter(|calls| calls.reaches(0.99))?.percentile(0.99).filter(|ns| ns.is_finite())
+}
+
 /// Which share of the calls takes longer than its trial let be seen, from a hundredth on.
-pub fn outlasting(reports: &[&CallReport]) -> Option<f64> {
-    let mut all = Lifetimes::default();
-    reports.iter().filter_map(|report| whole(report)).for_each(|times| all.add(&times.seen));
-    let (_, share) = all.survival().last()?;
+pub fn outlasting(calls: &TimeDistribution) -> Option<f64> {
+    let (_, share) = calls.seen.survival().last()?;
     (share >= OUTLASTING_MIN).then_some(share)
 }
 

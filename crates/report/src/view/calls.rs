@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
-use bytegauge_stats::call_percentiles::{outlasting, p99_of_all};
+use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
 use bytegauge_stats::trial_counts::ratio;
@@ -32,6 +32,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         return None;
     }
     let sum = |read: fn(&CallReport) -> u64| reports.iter().map(|report| read(report)).fold(0, u64::saturating_add);
+    let all = together(&reports);
     let errors = errors_of(&reports, settled);
     let failed = errors.iter().map(|error| error.count).fold(0, u64::saturating_add);
     let begun = sum(|report| report.begun);
@@ -48,8 +49,8 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         overdue: sum(|report| report.overdue),
         failed,
         failed_share: ratio(failed, begun.max(failed)),
-        outlasting_share: outlasting(&reports).filter(|_| !settled.trials.is_empty()),
-        p99_all_ns: p99_of_all(&reports),
+        outlasting_share: outlasting(&all).filter(|_| !settled.trials.is_empty()),
+        p99_all_ns: p99(&all),
         lateness: lateness(settled),
         errors,
         server_engine: engine(settled, |trial| trial.end(EndRole::Server)),

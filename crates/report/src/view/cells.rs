@@ -6,7 +6,7 @@ use bytegauge_bottleneck::{CellLimit, Doubt, call, ring, stream, task};
 use bytegauge_model::footprint::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Stage, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload, factor};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::modes::{MIN_VALUES, modes};
@@ -138,7 +138,6 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         stage: settled.stage,
         factors: factors(levels),
         outcome,
-        screening_rates: screening_rates(settled),
         reason,
         trials: settled.trials.len(),
         stolen_trials: settled.trials.iter().filter(|trial| was_stolen_from(trial)).count(),
@@ -166,12 +165,6 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         ring,
         relay_program: relay_program(&settled.trials),
     }
-}
-
-/// The rates of the screening, which decide between options before some are confirmed.
-fn screening_rates(settled: &Settled) -> Vec<f64> {
-    let screened = settled.measured.iter().filter(|trial| matches!(trial.stage, Stage::Screen | Stage::Narrow));
-    screened.filter_map(|trial| trial.rate()).collect()
 }
 
 /// The counts of a cell.

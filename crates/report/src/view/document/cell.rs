@@ -31,9 +31,6 @@ pub struct CellView {
     /// `measured`, `skipped` or `failed`.
     #[schemars(extend("enum" = ["measured", "skipped", "failed"]))]
     pub outcome: &'static str,
-    /// The rates of the trials of the screening.
-    #[serde(skip)]
-    pub screening_rates: Vec<f64>,
     /// Why it was not measured, or left its group.
     pub reason: Option<String>,
     /// Measured trials behind the estimate: of confirmation, or all of screening where `stage` shows so.
