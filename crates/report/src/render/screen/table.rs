@@ -32,11 +32,9 @@ const BAR_MIN: usize = 6;
 /// On 80 columns longer labels are on a line of their own.
 const LABEL_MAX: usize = 30;
 /// Columns that a narrow terminal has no room for, the first to go first.
-const EXPENDABLE: [&str; 7] = [RATE_INTERVAL, "p50", "server CPU", "CPU", "p99.9", "longest", MEDIAN_P99];
-/// The median of the trials' percentiles: that of all calls is next to it.
-const MEDIAN_P99: &str = "p99 ";
+const EXPENDABLE: [&str; 7] = [RATE_INTERVAL, "p50", "server CPU", "CPU", "p99.9", "longest", "p99"];
 /// Those that go where even names on lines of their own leave too little room.
-const LAST: [&str; 3] = ["p99", "CPU", "starved"];
+const LAST: [&str; 4] = ["p99", P99_OF_ALL, "CPU", "starved"];
 /// The heading of the intervals of rates.
 const RATE_INTERVAL: &str = "rate (95 %)";
 /// The heading of the percentile over the calls of all trials.
@@ -178,11 +176,8 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     let mut drop = |numbers: &mut Vec<ScreenColumn>, name: &str, label: usize| {
         if is_too_wide(numbers, label) {
             let is_kept = |column: &ScreenColumn| Some(column.heading.as_str()) == test.more_cpu_heading;
-            let has_all = numbers.iter().any(|column| column.heading == P99_OF_ALL);
-            let is_named = |heading: &str| match name {
-                MEDIAN_P99 => has_all && heading == "p99",
-                _ => heading.starts_with(name),
-            };
+            // The unit of CPU time is a part of its heading.
+            let is_named = |heading: &str| heading == name || name.ends_with("CPU") && heading.starts_with(name);
             others.extend(numbers.extract_if(.., |column| !is_kept(column) && is_named(&column.heading)));
         }
     };
@@ -191,12 +186,15 @@ fn table_columns(test: &Test, rows: &[&OptionResult], layout: &ScreenLayout, ful
     let is_ranked = test.compares == Compares::Cpu && has_rate(test);
     let expendable = EXPENDABLE.into_iter().map(|name| if is_ranked && name == "CPU" { rate } else { name });
     let is_result = |name: &str| name == "CPU" && has_relay(test) && test.more_cpu_heading.is_none();
-    expendable.filter(|name| !is_result(name)).for_each(|name| drop(&mut numbers, name, label));
+    // Where the percentile of all calls is next to it, the median of the trials' percentiles is a detail.
+    let has_all = numbers.iter().any(|column| column.heading == P99_OF_ALL);
+    let expendable = expendable.filter(|name| !is_result(name) && (*name != "p99" || has_all));
+    expendable.for_each(|name| drop(&mut numbers, name, label));
     if is_too_wide(&numbers, label) {
         numbers.iter_mut().for_each(|column| column.heading = column.heading.trim_end_matches(LEVEL).to_owned());
     }
     // Relays have no lines for their names only because of a p99, which is mostly waiting.
-    LAST[..1].iter().filter(|_| has_relay(test)).for_each(|name| drop(&mut numbers, name, label));
+    LAST[..2].iter().filter(|_| has_relay(test)).for_each(|name| drop(&mut numbers, name, label));
     LAST.into_iter().for_each(|name| drop(&mut numbers, name, 2));
     TableColumns { numbers, others, marks }
 }
@@ -299,7 +297,8 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     };
     let mut columns = Vec::new();
     // Rates of the screening do not compare with those of confirmed options.
-    let marked = |row: &OptionResult, text: String| if is_short(test, row) { format!("({text})") } else { text };
+    let marked =
+        |row: &OptionResult, text: String| if outcome::is_screened(test, row) { format!("({text})") } else { text };
     // The duration of a program is read as time.
     if test.unit == "runs/CPU s" {
         // Its inverse, CPU time, has a column.
@@ -344,11 +343,6 @@ fn numbers(test: &Test, rows: &[&OptionResult], full: bool, (divisor, unit): (f6
     add(starves, "starved", true, &|row| row.starved_share.map(percent));
     add(starves, "longest", true, &|row| row.longest_ns.map(|ns| outcome::time(ns as f64)));
     columns
-}
-
-/// Whether an option was measured in the screening only, next to others with intervals.
-fn is_short(test: &Test, option: &OptionResult) -> bool {
-    test.is_compared() && option.slower_upper.is_none() && !option.missed_load()
 }
 
 /// The one mark of an option, with the reason why it is recommended; empty where its row has another text in its place.
@@ -410,15 +404,14 @@ pub fn legend(tests: &[Test], scale: ShareScale, full: bool) -> Vec<(&'static st
     if is_noisy {
         all.push(("noise", "how much one option differs from itself, measured twice".to_owned()));
     }
-    let has_short = |test: &&Test| test.options.iter().any(|option| is_short(test, option));
+    let has_short = |test: &&Test| test.options.iter().any(|option| outcome::is_screened(test, option));
     let screened = tests.iter().find(has_short).filter(|test| full && test.screening_trial_ns.is_some());
     all.extend(screened.map(|test| ("screening", few_trials(test) + " each, which select the options to confirm")));
-    let has_carried = tests.iter().flat_map(|test| &test.options).any(|option| option.carried_share.is_some());
-    all.extend(has_carried.then(|| ("carried", "share of the load that all trials together answered".to_owned())));
-    let has_all = tests.iter().flat_map(|test| &test.options).any(|option| option.p99_all_ns.is_some());
-    all.extend(
-        has_all.then(|| (P99_OF_ALL, "over the calls of all trials together; other percentiles: medians".to_owned())),
-    );
+    let any = |has: fn(&OptionResult) -> bool| tests.iter().flat_map(|test| &test.options).any(has);
+    let carried = ("carried", "share of the load that all trials together answered".to_owned());
+    all.extend(any(|option| option.carried_share.is_some()).then_some(carried));
+    let of_all = (P99_OF_ALL, "over the calls of all trials together; other percentiles: medians".to_owned());
+    all.extend(any(|option| option.p99_all_ns.is_some()).then_some(of_all));
     let more_cpu = tests.iter().find_map(|test| test.more_cpu_heading);
     all.extend(more_cpu.map(|heading| (heading, least_cpu::explained(scale))));
     all
@@ -461,7 +454,7 @@ fn shows_cpu(test: &Test) -> bool {
 /// The length of a bar: the rate, or the CPU time where the rate is fixed.
 fn bar_value(test: &Test, option: &OptionResult) -> Option<f64> {
     match test.compares {
-        _ if is_short(test, option) || option.missed_load() => None,
+        _ if outcome::is_screened(test, option) || option.missed_load() => None,
         Compares::Time => option.rate,
         Compares::Cpu => option.cpu,
     }

@@ -289,6 +289,11 @@ pub fn recommended_label(test: &Test, own: &OptionResult) -> String {
     if has_safest(test) { format!("{} (safest)", own.label) } else { own.label.clone() }
 }
 
+/// Whether an option was measured in the screening only, next to others with intervals.
+pub fn is_screened(test: &Test, option: &OptionResult) -> bool {
+    test.is_compared() && option.slower_upper.is_none() && !option.missed_load()
+}
+
 /// The result of one test of several in a line: its table has the other intervals.
 pub fn in_short(view: &View, test: &Test) -> String {
     let Some(own) = test.recommended_option().filter(|_| test.is_compared()) else {
@@ -312,8 +317,7 @@ pub fn in_short(view: &View, test: &Test) -> String {
     let most = if is_brief { 1 } else { NAMED_MAX };
     let noun = |interval: &str| more(test.compares, view.scale, interval);
     let avoid = avoided(view, test, most, noun).map_or_else(String::new, |text| format!("; avoid {text}"));
-    let has_none = |option: &&OptionResult| option.slower_upper.is_none() && !option.missed_load();
-    let is_dropped = |option: &&OptionResult| !is_brief && option.rate.is_some() && has_none(option);
+    let is_dropped = |option: &&OptionResult| !is_brief && option.rate.is_some() && is_screened(test, option);
     let dropped: Vec<String> = test.options.iter().filter(is_dropped).map(|option| option.label.clone()).collect();
     let avoid = avoid + &list("dropped as slow", &dropped, &|labels| format!("dropped as slow: {labels}"));
     let keep = if test.because == Some(Because::Present) { "keep " } else { "" };
