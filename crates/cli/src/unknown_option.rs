@@ -24,14 +24,19 @@ const REMOVED: &[(&str, &str)] = &[
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
 pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {
-    let (kind, advice): (_, fn(&Command, &str) -> Option<String>) = match error.kind() {
-        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, about_option),
-        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, about_command),
+    let kind = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
     let removed = REMOVED.iter().find(|(removed, _)| *removed == name).map(|(_, advice)| (*advice).to_owned());
-    if let Some(advice) = removed.or_else(|| advice(named(command, words), &name)) {
+    let inner = named(command, words);
+    let advice = removed.or_else(|| match kind {
+        ContextKind::InvalidArg => about_option(command, inner, &name),
+        _ => about_command(inner, &name),
+    });
+    if let Some(advice) = advice {
         // The nearest name by its letters is another option, and its usage would be shown.
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::Usage);
@@ -48,12 +53,13 @@ fn named<'a>(command: &'a Command, words: &[OsString]) -> &'a Command {
         .fold(command, |command, word| command.find_subcommand(word).unwrap_or(command))
 }
 
-fn about_option(command: &Command, name: &str) -> Option<String> {
+fn about_option(program: &Command, command: &Command, name: &str) -> Option<String> {
     let name = name.strip_prefix("--")?;
     if let Some(why) = mesh::refused(name).filter(|_| command.get_name() == "mesh") {
         return Some(why.to_owned());
     }
-    let known: Vec<&str> = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).collect();
+    let arguments = command.get_arguments().chain(program.get_arguments().filter(|arg| arg.is_global_set()));
+    let known: Vec<&str> = arguments.filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).collect();
     if let Some(new) = old_names::option(name).filter(|new| known.contains(&new.as_str())) {
         return Some(format!("the option was renamed: use --{new}"));
     }
@@ -132,6 +138,7 @@ mod tests {
     #[test]
     fn words_of_other_tools_lead_to_ours() {
         for (line, expected) in [
+            ("bytegauge report --db results.db", "--store"),
             ("bytegauge stream --delay 10ms", "--link-delay"),
             ("bytegauge stream --loss 1%", "--link-loss"),
             ("bytegauge stream --bandwidth 10M", "--rate"),

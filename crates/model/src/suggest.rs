@@ -24,6 +24,8 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("cores", &["placement"]),
     ("count", &["blocks"]),
     ("cpus", &["placement"]),
+    ("database", &["store"]),
+    ("db", &["store"]),
     ("delay", &["link-delay"]),
     ("iterations", &["blocks"]),
     ("json", &["format"]),

@@ -35,7 +35,15 @@ pub fn store() -> Arg {
 }
 
 pub fn session() -> Arg {
-    Arg::new("session").value_name("ID").value_parser(value_parser!(i64)).help("Session number [default: the latest]")
+    Arg::new("session").value_name("ID").value_parser(session_number).help("Session number [default: the latest]")
+}
+
+/// A session's number; a file of results is a likely mistake.
+fn session_number(given: &str) -> Result<i64, String> {
+    given.parse().map_err(|_| {
+        "a session has a number, which `bytegauge sessions` lists; a file of results is named by --store FILE"
+            .to_owned()
+    })
 }
 
 pub fn html() -> Arg {
