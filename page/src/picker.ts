@@ -28,7 +28,6 @@ export function picker(state: State, { view, group }: Looking): HTMLElement {
       : `${counted(group.blocks.used, "block")} of confirmation`,
     group.warmup_ns != null && `${duration(group.warmup_ns)} of warm-up`,
     young != null && old != null && `connections ${duration(young)} to ${duration(old)} after they opened`,
-    group.look && `analysis ${group.look.done} of ${group.look.of}`,
   ];
   return h(
     "div",

@@ -175,12 +175,12 @@ const evidence = (cell: CellView, short: boolean): string =>
     .filter((part) => part)
     .join("; ");
 
-/** The grades of a machine. */
-const GRADES: Record<string, string> = {
-  A: "no disturbance found",
-  B: "some sources of disturbance are unknown",
-  C: "disturbed",
-  D: "strongly disturbed",
+/** How quiet a machine of a grade is. */
+const QUIETNESS: Record<string, string> = {
+  A: "quiet",
+  B: "quiet, as far as known",
+  C: "noisy",
+  D: "very noisy",
 };
 
 /** The machine, and the activity during the measurement. */
@@ -190,7 +190,7 @@ export function environment(view: View): HTMLElement {
   const unknown = "unknown";
   const because = reasons.length > 0 ? `: ${reasons.join("; ")}` : "";
   const rows: [string, string][] = [
-    ["grade", grade == null ? unknown : `${grade} of A to D, ${GRADES[grade] ?? ""}${because}`],
+    ["noise", grade == null ? unknown : `${QUIETNESS[grade] ?? ""}${because}`],
     [
       "CPU steal",
       steal_share == null

@@ -125,10 +125,7 @@ fn floor_text(view: &View) -> String {
 }
 
 fn environment_text(environment: &EnvironmentView) -> String {
-    let grade = environment.grade.map_or_else(
-        || "how quiet is not known".into(),
-        |grade| format!("{grade} (A and B: quiet, C: noisy, D: not to be trusted)"),
-    );
+    let quiet = environment.quietness().unwrap_or("how quiet is not known");
     let reasons =
         if environment.reasons.is_empty() { String::new() } else { format!(": {}", environment.reasons.join(", ")) };
     let steal = environment.steal_share.filter(|share| *share > 0.0);
@@ -141,7 +138,7 @@ fn environment_text(environment: &EnvironmentView) -> String {
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     let facts = if facts.is_empty() { String::new() } else { format!(" · {}", facts.join(" · ")) };
-    format!("{grade}{reasons}{facts}")
+    format!("{quiet}{reasons}{facts}")
 }
 
 fn text_fact(environment: &EnvironmentView, path: &[&str]) -> Option<String> {

@@ -65,6 +65,17 @@ impl SessionData {
     }
 }
 
+impl EnvironmentView {
+    /// How quiet the machine was, from its grade; `None` when nothing is known.
+    pub fn quietness(&self) -> Option<&'static str> {
+        match self.grade? {
+            'C' => Some("noisy"),
+            'D' => Some("very noisy"),
+            _ => Some("quiet"),
+        }
+    }
+}
+
 fn letter(grade: Grade) -> char {
     match grade {
         Grade::A => 'A',

@@ -348,7 +348,7 @@ fn the_next_command_continues_the_session() {
     assert_eq!(commands(&view), phrases);
     assert!(view.next[0].text.contains("the command doctor"), "{:?}", view.next);
     fits(&view);
-    assert!(view.heading.contains(" · busy: other programs used 1.4 of 2 CPUs"), "{}", view.heading);
+    assert!(view.heading.contains(" · busy machine: other programs used 1.4 of 2 CPUs"), "{}", view.heading);
 }
 
 #[test]

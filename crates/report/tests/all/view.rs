@@ -244,7 +244,7 @@ fn steal_is_described_and_forbids_nothing() {
     assert_eq!((calm.environment.grade, stolen.environment.grade), (Some('B'), Some('D')));
     assert_eq!(states(&stolen), states(&calm));
     assert_eq!(states(&stolen), [TestState::Decided; 3]);
-    assert!(phrases(&stolen, FindingKind::NoisyMachine).contains("grade D"), "{:?}", stolen.findings);
+    assert!(phrases(&stolen, FindingKind::NoisyMachine).contains("very noisy: steal"), "{:?}", stolen.findings);
     assert!(stolen.heading.contains(" · CPU steal 7 % · ends pinned to "), "{}", stolen.heading);
 }
 

@@ -323,9 +323,10 @@ fn session_wide(view: &View) -> Vec<Finding> {
     if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
         all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
     }
-    // A busy machine has a line of its own, with the grade.
-    if let Some(grade) = view.environment.grade.filter(|grade| *grade >= 'C' && crowd(&view.environment).is_none()) {
-        all.push(warning(FindingKind::NoisyMachine).name("grade", grade.to_string()));
+    // A busy machine has a line of its own.
+    let quiet = view.environment.quietness().filter(|quiet| *quiet != "quiet" && crowd(&view.environment).is_none());
+    if let Some((quiet, reason)) = quiet.zip(view.environment.reasons.first()) {
+        all.push(warning(FindingKind::NoisyMachine).name("quietness", quiet).name("reason", reason.as_str()));
     }
     all.extend(valid_for::unasked_congestion(view));
     all.extend(overrun(view));

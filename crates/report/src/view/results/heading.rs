@@ -52,15 +52,11 @@ pub fn heading(view: &View) -> String {
     };
     let steal = view.environment.steal_share.filter(|share| *share > STEAL_DISTURBED);
     let steal = steal.map(|share| format!("CPU steal {}", percent(share)));
-    // The grade as text, where it is good or bad.
-    let quiet = match view.environment.grade {
-        Some('A' | 'B') => (!is_disturbed(view)).then(|| "quiet machine".to_owned()),
-        Some('C') => Some("noisy machine (grade C)".to_owned()),
-        Some('D') => Some("very noisy machine (grade D)".to_owned()),
-        _ => None,
-    };
     let crowd = crowd(&view.environment)
-        .map(|(busy, cpus)| format!("busy: other programs used {} of {cpus} CPUs", significant(busy, 2)));
+        .map(|(busy, cpus)| format!("busy machine: other programs used {} of {cpus} CPUs", significant(busy, 2)));
+    let quiet =
+        view.environment.quietness().filter(|quiet| crowd.is_none() && (*quiet != "quiet" || !is_disturbed(view)));
+    let quiet = quiet.map(|quiet| format!("{quiet} machine"));
     let program = view.check.as_ref().map(|check| check.program.clone());
     // The number of CPUs is known already where others used them.
     let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));

@@ -425,7 +425,7 @@ impl Sentence<'_> {
                 format!("Other programs used {}{of} CPUs.", significant(self.number("cpus"), 2))
             }
             FindingKind::HarnessCost => format!("Measuring takes {} of the shortest call.", self.share("share")),
-            _ => format!("The machine was not quiet: grade {} on the scale from A (quiet) to D.", self.name("grade")),
+            _ => format!("The machine was {}: {}.", self.name("quietness"), self.name("reason")),
         }
     }
 

@@ -28,6 +28,7 @@ const RELAY_MAX: usize = 2;
 /// The summary: recommended options, then effects, the bottleneck and caveats.
 pub fn lines(view: &View) -> Vec<SummaryLine> {
     let mut all = results(view, LINES_MAX);
+    all.extend(least_cpu(view));
     let of_heading = |heading| of_heading(view, heading, LINES_MAX);
     all.extend([Heading::Effect, Heading::Memory].into_iter().flat_map(of_heading));
     all.extend(bottleneck(view));
@@ -40,7 +41,6 @@ pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
     all.extend([Heading::Search, Heading::Latency].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(of_tests(view));
-    all.extend(least_cpu(view));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(earlier(view, max));
     all.extend(one_setting(view));
