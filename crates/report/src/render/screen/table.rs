@@ -368,6 +368,8 @@ fn varied(test: &Test) -> String {
 
 /// The factors whose levels are ways to do something, which few readers know by their names.
 const METHODS: [&str; 4] = ["relay", "server_engine", "client_engine", "engine"];
+/// The sizes of calls in a stream, each with its call.
+const SIZES: [(&str, &str); 2] = [("read_size", "read(2)"), ("write_size", "write(2)")];
 
 /// The names of the compared methods, each with what it does, and the meaning of compared sizes.
 pub fn methods(tests: &[Test]) -> Vec<(&'static str, String)> {
@@ -377,11 +379,9 @@ pub fn methods(tests: &[Test]) -> Vec<(&'static str, String)> {
     let all =
         METHODS.into_iter().flat_map(|factor| level_descriptions::of(factor).into_iter().map(move |row| (factor, row)));
     let used = all.filter(|(factor, (name, _))| is_used(factor, name)).map(|(_, (name, text))| (name, text.to_owned()));
-    let sizes = ["read_size", "write_size"]
-        .into_iter()
-        .filter(|size| options().any(|option| option.settings.contains_key(*size)));
-    let sizes: Vec<&str> = sizes.map(|size| if size == "read_size" { "read(2)" } else { "write(2)" }).collect();
-    let size = (!sizes.is_empty()).then(|| ("size", format!("the bytes of each call of {}", sizes.join(" or "))));
+    let is_compared = |size: &str| options().any(|option| option.settings.contains_key(size));
+    let calls: Vec<&str> = SIZES.into_iter().filter(|(size, _)| is_compared(size)).map(|(_, call)| call).collect();
+    let size = (!calls.is_empty()).then(|| ("size", format!("the bytes of each call of {}", calls.join(" or "))));
     // Servers and clients may have the same.
     let once: BTreeSet<(&str, String)> = used.chain(size).collect();
     once.into_iter().collect()

@@ -1,11 +1,11 @@
-//! Builds findings number by number. Numbers that are not known are left out.
+//! Builds findings number by number, and next steps. Numbers that are not known are left out.
 
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, GroupId};
 use serde_json::Value;
 
-use super::super::document::{Finding, FindingKind, Severity};
+use super::super::document::{Finding, FindingKind, NextStep, Severity};
 
 /// A finding without numbers and text.
 pub fn found(kind: FindingKind, severity: Severity) -> Finding {
@@ -49,4 +49,14 @@ impl Finding {
     pub(super) fn with_text(self, text: String) -> Finding {
         Finding { text, ..self }
     }
+}
+
+/// A next step that is a command.
+pub fn step(command: &str, text: &str) -> NextStep {
+    NextStep { command: Some(command.to_owned()), text: text.to_owned() }
+}
+
+/// A next step without a command.
+pub fn words(text: &str) -> NextStep {
+    NextStep { command: None, text: text.to_owned() }
 }

@@ -1,33 +1,29 @@
 //! The next steps: the command that helps most, and its likely effect.
 
-use std::collections::BTreeSet;
-
 use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::{Bytes, COMPARED_CONDITIONS, CellKind, ErrorClass, Nanos, SessionStatus, Transport, Workload};
+use bytegauge_model::unit::count_rate;
+use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::super::calls::CLOSED;
-use super::super::document::{
-    CellView, FindingKind, GroupView, InterimView, NextStep, OptionResult, OptionStatus, Test, TestState, VersusView,
-    View,
-};
+use super::super::document::{CellView, FindingKind, GroupView, InterimView, NextStep, TestState, VersusView, View};
 use super::super::environment::crowd;
 use super::super::knee::lowest_missed;
+use super::build::{step, words};
+use super::further_steps::round_below;
+use super::repeat_command::{again_instead, again_with, resume};
 use super::run_length::{more_work, shortest_run_ns};
-use super::{long_trials, next_of_check, open_bound, outcome};
+use super::{further_steps, long_trials, next_of_check, open_bound};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
 
+/// The share of a rate that is offered to check it: a latency objective is rarely missed as far below a bound.
+const LOWER_RATE: f64 = 2.0 / 3.0;
 /// From this time on, seconds, one test alone is measured instead of all.
 const LONG_S: f64 = 900.0;
-/// The sizes of calls in a stream.
-const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
-/// More sizes than this need too many runs of a program.
-const SIZES_MAX: usize = 8;
 
 /// The next steps, the most useful first. An imported session cannot be continued here, and a new one would have other results.
 pub fn next(view: &View) -> Vec<NextStep> {
@@ -74,24 +70,8 @@ fn steps(view: &View) -> Vec<NextStep> {
     if let Some(check) = &view.check {
         return next_of_check::next(view, check, of_complete(view, imported));
     }
-    let others = [with_advised_congestion(view), in_program(view), below_full_load(view), without_loss(view)];
-    of_complete(view, imported).into_iter().chain(others.into_iter().flatten().filter(|_| !imported)).collect()
-}
-
-/// The same plan with the congestion control that some tests recommend, where others ran with another one.
-fn with_advised_congestion(view: &View) -> Option<NextStep> {
-    let (test, name) = view.tests.iter().find_map(|test| Some((test, outcome::advised_congestion(view, test)?)))?;
-    let own = test.congestion.as_ref()?;
-    let command = again_instead(view, &["--congestion"], &["--congestion".to_owned(), name.to_owned()])?;
-    Some(step(&command, &format!("measure all tests with {name} (“{}” ran with {own})", test.name)))
-}
-
-pub(super) fn step(command: &str, text: &str) -> NextStep {
-    NextStep { command: Some(command.to_owned()), text: text.to_owned() }
-}
-
-pub(super) fn words(text: &str) -> NextStep {
-    NextStep { command: None, text: text.to_owned() }
+    let others = if imported { Vec::new() } else { further_steps::all(view) };
+    of_complete(view, imported).into_iter().chain(others).collect()
 }
 
 /// The same measurement once more, with a command where it is known.
@@ -140,13 +120,6 @@ fn after_failures(view: &View) -> NextStep {
 fn longer_objective(view: &View) -> Option<String> {
     let (lowest_ns, knee) = lowest_missed(view.cells.iter())?;
     Some(format!("{}={}", knee.percentile, round_below((4.0 * lowest_ns as f64).min(1e9))))
-}
-
-/// The largest round time of at most this many nanoseconds.
-fn round_below(ns: f64) -> String {
-    let ten = 10f64.powf(ns.log10().floor());
-    let times = [5.0, 2.0].into_iter().find(|times| times * ten <= ns).unwrap_or(1.0);
-    Nanos((times * ten).round() as u64).compact()
 }
 
 fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
@@ -212,7 +185,8 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
 /// A rate well below the found one, offered for longer: short windows cut queues that grow slowly, and meet few pauses.
 fn at_lower_rate(view: &View) -> Option<NextStep> {
     let [test] = &view.tests[..] else { return None };
-    let rate = (test.recommended_option()?.overall_rate? * 0.67).round().to_string();
+    // `102 k/s` is 102k as a flag.
+    let rate = count_rate(test.recommended_option()?.overall_rate? * LOWER_RATE).replace([' ', '/', 's'], "");
     let further = ["--rate", &rate, "--trial-time", "1s"].map(str::to_owned);
     let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
     Some(step(
@@ -225,54 +199,6 @@ fn at_lower_rate(view: &View) -> Option<NextStep> {
 fn longer(view: &View) -> Option<String> {
     let (needed_s, given_s) = (TEST_S * view.tests.len() as f64, view.plan.budget_ns? as f64 / 1e9);
     (view.tests.len() > 1 && 2.0 * given_s < needed_s).then(|| budget(needed_s))
-}
-
-/// A check of all measured sizes in the program of the user: bytegauge's own loop is a model of it, and the best size of a program
-/// is often one that is not recommended.
-fn in_program(view: &View) -> Option<NextStep> {
-    let is_size = |name: &String| STREAM_SIZES.contains(&name.as_str());
-    let advises = |test: &Test| test.recommended.is_some() && test.varied.iter().any(is_size);
-    let is_sockets = |transport: &Transport| transport.two_ended() && !transport.is_datagram();
-    let is_of_sockets = |group: &GroupView| group.spec().transport().is_some_and(is_sockets);
-    let is_stream = view.plan.workload == Workload::Stream.to_string() && view.groups.iter().all(is_of_sockets);
-    let is_server = |group: &GroupView| group.spec().transport() == Some(&Transport::Tcp) && reads(group);
-    (is_stream && view.tests.iter().any(advises)).then(|| {
-        if view.groups.iter().all(is_server) {
-            let command = format!("bytegauge check {} {SERVER_OF_TCP}", values_of(view));
-            return step(
-                &command,
-                "try these sizes in your server: replace socat by it, --load by its client, 4K by its size",
-            );
-        }
-        let command = format!(
-            "bytegauge check {} -- dd if=/dev/zero of=/dev/null bs={{value}} count=512M iflag=count_bytes",
-            values_of(view)
-        );
-        step(&command, "try these sizes in your program: replace dd by it, 4K by its size")
-    })
-}
-
-/// A server with the size in question, its sign, and its client, as they are in the help of `check`.
-const SERVER_OF_TCP: &str = "--metric bytes:256M --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \
-                             --load 'head -c 256M /dev/zero | socat -t 60 -b 65536 - TCP:127.0.0.1:7007'";
-
-/// Whether the size of reads is the question: that of a receiver.
-fn reads(group: &GroupView) -> bool {
-    group.varied.iter().any(|name| name == "read_size") && !group.varied.iter().any(|name| name == "write_size")
-}
-
-/// The flags of `check` that try the sizes of a session; of many sizes the confirmed ones that may be the best.
-fn values_of(view: &View) -> String {
-    let options = || view.tests.iter().flat_map(|test| &test.options);
-    let is_good = |option: &&OptionResult| matches!(option.status, OptionStatus::Best | OptionStatus::Tied);
-    let all: BTreeSet<u64> = options().flat_map(|option| option.sizes(STREAM_SIZES)).collect();
-    let good = || options().filter(is_good).flat_map(|option| option.sizes(STREAM_SIZES)).collect();
-    let sizes = if all.len() > SIZES_MAX { good() } else { all };
-    if sizes.len() > SIZES_MAX {
-        return format!("--values recommended:{} --default 4K", view.session);
-    }
-    let each: Vec<String> = sizes.into_iter().map(|size| Bytes(size).compact()).collect();
-    format!("--values {} --default 4K --recommendation {}", each.join(","), view.session)
 }
 
 /// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.
@@ -291,42 +217,6 @@ fn compare_levels(view: &View) -> Option<NextStep> {
     let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
     let command = again_with(view, None, &["--compare".to_owned(), name.to_owned()])?;
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
-}
-
-/// A search for the load at which latency is good: where many calls at full load wait for each other, most of it is waiting.
-fn below_full_load(view: &View) -> Option<NextStep> {
-    let is_queued = |cell: &CellView| {
-        let spec = cell.spec();
-        let calls_at_once = spec.flows().unwrap_or(1) * spec.depth().unwrap_or(1);
-        let is_closed = cell.call.as_ref().is_some_and(|call| call.timing == CLOSED);
-        cell.kind == CellKind::Candidate && is_closed && !spec.offers_load() && calls_at_once > 1
-    };
-    let p99_ns =
-        view.tests.iter().flat_map(|test| &test.options).filter_map(|option| option.p99_ns).reduce(f64::min)?;
-    if view.tests.len() > 1 || !view.cells.iter().any(is_queued) {
-        return None;
-    }
-    let limit = round_below(p99_ns / 2.0);
-    let command = again_searching(view, &["--slo"], &format!("p99={limit}"))?;
-    let why = "above, clients call as fast as they can, so p99 is mostly waiting";
-    Some(step(&command, &format!("find the highest rate that keeps p99 within {limit}, or another limit ({why})")))
-}
-
-/// A search for the rate at which few datagrams are lost, where an option lost many.
-fn without_loss(view: &View) -> Option<NextStep> {
-    let [test] = view.tests.as_slice() else { return None };
-    let is_lossy = |option: &OptionResult| option.harm.contains(&FindingKind::LostDatagrams);
-    if view.plan.workload != Workload::Stream.to_string() || !test.options.iter().any(is_lossy) {
-        return None;
-    }
-    // A search sets the rates itself.
-    let command = again_searching(view, &["--max-loss", "--rate", "--burst", "--every", "--think-time"], "0.1%")?;
-    Some(step(&command, "find the highest rate of each option that loses at most 0.1 % of the datagrams"))
-}
-
-/// The same options with a search by the first of these flags, in place of all of them.
-fn again_searching(view: &View, flags: &[&str], limit: &str) -> Option<String> {
-    again_instead(view, &[&LENGTHS, flags].concat(), &[flags[0].to_owned(), limit.to_owned()])
 }
 
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
@@ -513,68 +403,6 @@ fn blocks_ns(view: &View, until: impl Fn(&InterimView) -> Option<usize>) -> Opti
     // Without the lengths of blocks there is still that of the session.
     let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
     if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
-}
-
-/// The command that continues a session. It needs no flags: the store has the plan.
-pub fn resume(view: &View) -> String {
-    let plan = view.plan.asked.as_deref().and_then(|asked| match asked {
-        [run, plan, ..] if run == "run" && !plan.starts_with('-') && !plan.contains(['/', '.']) => Some(plan),
-        _ => None,
-    });
-    match plan {
-        _ if view.versus.is_some() => format!("bytegauge ab --resume {}", view.session),
-        Some(plan) => format!("bytegauge run {plan} --resume {}", view.session),
-        None => {
-            // `relay` is a command of its own, which asks a stream or calls; a plan in a file is named by its session alone.
-            let asked = view.plan.asked.as_ref().and_then(|asked| asked.first());
-            // A part of a survey was asked by no words of its own; `run` takes any.
-            let command = asked.map_or("run", String::as_str);
-            format!("bytegauge {command} --resume {}", view.session)
-        }
-    }
-}
-
-/// Flags for the length of a session: another budget replaces them.
-const LENGTHS: [&str; 4] = ["--time", "--until", "--max-time", "--blocks"];
-/// Flags without a value that change what is shown, not what is measured.
-const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
-
-/// The command that asks the same in a new session, with another budget where one is given, `None` where it is not known;
-/// and with further flags.
-pub fn again_with(view: &View, budget: Option<&str>, further: &[String]) -> Option<String> {
-    let time = budget.iter().flat_map(|budget| ["--time".to_owned(), (*budget).to_owned()]);
-    let further: Vec<String> = further.iter().cloned().chain(time).collect();
-    again_instead(view, if budget.is_some() { &LENGTHS } else { &[] }, &further)
-}
-
-/// The command that asks the same without these flags and their values, and with others; `None` where it is not known.
-pub(super) fn again_instead(view: &View, replaced: &[&str], further: &[String]) -> Option<String> {
-    let asked = view.plan.asked.as_deref()?;
-    // The words behind -- are the command of a program.
-    let flags = asked.iter().position(|word| word == "--").unwrap_or(asked.len());
-    let (own, program) = asked.split_at(flags);
-    let mut words: Vec<&str> = vec!["bytegauge"];
-    let mut skip = false;
-    for word in own {
-        let name = word.split('=').next().unwrap_or(word);
-        let is_replaced = replaced.contains(&name);
-        if !std::mem::take(&mut skip) && !is_replaced && !OF_DISPLAY.contains(&name) {
-            words.push(word);
-        }
-        skip |= is_replaced && name == word;
-    }
-    words.extend(further.iter().map(String::as_str));
-    words.extend(program.iter().map(String::as_str));
-    Some(words.into_iter().map(quoted).collect::<Vec<_>>().join(" "))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:,=@%+-".contains(&byte);
-    match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use bytegauge_model::unit::counted;
 
 use super::super::check::has_value;
 use super::super::document::{CheckView, NextStep, OptionResult, OptionStatus, TestState, View};
-use super::next::{again_instead, again_with, resume, step, words};
+use super::build::{step, words};
+use super::repeat_command::{again_instead, again_with, resume};
 
 /// The next steps; `usual` are those of every comparison.
 pub fn next(view: &View, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {

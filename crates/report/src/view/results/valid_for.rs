@@ -15,7 +15,7 @@ use crate::interval_rounding::{aged, shown_age};
 use crate::phrase;
 
 /// The congestion control of most systems.
-const USUAL_CONGESTION: &str = "cubic";
+pub const USUAL_CONGESTION: &str = "cubic";
 
 /// Each line is a finding of its own.
 pub fn lines(view: &View) -> Vec<String> {
@@ -197,7 +197,7 @@ pub fn unasked_congestion(view: &View) -> Option<Finding> {
     view.groups.iter().any(|group| is_concerned(&group)).then(|| {
         found(FindingKind::CongestionNotCompared, Severity::Warning).name("level", own).with_text(format!(
             "TCP used {own}, the default here. With another congestion control other options may be best, and the choice of \
-             the congestion control may matter more: --congestion {USUAL_CONGESTION},{own} compares both."
+             the congestion control may matter more."
         ))
     })
 }
