@@ -416,6 +416,22 @@ fn another_placement_has_the_biggest_effect() {
     );
 }
 
+/// The options of another test differ by more than a placement.
+#[test]
+fn a_larger_effect_of_options_is_the_biggest() {
+    let plan = Plan { placements: vec!["cross-core", "same-cpu"], profiles: vec!["sum", "parser"], ..small() };
+    let mut data = session(&plan);
+    let before = view(&data);
+    let lever = before.levers.first().expect("a placement");
+    let test = before.tests.iter().find(|test| test.id != lever.group).expect("another test");
+    let mut confirmed = test.options.iter().filter(|option| option.slower_upper.is_some());
+    let slow = confirmed.find(|option| test.recommended.as_ref() != Some(&option.id)).expect("two options");
+    data.trials.iter_mut().filter(|trial| trial.cell == slow.id).for_each(|trial| trial.bytes /= 10);
+    let after = view(&data);
+    let effects: Vec<_> = after.findings.iter().filter(|found| found.kind == FindingKind::BiggestEffect).collect();
+    assert_eq!(effects.iter().map(|found| found.option.as_ref()).collect::<Vec<_>>(), [Some(&slow.id)], "{effects:?}");
+}
+
 #[test]
 fn small_effects_are_left_out() {
     // Placement moves a factor of 2.4, and so do the sizes that are confirmed here.

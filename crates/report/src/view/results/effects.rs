@@ -87,7 +87,7 @@ fn levels_compared(test: &Test, factor: &str) -> Vec<Finding> {
     best.into_iter().rev().map(one).collect()
 }
 
-/// The largest effect: of another setting where one is larger than that of the options, else of the options themselves.
+/// The largest effect: of another setting where one is larger than those of the options of all tests, else of the options.
 pub fn biggest(view: &View) -> Vec<Finding> {
     let are_compared = |test: &Test| {
         test.is_compared() && test.options.iter().filter(|option| option.slower_upper.is_some()).count() > 1
@@ -95,8 +95,13 @@ pub fn biggest(view: &View) -> Vec<Finding> {
     if view.versus.is_some() || view.check.is_some() || !view.tests.iter().any(are_compared) {
         return Vec::new();
     }
-    let levers = of_levers(view);
-    if levers.is_empty() { vec![of_options(view)] } else { levers }
+    let options = of_options(view);
+    let lower = options.numbers.get("slower_lower");
+    // The effect of a lever is larger than those of the options of its own test.
+    let is_larger = |lever: &LeverView| {
+        options.test.as_ref() == Some(&lever.group) || lower.is_none_or(|lower| lever.times_lower - 1.0 > *lower)
+    };
+    if view.levers.first().is_some_and(is_larger) { of_levers(view) } else { vec![options] }
 }
 
 /// The option that is surely slower by most, in any test; where none is, the one that surely uses the most CPU time.
