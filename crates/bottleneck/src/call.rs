@@ -158,7 +158,7 @@ fn latency_objective(signs: &CallSigns) -> Option<Evidence> {
     let at_beyond = at_beyond_ns.map(|ns| ("at_beyond_ns", ns));
     Some(Evidence {
         sentence: format!(
-            "{percentile} is {} of the {} allowed, and {beyond}; a closed loop reaches {}",
+            "{percentile} is {} of the {} allowed, and {beyond}; clients that wait for each reply reach {}",
             time(at_knee_ns),
             Nanos(limit_ns),
             call_rate(closed_per_second)
@@ -347,7 +347,7 @@ mod tests {
         check(
             CallSigns { objective: Some(objective), ..ends(0.4, 0.99) },
             "latency objective",
-            "p99 is 1.6 ms of the 2 ms allowed, and it is 3.1 ms at 36 k calls/s; a closed loop reaches 41 k calls/s",
+            "p99 is 1.6 ms of the 2 ms allowed, and it is 3.1 ms at 36 k calls/s; clients that wait for each reply reach 41 k calls/s",
         );
         let unfinished = Objective { at_beyond_ns: None, ..objective };
         check(

@@ -178,7 +178,7 @@ fn with_search(mut measured: TrialResult, probes: Vec<Probe>) -> TrialResult {
 
 fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
     format!(
-        "{} needs {} calls, which take longer than {} at {}, the next rate to try (a closed loop reaches {}): use a lower \
+        "{} needs {} calls, which take longer than {} at {}, the next rate to try (clients that wait for each reply reach {}): use a lower \
          percentile, or allow more time, in --slo",
         slo.percentile,
         slo.calls_min(),
@@ -188,7 +188,7 @@ fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
     )
 }
 
-/// `p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k calls/s)`.
+/// `p99 was 4 ms even at 250 calls/s (clients that wait for each reply reach 1 k calls/s)`.
 fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
     let open = || probes.iter().filter_map(|probe| Some((probe.offered?, probe.percentile_ns)));
     let lowest = open().map(|(offered, _)| offered).min().unwrap_or(0);
@@ -198,7 +198,11 @@ fn nothing_keeps(slo: &Slo, probes: &[Probe], ceiling: f64) -> String {
         Some(ns) => format!("{} was {}", slo.percentile, Nanos(ns)),
         None => "calls were unanswered".into(),
     };
-    format!("{what} even at {} (a closed loop reaches {})", call_rate(lowest as f64), call_rate(ceiling))
+    format!(
+        "{what} even at {} (clients that wait for each reply reach {})",
+        call_rate(lowest as f64),
+        call_rate(ceiling)
+    )
 }
 
 #[cfg(test)]
@@ -234,8 +238,14 @@ mod tests {
             probe(Some(250), None),
         ];
         let shown = |probes: &[Probe]| nothing_keeps(&slo(), probes, 1000.0);
-        assert_eq!(shown(&probes), "p99 was 4 ms even at 250 calls/s (a closed loop reaches 1 k calls/s)");
+        assert_eq!(
+            shown(&probes),
+            "p99 was 4 ms even at 250 calls/s (clients that wait for each reply reach 1 k calls/s)"
+        );
         let in_time = [probe(Some(250), Some(1_000_000))];
-        assert_eq!(shown(&in_time), "calls were unanswered even at 250 calls/s (a closed loop reaches 1 k calls/s)");
+        assert_eq!(
+            shown(&in_time),
+            "calls were unanswered even at 250 calls/s (clients that wait for each reply reach 1 k calls/s)"
+        );
     }
 }

@@ -61,7 +61,7 @@ fn impossible_limit_is_reported() {
     searching(&bench, "--work 2000ns --slo p50=100us").exits(5);
     let reasons = bench.run("report --format csv").stdout;
     bench.run("sessions").exits(0).prints(&["  failed  ", "failed: no option has a result"]);
-    for part in ["p50 was ", " even at ", "(a closed loop reaches "] {
+    for part in ["p50 was ", " even at ", "(clients that wait for each reply reach "] {
         assert!(reasons.contains(part), "no `{part}` in {reasons}");
     }
 }

@@ -119,9 +119,12 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
     let (bytes, _) = small.first()?;
     let names: BTreeSet<String> = small.iter().map(|(_, method)| method.to_string()).collect();
     let names = phrase::join(&names.into_iter().collect::<Vec<_>>(), "and");
-    let is_set = small.iter().any(|(_, method)| method.has_buffer());
-    let way_out = if is_set { "; --relay-buffer gives tokio more" } else { "" };
-    Some(format!("{bytes} is the default buffer of {names}, {} that of others{way_out}", Bytes(RELAY_BUFFER as u64)))
+    Some(format!("{bytes} is the default buffer of {names}, {} that of others", Bytes(RELAY_BUFFER as u64)))
+}
+
+/// A relay that moves less at a time than the others, and could move more, with its own buffer.
+pub fn may_grow(cell: &CellView) -> Option<(RelayMethod, Bytes)> {
+    method(cell).filter(|method| method.has_buffer()).zip(own_buffer(&cell.spec()))
 }
 
 /// The bytes that a relay moves at a time by its own default, if that is less than the others, and no size was set.

@@ -106,7 +106,7 @@ fn basis(test: &Test) -> Option<String> {
     }
     let objective = phrase::objective(outcome::slo(test)?);
     Some(format!(
-        "Rates keep {objective} in half of the trials with a result; all trials keep it at most up to “overall”."
+        "Rates are those at which half of the trials keep {objective}. All calls together keep it at “overall” or less."
     ))
 }
 

@@ -367,8 +367,6 @@ pub enum FindingKind {
     Comparison,
     /// The p99 of an option is longer than that of another one, at an offered load.
     LongerP99,
-    /// The highest rate at which an option keeps a latency, and why no higher rate was found.
-    Search,
     /// Another setting has a larger effect than the options that were compared.
     BiggestEffect,
     /// One level of a setting is not significantly worse in any test.

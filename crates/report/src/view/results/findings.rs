@@ -71,7 +71,6 @@ fn of_test(view: &View, group: &GroupView) -> Vec<Finding> {
     all.extend(without_effect(view, group, &cells));
     all.extend(overloaded(group, &cells));
     all.extend(effects::latencies(view, group));
-    all.extend(cells.iter().filter_map(|cell| search(group, cell)));
     let (least, lost_least) = (harm::least_of(&cells), harm::least_lost(&cells));
     for cell in &cells {
         all.extend(of_option(group, cell, &least, lost_least));
@@ -116,14 +115,6 @@ fn overloaded(group: &GroupView, cells: &[&CellView]) -> Option<Finding> {
     let carried: Option<Vec<f64>> = measured.map(|cell| harm::carried_share(cell)).collect();
     let most = carried?.into_iter().reduce(f64::max)?;
     Some(found(FindingKind::MissedLoad, Severity::Warning).test(&group.id).number("carried_share", Some(most)))
-}
-
-/// The end of the searches of an option.
-fn search(group: &GroupView, cell: &CellView) -> Option<Finding> {
-    let knee = cell.call.as_ref()?.knee.as_ref()?;
-    let rate = Some(cell.estimate.median?);
-    let finding = found(FindingKind::Search, Severity::Result).test(&group.id).option(&cell.id).number("rate", rate);
-    Some(finding.number("failed_rate", knee.beyond_per_second).number("closed_rate", knee.closed_per_second))
 }
 
 /// Compared options of sockets that cannot have an effect on this path.

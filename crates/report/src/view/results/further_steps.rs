@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use bytegauge_model::{Bytes, CellKind, Nanos, Transport, Workload};
+use bytegauge_model::{Bytes, CellKind, Nanos, RELAY_BUFFER, Transport, Workload};
 
 use super::super::calls::CLOSED;
 use super::super::document::{CellView, FindingKind, GroupView, NextStep, OptionResult, OptionStatus, Test, View};
+use super::super::relays;
 use super::build::step;
 use super::outcome;
 use super::repeat_command::{again_instead, again_searching};
@@ -18,8 +19,22 @@ const SIZES_MAX: usize = 8;
 
 /// All steps of this kind that apply.
 pub fn all(view: &View) -> Vec<NextStep> {
-    let steps = [with_other_congestion(view), in_program(view), below_full_load(view), without_loss(view)];
+    let steps = [
+        with_one_buffer(view),
+        with_other_congestion(view),
+        in_program(view),
+        below_full_load(view),
+        without_loss(view),
+    ];
     steps.into_iter().flatten().collect()
+}
+
+/// The same relays with one size of buffer, where one has a smaller one by its own default.
+fn with_one_buffer(view: &View) -> Option<NextStep> {
+    let size = Bytes(RELAY_BUFFER as u64).compact();
+    let (method, own) = view.cells.iter().find_map(relays::may_grow)?;
+    let command = again_instead(view, &[], &["--relay-buffer".to_owned(), size.clone()])?;
+    Some(step(&command, &format!("give {method} the buffer of the others, {size} instead of {}", own.compact())))
 }
 
 /// The same plan with the congestion control that some tests recommend, where others ran with another one; with two, where only

@@ -63,14 +63,16 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
     }
     let rate = option.rate.filter(|rate| *rate > 0.0)?;
     let (divisor, unit) = test.rate_scale(tests);
-    match test.unit {
-        "runs/s" => Some(format!("{} a run", time(1e9 / rate))),
-        _ => {
-            let kept = |slo| format!(" with {} in half of the trials", phrase::objective(slo));
-            let objective = slo(test).map_or_else(String::new, kept);
-            Some(format!("{} {unit}{objective}", significant(rate / divisor, 3)))
-        }
-    }
+    let shown = |rate: f64| significant(rate / divisor, 3);
+    let Some(slo) = slo(test) else {
+        return Some(if test.unit == "runs/s" {
+            format!("{} a run", time(1e9 / rate))
+        } else {
+            format!("{} {unit}", shown(rate))
+        });
+    };
+    let all = option.overall_rate.map_or("no rate".to_owned(), |all| format!("{} {unit} or less", shown(all)));
+    Some(format!("{} at {all}; in half of the trials alone at {} {unit}", phrase::objective(slo), shown(rate)))
 }
 
 /// The objective of a test that searches the highest rate: `p99=2ms`.

@@ -8,9 +8,9 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{CellId, Level, Nanos};
 
 use super::super::document::{Compares, Finding, FindingKind, Test, View};
-use super::outcome::{is_slower, than_the_best, up_to};
+use super::outcome::{is_slower, than_the_best, time, up_to};
 use super::run_length::more_work;
-use crate::interval_rounding::{ShareScale, percent, range};
+use crate::interval_rounding::{ShareScale, percent};
 use crate::phrase::{self, rate_unit};
 
 /// Levels that only the kernel of this machine gives a meaning.
@@ -141,7 +141,6 @@ impl Sentence<'_> {
         match self.finding.kind {
             LevelKind::Comparison => self.comparison(),
             LevelKind::LongerP99 => self.longer_p99(),
-            LevelKind::Search => self.search().unwrap_or_default(),
             LevelKind::BiggestEffect => self.effect(),
             LevelKind::OneSetting => self.one_setting(),
             LevelKind::ControlDiffers | LevelKind::ControlWide => self.control(),
@@ -186,22 +185,11 @@ impl Sentence<'_> {
         let option = self.finding.option.as_ref().map(|id| self.option(id)).unwrap_or_default();
         let upper = self.known("times_upper").map_or(f64::INFINITY, |times| times - 1.0);
         let times = ShareScale { multiples: true }.interval(self.number("times_lower") - 1.0, upper);
-        format!("the p99 of {} in the median trial is {times} that of {option}.", self.other())
-    }
-
-    /// The highest rate of an option in half of the trials, and over all of them.
-    fn search(&self) -> Option<String> {
-        let cell = self.view.cell(self.finding.option.as_ref()?)?;
-        let knee = cell.call.as_ref()?.knee.as_ref()?;
-        let (median, level) = (cell.estimate.median?, percent(self.view.plan.level));
-        let (divisor, unit) = self.rate_scale(median);
-        let interval = |(lower, upper)| format!(" ({level}: {})", range(lower / divisor, upper / divisor));
-        let ends = cell.estimate.lower.zip(cell.estimate.upper).map_or_else(String::new, interval);
-        let rate = |rate: f64| format!("{} {unit}", significant(rate / divisor, 3));
-        let overall = knee.overall_per_second.map_or("at no rate".into(), |own| format!("not above {}", rate(own)));
-        let (objective, trials) = (phrase::objective(&knee.slo), counted(knee.searches, "trial"));
-        let kept = format!("{objective} up to {}{ends} in {} of {trials}", rate(median), knee.kept_searches);
-        Some(format!("{kept}; over all of them together {overall}."))
+        let all = |id: Option<&CellId>| self.view.cell(id?)?.call.as_ref()?.p99_all_ns.map(time);
+        let both = all(self.finding.other.as_ref()).zip(all(self.finding.option.as_ref()));
+        let both =
+            both.map_or_else(String::new, |(of, than)| format!("; of all calls together {of} instead of {than}"));
+        format!("the p99 of {} in the median trial is {times} that of {option}{both}.", self.other())
     }
 
     /// The A/A control repeats the option that led the screening, which is not always the recommended one.

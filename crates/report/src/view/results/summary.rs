@@ -39,7 +39,7 @@ pub fn lines(view: &View) -> Vec<SummaryLine> {
 /// The lines that name the options to use; at most `max` of one heading.
 pub fn results(view: &View, max: usize) -> Vec<SummaryLine> {
     let mut all: Vec<SummaryLine> = busy(view).into_iter().chain(of_heading(view, Heading::Compared, max)).collect();
-    all.extend([Heading::Search, Heading::Latency].into_iter().flat_map(|heading| of_heading(view, heading, max)));
+    all.extend(of_heading(view, Heading::Latency, max));
     all.extend(of_tests(view));
     all.extend([Heading::Gain, Heading::Advice].into_iter().flat_map(|heading| of_heading(view, heading, max)));
     all.extend(earlier(view, max));
@@ -174,7 +174,6 @@ fn line(heading: &str, text: String) -> SummaryLine {
 pub enum Heading {
     Compared,
     Latency,
-    Search,
     Gain,
     Advice,
     Effect,
@@ -196,7 +195,6 @@ impl Heading {
         match (finding.kind, finding.severity) {
             (FindingKind::Comparison, _) => Heading::Compared,
             (FindingKind::LongerP99, _) => Heading::Latency,
-            (FindingKind::Search, _) => Heading::Search,
             (FindingKind::Gain, _) => Heading::Gain,
             (FindingKind::Advice, _) => Heading::Advice,
             (FindingKind::BiggestEffect, _) => Heading::Effect,
@@ -220,7 +218,6 @@ impl Heading {
             self,
             Heading::Compared
                 | Heading::Latency
-                | Heading::Search
                 | Heading::Gain
                 | Heading::Advice
                 | Heading::Earlier
@@ -240,7 +237,6 @@ impl Heading {
         match self {
             Heading::Compared => "Compared",
             Heading::Latency => "Latency",
-            Heading::Search => "Search",
             Heading::Gain => "Gain",
             Heading::Advice => "Advice",
             Heading::Effect => "Biggest effect",
@@ -393,7 +389,6 @@ mod tests {
         let of_findings = [
             Heading::Compared,
             Heading::Latency,
-            Heading::Search,
             Heading::Gain,
             Heading::Advice,
             Heading::Effect,
