@@ -40,7 +40,7 @@ pub fn render(view: &View) -> String {
     if let Some(ns) = view.floor.ns_per_call {
         let call = call_noun(view);
         let share =
-            view.floor.share.map_or_else(String::new, |s| format!(", {} of the fastest real {call}", percent(s)));
+            view.floor.share.map_or_else(String::new, |s| format!(", {} of the least time per {call}", percent(s)));
         out.push(item(&format!("harness: {ns:.1} ns a {call}{share}")));
     }
     out.extend(view.notes.iter().map(|note| item(note)));

@@ -202,7 +202,7 @@ export function environment(view: View): HTMLElement {
     ["A/A controls differ by at most", twin_reach == null ? "no A/A control" : percentOf(twin_reach, "upper")],
     [
       "cost of bytegauge",
-      view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the fastest real call`,
+      view.floor.share == null ? "not measured" : `${percent(view.floor.share)} of the least time per call`,
     ],
     ["bytegauge", view.version],
     ["began", view.started],

@@ -107,9 +107,7 @@ fn floor_text(view: &View) -> String {
     let Some(ns) = floor.ns_per_call else {
         let why = match floor.trials {
             0 => "not measured",
-            _ => {
-                "not known: the null engine, which does less than any other, was slower than one, so something disturbed it"
-            }
+            _ => "not known: something disturbed the null engine, which does least and was not the fastest",
         };
         return format!("its cost is {why}");
     };
@@ -117,7 +115,7 @@ fn floor_text(view: &View) -> String {
     let of_fastest = match (floor.share, floor.fastest_ns_per_call, &floor.fastest_cell) {
         (Some(part), Some(fastest), Some(cell)) => {
             let label = view.cell(cell).map_or_else(|| cell.to_string(), |cell| cell.label.clone());
-            format!(", {} of the fastest real {call} ({label}: {})", share(Some(part)), Nanos(fastest.round() as u64))
+            format!(", {} of the least time per {call} ({label}: {})", share(Some(part)), Nanos(fastest.round() as u64))
         }
         _ => String::new(),
     };

@@ -72,7 +72,10 @@ pub fn sentence(cells: &[CellView], most: bool) -> Option<(&CellView, String)> {
     let (cell, LateFinding { percentile, late_ns, of_ns, pauses, trials, of }) =
         all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))?;
     // The table's percentile is over all trials, that of the finding over those with enough calls: one number is enough.
-    let whole = if pauses { format!("each pause of {}", Nanos(of_ns as u64)) } else { format!("the {percentile}") };
+    let (whole, so) = match pauses {
+        true => (format!("each pause of {}", Nanos(of_ns as u64)), ""),
+        false => (format!("the {percentile}"), "; the server's own time is shorter"),
+    };
     let (late, of, label) = (Nanos(late_ns as u64), counted(of, "trial"), &cell.label);
-    Some((cell, format!("{late} of {whole} are the delay of the load generator, in {trials} of {of} of {label}")))
+    Some((cell, format!("{late} of {whole} are the delay of the load generator, in {trials} of {of} of {label}{so}")))
 }

@@ -143,7 +143,7 @@ fn a_floor_slower_than_a_call_is_unknown() {
     assert!(view.floor.trials > 0);
     assert!(view.cells.iter().all(|cell| cell.limit.name != "harness"));
     let printed = render::terminal::full(&view, &render::TerminalStyle { columns: 100, ..Default::default() });
-    assert!(printed.contains("something disturbed it"), "{printed}");
+    assert!(printed.contains("something disturbed the null engine"), "{printed}");
 }
 
 #[test]
