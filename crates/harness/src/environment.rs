@@ -172,8 +172,8 @@ mod tests {
     // One test, since a child of another one that ends between two readings would be counted twice.
     #[test]
     fn ended_ends_and_their_programs_are_own_load() {
-        let mut end = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before_ns = own_cpu_ns().unwrap();
+        let mut end = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         // By its own CPU clock, not by the wall clock.
         while cpu_time_ns(end.id()).unwrap() < 60_000_000 {
             std::thread::sleep(std::time::Duration::from_millis(5));

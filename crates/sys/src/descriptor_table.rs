@@ -47,8 +47,15 @@ pub fn close_copies(copies: &[RawFd]) {
 /// When `/proc` cannot be read.
 pub fn open_descriptors() -> io::Result<Vec<RawFd>> {
     let listed = fs::read_dir("/proc/thread-self/fd")?;
-    // One of them is the listing's own, which is closed by the time that this returns.
-    Ok(listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+    let mut all: Vec<RawFd> = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    // One of them was the listing's own, and is closed now.
+    all.retain(|listed| is_open(*listed));
+    Ok(all)
+}
+
+fn is_open(descriptor: RawFd) -> bool {
+    // SAFETY: passes integers and no memory, and changes nothing.
+    unsafe { libc::fcntl(descriptor, libc::F_GETFD) != -1 }
 }
 
 /// Whether the calling thread shares its table with another thread of this process (kcmp(2), `KCMP_FILES`).

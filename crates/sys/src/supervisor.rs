@@ -201,6 +201,8 @@ mod tests {
         command.args(["-c", script]).stdin(Stdio::null());
         children::in_own_session(&mut command, &[]);
         let child = command.spawn().unwrap();
+        let ended = format!("/proc/{}/stat", child.id());
+        crate::eventually::eventually("the first shell's end", || fs::read_to_string(&ended).unwrap().contains(") Z "));
         crate::eventually::eventually("three orphans", || descendants::used().unwrap().processes == 3);
         let swept = supervisor.sweep(Duration::ZERO).unwrap();
         assert!(swept.processes >= 3, "{swept:?} of {child:?}");

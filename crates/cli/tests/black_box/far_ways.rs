@@ -161,10 +161,13 @@ fn check_calls(ran: &Ran, bench: &Bench) {
 fn datagram_calls_cross_hosts_in_both_directions() {
     let bench = Bench::new();
     let (agent, place) = agent(&bench, "");
-    for flags in
-        ["--flows 4 --server-engine plain,mmsg --depth 16", "--flows 3 --direction from --verify --ends processes"]
-    {
-        let ran = bench.run(&format!("{CALLS} --host {place} --key-file key {flags}")).exits(0);
+    // At a low rate a server may find each datagram alone, which is no work for mmsg.
+    let at_once = CALLS.replace(" --rate 2k", "");
+    for (words, flags) in [
+        (at_once.as_str(), "--flows 4 --server-engine plain,mmsg --depth 16"),
+        (CALLS, "--flows 3 --direction from --verify --ends processes"),
+    ] {
+        let ran = bench.run(&format!("{words} --host {place} --key-file key {flags}")).exits(0);
         check_cells(&ran, &place, ["client", "server"], &bench);
         check_calls(&ran, &bench);
     }

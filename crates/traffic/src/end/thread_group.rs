@@ -26,7 +26,7 @@ use crate::end_error::EndError;
 use crate::transfer_limit::TransferLimit;
 
 /// How long a thread may take to leave before it is abandoned.
-const ABORT: Duration = Duration::from_secs(1);
+const ABORT: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 1 });
 
 /// Interval between signals to a thread that should leave.
 const NUDGE: Duration = Duration::from_millis(5);
