@@ -219,9 +219,7 @@ impl Tracer {
         let event = status >> 16;
         self.tasks.entry(tid).or_insert_with(|| TracedThread { pid: process_of(tid), entered: None });
         let at_call = signal == libc::SIGTRAP | 0x80;
-        if at_call {
-            self.at_call(tid, look);
-        }
+        let begins = at_call && self.at_call(tid, look);
         if event == libc::PTRACE_EVENT_EXEC {
             // All threads but the one that goes on are gone, and it has the process's number (execve(2)).
             self.tasks.retain(|other, task| task.pid != tid || *other == tid);
@@ -229,7 +227,11 @@ impl Tracer {
         }
         // Any other is on its way to the program, which gets it.
         let kept = if at_call || event != 0 { 0 } else { signal };
-        if self.letting_go {
+        if self.letting_go && begins {
+            // A stop that was asked for would end a call that waits, with nobody to restart it: it is let go at its exit.
+            let _ = raw::go_on(tid, kept);
+            let _ = raw::interrupt(tid);
+        } else if self.letting_go {
             // Any stop cancels an earlier interrupt request (kernel/signal.c, `ptrace_stop`), so it does not affect later
             // calls. A call that the stop cut short is restarted.
             let _ = raw::restart(tid);
@@ -245,29 +247,29 @@ impl Tracer {
         }
     }
 
-    fn at_call(&mut self, tid: i32, look: &mut dyn FnMut(&TraceEvent)) {
-        let Ok(info) = raw::call_info(tid) else { return };
-        let Some(task) = self.tasks.get_mut(&tid) else { return };
+    /// Handles a stop at a system call; returns whether the call begins.
+    fn at_call(&mut self, tid: i32, look: &mut dyn FnMut(&TraceEvent)) -> bool {
+        let Ok(info) = raw::call_info(tid) else { return false };
+        let Some(task) = self.tasks.get_mut(&tid) else { return false };
         let pid = task.pid;
+        let begins = info.op == raw::ENTRY;
         if Some(info.arch) != raw::OWN_ARCH {
             look(&TraceEvent::OtherArchitecture(pid as u32));
-            return;
+        } else if begins {
+            let [number, a, b, c, d, e, f, _] = info.words;
+            task.entered = Some(Entered { number, args: [a, b, c, d, e, f] });
+        } else if info.op == raw::EXIT {
+            let called = task.entered.take().and_then(|entered| called(pid, tid, &entered, info.words[0] as i64));
+            called.into_iter().for_each(|called| look(&TraceEvent::Called(called)));
         }
-        match info.op {
-            raw::ENTRY => {
-                let [number, a, b, c, d, e, f, _] = info.words;
-                task.entered = Some(Entered { number, args: [a, b, c, d, e, f] });
-            }
-            raw::EXIT => {
-                let Some(entered) = task.entered.take() else { return };
-                let Some((name, shape)) = calls::known(entered.number) else { return };
-                let result = info.words[0] as i64;
-                let Some(did) = did(pid, shape, &entered.args, result) else { return };
-                look(&TraceEvent::Called(Called { pid: pid as u32, tid: tid as u32, name, did }));
-            }
-            _ => {}
-        }
+        begins
     }
+}
+
+/// A call that has ended; `None` if it is not known.
+fn called(pid: i32, tid: i32, entered: &Entered, result: i64) -> Option<Called> {
+    let (name, shape) = calls::known(entered.number)?;
+    Some(Called { pid: pid as u32, tid: tid as u32, name, did: did(pid, shape, &entered.args, result)? })
 }
 
 /// The effect of a call, from its arguments and its result.

@@ -101,24 +101,26 @@ fn effects_follow_from_arguments_and_results() {
     assert_eq!(did(1, Shape::Ring, &args, -4), None);
 }
 
-/// A C program that waits for its input to end, and reports by its exit code whether the wait was ever cut short.
+/// A C program that reads a byte, waits for more or the end, and reports by its exit code whether that wait was cut short.
 const PATIENT: &str = r#"
 #include <sys/epoll.h>
 #include <stdio.h>
 #include <errno.h>
+#include <unistd.h>
 int main(void) {
   int epoll = epoll_create1(0);
   struct epoll_event event = { .events = EPOLLIN };
   epoll_ctl(epoll, EPOLL_CTL_ADD, 0, &event);
   puts("ready"); fflush(stdout);
+  char byte;
+  if (read(0, &byte, 1) != 1) return 9;
   int got = epoll_wait(epoll, &event, 1, -1);
   return got == 1 ? 0 : errno == EINTR ? 7 : 8;
 }
 "#;
 
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn a_wait_continues_after_a_stop() {
+/// The program that waits, and its input.
+fn patient() -> (Child, std::process::ChildStdin) {
     let scratch = crate::scratch::Scratch::new();
     let (source, program) = (scratch.path().join("patient.c"), scratch.path().join("patient"));
     fs::write(&source, PATIENT).unwrap();
@@ -129,6 +131,41 @@ fn a_wait_continues_after_a_stop() {
     let mut line = String::new();
     let mut output = io::BufReader::new(child.stdout.take().unwrap());
     io::BufRead::read_line(&mut output, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, input)
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_call_that_begins_at_the_end_continues() {
+    let (mut child, mut input) = patient();
+    let mut tracer = Tracer::new();
+    tracer.seize(child.id()).unwrap();
+    // Calls are seen from the first stop on.
+    tracer.next(&mut |_| {}).unwrap();
+    io::Write::write_all(&mut input, b"x").unwrap();
+    let mut has_read = false;
+    while !has_read {
+        let is_read = |one: &TraceEvent| matches!(one, TraceEvent::Called(Called { name: "read", .. }));
+        tracer.next(&mut |one| has_read |= is_read(one)).unwrap();
+    }
+    // The next call is the one that waits.
+    crate::eventually::eventually("a stop", || crate::descendants::is_stopped(child.id()) == Some(true));
+    tracer.let_go();
+    tracer.insist();
+    while !tracer.has_no_threads() {
+        tracer.next(&mut |_| {}).unwrap();
+    }
+    drop(input);
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(0), None), "7: its wait was cut short");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_wait_continues_after_a_stop() {
+    let (mut child, mut input) = patient();
+    io::Write::write_all(&mut input, b"x").unwrap();
     interrupt::install().unwrap();
     let handle = ThreadHandle::current().unwrap();
     for _ in 0..5 {
