@@ -12,8 +12,8 @@ pub const BOUND_MAX: f64 = 9.0;
 /// A share that is printed as 0.
 pub const NOTHING: f64 = 0.0005;
 
-/// A difference above this share is shown as a multiple: `31×` instead of 3000 %.
-const SHARE_MAX: f64 = 2.0;
+/// A difference above this share is shown as a multiple: `2.2×`, since "120 % slower" is hard to read.
+const SHARE_MAX: f64 = 1.0;
 
 /// Most digits.
 const DIGITS_MAX: usize = 6;
@@ -77,7 +77,7 @@ pub fn range(lower: f64, upper: f64) -> String {
     ends(lower, upper).0.join(" to ")
 }
 
-/// Differences in one report: all in per cent, `45–125 %`, or all as multiples where the largest is above 200 %, `1.45–4.3×`, so
+/// Differences in one report: all in per cent, `45–85 %`, or all as multiples where the largest is above 100 %, `1.45–2.3×`, so
 /// that they can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareScale {
@@ -98,12 +98,12 @@ impl ShareScale {
         }
         // A lower end above 0 is shown as such.
         let is_one = |digits: &usize| lower > 0.0 && significant_down(1.0 + lower, *digits) == "1";
-        let from = significant_down(1.0 + lower, (3..=6).find(|digits| !is_one(digits)).unwrap_or(3));
+        let from = significant_down(1.0 + lower, (times_digits(lower)..=6).find(|digits| !is_one(digits)).unwrap_or(3));
         match upper {
             upper if upper >= BOUND_MAX && lower <= 0.0 => "1× or more".into(),
             upper if upper >= BOUND_MAX => format!("at least {from}×"),
             upper if upper <= 0.0 => "1×".into(),
-            upper => format!("{from}–{}×", significant_up(1.0 + upper, 3)),
+            upper => format!("{from}–{}×", significant_up(1.0 + upper, times_digits(upper))),
         }
     }
 
@@ -112,7 +112,7 @@ impl ShareScale {
         match share {
             share if !self.multiples => at_most(share),
             share if share >= BOUND_MAX => format!("over {}×", 1.0 + BOUND_MAX),
-            share => format!("{}×", significant_up(1.0 + share, 3)),
+            share => format!("{}×", significant_up(1.0 + share, times_digits(share))),
         }
     }
 
@@ -153,7 +153,7 @@ impl ShareScale {
     fn shown(self, share: f64, more_digits: usize, round: fn(f64, usize) -> String) -> String {
         match share {
             share if !share.is_finite() => "?".into(),
-            share if self.multiples => format!("{}×", round(1.0 + share, 3 + more_digits)),
+            share if self.multiples => format!("{}×", round(1.0 + share, times_digits(share) + more_digits)),
             share => format!("{} %", round(share * 100.0, digits(share) + more_digits)),
         }
     }
@@ -165,6 +165,11 @@ impl ShareScale {
             None => format!("+{text}"),
         }
     }
+}
+
+/// Digits of a multiple: a thousandth near 1, since a margin of 5 % is 1.05×.
+fn times_digits(share: f64) -> usize {
+    if share.abs() < 0.1 { 4 } else { 3 }
 }
 
 /// A share in per cent, two significant digits: `5 %`, `1.8 %`, `0.3 %`.
@@ -310,7 +315,7 @@ mod tests {
         assert_eq!((both.signed(1.456), both.signed_interval(0.352, 3.104)), ("2.46×".into(), "1.35× to 4.11×".into()));
         let table = ShareScale::of([0.0, 3.104]);
         assert_eq!([table.interval(0.0, 0.0), table.interval(0.352, 3.104)], ["1×", "1.35–4.11×"]);
-        assert_eq!(ShareScale::of([1.9]).interval(0.45, 1.9), "45–190 %");
+        assert_eq!(ShareScale::of([0.9]).interval(0.45, 0.9), "45–90 %");
         assert_eq!([table.at_most(0.16), table.at_most(9.5), table.at_least(0.16)], ["1.16×", "over 10×", "1.16×"]);
         assert_eq!(ShareScale::of([0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
     }

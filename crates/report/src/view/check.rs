@@ -206,6 +206,6 @@ mod tests {
             text([1.0, 0.6, 1.5])
         );
         assert!(text([0.0, -0.1, 0.1]).contains("not significant (CPU time −9"), "{}", text([0.0, -0.1, 0.1]));
-        assert!(text([-0.5, -0.6, -0.3]).contains("takes more CPU time than the present value, 4 KiB: +4"));
+        assert!(text([-0.35, -0.4, -0.3]).contains("takes more CPU time than the present value, 4 KiB: +4"));
     }
 }

@@ -122,7 +122,7 @@ fn the_comparison_names_lost_datagrams() {
     data.record.plan["families"] = serde_json::json!([{ "named": true, "groups": [view.groups[0].id] }]);
     let text = phrases(&View::of(&data, &Settings::default()), FindingKind::Comparison);
     assert!(
-        text.contains(" % slower than ") && text.contains("; avoid ") && text.contains("of the datagrams lost)"),
+        text.contains("× as long as ") && text.contains("; avoid ") && text.contains("of the datagrams lost)"),
         "{text}"
     );
     // A search for a rate with few losses follows; it sets the rates itself.

@@ -228,7 +228,7 @@ impl Tracer {
         // Any other is on its way to the program, which gets it.
         let kept = if at_call || event != 0 { 0 } else { signal };
         if self.letting_go && begins {
-            // A stop that was asked for would end a call that waits, with nobody to restart it: it is let go at its exit.
+            // A stop that was asked for would end a call that waits, and only its exit can restart it.
             let _ = raw::go_on(tid, kept);
             let _ = raw::interrupt(tid);
         } else if self.letting_go {

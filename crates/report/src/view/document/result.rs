@@ -188,7 +188,7 @@ pub struct OptionResult {
     pub slower_lower: Option<f64>,
     /// Upper end of the same.
     pub slower_upper: Option<f64>,
-    /// The same interval as text, rounded outward: `12–97 %`, or in all options of the session `1.12–5.3×` where one is above 200 %;
+    /// The same interval as text, rounded outward: `12–97 %`, or in all options of the session `1.12–5.3×` where one is above 100 %;
     /// `screening only`, `failed` or `–` without an interval.
     pub slower: String,
     /// Median of a call's time, nanoseconds.
