@@ -41,7 +41,7 @@ fn knee_is_stored_with_its_probes() {
     assert!(number(knee, &["probes_mean"]) >= 3.0, "{knee}");
     assert!(number(knee, &["overall_per_second"]) > 0.0 && number(knee, &["searches"]) >= 1.0, "{knee}");
     let full = bench.run("report --full").exits(0);
-    full.prints(&["p50 ≤ 50ms", "from the moment when the call should begin", "keep it at “overall” or less"]);
+    full.prints(&["p50 ≤ 50ms", "from the moment when the call should begin", "Over all trials it is kept at"]);
     let raw = bench.run("export 1").exits(0).stdout;
     assert!(raw.contains("\"search\"") && raw.contains("\"offered\""), "no probes in {raw}");
     // A rate keeps the objective only if its own probe did.

@@ -36,7 +36,7 @@ fn status(view: &View) -> String {
     let status = match looks.max_by_key(|look| (look.done, !look.cut_short)) {
         Some(look) if look.of > 1 && view.status == SessionStatus::Complete => {
             let end = if look.cut_short { ", with fewer blocks than planned" } else { "" };
-            format!("analysis {} of {} complete{end}", look.done, look.of)
+            format!("complete, after {} of at most {} analyses{end}", look.done, look.of)
         }
         _ => view.status.name().to_owned(),
     };

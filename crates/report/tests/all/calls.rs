@@ -444,7 +444,7 @@ fn a_knee_has_its_rate_and_the_next() {
     assert_eq!((knee.overall_per_second, knee.kept_searches, knee.searches), (Some(100_000.0), 20, 20));
     check(
         &view.tests[0].result,
-        &["use epoll (p99 ≤ 2ms at 100 k calls/s or less; in half of the trials alone at 101 k calls/s): "],
+        &["use epoll (p99 ≤ 2ms over all trials at 100 k calls/s or less, in half of them up to 101 k calls/s): "],
     );
     check(&view.tests[0].title, &["p99 ≤ 2ms"]);
     let text = render::terminal::full(&view, &render::terminal::TerminalStyle::default());
@@ -452,7 +452,7 @@ fn a_knee_has_its_rate_and_the_next() {
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
         &[
             "slo p99=2ms",
-            "Rates are those at which half of the trials keep p99 ≤ 2ms. All calls together keep it at “overall” or less.",
+            "Rates are the highest at which half of the trials keep p99 ≤ 2ms. Over all trials it is kept at “overall” or less.",
         ],
     );
     // Calls that stay unanswered, and a closed loop that is kept, end a search as well.

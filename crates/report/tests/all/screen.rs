@@ -782,9 +782,9 @@ fn the_details_name_the_last_analysis() {
         let full = render::terminal::full(&of(&data), &style);
         assert!(full.lines().any(|line| line.ends_with(expected)), "{expected}: {full}");
     };
-    check(None, " · analysis 1 of 3 complete");
+    check(None, " · complete, after 1 of at most 3 analyses");
     // The clock stopped it before.
-    check(Some(100), " · analysis 1 of 3 complete, with fewer blocks than planned");
+    check(Some(100), " · complete, after 1 of at most 3 analyses, with fewer blocks than planned");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn basis(test: &Test) -> Option<String> {
     }
     let objective = phrase::objective(outcome::slo(test)?);
     Some(format!(
-        "Rates are those at which half of the trials keep {objective}. All calls together keep it at “overall” or less."
+        "Rates are the highest at which half of the trials keep {objective}. Over all trials it is kept at “overall” or less."
     ))
 }
 

@@ -71,8 +71,8 @@ fn rate(test: &Test, tests: &[Test], option: &OptionResult) -> Option<String> {
             format!("{} {unit}", shown(rate))
         });
     };
-    let all = option.overall_rate.map_or("no rate".to_owned(), |all| format!("{} {unit} or less", shown(all)));
-    Some(format!("{} at {all}; in half of the trials alone at {} {unit}", phrase::objective(slo), shown(rate)))
+    let all = option.overall_rate.map_or("at no rate".to_owned(), |all| format!("at {} {unit} or less", shown(all)));
+    Some(format!("{} over all trials {all}, in half of them up to {} {unit}", phrase::objective(slo), shown(rate)))
 }
 
 /// The objective of a test that searches the highest rate: `p99=2ms`.
