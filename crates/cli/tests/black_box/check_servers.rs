@@ -105,8 +105,9 @@ fn misbehaving_server_is_reported_and_ended() {
     let reason = first("", &[]);
     assert!(reason.starts_with(&format!("port {port} is taken by pid {} ", std::process::id())), "{reason}");
     drop(taken);
-    let broken =
-        serve(&bench, &python, port, "", "regex:never", &["--format", "json", "--timeout", "1500ms"]).exits(5).json();
+    // Long enough for a Python that starts on a busy machine.
+    let flags = ["--format", "json", "--timeout", "5s"];
+    let broken = serve(&bench, &python, port, "", "regex:never", &flags).exits(5).json();
     let reason = broken["cells"][0]["reason"].as_str().unwrap();
     assert!(
         reason.contains(&format!("it printed “listening”: it listens at port {port}: use --ready {tcp}")),

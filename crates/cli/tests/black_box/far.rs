@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::bench::{BINARY, Bench, Ran, Running, possible, signal};
 use crate::far_ways::DATAGRAMS;
 use crate::raw::{Raw, number};
+use crate::running_relays::free_address;
 
 /// A stream of one cell in about a second. At a limited rate: most tests need only some bytes, and at full speed they would take
 /// both CPUs from other tests.
@@ -50,10 +51,15 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bench with a key, and an agent that has it.
 pub fn agent(bench: &Bench, flags: &str) -> (Running, String) {
+    agent_at(bench, "127.0.0.1:0", flags)
+}
+
+/// The same at a place.
+fn agent_at(bench: &Bench, place: &str, flags: &str) -> (Running, String) {
     if !bench.path("key").exists() {
         bench.run("agent --init --key-file key").exits(0);
     }
-    let mut agent = bench.start(&format!("agent --listen 127.0.0.1:0 --key-file key {flags}"));
+    let mut agent = bench.start(&format!("agent --listen {place} --key-file key {flags}"));
     let place = agent.place();
     (agent, place)
 }
@@ -285,10 +291,16 @@ fn an_agent_of_another_version_is_named() {
     other.join().unwrap();
 }
 
-/// Starts the agent again where it was.
+/// An agent at a port that no other socket gets automatically, so that it can be started again there.
+fn restartable(bench: &Bench) -> (Running, String) {
+    agent_at(bench, &free_address().to_string(), "")
+}
+
+/// Starts the agent again where it was, as soon as no end of the former one has its port.
 fn restarted(bench: &Bench, place: &str) -> Running {
-    let mut agent = bench.start(&format!("agent --listen {place} --key-file key"));
-    assert_eq!(agent.place(), place);
+    until_no_end(bench);
+    let (agent, at) = agent_at(bench, place, "");
+    assert_eq!(at, place);
     agent
 }
 
@@ -302,7 +314,7 @@ fn check_no_trouble(bench: &Bench, ran: &Ran) {
 fn restart_of_an_agent_is_survived() {
     let bench = Bench::new();
     for words in LONG_ONES {
-        let (agent, place) = agent(&bench, "");
+        let (agent, place) = restartable(&bench);
         let mut session = under_way(&bench, words, &place);
         agent.kill();
         session.until("a note of the loss", |session| session.stdout().contains("was lost"));
@@ -320,7 +332,7 @@ fn restart_of_an_agent_is_survived() {
 fn lost_host_interrupts_the_session() {
     let bench = Bench::new();
     for words in LONG_ONES {
-        let (agent, place) = agent(&bench, "");
+        let (agent, place) = restartable(&bench);
         let session = under_way(&bench, &words.replace("--json-stream", "--json-stream --host-wait 200ms"), &place);
         let reported = trials(&session);
         agent.kill();

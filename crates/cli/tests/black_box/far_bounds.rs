@@ -370,7 +370,9 @@ fn what_ends_moved_that_were_let_die_counts() {
     let at = Some(listener.local_addr().unwrap());
     assert_eq!(caller.open(at), Reply::Ready);
     caller.tell(Command::Go);
-    listener.accept().unwrap().0.read_exact(&mut [0; SHOWN + 1]).unwrap();
+    let (mut reads, came) = accepted(&listener, &caller.ticket);
+    assert_eq!(came, SHOWN);
+    reads.read_exact(&mut [0]).unwrap();
     let link = Arc::clone(&caller.link);
     for end in bench.ends() {
         assert!(signal(end, "KILL"));

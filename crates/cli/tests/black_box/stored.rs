@@ -153,14 +153,19 @@ fn several_sessions_of_a_plan_are_judged_together() {
                  --blocks 6 --time 1s --long-trials off --quiet";
     bench.run(&format!("{words} --seed 1")).exits(0);
     bench.run("report --across").exits(2).complains(&["only one session of this plan", "bytegauge sessions"]);
-    for seed in 2..=3 {
+    bench.run(&format!("{words} --seed 2")).exits(0);
+    // At least three; more until one recommends something, since a session whose blocks depend on each other does not.
+    let judged = (3..=20).find_map(|seed: usize| {
         bench.run(&format!("{words} --seed {seed}")).exits(0);
-    }
-    let document = bench.run("report --across --format json").exits(0).json();
+        let document = bench.run("report --across --format json").exits(0).json();
+        let mut sessions = document["tests"][0]["sessions"].as_array().expect("a list").iter();
+        sessions.any(|session| session["recommended"].is_string()).then_some((seed, document))
+    });
+    let (count, document) = judged.expect("a session that recommends something");
     let question = &document["tests"][0];
     assert_eq!(document["tests"].as_array().map(Vec::len), Some(1), "{document}");
-    assert_eq!(question["sessions"].as_array().map(Vec::len), Some(3), "{document}");
-    // One byte a read loses whatever else the machine does; a session whose blocks depend on each other recommends nothing.
+    assert_eq!(question["sessions"].as_array().map(Vec::len), Some(count), "{document}");
+    // One byte a read loses whatever else the machine does.
     assert_eq!(question["recommended"].as_str(), Some("64K"), "{document}");
     let named: Vec<&str> =
         question["sessions"].as_array().unwrap().iter().filter_map(|session| session["recommended"].as_str()).collect();
@@ -169,7 +174,9 @@ fn several_sessions_of_a_plan_are_judged_together() {
     assert!(question["slower_upper"].is_number(), "{document}");
     let two = bench.run("report --across 1 3 --format json").exits(0).json();
     assert_eq!((two["sessions"].as_array().map(Vec::len), two["tests"][0]["slower_upper"].is_null()), (Some(2), true));
-    assert!(bench.run("report --across 1 2 3").exits(0).stdout.contains("3 sessions in one boot"));
+    let all: Vec<String> = (1..=count).map(|session| session.to_string()).collect();
+    let text = bench.run(&format!("report --across {}", all.join(" "))).exits(0).stdout;
+    assert!(text.contains(&format!("{count} sessions in one boot")), "{text}");
     bench.run("report --across --format csv").exits(2).complains(&["text or json"]);
     bench.run("report --across 1 99").exits(2).complains(&["99"]);
 }
