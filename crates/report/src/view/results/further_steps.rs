@@ -33,7 +33,7 @@ pub fn all(view: &View) -> Vec<NextStep> {
 fn with_one_buffer(view: &View) -> Option<NextStep> {
     let size = Bytes(RELAY_BUFFER as u64).compact();
     let (method, own) = view.cells.iter().find_map(relays::may_grow)?;
-    let command = again_instead(view, &[], &["--relay-buffer".to_owned(), size.clone()])?;
+    let command = again_instead(view, &["--relay-buffer"], &["--relay-buffer".to_owned(), size.clone()])?;
     Some(step(&command, &format!("give {method} the buffer of the others, {size} instead of {}", own.compact())))
 }
 

@@ -4,7 +4,7 @@ use bytegauge_model::unit::{counted, significant};
 use bytegauge_model::{SessionStatus, Spec};
 use bytegauge_stats::noise_grade::STEAL_DISTURBED;
 
-use super::super::document::{Compares, FindingKind, GroupView, Severity, View};
+use super::super::document::{Compares, FindingKind, GroupView, Severity, Test, View};
 use super::super::environment::crowd;
 use super::valid_for;
 use crate::interval_rounding::{age_range, percent, shown_age};
@@ -40,8 +40,8 @@ fn trials(view: &View) -> Option<String> {
     let length = shown(range(&mut view.groups.iter().filter_map(|group| group.trial_ns.map(|ns| (ns, ns))))?);
     let start = range(&mut view.groups.iter().filter_map(|group| group.age_ns.map(|(from, _)| (from, from))));
     let start = start.map_or_else(String::new, |range| format!(", from {} after connecting", shown(range)));
-    let ranked_by_cpu = view.tests.iter().all(|test| test.compares == Compares::Cpu);
-    let shown = if ranked_by_cpu { "percentiles" } else { "rates" };
+    let is_timed = |test: &Test| test.compares == Compares::Cpu && test.options.iter().any(|own| own.p99_ns.is_some());
+    let shown = if view.tests.iter().all(is_timed) { "percentiles" } else { "rates" };
     Some(format!("{shown}: medians of trials of {length}{start}")).filter(|_| view.status != SessionStatus::Imported)
 }
 
