@@ -178,8 +178,8 @@ fn with_search(mut measured: TrialResult, probes: Vec<Probe>) -> TrialResult {
 
 fn too_slow(slo: &Slo, offered: u64, ceiling: f64) -> String {
     format!(
-        "{} needs {} calls, which take longer than {} at {}, the next rate to try (clients that wait for each reply reach {}): use a lower \
-         percentile, or allow more time, in --slo",
+        "{} needs {} calls, which take longer than {} at {}, the next rate to try (clients that wait for each reply reach \
+         {}): use a lower percentile, or allow more time, in --slo",
         slo.percentile,
         slo.calls_min(),
         Nanos(PROBE_MAX_NS),

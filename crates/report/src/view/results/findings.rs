@@ -315,10 +315,10 @@ fn session_wide(view: &View) -> Vec<Finding> {
         all.push(warning(FindingKind::HarnessCost).number("share", Some(share)));
     }
     // A busy machine has a line of its own.
-    let quiet = view.environment.quietness().filter(|quiet| *quiet != "quiet" && crowd(&view.environment).is_none());
-    if let Some((quiet, reason)) = quiet.zip(view.environment.reasons.first()) {
-        all.push(warning(FindingKind::NoisyMachine).name("quietness", quiet).name("reason", reason.as_str()));
-    }
+    let is_noisy = view.environment.grade >= Some('C') && crowd(&view.environment).is_none();
+    let noise = view.environment.quietness().zip(view.environment.reasons.first()).filter(|_| is_noisy);
+    let noisy = warning(FindingKind::NoisyMachine);
+    all.extend(noise.map(|(quiet, reason)| noisy.name("quietness", quiet).name("reason", reason.as_str())));
     all.extend(valid_for::unasked_congestion(view));
     all.extend(overrun(view));
     let reduced = view.notes.iter().filter_map(|note| match &note.kind {

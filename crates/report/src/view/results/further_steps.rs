@@ -10,7 +10,7 @@ use super::super::relays;
 use super::build::step;
 use super::outcome;
 use super::repeat_command::{again_instead, again_searching};
-use super::valid_for::{self, USUAL_CONGESTION};
+use super::valid_for::USUAL_CONGESTION;
 
 /// The sizes of calls in a stream.
 const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
@@ -44,7 +44,8 @@ fn with_other_congestion(view: &View) -> Option<NextStep> {
         let command = again_instead(view, &["--congestion"], &["--congestion".to_owned(), name.to_owned()])?;
         Some(step(&command, &text))
     };
-    if let Some(own) = view.environment.congestion().filter(|_| valid_for::unasked_congestion(view).is_some()) {
+    let is_open = view.findings.iter().any(|finding| finding.kind == FindingKind::CongestionNotCompared);
+    if let Some(own) = view.environment.congestion().filter(|_| is_open) {
         return with(&format!("{USUAL_CONGESTION},{own}"), "compare the congestion control, too".to_owned());
     }
     let (test, name) = view.tests.iter().find_map(|test| Some((test, outcome::advised_congestion(view, test)?)))?;
@@ -103,11 +104,9 @@ fn below_full_load(view: &View) -> Option<NextStep> {
         let is_closed = cell.call.as_ref().is_some_and(|call| call.timing == CLOSED);
         cell.kind == CellKind::Candidate && is_closed && !spec.offers_load() && calls_at_once > 1
     };
-    let p99_ns =
-        view.tests.iter().flat_map(|test| &test.options).filter_map(|option| option.p99_ns).reduce(f64::min)?;
-    if view.tests.len() > 1 || !view.cells.iter().any(is_queued) {
-        return None;
-    }
+    let [test] = view.tests.as_slice() else { return None };
+    view.cells.iter().find(|cell| is_queued(cell))?;
+    let p99_ns = test.options.iter().filter_map(|option| option.p99_ns).reduce(f64::min)?;
     let limit = round_below(p99_ns / 2.0);
     let command = again_searching(view, &["--slo"], &format!("p99={limit}"))?;
     let why = "above, clients call as fast as they can, so p99 is mostly waiting";

@@ -56,9 +56,8 @@ pub fn heading(view: &View) -> String {
     let steal = steal.map(|share| format!("CPU steal {}", percent(share)));
     let crowd = crowd(&view.environment)
         .map(|(busy, cpus)| format!("busy machine: other programs used {} of {cpus} CPUs", significant(busy, 2)));
-    let quiet =
-        view.environment.quietness().filter(|quiet| crowd.is_none() && (*quiet != "quiet" || !is_disturbed(view)));
-    let quiet = quiet.map(|quiet| format!("{quiet} machine"));
+    let is_shown = crowd.is_none() && (view.environment.grade >= Some('C') || !is_disturbed(view));
+    let quiet = view.environment.quietness().filter(|_| is_shown).map(|quiet| format!("{quiet} machine"));
     let program = view.check.as_ref().map(|check| check.program.clone());
     // The number of CPUs is known already where others used them.
     let cpus = view.environment.allowed_cpus().filter(|_| crowd.is_none()).map(|n| counted(n, "CPU"));

@@ -3,8 +3,7 @@
 use bytegauge_bottleneck::call_errors::remedy_of;
 use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::NoteKind;
-use bytegauge_model::unit::count_rate;
-use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, SessionStatus};
+use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
 use super::super::document::{CellView, FindingKind, GroupView, InterimView, NextStep, TestState, VersusView, View};
@@ -16,6 +15,7 @@ use super::repeat_command::{again_instead, again_with, resume};
 use super::run_length::{more_work, shortest_run_ns};
 use super::{further_steps, long_trials, next_of_check, open_bound};
 use crate::interval_rounding::{FORECAST_MAX_S, TEST_S, at_most, budget, likely_bound, percent};
+use crate::phrase;
 
 /// A new session of this many times the length has intervals half as wide.
 const LONGER: f64 = 4.0;
@@ -185,8 +185,10 @@ fn of_complete(view: &View, imported: bool) -> Vec<NextStep> {
 /// A rate well below the found one, offered for longer: short windows cut queues that grow slowly, and meet few pauses.
 fn at_lower_rate(view: &View) -> Option<NextStep> {
     let [test] = &view.tests[..] else { return None };
-    // `102 k/s` is 102k as a flag.
-    let rate = count_rate(test.recommended_option()?.overall_rate? * LOWER_RATE).replace([' ', '/', 's'], "");
+    let rate = test.recommended_option()?.overall_rate? * LOWER_RATE;
+    // Three digits, of whole calls.
+    let digit = 10f64.powf(rate.log10().floor() - 2.0).max(1.0);
+    let rate = phrase::compact("call_rate", &Level::Number(((rate / digit).round() * digit) as u64));
     let further = ["--rate", &rate, "--trial-time", "1s"].map(str::to_owned);
     let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
     Some(step(
