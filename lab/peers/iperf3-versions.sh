@@ -1,9 +1,9 @@
 #!/bin/bash
-# Tests a bytegauge binary with iperf3 of several releases, in both directions: iperf3-versions.sh BYTEGAUGE [FOLDER].
+# Tests a bytegauge binary with iperf3 servers of several releases: iperf3-versions.sh BYTEGAUGE [FOLDER].
 #
 # Fetches the packages of Debian and Ubuntu with apt into FOLDER, installs nothing, and verifies their signatures. Versions in
 # November 2026: 3.1.3 (bionic), 3.7 (focal), 3.9 (bullseye), 3.12 (bookworm), 3.16 (noble), 3.18 (trixie), 3.22 (sid). Needs
-# apt-get and dpkg-deb, and takes about five minutes. The exit code is the number of failures.
+# apt-get and dpkg-deb, and takes about three minutes. The exit code is the number of failures.
 set -u
 bytegauge=$(realpath "$1")
 folder=$(realpath -m "${2:-/tmp/iperf3-versions}")
@@ -69,15 +69,7 @@ test_version() {
         our_client "$version" $port "$options"
     done
     kill $server
-    "$bytegauge" serve iperf3 --listen 127.0.0.1:$((port + 1)) >/dev/null 2>&1 &
-    server=$!
-    sleep 0.5
-    # 3.7 ends no test of -n with -R, not even with its own server.
-    for options in "-t 1" "-t 1 -R" "-t 1 -P 4" "-t 1 -u -b 50M" "-t 1 -u -b 50M -R" "-n 20M" "-k 50" "-t 1 -J" "-t 1 --get-server-output" "-t 2 -O 1"; do
-        check "$version: iperf3 -c $options" "$iperf3" -c 127.0.0.1 -p $((port + 1)) $options
-    done
-    kill $server
-    port=$((port + 2))
+    port=$((port + 1))
 }
 
 mkdir -p "$folder"

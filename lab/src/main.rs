@@ -1,24 +1,16 @@
-//! Studies of bytegauge: comparisons with other programs, long simulations, tests under load.
+//! Studies of bytegauge: comparisons with other programs, tests under load.
 //!
 //! They take minutes to hours, and most need a quiet machine. Every task is one file and one row of [`TASKS`]. Not part of the
 //! product, and not part of the tests.
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods)]
 // Developers run the tasks in their terminals. A task may end if printing fails.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod binaries;
-mod busy;
-mod group;
-mod mesh;
 mod peers;
-mod program;
-mod real_life;
 mod real_programs;
 mod repeat;
-mod sanitize;
 mod section;
-mod tournament;
-mod verify_stats;
 
 use std::process::ExitCode;
 
@@ -35,16 +27,9 @@ const TASKS: &[Study] = &[
     Study { command: peers::command, run: peers::run },
     Study { command: peers::arm::command, run: peers::run_arm },
     Study { command: real_programs::command, run: real_programs::run },
-    Study { command: real_life::command, run: real_life::run },
-    Study { command: tournament::command, run: tournament::run },
-    Study { command: mesh::command, run: mesh::run },
-    Study { command: verify_stats::command, run: verify_stats::run },
     Study { command: repeat::busy_command, run: repeat::run_busy },
     Study { command: repeat::quota_command, run: repeat::run_quota },
     Study { command: repeat::quiet_command, run: repeat::run_quiet },
-    Study { command: sanitize::command, run: sanitize::run },
-    Study { command: repeat::smoke_command, run: repeat::run_smoke },
-    Study { command: repeat::all_command, run: repeat::run_all },
 ];
 
 fn main() -> ExitCode {
@@ -63,7 +48,7 @@ fn main() -> ExitCode {
 fn command() -> Command {
     Command::new("cargo lab")
         .bin_name("cargo lab")
-        .about("Studies of bytegauge: comparisons, simulations, tests under load")
+        .about("Studies of bytegauge: comparisons with other programs, tests under load")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(TASKS.iter().map(|task| (task.command)()))

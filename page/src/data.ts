@@ -3,59 +3,16 @@
 import type { BetweenQuestion, BytegaugeBetween } from "./between";
 import type { BytegaugeReport, CellView, FactorView, GroupView } from "./document";
 
-/** A document with the texts of the screen. */
-export type View = BytegaugeReport & { screen: Screen };
-
-/** The tables and lines of the terminal, printed as they are. */
-export interface Screen {
-  /** The heading of what to use, and how sure it is. */
-  result: [heading: string, sure: string];
-  /** The lines of the summary that state what to use, those with the reasons, and the others. */
-  results: SummaryLine[];
-  reasons: SummaryLine[];
-  facts: SummaryLine[];
-  overview_head: string[];
-  overview: string[][];
-  /** The meaning of intervals, marks and columns. */
-  legend: [name: string, meaning: string][];
-  /** The quantity in each column of CPU time. */
-  units: string[];
-  tests: TestTexts[];
-  /** The findings that are no results, under their headings. */
-  findings: [heading: string, texts: string[]][];
-}
-
-/** A line of the summary. */
-export type SummaryLine = View["summary"][number];
-
-export interface TestTexts {
-  rows: string[];
-  /** Options with a rate but without a row. */
-  hidden: number;
-  columns: { heading: string; texts: string[]; right: boolean }[];
-  marks: string[];
-  /** Intervals are multiples, not percentages. */
-  multiples: boolean;
-  without_result: string[];
-  facts: [heading: string, text: string][];
-  details: string[];
-}
+/** The document of a session. */
+export type View = BytegaugeReport;
+/** The table and the lines of a test. */
+export type TestTexts = View["texts"][number];
+export type Matrix = NonNullable<View["matrix"]>;
 
 export type Between = BytegaugeBetween;
 import type { OptionResult, Test } from "./document";
 export type { BetweenChoice, BetweenDifference, BetweenQuestion } from "./between";
-export type {
-  CellView,
-  CourseView,
-  Estimate,
-  FactorView,
-  GroupView,
-  OffCurve,
-  OptionResult,
-  Slice,
-  Test,
-  TwinView,
-} from "./document";
+export type { CellView, FactorView, GroupView, OptionResult, Test } from "./document";
 
 /** A factor's level. */
 export type Level = string | number | boolean | null;
@@ -107,15 +64,20 @@ export function level(of: CellView | GroupView, factor: string): Level {
 export const testOf = (view: View, group: Pick<GroupView, "id">): Test | undefined =>
   view.tests.find(({ id }) => id === group.id);
 
-/** The heading of the intervals of a group's options: `slower than best (95 %)`. */
+/** The heading of the intervals of a group's options. */
 export const slowerHeading = (view: View, group: Pick<GroupView, "id">): string =>
-  testOf(view, group)?.slower_heading ?? "slower than best";
+  testOf(view, group)?.compares === "cpu" ? "more CPU than the best" : "slower than the best";
 
-/** The recommended cell of a group; null if there is none, as of a test with one option. */
-export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null => {
-  const { state, recommended } = testOf(view, group) ?? {};
-  return state === "single" ? null : (recommended ?? null);
-};
+/** The interval of a cell as the document has it; `–` without one. */
+export function slowerText(view: View, cell: CellView): string {
+  const texts = view.texts.find(({ test }) => test === cell.group);
+  const at = texts?.rows.indexOf(cell.id) ?? -1;
+  return cell.above_best_upper == null ? "–" : (texts?.columns.at(-1)?.texts[at] ?? "–");
+}
+
+/** The option of a group to use; null if none is certain. */
+export const recommendedOf = (view: View, group: Pick<GroupView, "id">): string | null =>
+  testOf(view, group)?.options.find(({ status }) => status === "use")?.id ?? null;
 
 /** The options of a document's tests by their cells, made once: a session can have thousands. */
 const optionsOf = new WeakMap<Test[], Map<string, OptionResult>>();
@@ -156,10 +118,6 @@ export function axisName(factor: FactorView): string {
   const short = factor.name.endsWith("_size") && !/size|[A-Z]/.test(factor.heading);
   return short ? `${factor.heading} size` : factor.heading;
 }
-
-/** The speeds of a cell whose rate changes between several; its median is none of them. */
-export const speedsOf = ({ modes }: Pick<CellView, "modes">): number[] =>
-  modes && modes.modes.length > 1 ? modes.modes.map(({ median }) => median) : [];
 
 /** Whether a cell was confirmed, not only screened. */
 export function isConfirmed(cell: CellView): boolean {

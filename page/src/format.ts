@@ -89,10 +89,6 @@ export function evenTicksTo(most: number, room = 6): number[] {
   return scaleLinear().domain([0, most]).nice(1).ticks(1);
 }
 
-/** `a`, `a and b`, `a, b and c`. */
-export const enumerated = (parts: string[]): string =>
-  [parts.slice(0, -1).join(", "), parts.at(-1)].filter((part) => part).join(" and ");
-
 /** The text with a capital first letter. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -139,15 +135,6 @@ export const moreOf = (cost: string): string => `more ${resourceOf(cost)}`;
 
 /** What an option takes. */
 export const resourceOf = (cost: string): string => (cost.startsWith("cpu") ? "CPU time" : "time");
-
-/** The name of a cost: `ns_per_byte` → `time a byte`. */
-export function costName(cost: string): string {
-  const unit = cost.split("_per_")[1] ?? "unit";
-  const thing = unit === "nop" ? "an operation" : `a ${unit.replaceAll("_", " ")}`;
-  // The CPU time of a call is that of the server.
-  const cpu = cost === "cpu_ns_per_call" ? "server CPU time" : "CPU time";
-  return `${cost.startsWith("cpu") ? cpu : "time"} ${thing}`;
-}
 
 /** A number of bytes with a binary prefix. */
 function binary(value: number, unit: string): string {

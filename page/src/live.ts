@@ -52,7 +52,7 @@ export function live({ every_ms }: { every_ms: number }, state: State): HTMLElem
     } catch {
       turn(
         "lost",
-        "`bytegauge watch` has ended or cannot be reached; `bytegauge report --html` shows the stored trials.",
+        "`bytegauge report --watch` has ended or cannot be reached; `bytegauge report --html` shows the stored trials.",
       );
     } finally {
       busy = false;

@@ -37,8 +37,6 @@ export const faint = () => (isDark() ? "#a8a29e" : "#57534e");
 export const paper = () => (isDark() ? "#1c1917" : "#ffffff");
 export const accent = () => colours()[0] ?? "currentColor";
 export const warn = () => colours()[1] ?? "currentColor";
-/** The colour of CPU steal: no series has it. */
-export const stolen = () => (isDark() ? "#f87171" : "#7f1d1d");
 
 /** The options of all plots. One class, so that the style element of Plot has the text that the policy allows. */
 export function options(width: number, more: Plot.PlotOptions): Plot.PlotOptions {

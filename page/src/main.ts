@@ -75,7 +75,7 @@ function head(state: State): HTMLElement {
     const { view } = state;
     title.textContent = `bytegauge ${view.plan.name}`;
     // The title has the name already.
-    line.textContent = view.heading.replace(`${title.textContent} · `, "");
+    line.textContent = view.heading.replace(title.textContent ?? "", "").trim();
   };
   state.onChange(fill);
   fill();

@@ -1,6 +1,6 @@
 // The selected test: its result, its trials, and the list of its figures.
 
-import { candidates, testOf } from "./data";
+import { candidates, testOf, type View } from "./data";
 import { h } from "./dom";
 import { capital, counted, duration } from "./format";
 import { select } from "./frame";
@@ -8,9 +8,14 @@ import { PHONE } from "./look";
 import type { Looking, State } from "./state";
 import { hinted } from "./words";
 
+/** What to set in a test, and how certain that is. */
+function decisionOf(view: View, group: Pick<Looking["group"], "id">): string {
+  const found = view.decisions.find(({ test }) => test === group.id);
+  return found ? `${found.set}: ${found.is_certain ? "" : "not certain, "}${found.why}.` : "no result.";
+}
+
 /** The result of the test. */
-const recommended = ({ view, group }: Pick<Looking, "view" | "group">): string =>
-  capital(`${testOf(view, group)?.result ?? "no result"}.`);
+const recommended = ({ view, group }: Pick<Looking, "view" | "group">): string => capital(decisionOf(view, group));
 
 /** The selection of a test. */
 export function picker(state: State, { view, group }: Looking): HTMLElement {

@@ -14,7 +14,7 @@ const VERDICTS = {
   worse: "B is worse",
   better: "B is better",
   equivalent: "equivalent",
-  open: "inconclusive",
+  open: "undecided",
 } as const;
 
 /** Metrics of a program whose names need an explanation. */
@@ -92,7 +92,7 @@ const program = (check: NonNullable<View["check"]>): HTMLElement =>
 /** The verb and the quantity of a comparison, by what it counts. */
 const COSTS: Record<string, [verb: string, quantity: string]> = {
   events: ["counts", "more events"],
-  "cpu time": ["takes", "more CPU time"],
+  "cpu-time": ["takes", "more CPU time"],
 };
 
 /** The interval of a comparison of two. */
@@ -124,7 +124,7 @@ export function versus({ view }: Looking): Figure | null {
         ? `${blocks} paired blocks are too few for an interval.`
         : `The bar is the ${percent(level)} interval from ${blocks} paired blocks.`,
       inMultiples([longer, lower, upper]) && "2× is twice as much as the other one.",
-      found.why_open && `Inconclusive: ${found.why_open}.`,
+      found.why_open && `Undecided: ${found.why_open}.`,
     ],
     table: () => ({
       columns: ["a", "b", "b_takes_times_a", "lower", "upper", "level", "margin", "blocks", "verdict"],

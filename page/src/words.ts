@@ -12,10 +12,10 @@ export interface Word {
   hinted: boolean;
 }
 
-/** Sections of the glossary whose terms have hints; the other sections contain common words. */
-const HINTED_SECTIONS = ["How it is measured", "On the page"];
+/** The section of the glossary whose terms have hints; the other sections contain common words. */
+const HINTED_SECTION = "How it is measured";
 /** Terms of other sections that have hints. */
-const HINTED = ["interval", "margin", "tied", "inconclusive", "significant"];
+const HINTED = ["interval", "margin", "undecided"];
 
 /** The terms of a glossary: rows of Markdown tables, `| term, other name | meaning |`. */
 export function parse(markdown: string): Word[] {
@@ -25,7 +25,7 @@ export function parse(markdown: string): Word[] {
     const [, terms, meaning] = line.match(/^\| (.+?) \| (.+) \|$/) ?? [];
     if (!terms || !meaning || terms === "term") return [];
     const words = terms.split(", ");
-    const hinted = HINTED_SECTIONS.includes(section) || words.some((word) => HINTED.includes(word));
+    const hinted = section === HINTED_SECTION || words.some((word) => HINTED.includes(word));
     return [{ words, meaning: meaning.replaceAll("`", ""), hinted }];
   });
 }

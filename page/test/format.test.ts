@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import {
   axisUnit,
   bytes,
-  costName,
   count,
   counted,
   digits,
@@ -60,13 +59,6 @@ describe("numbers", () => {
   });
   test("digits are counted after rounding", () => {
     expect([digits(9.98, 2), digits(0.9996), digits(99.95), digits(9.94, 2)]).toEqual(["10", "1.00", "100", "9.9"]);
-  });
-  test("the names of costs", () => {
-    expect(["ns_per_byte", "cpu_ns_per_call", "ns_per_nop"].map(costName)).toEqual([
-      "time a byte",
-      "server CPU time a call",
-      "time an operation",
-    ]);
   });
   test("a line is a sentence, a command is not", () => {
     expect(["all is shown", "bytegauge ab --resume 3 goes on", "--resume"].map(sentence)).toEqual([

@@ -9,7 +9,7 @@ type One = [number, string];
 const table: {
   percent_up: One[];
   range: [number, number, string][];
-} = JSON.parse(readFileSync(new URL("../../crates/text/tests/outward.json", import.meta.url), "utf8"));
+} = JSON.parse(readFileSync(new URL("../../crates/report/tests/outward.json", import.meta.url), "utf8"));
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 /** The first number of a text. */

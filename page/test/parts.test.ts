@@ -2,21 +2,14 @@ import { describe, expect, test } from "vitest";
 import { counted } from "../src/side-by-side";
 import { place } from "../src/bound";
 import { type CellView, madeAt, nothingMeasured, pivot, type View } from "../src/data";
-import { audit } from "../src/figures/audit";
-import { course } from "../src/figures/course";
-import { repeated, wordOf } from "../src/figures/aa-controls";
-import { edges } from "../src/figures/marks";
-import { fitted } from "../src/figures/cost";
 import { type Difference, domainOf, reachOf } from "../src/figures/differences";
 import { explained } from "../src/figures/errors";
-import { failing, mayBeBest, ranked } from "../src/figures/compared";
+import { mayBeBest, ranked } from "../src/figures/compared";
 import { flat, withRole } from "../src/figures/facts";
 import { corners } from "../src/figures/over-time";
 import { ratio, ratioTicks, slower } from "../src/figures/ratio";
 import { percentileOf, underLoad } from "../src/figures/percentiles";
-import { byWorth, called, same } from "../src/figures/sessions";
 import { across, axes, isJoined, spread, topOf } from "../src/figures/axes";
-import { halves } from "../src/figures/forest-panels";
 import { overTime } from "../src/figures/over-time";
 import { type Figure, readingOf } from "../src/frame";
 import { inLines, logarithmic, symbolOf, valueAxis } from "../src/look";
@@ -28,7 +21,7 @@ import { places, seriesOf, seriesOfLevels } from "../src/series";
 import type { Looking } from "../src/state";
 import { versus } from "../src/versus";
 import { pieces, type Explained, WORDS } from "../src/words";
-import { between, cell, grid, long, session } from "./planted";
+import { cell, grid, session } from "./planted";
 
 describe("the picture of an interval", () => {
   test("places ascend to the end of the scale", () => {
@@ -73,23 +66,6 @@ describe("differences", () => {
     expect(reachOf([row(-0.1, 0.2), row(-0.9, 8)]), "one of two rows").toBeLessThan(1);
     expect(reachOf([])).toBeGreaterThan(0);
   });
-  test("the long-trial check has the text of its finding", () => {
-    const view = long(session(["a", "b", "c"].map((id) => cell({ id, factors: { read_size: 1 } }))));
-    const [group] = view.groups;
-    view.findings.push({
-      kind: "long-trials-contradict",
-      severity: "warning",
-      test: "g1",
-      option: null,
-      text: "Long trials contradict it.",
-    } as never);
-    const shown = () => audit({ view, group: group!, cell: view.cells[0] });
-    expect((shown() as Figure).notes).toContain("Long trials contradict it.");
-    // Two blocks give no interval, and a difference without one is not drawn.
-    for (const rival of group!.audit!.rivals)
-      Object.assign(rival, { blocks: 2, slower: 0.81, slower_lower: null, slower_upper: null });
-    expect(shown()).toHaveProperty("needs");
-  });
   test("both sides of the axis have room", () => {
     const [low, top] = domainOf([row(null, null, -0.345)], 0.05, 0.6, "both");
     expect(low).toBeLessThan(-0.35);
@@ -130,17 +106,6 @@ test("a rate is a step of its interval", () => {
   ]);
 });
 
-test("confirmed cells of other sessions come first", () => {
-  const planted = (id: string, stage: "confirm" | "screen", bound: [number, number] | null) =>
-    cell({ id, factors: {}, stage, bound });
-  const all = [
-    planted("screened", "screen", null),
-    planted("far", "confirm", [0, 1e12]),
-    planted("near", "confirm", [0, 0.1]),
-  ];
-  expect(all.sort(byWorth).map(({ id }) => id)).toEqual(["near", "far", "screened"]);
-});
-
 describe("words", () => {
   test("are explained at their first use", () => {
     const text = "Trials of a block: A/A control, screening, and blocks.";
@@ -150,7 +115,6 @@ describe("words", () => {
       "Trials",
       "block",
       "A/A control",
-      "screening",
     ]);
     expect(pieces("nothing of it")).toEqual([{ text: "nothing of it" }]);
     const capitals = pieces("an A/A control of finalists");
@@ -197,15 +161,6 @@ test("caches and sizes of the machine have units", () => {
   ]);
 });
 
-test("the name of a session in a legend", () => {
-  const [first, other] = [session([cell({ id: "a", factors: {} })]), session([cell({ id: "a", factors: {} })])];
-  other.session = 2;
-  const kinds = between(first, other);
-  expect(called(first, kinds)).toBe("1: Linux 6.1, 2026-01-01 00:00");
-  for (const [at, arm] of kinds.arms.entries()) arm.name = at === 0 ? "the sessions before" : "session 2";
-  expect([first, other].map((each) => called(each, kinds))).toEqual(["1: 2026-01-01 00:00", "2: 2026-01-01 00:00"]);
-});
-
 test("of many lines a few are drawn", () => {
   const all = Array.from({ length: 12 }, (_, at) => 2 ** at);
   expect(spread(all.slice(0, 6), 4)).toEqual(all.slice(0, 6));
@@ -250,18 +205,6 @@ test("percentiles by their keys", () => {
   expect(percentileOf("total_mean_ns", "total")).toBeNull();
 });
 
-test("the fitted curve is continuous", () => {
-  const slice = {
-    per_call_ns: 100,
-    segments: [
-      { from_bytes: 0, per_byte_ns: 1 },
-      { from_bytes: 1000, per_byte_ns: 2 },
-    ],
-  };
-  expect([0, 500, 1000, 1500].map((size) => fitted(slice, size))).toEqual([100, 600, 1100, 2100]);
-  expect(fitted({ per_call_ns: null, segments: [] }, 5)).toBeNull();
-});
-
 test("the cell that is selected first", () => {
   const cells = [
     cell({ id: "a", factors: {}, rate: 1 }),
@@ -295,17 +238,6 @@ test("one wide interval does not flatten the others", () => {
   expect(topOf([value(0.2, 0.6), value(2, 5.1)], true), "a logarithmic axis has room for it").toBe(5.1);
 });
 
-test("failed calls count from one in a hundred", () => {
-  const fails = (share: number | null) =>
-    failing({ ...cell({ id: "a", factors: {} }), call: { failed_share: share } } as never);
-  expect([fails(0.285), fails(0.009), fails(null)]).toEqual([0.285, null, null]);
-});
-
-test("a long title has two lines", () => {
-  expect(halves("More time an operation than the best")).toEqual(["More time an operation", "than the best"]);
-  expect(halves("Throughput")).toEqual(["Throughput", ""]);
-});
-
 test("a figure over time needs long trials", () => {
   const view = session([cell({ id: "a", factors: {} })]);
   const looking = (view: View) => ({ view, group: view.groups[0], cell: view.cells[0] }) as Looking;
@@ -335,59 +267,6 @@ test("the first axis has several levels", () => {
 
 test("axes: factors with many numbers first", () => {
   expect(axes(grid(2, 5).cells, ["transport", "read_size", "write_size"])).toEqual(["write_size", "read_size"]);
-});
-
-test("cells of sessions match by their factors", () => {
-  const one = cell({ id: "c1", factors: { transport: "unix", read_size: 1024, rcvbuf: null } });
-  const same_ = cell({ id: "c9", factors: { read_size: 1024, transport: "unix" } });
-  const other = cell({ id: "c1", factors: { transport: "unix", read_size: 2048 } });
-  expect(same([session([one]), session([same_, other])], [one])[0]?.found.map((each) => each?.id)).toEqual([
-    "c1",
-    "c9",
-  ]);
-  expect(same([session([one]), session([other])], [one])).toEqual([]);
-});
-
-test("the question matches cells of imported tables", () => {
-  const one = session([cell({ id: "c1", factors: { transport: "unix", read_size: 1024, flows: 1 } })]);
-  const table = session([cell({ id: "t7", factors: { transport: "unix", read_size: 1024 } })]);
-  table.session = 2;
-  expect(same([one, table], one.cells)).toEqual([]);
-  const places = [
-    { session: 1, cell: "c1" },
-    { session: 2, cell: "t7" },
-  ];
-  const question = {
-    question: "",
-    cost: "ns_per_byte",
-    groups: [],
-    cells: [{ label: "", cells: places, differences: [] }],
-  };
-  expect(same([one, table], one.cells, question, 1)[0]?.found.map((each) => each?.id)).toEqual(["c1", "t7"]);
-});
-
-describe("the line around confirmed tiles", () => {
-  test("has no edge to an empty tile", () => {
-    expect(
-      edges([
-        [true, true, false],
-        [true, true, null],
-      ]),
-    ).toEqual([[2, 0, 2, 1]]);
-  });
-  test("adjacent pieces are one line", () => {
-    expect(
-      edges([
-        [true, false],
-        [true, false],
-        [true, true],
-      ]),
-    ).toEqual([
-      [1, 0, 1, 2],
-      [1, 2, 2, 2],
-    ]);
-    expect(edges([])).toEqual([]);
-  });
 });
 
 test("results are counted", () => {
@@ -488,36 +367,6 @@ describe("one look for one option", () => {
     for (const group of view.groups) group.varied = ["read_size"];
     expect(seriesOf(view, view.cells)).toEqual([0, 1, 1, 0]);
     expect(seriesOfLevels(view, "read_size", [1, 2])).toEqual([0, 1]);
-  });
-});
-
-describe("an A/A control", () => {
-  const cells = ["a", "b"].map((id) => cell({ id, factors: { read_size: 1 }, label: `read ${id}` }));
-  const planted = (twin: string) => {
-    const view = long(session(cells, { varied: ["read_size"] }));
-    view.groups[0]!.twin!.cell = twin;
-    view.groups[0]!.course!.cells.push({ cell: "t", rate: [1e9] });
-    const looking = { view, group: view.groups[0]!, cell: cells[0] };
-    return { view, looking, group: view.groups[0]! };
-  };
-  test("has the name of its option", () => {
-    const other = planted("b");
-    expect(repeated(other.view, other.group.twin!)).toBe("read b");
-    expect(readingOf(course(other.looking) as Figure)).toContain("A/A control: read b");
-    expect([wordOf({ alarm: true }), wordOf({ alarm: false })]).toEqual(["differs", ""]);
-  });
-  test("the order of trials names interrupted blocks", () => {
-    const many = Array.from({ length: 9 }, (_, at) => cell({ id: `m${at}`, factors: { read_size: at + 1 } }));
-    const view = long(session(many, { varied: ["read_size"] }));
-    const [group] = view.groups;
-    group!.twin = null;
-    group!.blocks.broken = 1;
-    const figure = course({ view, group: group!, cell: many[0] }) as Figure;
-    const reading = readingOf(figure);
-    expect(reading).toContain("6 of 9 confirmed options");
-    expect(reading).toContain("Blocks that were interrupted and repeated: 1.");
-    expect(reading).toContain("running median");
-    expect(new Set(figure.table().rows.map(([id]) => id)).size, "the data has all").toBe(9);
   });
 });
 

@@ -6,7 +6,6 @@ import {
   type CellView,
   type GroupView,
   type Level,
-  level,
   type Test,
   type TestTexts,
   type View,
@@ -92,7 +91,6 @@ export function session(
     best_set: at === 0 ? (change.best ?? (recommended ? [recommended] : [])) : [],
     undecided: [],
     spoken_against: [],
-    avoid: [],
     blocks: { used: 12, broken: 0, mean_ns: 1e6 },
     recommendation: {
       cell: at === 0 ? recommended : null,
@@ -106,12 +104,11 @@ export function session(
     },
     cost_model: { reader: null, writer: null } as GroupView["cost_model"],
     twin: null,
-    course: null,
     throws_away: false,
   }));
   const tests = groups.map((group, at) => test(group, cells, at === 0 ? recommended : null));
   const view: Partial<View> = {
-    schema_version: 3,
+    schema_version: 4,
     session: 1,
     status: "complete",
     started: "2026-01-01T00:00:00Z",
@@ -140,24 +137,34 @@ export function session(
       twin_reach: 0.02,
       os: { kernel: "6.1" },
     } as unknown as View["environment"],
-    heading: `bytegauge ${change.name ?? "buffer-size"} · session 1`,
+    heading: `bytegauge ${change.name ?? "buffer-size"} #1  56 s`,
     tests,
-    screen: {
-      result: ["Result", ""],
-      results: [{ heading: "Result", text: "Use 64K, within 5 % of the best." }],
-      reasons: [{ heading: "Bottleneck", text: "sender CPU" }],
-      facts: [],
-      legend: [],
-      overview_head: ["", "use", "GiB/s"],
-      overview: tests.map(({ name }) => [name, "64K", "1"]),
-      units: [],
-      tests: tests.map(textsOf),
-      findings: [["Caveat", ["CPU steal in 1 of 9 trials."]]],
-    },
+    sentence: "Use 64K: at most 5 % slower than the best.",
+    decisions: tests.map(({ id, name }) => ({
+      test: id,
+      name,
+      set: "64K",
+      rate: "1",
+      unit: "GiB/s",
+      is_certain: true,
+      why: "at most 5 % slower than the best",
+    })),
+    matrix: null,
+    texts: tests.map(textsOf),
+    cautions: ["CPU steal in 1 of 9 trials."],
     findings: [
-      { kind: "steal", severity: "warning", test: null, option: null, text: "CPU steal in 1 of 9 trials." },
-    ] as View["findings"],
-    summary: [{ heading: "Result", text: "Use 64K, within 5 % of the best." }],
+      {
+        kind: "noise",
+        cause: "steal",
+        amount: 1,
+        of: 9,
+        severity: "warning",
+        test: null,
+        option: null,
+        text: "CPU steal in 1 of 9 trials.",
+      },
+    ] as unknown as View["findings"],
+    scope: ["Loopback, without a network."],
     next: [{ command: "bytegauge report 1 --full", text: "see all details" }],
     floor: { ns_per_call: null, trials: 0, fastest_cell: null, fastest_ns_per_call: null, share: null },
     cells,
@@ -174,28 +181,21 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
     id: group.id ?? "",
     title: group.label ?? "",
     name: group.label ?? "",
-    heading: group.label ?? "",
-    conditions: "",
-    result: recommended ? "use 64K, within 5 % of the best" : "no result",
-    code: recommended ? ["read(fd, buf, 65536)"] : [],
     compares: "time",
-    slower_heading: "slower than best (95 %)",
     unit: "bytes/s",
     margin: 0.05,
-    state: recommended ? "decided" : "unconfirmed",
-    recommended,
-    because: recommended ? "smallest" : null,
-    bottleneck: { limit: "sender CPU", text: "sender CPU: the writer runs all the time" } as Test["bottleneck"],
+    claim: (recommended
+      ? { kind: "use", options: [recommended], at_most: 0.03 }
+      : { kind: "invalid", reason: "few-blocks" }) as Test["claim"],
     options: own.map((each) => ({
       id: each.id,
       label: each.label,
       settings: {},
-      status: statusOf(each),
+      status: each.id === recommended ? "use" : statusOf(each),
       rate: each.estimate.median ?? null,
       trials: each.trials,
       slower_lower: each.above_best_lower ?? null,
       slower_upper: each.above_best_upper ?? null,
-      slower: each.above_best_upper == null ? "screened only" : "0–5 %",
       reason: each.reason ?? undefined,
     })) as unknown as Test["options"],
   };
@@ -203,22 +203,27 @@ function test(group: Partial<GroupView>, cells: CellView[], recommended: string 
 }
 
 /** The texts of a test on the screen. */
-function textsOf({ options, recommended, result, code }: Test): TestTexts {
+function textsOf({ id, options }: Test): TestTexts {
   const known = options.filter(({ rate }) => rate != null);
   const rated = known.filter(({ slower_upper: upper }) => known.length <= 12 || upper != null).slice(0, 48);
   return {
+    test: id,
     rows: rated.map(({ id }) => id),
     hidden: known.length - rated.length,
     columns: [
-      { heading: "GiB/s", texts: rated.map(({ rate }) => `${(rate ?? 0) / 1e9}`), right: true },
-      { heading: "slower than best (95 %)", texts: rated.map(({ slower }) => slower), right: false },
+      { heading: "GiB/s", texts: rated.map(({ rate }) => `${(rate ?? 0) / 1e9}`), right: true, brief: true },
+      {
+        heading: "slower by",
+        texts: rated.map(({ slower_upper: upper }) => (upper == null ? "–" : "0–5 %")),
+        right: false,
+        brief: true,
+      },
     ],
-    marks: rated.map(({ id }) => (id === recommended ? "use (smallest)" : "")),
-    multiples: false,
+    basis: null,
     without_result: options
       .filter(({ rate }) => rate == null)
       .map(({ label, status, reason }) => `${label}  ${status}${reason ? `: ${reason}` : ""}`),
-    facts: [["Result", result], ...code.map((line): [string, string] => ["In the program", line])],
+    facts: [{ heading: "In the program", text: "read(fd, buf, 65536)" }],
     details: ["read 64 KiB: a read moved 60 KiB on average"],
   };
 }
@@ -226,8 +231,8 @@ function textsOf({ options, recommended, result, code }: Test): TestTexts {
 /** The status of an option, by its interval and a margin of 5 %. */
 function statusOf({ outcome, above_best_lower: lower, above_best_upper: upper }: CellView): string {
   if (outcome !== "measured") return outcome;
-  if (upper == null) return "unconfirmed";
-  return upper <= 0.05 ? "best" : (lower ?? 0) > 0 ? "slower" : "tied";
+  if (upper == null) return "dropped";
+  return upper <= 0.05 ? "as-good" : (lower ?? 0) > 0.05 ? "avoid" : "undecided";
 }
 
 /** A long trial of some flows with different rates, in steps of a second. */
@@ -240,76 +245,11 @@ export function overTime(cell: string, flows: number, steps: number): NonNullabl
   return { cell, interval_ns: 1e9, unit: "bytes/s", flows: rates, sum, mean, spread: 0.04 };
 }
 
-/** The same session with the parts of a long one: course, residuals, A/A controls, probes. */
+/** The same session with a long trial. */
 export function long(view: View): View {
-  const points = 120;
   for (const group of view.groups) {
-    const own = view.cells.filter((each) => each.group === group.id && each.stage === "confirm");
-    group.course = {
-      blocks_per_point: 40,
-      block: Array.from({ length: points }, (_, at) => at * 40),
-      at_ns: Array.from({ length: points }, (_, at) => at * 1e9),
-      steal_share: Array.from({ length: points }, (_, at) => (at % 10 === 0 ? 0.04 : 0)),
-      cells: own.map((each) => ({
-        cell: each.id,
-        rate: Array.from({ length: points }, (_, at) => (at % 7 === 0 ? null : 1e9 + 1e7 * (at % 13))),
-      })),
-    };
-    group.over_time = overTime(own[0]?.id ?? "", 3, 40);
-    const residuals = Array.from({ length: 600 }, (_, at) => ({
-      cell: own[at % own.length]?.id ?? "",
-      block: at,
-      bytes_per_call: 1000 << ((at % own.length) % 8),
-      ln: ((at % 21) - 10) / 100,
-    }));
-    const slice = {
-      metric: "on_cpu_ns_per_call",
-      trials: 24_000,
-      per_call_ns: 900,
-      segments: [
-        { from_bytes: 0, per_byte_ns: 0.2 },
-        { from_bytes: 2048, per_byte_ns: 0.3 },
-      ],
-      breaks: [{ at_bytes: 2048, lower_bytes: 1500, upper_bytes: 3000, p: 0.01 }],
-      relative_error: 0.05,
-      residuals,
-      off_curve: own.slice(0, 3).map(({ id }, at) => ({
-        cell: id,
-        asked_bytes: 1024 << at,
-        bytes_per_call: 1000 << at,
-        ln: at / 50,
-        is_off: at === 2,
-      })),
-    };
-    group.cost_model = { reader: slice, writer: slice } as unknown as GroupView["cost_model"];
-    group.audit = {
-      choice: own[0]?.id ?? "",
-      finding: "contradicts",
-      bound: 0.2,
-      better: own[1]?.id ?? "",
-      rivals: own.slice(1).map((each, at) => ({
-        cell: each.id,
-        blocks: 12,
-        slower: 0.1 - at / 20,
-        slower_lower: 0.02,
-        slower_upper: 0.2,
-      })),
-    };
-    group.twin = {
-      cell: own[0]?.id ?? "",
-      twin: "t",
-      difference: 0.01,
-      spread: 0.1,
-      lower: -0.02,
-      upper: 0.04,
-      alarm: false,
-      exchanged_bound: 0.04,
-      blocks: 4800,
-    };
-  }
-  for (const each of view.cells) {
-    each.counters.bytes_per_read = Number(level(each, "read_size"));
-    each.counters.bytes_per_write = Number(level(each, "write_size"));
+    const [own] = view.cells.filter((each) => each.group === group.id && each.stage === "confirm");
+    group.over_time = overTime(own?.id ?? "", 3, 40);
   }
   return view;
 }

@@ -29,23 +29,23 @@ inBrowser(
       const file = join(home, name.replace(/\.br$/, ""));
       const bytes = readFileSync(stored(name));
       writeFileSync(file, name.endsWith(".br") ? brotliDecompressSync(bytes) : bytes);
-      await run("import", file, ...words);
+      await run("report", "import", file, ...words);
     }
     /** The figures that a session has in at least one of its groups, in addition to the usual ones. */
     const FIXTURES: [name: string, words: string[], figures: string[]][] = [
-      ["stream.jsonl.br", [], ["heatmap", "sweep", "forest", "course", "cost", "aa-controls", "options"]],
-      ["call.jsonl.br", [], ["percentiles", "forest", "course", "aa-controls"]],
-      ["datagrams.jsonl.br", [], ["sweep", "course"]],
-      ["datagram-calls.jsonl.br", [], ["percentiles", "course"]],
+      ["stream.jsonl.br", [], ["heatmap", "sweep", "options"]],
+      ["call.jsonl.br", [], ["percentiles"]],
+      ["datagrams.jsonl.br", [], ["sweep"]],
+      ["datagram-calls.jsonl.br", [], ["percentiles"]],
       ["errors.jsonl.br", [], ["errors", "sweep", "percentiles"]],
       ["load.jsonl.br", [], ["load", "percentiles", "sweep"]],
-      ["knee.jsonl.br", [], ["knee", "forest"]],
-      ["ring.jsonl.br", [], ["sweep", "course"]],
-      ["relay.jsonl.br", [], ["forest", "course"]],
-      ["far-host.jsonl.br", [], ["sweep", "course", "options"]],
-      ["ab.jsonl.br", [], ["versus", "course"]],
-      ["check.jsonl.br", [], ["gains", "sweep", "course"]],
-      ["devices.jsonl.br", [], ["sweep", "course"]],
+      ["knee.jsonl.br", [], ["knee"]],
+      ["ring.jsonl.br", [], ["sweep"]],
+      ["relay.jsonl.br", [], []],
+      ["far-host.jsonl.br", [], ["sweep", "options"]],
+      ["ab.jsonl.br", [], ["versus"]],
+      ["check.jsonl.br", [], ["gains", "sweep"]],
+      ["devices.jsonl.br", [], ["sweep"]],
       ["sizes.txt", [], ["sweep"]],
       ["grid.csv", [], ["heatmap"]],
       ["calls.csv", ["--map", "transport==tcp,request==512"], ["sweep"]],
@@ -83,7 +83,7 @@ inBrowser(
       const store = join(home, `${name}.db`);
       const file = join(home, `${name}.jsonl`);
       writeFileSync(file, brotliDecompressSync(readFileSync(stored(`${name}.jsonl.br`))));
-      await run("import", file, "--store", store);
+      await run("report", "import", file, "--store", store);
       const place = join(home, `${name}.html`);
       await run("report", "--store", store, "--html", place);
       const { stdout } = await promisify(execFile)(binary ?? "", ["report", "--store", store, "--format", "json"], {
@@ -123,7 +123,7 @@ inBrowser(
         (each.estimate.median ?? 0) < offered(each) * view.plan.answered_share;
       expect(timed.filter(short).length, "the fixture has its knee").toBeGreaterThan(0);
       // Too few trials: nothing is recommended at any load.
-      expect(view.tests.map(({ recommended }) => recommended).every((one) => one === null)).toBe(true);
+      expect(view.tests.every(({ claim }) => claim.kind !== "use")).toBe(true);
       const figure = page.locator("#load");
       await figure.locator(".data summary").click();
       await expect.poll(() => figure.locator("tbody tr").count(), { timeout: PATIENCE_MS }).toBe(calls.length);
@@ -175,7 +175,7 @@ inBrowser(
     test("twice the same, side by side", async () => {
       const twice = (...words: string[]) => run(...words, "--store", join(home, "twice.db"));
       const stream = stored("schema-3-stream.jsonl").pathname;
-      for (let times = 0; times < 2; times += 1) await twice("import", stream);
+      for (let times = 0; times < 2; times += 1) await twice("report", "import", stream);
       await twice("report", "1", "2", "--html", join(home, "two.html"));
       const { page, trouble } = await open(join(home, "two.html"));
       expect(await page.locator("#apart h3").textContent()).toBe("Session 2 compared with session 1");

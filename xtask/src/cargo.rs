@@ -1,4 +1,4 @@
-//! Calls the cargo that runs this program, finds the repository, and reads `cargo metadata`.
+//! Calls git and the cargo that runs this program, finds the repository, and reads `cargo metadata`.
 //!
 //! Reads manifests; never builds anything by itself.
 
@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+
+use crate::steps;
 
 /// The part of `cargo metadata --format-version 1` that the tasks read.
 #[derive(Deserialize)]
@@ -58,6 +60,26 @@ pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root()).stdin(std::process::Stdio::null());
     command
+}
+
+/// Output of a git command in the repository.
+///
+/// # Errors
+/// If git cannot be started or fails.
+pub fn git(args: &[&str]) -> Result<String> {
+    let output = Command::new("git").args(args).current_dir(root()).output().context("starting git")?;
+    ensure!(output.status.success(), "git {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim_end());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds `bytegauge` for release and returns the path of the binary.
+///
+/// # Errors
+/// If the build fails.
+pub fn release_build() -> Result<PathBuf> {
+    let mut build = command(&["build", "--locked", "--release", "--quiet", "--package", "bytegauge"]);
+    steps::visible(&mut build).context("building bytegauge")?;
+    Ok(workspace()?.target_directory.join("release/bytegauge"))
 }
 
 /// The crates of the workspace alone; needs no network.

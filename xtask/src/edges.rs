@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-sys", &[]),
     ("bytegauge-plan", &["bytegauge-model"]),
     ("bytegauge-stats", &["bytegauge-model"]),
-    ("bytegauge-store", &["bytegauge-model"]),
+    ("bytegauge-store", &["bytegauge-model", "bytegauge-sys"]),
     // Formats of other programs.
     ("bytegauge-import", &["bytegauge-model", "bytegauge-store"]),
     ("bytegauge-wire", &[]),
@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-traffic",
         ],
     ),
-    ("bytegauge-mesh", &["bytegauge-model", "bytegauge-stats"]),
+    ("bytegauge-mesh", &["bytegauge-model", "bytegauge-stats", "bytegauge-sys"]),
     // Tests the harness and the statistics from outside: neither depends on it.
     (
         "bytegauge-selftest",
@@ -51,16 +51,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bytegauge-emulated-link", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-observe", &["bytegauge-model", "bytegauge-sys", "bytegauge-traffic"]),
     ("bytegauge-bottleneck", &["bytegauge-model", "bytegauge-stats"]),
-    // Numbers and settings as text.
-    ("bytegauge-text", &["bytegauge-bottleneck", "bytegauge-model"]),
-    (
-        "bytegauge-report",
-        &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store", "bytegauge-text"],
-    ),
+    ("bytegauge-report", &["bytegauge-bottleneck", "bytegauge-model", "bytegauge-stats", "bytegauge-store"]),
+    ("bytegauge-tune", &["bytegauge-model", "bytegauge-report", "bytegauge-sys", "bytegauge-traffic"]),
     // Several sessions together.
-    ("bytegauge-compare", &["bytegauge-model", "bytegauge-report", "bytegauge-stats", "bytegauge-text"]),
-    // Formats for other programs.
-    ("bytegauge-formats", &["bytegauge-model", "bytegauge-report", "bytegauge-text"]),
+    ("bytegauge-compare", &["bytegauge-model", "bytegauge-report", "bytegauge-stats"]),
     (
         "bytegauge-flamegraph",
         &[
@@ -78,7 +72,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-agent",
             "bytegauge-compare",
             "bytegauge-flamegraph",
-            "bytegauge-formats",
             "bytegauge-harness",
             "bytegauge-emulated-link",
             "bytegauge-import",
@@ -92,8 +85,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-stats",
             "bytegauge-store",
             "bytegauge-sys",
-            "bytegauge-text",
             "bytegauge-traffic",
+            "bytegauge-tune",
             "bytegauge-wire",
         ],
     ),
@@ -102,7 +95,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "xtask",
         &[
             "bytegauge-compare",
-            "bytegauge-formats",
             "bytegauge-import",
             "bytegauge-model",
             "bytegauge-plan",
@@ -111,22 +103,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-sys",
         ],
     ),
-    // `harness` verifies the method on real sockets, `traffic` contains the commands of an end that is measured alone, `wire` carries
-    // the messages of simulated ranks of a mesh.
-    (
-        "lab",
-        &[
-            "bytegauge-harness",
-            "bytegauge-mesh",
-            "bytegauge-model",
-            "bytegauge-selftest",
-            "bytegauge-stats",
-            "bytegauge-sys",
-            "bytegauge-traffic",
-            "bytegauge-wire",
-            "xtask",
-        ],
-    ),
+    // `traffic` contains the commands of an end that is measured alone.
+    ("lab", &["bytegauge-model", "bytegauge-stats", "bytegauge-sys", "bytegauge-traffic", "xtask"]),
 ];
 
 /// Every dependency beyond the allowed edges, as text; empty if there is none.

@@ -14,7 +14,7 @@ use std::process::{ChildStdout, Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
 
-use xtask::{product, setup};
+use xtask::{cargo, setup};
 
 /// Loops: a part of the function's path, and its last segment. The compiler may make several functions of a generic one,
 /// and all of them are read. A loop that is not in the program fails the check: it was renamed, or is inlined.
@@ -35,12 +35,13 @@ const SELDOM: &[(&str, &str)] = &[
     ("Tally::sums", "a stream with a pace waits"),
     ("Recorder::with", "a call fails, or a flow ends"),
     ("recorder::enter", "a flow has kept as many calls as it may"),
-    ("ClientFlow::rest", "a connection attempt failed"),
+    ("FlowLog::next_attempt_ns", "a connection attempt failed"),
+    ("FlowLog::failed", "a call fails"),
     ("DatagramFlow::failed", "the kernel refuses a datagram"),
     ("Connector::", "a connection is opened"),
     ("tls::session::Session::new", "an encrypted connection is opened"),
     ("Share::note", "the window opens or closes"),
-    ("::welcome", "a connection is accepted"),
+    ("::add_accepted", "a connection is accepted"),
     ("Port>::listen", "an end listens again after descriptors ran out"),
     ("::leave", "a flow ends"),
     ("::give_up", "a flow ends"),
@@ -88,7 +89,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     check(&match matches.get_one::<String>("program") {
         Some(program) => PathBuf::from(program),
-        None => product::built()?,
+        None => cargo::release_build()?,
     })
 }
 

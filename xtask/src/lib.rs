@@ -1,11 +1,10 @@
 //! The parts of the repository's tasks that `cargo xtask` and `cargo lab` share.
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods)]
 // Developers run the tasks in their terminals. A task may end if printing fails.
 #![allow(clippy::print_stdout)]
 
 pub mod cargo;
-mod duration;
 pub mod markdown;
-pub mod product;
 pub mod setup;
 pub mod steps;

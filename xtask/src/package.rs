@@ -32,17 +32,15 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let own = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let target = matches.get_one::<String>("target").unwrap_or(&own);
-    let built = cargo::command(&["build", "--locked", "--release", "--package", "bytegauge", "--target", target])
-        // A third of the size and of the disk; panics still name their line.
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        .status()
-        .context("starting cargo")?;
+    let built =
+        cargo::command(&["build", "--locked", "--profile", "dist", "--package", "bytegauge", "--target", target])
+            .status()
+            .context("starting cargo")?;
     ensure!(
         built.success(),
         "no binary: it needs `rustup target add {target}` and musl's C compiler (Debian: musl-tools)"
     );
-    let binary = cargo::workspace()?.target_directory.join(target).join("release/bytegauge");
+    let binary = cargo::workspace()?.target_directory.join(target).join("dist/bytegauge");
     // Where the manifest of the Debian package looks for them.
     let folder = cargo::root().join("target/package");
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
@@ -73,11 +71,21 @@ fn debian(target: &str, folder: &Path) -> Result<()> {
         println!("no Debian package without cargo-deb: `cargo install cargo-deb`");
         return Ok(());
     }
-    let made = cargo::command(&["deb", "--no-build", "--no-strip", "--package", "bytegauge", "--target", target])
-        .arg("--output")
-        .arg(folder)
-        .status()
-        .context("starting cargo deb")?;
+    let made = cargo::command(&[
+        "deb",
+        "--no-build",
+        "--no-strip",
+        "--profile",
+        "dist",
+        "--package",
+        "bytegauge",
+        "--target",
+        target,
+    ])
+    .arg("--output")
+    .arg(folder)
+    .status()
+    .context("starting cargo deb")?;
     ensure!(made.success(), "cargo deb made no package");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask page`: builds the report page and that of a mesh, tests them, and puts them where the program takes them from.
 //!
-//! The built pages are committed, so building the program needs no npm. `--check` builds the pages again, compares them, and
-//! runs the page in a real browser. Without npm the check is skipped with a reason.
+//! The built pages are committed, so building the program needs no npm. `--check` builds the pages again, compares them, and runs the
+//! page in a real browser. Without npm the check is skipped with a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ fn npm(folder: &Path, words: &[&str]) -> Result<()> {
 }
 
 /// A browser that is here, or could be installed; else why not.
-pub fn browser() -> Result<PathBuf, String> {
+fn browser() -> Result<PathBuf, String> {
     let here = || BROWSERS.iter().find_map(|name| found(name));
     if let Some(path) = here() {
         return Ok(path);

@@ -7,8 +7,6 @@ use anyhow::{Context, Result, bail, ensure};
 
 use bytegauge_sys::cpu_time;
 
-use crate::duration;
-
 /// How a step ended, if it did not fail.
 pub enum StepDone {
     /// All is well.
@@ -39,8 +37,18 @@ struct Took {
 
 impl Took {
     fn show(self) -> String {
-        format!("{}, {:.0} CPU s", duration::show(self.wall), self.cpu.as_secs_f64())
+        format!("{}, {:.0} CPU s", shown(self.wall), self.cpu.as_secs_f64())
     }
+}
+
+/// How long something took, for people: `12.3 s`, `4 min 5 s`.
+fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 59.95 {
+        return format!("{seconds:.1} s");
+    }
+    let seconds = seconds.round() as u64;
+    format!("{} min {} s", seconds / 60, seconds % 60)
 }
 
 /// A moment from which time and CPU time count.
@@ -135,6 +143,13 @@ mod tests {
 
     fn step(name: &str, done: Result<StepDone>) -> Step<'_> {
         Step { name, repeat: format!("cargo {name}"), work: Box::new(move || done) }
+    }
+
+    #[test]
+    fn durations() {
+        for (millis, expected) in [(40, "0.0 s"), (12_340, "12.3 s"), (59_990, "1 min 0 s"), (245_000, "4 min 5 s")] {
+            assert_eq!(shown(Duration::from_millis(millis)), expected);
+        }
     }
 
     #[test]

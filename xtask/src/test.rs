@@ -1,8 +1,9 @@
-//! `cargo xtask test`: installs what the tests need and runs them, cheap steps first; with `--all`, everything that CI runs.
+//! `cargo xtask test`: installs what the tests need and runs those of the product; with `--all`, everything that CI runs.
 //!
-//! The tests run in the dev profile, which has overflow checks and debug assertions. `--all` takes twice as long and
-//! seldom fails where the rest passes: it builds the report page again and runs it in a browser, makes a release build and
-//! verifies bytes with it, and checks the dependencies with cargo-deny. Nothing here measures speed: comparisons with other programs are `cargo lab peers`.
+//! The tests run in the dev profile, which has overflow checks and debug assertions. `--all` also checks the sources (fmt, rules,
+//! generated files, clippy, documentation), runs the tests of the development tools, builds the report page again and runs it in
+//! a browser, makes a release build and verifies bytes with it, and checks the dependencies with cargo-deny. Nothing here measures
+//! speed: comparisons with other programs are `cargo lab peers`.
 
 use std::num::NonZero;
 use std::process::Command as Process;
@@ -13,10 +14,28 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::{deny, generate, hot_loops, page, rules, skips};
 use xtask::steps::{self, Step, StepDone};
-use xtask::{cargo, product, setup};
+use xtask::{cargo, setup};
 
-/// All tests of all crates.
-const TESTS: [&str; 4] = ["test", "--locked", "--workspace", "--no-fail-fast"];
+/// All tests of the product. No document has code that runs: with all targets rustdoc does not look for it in each crate.
+const TESTS: [&str; 9] =
+    ["test", "--locked", "--workspace", "--exclude", "xtask", "--exclude", "lab", "--all-targets", "--no-fail-fast"];
+
+/// Every crate as it would be published: complete manifests, files and versions.
+const CRATES: [&str; 10] = [
+    "package",
+    "--offline",
+    "--locked",
+    "--workspace",
+    "--exclude",
+    "xtask",
+    "--exclude",
+    "lab",
+    "--no-verify",
+    "--allow-dirty",
+];
+
+/// The tests of the development tools.
+const TOOL_TESTS: [&str; 7] = ["test", "--locked", "--package", "xtask", "--package", "lab", "--all-targets"];
 
 /// Tests at once for each CPU: most of those that start the program wait for it far longer than they compute. With two of them
 /// two CPUs rested a third of the time.
@@ -32,7 +51,7 @@ pub fn command() -> Command {
         Arg::new("all")
             .long("all")
             .action(ArgAction::SetTrue)
-            .help("Everything that CI runs: the report page in a browser and the release build as well"),
+            .help("Everything that CI runs: lints, documentation, the page in a browser and the release build as well"),
     )
 }
 
@@ -41,28 +60,38 @@ pub fn command() -> Command {
 /// # Errors
 /// With the first step that fails, and how to repeat it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let mut all = vec![
-        Step {
-            name: "components",
-            repeat: "rustup component add rustfmt clippy".into(),
-            work: Box::new(|| setup::components().map(|()| StepDone::Passed)),
-        },
+    let is_all = matches.get_flag("all");
+    let mut all = Vec::new();
+    if is_all {
+        all.extend([
+            Step {
+                name: "components",
+                repeat: "rustup component add rustfmt clippy".into(),
+                work: Box::new(|| setup::components().map(|()| StepDone::Passed)),
+            },
+            cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
+            Step {
+                name: "rules",
+                repeat: "cargo xtask rules".into(),
+                work: Box::new(|| rules::check().map(|()| StepDone::Passed)),
+            },
+            Step {
+                name: "generated files",
+                repeat: "cargo xtask generate --check".into(),
+                work: Box::new(|| generate::check().map(|()| StepDone::Passed)),
+            },
+            cargo_step(
+                "clippy",
+                &["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"],
+                &[],
+            ),
+        ]);
+    }
+    all.extend([
         // First, because the build decides whether to use liburing.
         Step { name: "liburing", repeat: "apt-get install liburing-dev".into(), work: Box::new(liburing) },
         // The tests of interoperation skip themselves without it.
         Step { name: "iperf3", repeat: "apt-get install iperf3".into(), work: Box::new(iperf3) },
-        cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
-        Step {
-            name: "rules",
-            repeat: "cargo xtask rules".into(),
-            work: Box::new(|| rules::check().map(|()| StepDone::Passed)),
-        },
-        Step {
-            name: "generated files",
-            repeat: "cargo xtask generate --check".into(),
-            work: Box::new(|| generate::check().map(|()| StepDone::Passed)),
-        },
-        cargo_step("clippy", &["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"], &[]),
         Step {
             name: "tests",
             repeat: format!("cargo {}", TESTS.join(" ")),
@@ -72,17 +101,23 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                 skips::run(tests.args(["--", "--show-output"]).env("RUST_TEST_THREADS", threads.to_string()))
             }),
         },
-        cargo_step("docs", &["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "--deny warnings")]),
-    ];
-    if matches.get_flag("all") {
+    ]);
+    if is_all {
         all.extend([
+            cargo_step("tests of the tools", &TOOL_TESTS, &[]),
+            cargo_step(
+                "docs",
+                &["doc", "--locked", "--workspace", "--no-deps"],
+                &[("RUSTDOCFLAGS", "--deny warnings")],
+            ),
             Step { name: "deny", repeat: "cargo xtask deny".into(), work: Box::new(deny::check) },
             Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
+            cargo_step("crates", &CRATES, &[]),
             cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
             Step {
                 name: "hot loops",
                 repeat: "cargo xtask hot-loops".into(),
-                work: Box::new(|| hot_loops::check(&product::built()?).map(|()| StepDone::Passed)),
+                work: Box::new(|| hot_loops::check(&cargo::release_build()?).map(|()| StepDone::Passed)),
             },
             Step {
                 name: "release run",

@@ -7,7 +7,7 @@ store="$folder/results.db"
 junit="$folder/gate.xml"
 # Flags are split at spaces on purpose.
 # shellcheck disable=SC2206
-words=(--a "$A" --b "$B" --margin "$MARGIN" --time "$BUDGET" --until conclusive --max-time "$UNTIL_MAX" --strict --quiet $FLAGS)
+words=(--a "$A" --b "$B" --margin "$MARGIN" --time "$BUDGET" --until conclusive --max-time "$UNTIL_MAX" --quiet $FLAGS)
 if [ -n "$LOAD" ]; then words+=(--load "$LOAD"); fi
 bytegauge --store "$store" ab "${words[@]}" 2> "$folder/errors"
 code=$?

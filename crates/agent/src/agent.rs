@@ -10,8 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_model::{Place, RelayMethod};
 use bytegauge_sys::epoll::Events;
-use bytegauge_sys::limit;
+use bytegauge_sys::process;
+use bytegauge_traffic::end_error::EndError;
+use bytegauge_traffic::{agent_callers, relay};
 use bytegauge_wire::Key;
 use serde_json::Value;
 
@@ -22,11 +26,6 @@ use crate::registry::SessionRegistry;
 use crate::session;
 use crate::session_slots::Slots;
 use crate::unproven::{Caller, PendingConns, PendingOutcome, TURN, Wake};
-use bytegauge_model::relay::RELAY_METHODS;
-use bytegauge_model::{Place, RelayMethod};
-use bytegauge_traffic::agent_callers;
-use bytegauge_traffic::end_error::EndError;
-use bytegauge_traffic::relay;
 
 /// Most proven callers at a time, measuring ones included.
 const CALLERS_MAX: usize = 64;
@@ -86,7 +85,7 @@ impl Agent {
         }
         // With several sessions, a new connection could not be assigned to one of them.
         let mut shares_port = setup.limits.sessions == 1;
-        let (listener, _) = bytegauge_traffic::server_lookup::listen_when(place, |socket| {
+        let (listener, _) = bytegauge_traffic::address::listen_when(place, |socket| {
             if shares_port && let Err(fault) = agent_callers::give_way(socket) {
                 (setup.log)(&format!("data connections go to ports of their own: this one cannot be shared ({fault})"));
                 shares_port = false;
@@ -95,7 +94,7 @@ impl Agent {
         let listener: TcpListener = listener.into();
         let port = listener.local_addr().map_err(EndError::io("reading the agent's port"))?.port();
         // If the number of descriptors is unknown, a small one is assumed.
-        let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
+        let open_files = process::raise_open_files().or_else(|_| process::open_files()).map_or(0, |limit| limit.soft);
         let pending = PendingConns::new(&listener, (setup.key.clone(), VERSION), open_files);
         let state = AgentState {
             slots: Slots::new(setup.limits.sessions),

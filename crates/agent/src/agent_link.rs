@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::mpsc::{self, TrySendError};
+use std::sync::mpsc::{self, RecvTimeoutError, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ use bytegauge_traffic::{RemoteError, RemoteFacts, RemoteHost};
 
 /// Longest time of an agent to answer each step.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Longest time of an agent to answer in a session that runs: its host may be stopped, which no connection shows.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// Pause between two attempts to re-establish a broken line.
 const REST: Duration = Duration::from_millis(50);
@@ -100,6 +103,8 @@ struct LinkShared {
 struct LinkReplies {
     by: Option<(u64, mpsc::SyncSender<Reply>)>,
     used: Option<mpsc::Sender<u64>>,
+    /// A question was not answered in time, and no message has come since.
+    unanswered: bool,
     lost: Option<String>,
     /// How long this side waits for the agent, once it leaves.
     leaving: Option<Instant>,
@@ -213,7 +218,7 @@ impl RemoteHost for AgentLink {
         if state.live.as_ref().is_none_or(|live| live.heard().over) {
             // Close the old session first, to free its place.
             state.live = None;
-            self.connect(&mut state, PATIENCE)?;
+            self.connect(&mut state, ANSWER)?;
         }
         state.ends += 1;
         let end = state.ends;
@@ -231,16 +236,23 @@ impl RemoteHost for AgentLink {
 
     fn used_ns(&self) -> Option<u64> {
         let (outbox, used) = mpsc::channel();
-        {
+        let shared = {
             let state = self.state();
             let live = state.live.as_ref()?;
-            if live.heard().over {
+            if live.heard().over || live.heard().unanswered {
                 return None;
             }
             live.heard().used = Some(outbox);
             live.send(ToAgent::Used).ok()?;
+            Arc::clone(&live.shared)
+        };
+        let answer = used.recv_timeout(ANSWER);
+        if let Err(RecvTimeoutError::Timeout) = answer {
+            let mut heard = lock(&shared.heard);
+            heard.unanswered = true;
+            heard.lost.get_or_insert_with(|| format!("it has not answered for {} s", ANSWER.as_secs()));
         }
-        used.recv_timeout(PATIENCE).ok()
+        answer.ok()
     }
 
     fn tell(&self, end: u64, command: Command) -> bool {
@@ -297,11 +309,13 @@ impl Live {
 /// Lets the agent end the session first, so that its place is free for the next one.
 impl Drop for Live {
     fn drop(&mut self) {
-        let deadline = Instant::now() + LEAVING;
-        {
+        let deadline = {
             let mut heard = self.heard();
+            // A stopped agent ends nothing.
+            let deadline = Instant::now() + if heard.unanswered { Duration::ZERO } else { LEAVING };
             (heard.by, heard.leaving) = (None, Some(deadline));
-        }
+            deadline
+        };
         lock(&self.shared.post).end();
         let Some(listener) = self.listener.take() else { return };
         while !listener.is_finished() && Instant::now() < deadline {
@@ -340,6 +354,7 @@ impl LinkShared {
                 },
                 Err(error) => break error.to_string(),
             };
+            lock(&self.heard).unanswered = false;
             match word {
                 ToHome::Heard(end, reply) => {
                     if let Err(why) = lock(&self.heard).takes(end, *reply) {

@@ -8,7 +8,7 @@ use bytegauge_model::{FACTORS, Factor, Spec};
 /// The reason of a refusal, with the range.
 pub(super) fn in_range(spec: &Spec) -> Result<(), String> {
     let checked = |factor: &Factor| {
-        let checked = factor.kind.check(&factor.lens.get(spec));
+        let checked = factor.kind.check(&spec.level(factor.key));
         checked.map_err(|error| format!("the agent does not allow this --{}: {error}", factor.flag()))
     };
     FACTORS.iter().try_for_each(checked)
@@ -16,12 +16,12 @@ pub(super) fn in_range(spec: &Spec) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Side, Workload};
+    use bytegauge_model::{FactorKey, Side, Workload};
 
     use crate::Limits;
     use bytegauge_traffic::path::FarPath;
+    use bytegauge_traffic::path::Ticket;
     use bytegauge_traffic::setup::Setup;
-    use bytegauge_traffic::ticket::Ticket;
 
     use bytegauge_traffic::VisitLimits;
 
@@ -34,7 +34,7 @@ mod tests {
             let mut asked = Setup::of(&levels).unwrap();
             let ticket = Ticket::fresh().unwrap();
             asked.far = Some(FarPath::to(([192, 0, 2, 1], 1).into(), Side::Sink, ticket));
-            asked.spec.depth = Some(depth);
+            asked.spec.put(FactorKey::depth, depth);
             Limits::default().allow_visit(&asked)
         };
         assert_eq!(client(4096), Ok(()));

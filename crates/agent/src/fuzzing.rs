@@ -5,17 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
 
 use bytegauge_model::{EndCounts, EndReport, EndRole, Side, Spec, Workload};
+use bytegauge_traffic::address::Address;
+use bytegauge_traffic::message::{Command, Reply};
+use bytegauge_traffic::path::{FarPath, Ticket};
+use bytegauge_traffic::setup::Setup;
 
 use crate::commands::{self, EndCommands};
 use crate::limits::{Between, Limits};
 use crate::outbox::{KEPT_MAX, OutgoingPost};
 use crate::protocol::{COMMANDS_MAX, NumberedMessage, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
 use crate::session_counts::{AgentCounts, Spent};
-use bytegauge_traffic::address::Address;
-use bytegauge_traffic::message::{Command, Reply};
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::setup::Setup;
-use bytegauge_traffic::ticket::Ticket;
 
 const HERE: [u8; 4] = [192, 0, 2, 1];
 const PEER: [u8; 4] = [192, 0, 2, 9];

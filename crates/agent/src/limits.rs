@@ -3,24 +3,26 @@
 //! In admitted commands it sets what the caller does not decide: where the end binds, which addresses it connects to
 //! (`forward`), which CPUs it uses.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, EndRole, Nanos, RelayChoice, Transport, Workload};
+use bytegauge_model::{Bytes, EndRole, FactorKey, Nanos, RelayChoice, Transport, Workload};
+use bytegauge_traffic::address::{Address, Host};
+use bytegauge_traffic::message::Command;
+use bytegauge_traffic::meter::Schedule;
+use bytegauge_traffic::path::{FarPath, Ticket};
+use bytegauge_traffic::relay;
+use bytegauge_traffic::setup::Setup;
+use bytegauge_traffic::transfer_limit::Bound;
+use bytegauge_traffic::transport::socket_buffers;
 
 use crate::allowed_ranges::in_range;
 use crate::end_demand::{EndDemand, not_made_for};
 use crate::forward::{self, Forward};
 use crate::session_counts::Spent;
-use bytegauge_traffic::address::{Address, Host};
-use bytegauge_traffic::message::Command;
-use bytegauge_traffic::meter::Schedule;
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::relay;
-use bytegauge_traffic::setup::Setup;
-use bytegauge_traffic::ticket::Ticket;
-use bytegauge_traffic::transfer_limit::Bound;
-use bytegauge_traffic::transport::socket_buffers;
 
 /// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
 const GRACE_MAX_NS: u64 = 60_000_000_000;
@@ -108,7 +110,7 @@ impl Limits {
         setup.host = Host { port, ..Host::at(between.here) };
         if role != EndRole::Relay {
             // An end does not use the relay's settings.
-            setup.spec.relay = None;
+            setup.spec.clear(FactorKey::relay);
         }
         let caller = SocketAddr::new(between.peer, 0);
         setup.far =
@@ -240,6 +242,3 @@ pub(super) fn length_ns(setup: &Setup) -> u64 {
 pub(super) fn nanos(time: Duration) -> Nanos {
     Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_traffic::address::Address;
+use bytegauge_traffic::message::{Command, Reply};
+use bytegauge_traffic::path::Ticket;
 use bytegauge_wire::{LineError, MESSAGE_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use bytegauge_traffic::address::Address;
-use bytegauge_traffic::message::{Command, Reply};
-use bytegauge_traffic::ticket::Ticket;
 
 /// The version of these messages and of the line. An agent of another version is not used.
 pub const VERSION: u16 = 3;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::epoll::Events;
-use bytegauge_sys::limit;
+use bytegauge_sys::process;
+use bytegauge_traffic::end_error::EndError;
 use bytegauge_wire::{Key, LineError, Proven, Receiver, Sender};
 
 use crate::unproven::{Caller, PendingConns, PendingOutcome, TURN, Wake};
-use bytegauge_traffic::end_error::EndError;
 
 /// How often the listener checks whether to stop.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ impl ProvenListener {
     pub fn new(listener: TcpListener, key: Key, version: u16) -> Result<ProvenListener, EndError> {
         listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
         // If the number of descriptors is unknown, a small one is assumed.
-        let open_files = limit::raise_open_files().or_else(|_| limit::open_files()).map_or(0, |limit| limit.soft);
+        let open_files = process::raise_open_files().or_else(|_| process::open_files()).map_or(0, |limit| limit.soft);
         let pending =
             PendingConns::new(&listener, (key, version), open_files).map_err(EndError::io("watching a port"))?;
         Ok(ProvenListener { listener, pending })

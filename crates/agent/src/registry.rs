@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::sync::mpsc::{self, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytegauge_traffic::path::Ticket;
 use bytegauge_wire::{Receiver, Sender};
 
 use crate::outbox::OutgoingPost;
 use crate::protocol::ToHome;
-use bytegauge_traffic::ticket::Ticket;
 
 /// Most other lines of a session that wait. The newest is used; a session needs only one.
 const LINES_MAX: usize = 4;

@@ -7,13 +7,16 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
+use bytegauge_traffic::agent_callers;
+use bytegauge_traffic::end::Channel;
+use bytegauge_traffic::message::{Command, Reply};
+use bytegauge_traffic::path::Ticket;
 use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::agent::{AgentState, CallerPlace};
@@ -27,10 +30,6 @@ use crate::session_counts::AgentCounts;
 use crate::session_slots::AgentSlot;
 use crate::silent_peer::watch;
 use crate::unproven::Caller;
-use bytegauge_traffic::agent_callers;
-use bytegauge_traffic::end::Channel;
-use bytegauge_traffic::message::{Command, Reply};
-use bytegauge_traffic::ticket::Ticket;
 
 /// Longest silence between trials, in which the caller writes a report or measures other cells.
 const IDLE: Duration = Duration::from_secs(60);
@@ -247,10 +246,11 @@ impl AgentSession<'_> {
     fn start(&mut self, number: u64) -> Result<(), LineError> {
         self.end = None;
         // Its role comes with the command that opens it.
-        let (channel, replies, passed_on) = match Channel::heard_elsewhere(EndRole::Sink, &self.state.setup.program) {
-            Ok(started) => started,
-            Err(error) => return self.send(ToHome::Gone(number, error.to_string())),
-        };
+        let (channel, replies, passed_on) =
+            match Channel::with_replies_elsewhere(EndRole::Sink, &self.state.setup.program) {
+                Ok(started) => started,
+                Err(error) => return self.send(ToHome::Gone(number, error.to_string())),
+            };
         if let Some(over) = passed_on {
             let state = Arc::clone(self.state);
             // Without this thread, callers are not served while an end has the port; they try again.

@@ -28,7 +28,7 @@ impl VisitLimits for Limits {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Spec;
+    use bytegauge_model::{FactorKey, Spec};
 
     use super::*;
 
@@ -38,7 +38,7 @@ mod tests {
         let asked = Setup::of(&Spec::from(at).with_workload(Workload::Call)).unwrap();
         assert_eq!(Limits::default().allow_visit(&asked), Ok(()));
         let mut many = asked;
-        many.spec.flows = Some(1 << 20);
+        many.spec.put(FactorKey::flows, 1 << 20);
         assert!(Limits::default().allow_visit(&many).unwrap_err().contains("--max-flows"));
     }
 }

@@ -178,7 +178,7 @@ fn delayed_acknowledgements(signs: &CallSigns) -> Option<Evidence> {
     Some(Evidence {
         sentence: format!(
             "{} of the clients' time goes into calls of 40 ms and more, as long as an acknowledgement may be delayed, and \
-             {} were: Nagle's algorithm holds the rest of a request back until it comes",
+             {} were: Nagle's algorithm holds the rest of a message back until it comes",
             percent(waits.time_share),
             waits.acks
         ),

@@ -117,7 +117,7 @@ fn of_call(of: &LimitedOption, name: &str) -> Option<String> {
         "backlog" => "a longer backlog (listen(2), net.core.somaxconn) or faster accepts help",
         "errors" => "find out first why calls fail",
         "latency objective" => "less work for each call helps, or a longer time allowed",
-        call::DELAYED_ACKS => "TCP_NODELAY (--nodelay on) helps, or a request written in one piece",
+        call::DELAYED_ACKS => "TCP_NODELAY (--nodelay on) helps, or messages written in one piece",
         "offered load" => "without --rate and --think-time the maximum is measured",
         "both CPUs" => {
             let less = (true, "less work for each call");

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use bytegauge_model::socket_changes::parse;
 use bytegauge_model::task::by_shell;
-use bytegauge_model::{Workload, factor};
+use bytegauge_model::{ChangedProgram, SocketChanges, Workload, factor};
 use bytegauge_plan::versus::AB;
 use bytegauge_plan::{Plan, PlanSpec, resolve};
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, capabilities, check, command_line, connect, design_flags, measure, resume};
+use crate::{args, capabilities, command_line, connect, design_flags, measure, resume, tune};
 
 /// The forms of a side.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
@@ -48,7 +49,7 @@ enum ComparedSide<'a> {
     Start(&'a str),
 }
 
-/// `bytegauge ab --a SIDE --b SIDE`.
+/// `bytegauge ab A B`.
 pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     let seed = design_flags::seed(matches);
     if args::text(matches, "save").or(args::text(matches, "against")).is_some() {
@@ -56,16 +57,35 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
             "--save and --against compare sessions, but ab compares within one session: leave them out",
         ));
     }
-    let words = match (args::text(matches, "a"), args::text(matches, "b")) {
-        (Some(a), Some(b)) => [a, b],
+    let [a, b] = [("a", "present"), ("b", "new")].map(|(flag, place)| {
+        // A side without a kind is a command.
+        let of_place = args::text(matches, place).map(|words| match side(place, words) {
+            Ok(_) => words.to_owned(),
+            Err(_) => format!("cmd:{words}"),
+        });
+        args::text(matches, flag).map(str::to_owned).or(of_place)
+    });
+    let changes = changes(matches)?;
+    // With options the sides may be one program.
+    let b = b.or_else(|| a.clone().filter(|_| changes.is_some()));
+    let words = match (&a, &b) {
+        (Some(a), Some(b)) => [a.as_str(), b.as_str()],
         (None, None) if args::text(matches, "resume").is_some() => {
             return measure::go_on(&resume::by_its_own_words(matches, Some((AB, Workload::Check)))?, matches);
         }
-        _ => return Err(Failure::usage(format!("ab needs --a and --b, each one of: {SIDES}"))),
+        _ => {
+            return Err(Failure::usage(format!(
+                "ab needs two sides, `ab './old' './new'`, each a command or one of: {SIDES}"
+            )));
+        }
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
-        [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => programs(matches, [a, b], false)?.plan(seed, words)?,
-        [ComparedSide::Start(a), ComparedSide::Start(b)] => programs(matches, [a, b], true)?.plan(seed, words)?,
+        [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => {
+            programs(matches, [a, b], (false, changes))?.plan(seed, words)?
+        }
+        [ComparedSide::Start(a), ComparedSide::Start(b)] => {
+            programs(matches, [a, b], (true, changes))?.plan(seed, words)?
+        }
         [a @ (ComparedSide::Run(_) | ComparedSide::Addr(_)), b @ (ComparedSide::Run(_) | ComparedSide::Addr(_))] => {
             refuse_what_programs_take(matches)?;
             let [a, b] = [ours("--a", &a, matches, seed)?, ours("--b", &b, matches, seed)?];
@@ -108,7 +128,7 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
             "write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into(),
         ));
     };
-    let of_session = OF_SESSION.iter().find(|name| is_given(given, name));
+    let of_session = OF_SESSION.iter().find(|name| args::is_given(given, name));
     if let Some(name) = of_session {
         return Err(failed(format!("--{name} applies to both sides: write it outside of --a and --b")));
     }
@@ -134,15 +154,36 @@ impl Programs {
     }
 }
 
-fn programs(matches: &ArgMatches, words: [&str; 2], servers: bool) -> Result<Programs, Failure> {
+/// The options that `--a-option` and `--b-option` change on the sockets of each side.
+fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
+    let mut changes = SocketChanges::default();
+    for (name, flag) in [("a", "a-option"), ("b", "b-option")] {
+        for text in matches.get_many::<String>(flag).into_iter().flatten() {
+            let parsed = parse(text).map_err(|error| Failure::usage(format!("--{flag}: {error}")))?;
+            if parsed.len() != 1 {
+                return Err(Failure::usage(format!("--{flag}: `{text}` has several values: a side takes one")));
+            }
+            changes.by_value.entry(name.to_owned()).or_default().extend(parsed);
+        }
+    }
+    Ok(Some(changes).filter(|changes| !changes.by_value.is_empty()))
+}
+
+fn programs(
+    matches: &ArgMatches,
+    words: [&str; 2],
+    (servers, changes): (bool, Option<SocketChanges>),
+) -> Result<Programs, Failure> {
     let mut by_value = BTreeMap::new();
     for (name, words) in ["a", "b"].into_iter().zip(words) {
         let words = split(words);
-        check::must_be_there(&words)?;
+        tune::must_be_there(&words)?;
         by_value.insert(name.to_owned(), words);
     }
     let first = by_value.values().next().cloned().unwrap_or_default();
-    let mut task = check::task_of(matches, if servers { None } else { Some(first.clone()) }, servers.then_some(first))?;
+    let mut task = tune::task_of(matches, if servers { None } else { Some(first.clone()) }, servers.then_some(first))?;
+    let on = if servers { ChangedProgram::Server } else { ChangedProgram::Client };
+    task.changes = changes.map(|changes| SocketChanges { on, ..changes });
     match &mut task.server {
         Some(server) if servers => server.by_value = by_value,
         _ => task.by_value = by_value,
@@ -170,8 +211,9 @@ fn split(text: &str) -> Vec<String> {
 
 /// Refuses flags that apply to programs only.
 fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
-    let of_programs = ["metric", "prepare", "start", "ready", "load", "command", "placement", "timeout"];
-    match of_programs.iter().find(|name| is_given(matches, name)) {
+    let of_programs =
+        ["metric", "prepare", "start", "ready", "load", "command", "placement", "timeout", "a-option", "b-option"];
+    match of_programs.iter().find(|name| args::is_given(matches, name)) {
         None => Ok(()),
         Some(&"placement" | &"timeout") => Err(Failure::usage(
             "--placement and --timeout apply to programs here: for a workload write them in its flags, run:stream --placement \
@@ -181,11 +223,6 @@ fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
             Err(Failure::usage(format!("--{name} applies to programs (cmd:, start:): leave it out with run:")))
         }
     }
-}
-
-fn is_given(matches: &ArgMatches, name: &str) -> bool {
-    matches!(matches.try_contains_id(name), Ok(true))
-        && matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine)
 }
 
 fn first_line(text: &str) -> String {

@@ -3,7 +3,6 @@
 use bytegauge_compare::{AcrossView, across};
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::SessionData;
-use bytegauge_report::view::document::TestState;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
@@ -25,7 +24,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     if ids.len() < 2 {
         return Err(Failure::usage(
             "--across: there is only one session of this plan: measure it again, or name several (`bytegauge \
-             sessions` lists them)",
+             report list` lists them)",
         ));
     }
     let sessions: Result<Vec<SessionData>, StoreError> = ids.iter().map(|id| SessionData::load(&store, *id)).collect();
@@ -41,7 +40,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         Some(other) => return Err(Failure::usage(format!("--across has no format {other}: use text or json"))),
     }
-    let holds = !view.tests.is_empty() && view.tests.iter().all(|test| test.state == TestState::Decided);
+    let holds = !view.tests.is_empty() && view.tests.iter().all(|test| test.state == across::AcrossState::Certain);
     Ok(if matches.get_flag("strict") && !holds { INCONCLUSIVE } else { DONE })
 }
 

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Ends, Transport, WORKLOADS, Workload};
+use bytegauge_model::{Ends, Nanos, Transport, WORKLOADS, Workload};
 use bytegauge_plan::PlanError;
 use bytegauge_sys::environment::MachineEnvironment;
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 
 use crate::exit_code::Failure;
 
@@ -33,8 +34,8 @@ pub fn joined(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// The words that define the question: those after the program's name, without --store and --resume. Empty for a command
-/// that runs several plans, or whose words are no text.
+/// The words that define the question: those after the program's name, without --store and --resume. Empty if a word is no
+/// text.
 pub fn asked(words: impl Iterator<Item = OsString>) -> Vec<String> {
     const NOT_ASKED: [&str; 2] = ["--store", "--resume"];
     let mut asked = Vec::new();
@@ -53,7 +54,7 @@ pub fn asked(words: impl Iterator<Item = OsString>) -> Vec<String> {
             _ => asked.push(word),
         }
     }
-    if asked.first().is_some_and(|command| command == "survey") { Vec::new() } else { asked }
+    asked
 }
 
 /// The factors given on the command line for a plan of a workload, in the table's order. A single flag goes
@@ -101,6 +102,11 @@ fn name_default_buffers(given: &mut [(&'static Factor, String)], rmem_default_by
     }
 }
 
+/// Whether a flag of this command is on the command line.
+pub fn is_given(matches: &ArgMatches, name: &str) -> bool {
+    matches!(matches.try_contains_id(name), Ok(true)) && matches.value_source(name) == Some(ValueSource::CommandLine)
+}
+
 /// An option's text.
 pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
     matches.get_one::<String>(name).map(String::as_str)
@@ -113,6 +119,14 @@ where
 {
     let parse = |text: &str| text.parse().map_err(|error| Failure::usage(format!("--{name}: {error}")));
     text(matches, name).map(parse).transpose()
+}
+
+/// A time during which something is measured, nanoseconds: 0 is refused.
+pub fn time_ns(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure> {
+    match parsed(matches, name)? {
+        Some(Nanos(0)) => Err(Failure::usage(format!("--{name}: a session needs time: give for example 60s"))),
+        time => Ok(time.map(|Nanos(ns)| ns)),
+    }
 }
 
 /// The kind of ends.
@@ -148,7 +162,6 @@ mod tests {
         check("stream --read-size 4K,64K --resume 3 -q", "stream --read-size 4K,64K -q");
         check("stream --resume --until conclusive", "stream --until conclusive");
         check("check --values 1,2 -- dd --store x --resume 2", "check --values 1,2 -- dd --store x --resume 2");
-        check("survey --only buffer-size", "");
     }
 
     #[test]

@@ -28,10 +28,10 @@ pub const EXPORT_FORMATS: [&str; 2] = ["jsonl", "csv"];
 /// The commands of the help, by what they are for.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "stream", "call", "ring"]),
-    ("Your program", &["check", "ab", "observe"]),
-    ("Results", &["report", "compare", "sessions", "watch", "export", "import"]),
+    ("Your program", &["tune", "ab", "observe"]),
+    ("Results", &["report"]),
     ("Hosts", &["serve", "agent", "mesh"]),
-    ("This machine", &["survey", "doctor", "selftest", "completions", "man"]),
+    ("This machine", &["doctor"]),
 ];
 
 /// Adds the options of a command that has those of all factors.
@@ -56,19 +56,12 @@ fn made(add: fn(Command, AddOptions) -> Command) -> Command {
         large("ab", "Compare two commands, servers or settings; exit 1 if B is worse", commands::ab),
         commands::observe(),
         commands::report(),
-        commands::compare(),
-        Command::new("sessions").about("List stored sessions"),
-        commands::watch(),
-        commands::export(),
-        commands::import(),
         serve::command(),
         agent::command(),
         add(mesh::command(), |command| short::shortened(mesh::options(command))),
-        commands::survey(),
         commands::doctor(),
-        commands::selftest(),
         commands::completions(),
-        Command::new("man").about("Print the manual page"),
+        Command::new("man").about("Print the manual page").hide(true),
         commands::end(),
     ];
     let command = Command::new("bytegauge")
@@ -86,7 +79,7 @@ fn made(add: fn(Command, AddOptions) -> Command) -> Command {
 /// Adds the options of the workload that a command is named after.
 fn workload(command: Command) -> Command {
     short::shortened(match command.get_name().parse() {
-        Ok(Workload::Check) => commands::check(command),
+        Ok(Workload::Check) => commands::tune(command),
         workload => measuring::measuring(command, workload.ok()),
     })
 }

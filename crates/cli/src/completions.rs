@@ -30,8 +30,15 @@ pub fn man() -> Result<u8, Failure> {
     let man = clap_mangen::Man::new(command.clone());
     man.render(&mut page).map_err(written)?;
     // One page for all, as `bytegauge --help` is one: a section for each command that has flags of its own.
-    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+    let shown = |command: &Command| !command.is_hide_set() && command.get_name() != "help";
+    let sections = command.get_subcommands().filter(|command| shown(command)).flat_map(|command| {
         let name = command.get_name();
+        let below = command.get_subcommands().filter(move |command| shown(command));
+        [(name.to_owned(), command)]
+            .into_iter()
+            .chain(below.map(move |sub| (format!("{name} {}", sub.get_name()), sub)))
+    });
+    for (name, command) in sections {
         let _ = writeln!(page, ".SH \"BYTEGAUGE {}\"", name.to_uppercase());
         let own = clap_mangen::Man::new(command.clone().bin_name(format!("bytegauge {name}")));
         let mut section = Vec::new();

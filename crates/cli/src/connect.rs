@@ -2,7 +2,7 @@
 
 use bytegauge_model::{Level, Place};
 use bytegauge_plan::{Plan, PlanSpec};
-use bytegauge_traffic::server_lookup;
+use bytegauge_traffic::address;
 
 use crate::exit_code::Failure;
 
@@ -12,7 +12,7 @@ pub fn look_up(spec: &mut PlanSpec) -> Result<(), Failure> {
     for factor in ["connect", "host", "relay_host"] {
         for level in spec.parts.iter_mut().filter_map(|part| part.levels.get_mut(factor)).flatten() {
             let Some(named) = level.name().and_then(|name| name.parse::<Place>().ok()) else { continue };
-            let found = server_lookup::resolved(&named)
+            let found = address::resolved_server(&named)
                 .map_err(|fault| Failure::usage(format!("--{}: {fault}", factor.replace('_', "-"))))?;
             *level = Level::Name(found.to_string());
         }
@@ -26,7 +26,7 @@ pub fn reach(plan: &Plan) -> Result<(), Failure> {
     for cell in &plan.cells {
         let (Some(server), Some(transport)) = (cell.factors.connect(), cell.factors.transport()) else { continue };
         if !seen.contains(&server) {
-            server_lookup::reach(server, transport).map_err(|fault| Failure::failed(fault.to_string()))?;
+            address::reach(server, transport).map_err(|fault| Failure::failed(fault.to_string()))?;
             seen.push(server);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytegauge_model::Nanos;
 use bytegauge_plan::{AUDIT_MAX, FINALISTS_MIN, Finalists, LOOKS_MAX, PlanSpec};
 use clap::ArgMatches;
 
@@ -14,12 +13,7 @@ const FINALISTS_MOST: usize = 64;
 
 /// Applies them to a plan.
 pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
-    if let Some(Nanos(ns)) = args::parsed(matches, "time")? {
-        if ns == 0 {
-            return Err(Failure::usage("--time: a session needs time: give for example 60s"));
-        }
-        spec.budget_ns = Some(ns);
-    }
+    spec.budget_ns = args::time_ns(matches, "time")?.or(spec.budget_ns);
     if let Some(text) = args::text(matches, "blocks") {
         spec.blocks = Some(blocks(text)?);
     }
@@ -82,12 +76,19 @@ fn finalists(text: &str) -> Result<Finalists, Failure> {
     })
 }
 
-/// `5%` or `0.05`.
+/// `5%` or `0.05`. `1` could be either 1 % or 100 %.
 fn share(text: &str) -> Option<f64> {
     match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0).ok(),
-        None => text.parse().ok(),
+        None => text.parse().ok().filter(|share| *share < 0.5),
     }
+}
+
+/// The share by which a change may make a running program worse: `10%` or `0.1`.
+pub fn max_harm(text: &str) -> Result<f64, Failure> {
+    share(text)
+        .filter(|share| (0.001..=10.0).contains(share))
+        .ok_or_else(|| Failure::usage(format!("--max-harm: `{text}` is not a share: use 0.1% to 1000%, such as 10%")))
 }
 
 /// The acceptable difference from the best: `5%` or `0.05`.
@@ -116,6 +117,7 @@ mod tests {
     fn margins() {
         assert_eq!(margin("5%").unwrap(), 0.05);
         assert_eq!(margin("0.1").unwrap(), 0.1);
+        assert!(margin("1").unwrap_err().to_string().contains("`1` is not a share: use 0.1% to 100%"));
         assert!(margin("0").is_err() && margin("-5%").is_err() && margin("much").is_err());
     }
 

@@ -3,18 +3,18 @@
 //! Observes the machine for a few seconds and changes nothing.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use bytegauge_model::option::OPTIONS;
-use bytegauge_model::{Level, Nanos, Spec};
+use bytegauge_model::{Level, Nanos, Spec, escape, kernel_faults};
+use bytegauge_report::words::fit::{cut, wrap};
+use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::limit::{Limit, open_files};
 use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
+use bytegauge_sys::process::{Limit, open_files};
 use bytegauge_sys::uring::{self, Missing};
-use bytegauge_text::paint::wrap;
 use clap::ArgMatches;
 use serde::Serialize;
 
@@ -90,6 +90,8 @@ struct Facts {
     files: Option<Limit>,
     /// `net.core.somaxconn`.
     backlog: Option<u64>,
+    /// CPU time of reads, by the address of the buffer.
+    copies: Option<CopyCosts>,
     /// Whether a filter refuses io_uring although the sysctl allows it.
     is_ring_filtered: bool,
 }
@@ -119,7 +121,7 @@ pub fn worst(width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for symptom in to_fix.iter().take(2) {
         let line = format!("Fix    {}: {}", symptom.name, symptom.found);
-        lines.push(print::whole_words(&line, width));
+        lines.push(cut(&escape::line(&line), width));
     }
     if !to_fix.is_empty() {
         lines.push(format!("       bytegauge doctor shows the commands ({} to fix)", to_fix.len()));
@@ -183,6 +185,7 @@ fn facts(length: Nanos) -> Facts {
         looked: length,
         files: open_files().ok(),
         backlog: fs::read_to_string("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok()),
+        copies: copy_probe::measure().ok(),
         is_ring_filtered: uring::probe(&[]) == Err(Missing::Filtered),
         ..look().unwrap_or_default()
     }
@@ -208,8 +211,10 @@ fn symptoms(environment: &MachineEnvironment, facts: &Facts) -> Vec<Symptom> {
         socket_buffers(environment),
         backlog(facts),
         io_uring(environment, facts),
+        buffers(facts),
         clock(environment),
         options_over_loopback(),
+        kernel_fault(environment),
     ]
     .into_iter()
     .flatten()
@@ -279,6 +284,12 @@ fn busy(facts: &Facts) -> Option<Symptom> {
         }
         _ => good(NAME, found),
     })
+}
+
+/// A known fault of this kernel.
+fn kernel_fault(environment: &MachineEnvironment) -> Option<Symptom> {
+    let fault = kernel_faults::of(environment.kernel_release.as_deref()?)?;
+    Some(info("kernel", format!("{}: results show these drops where they occur", fault.sentence)))
 }
 
 fn quota(environment: &MachineEnvironment) -> Option<Symptom> {
@@ -360,6 +371,18 @@ fn io_uring(environment: &MachineEnvironment, facts: &Facts) -> Option<Symptom> 
     })
 }
 
+/// Whether programs lose CPU time by the addresses that malloc gives.
+fn buffers(facts: &Facts) -> Option<Symptom> {
+    const NAME: &str = "buffers";
+    let copies = facts.copies?;
+    let found =
+        format!("a read to page + 16, as from malloc, takes {:.1}× the CPU time of one to a page", copies.ratio());
+    Some(match copies.address_matters() {
+        true => info(NAME, format!("{found}: align read buffers of 128 KiB or more (docs/buffer-sizes.md)")),
+        false => good(NAME, format!("{found}: addresses do not matter on this CPU")),
+    })
+}
+
 /// Options of sockets whose effect cannot be measured between two ends on this host, by reason.
 fn options_over_loopback() -> Option<Symptom> {
     let path = Spec::from([("transport", Level::Name("tcp".into())), ("connect_per_call", Level::Switch(true))]);
@@ -409,6 +432,7 @@ mod tests {
             busiest: vec![("cc1".into(), 77, 0.94), ("rustc".into(), 78, 0.4)],
             files: Some(Limit { soft: 1024, hard: 2048 }),
             backlog: Some(128),
+            copies: Some(CopyCosts { aligned_ns: 0.1, malloc_ns: 0.6 }),
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);
@@ -465,6 +489,7 @@ mod tests {
             busiest: Vec::new(),
             files: Some(Limit { soft: 8192, hard: 8192 }),
             backlog: Some(4096),
+            copies: Some(CopyCosts { aligned_ns: 0.1, malloc_ns: 0.11 }),
             is_ring_filtered: false,
         };
         let found = symptoms(&environment, &facts);

@@ -9,15 +9,15 @@ use bytegauge_model::forecast::forecast;
 use bytegauge_model::unit::{counted, significant_down};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
-use bytegauge_text::interval_rounding::{TEST_S, budget};
-use bytegauge_text::phrase::PROFILE_FACTORS;
+use bytegauge_report::words::interval_rounding::{TEST_S, budget};
+use bytegauge_report::words::phrase::PROFILE_FACTORS;
 
-use crate::print::fitted;
+use crate::print::{COLUMNS, fitted};
 use crate::resume::Begun;
 
 /// A few lines: options, tests, time, notes.
 pub fn summary(plan: &Plan) -> String {
-    fitted(&(size(plan) + &notes(plan)))
+    fitted((size(plan) + &notes(plan)).lines(), COLUMNS)
 }
 
 /// Options, tests and time.
@@ -118,7 +118,7 @@ fn short_of_time(plan: &Plan) -> Option<String> {
 
 /// The blocks that a resumed session would measure until its next analysis.
 pub fn resumed(begun: &Begun) -> String {
-    fitted(&continued(begun))
+    fitted(continued(begun).lines(), COLUMNS)
 }
 
 fn continued(begun: &Begun) -> String {
@@ -186,7 +186,7 @@ fn further_looks(plan: &Plan, until_proven: bool) -> String {
 
 /// The whole plan: every family with its levels, stages and times.
 pub fn full(plan: &Plan, until_proven: bool) -> String {
-    fitted(&all(plan, until_proven))
+    fitted(all(plan, until_proven).lines(), COLUMNS)
 }
 
 fn all(plan: &Plan, until_proven: bool) -> String {
@@ -269,7 +269,7 @@ fn levels_of(cells: &[&Cell]) -> Vec<Vec<Level>> {
     let mut found = vec![(Vec::new(), Level::Absent); FACTORS.len()];
     for cell in cells {
         for (factor, (levels, last)) in FACTORS.iter().zip(&mut found) {
-            let level = cell.factors.get_by(&factor.lens);
+            let level = cell.factors.level(factor.key);
             // Most cells have the level of the one before.
             if level == *last {
                 continue;

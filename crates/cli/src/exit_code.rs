@@ -7,7 +7,7 @@ use bytegauge_import::ImportError;
 use bytegauge_model::Bytes;
 use bytegauge_plan::PlanError;
 use bytegauge_store::StoreError;
-use bytegauge_sys::limit::{self, Limit};
+use bytegauge_sys::process::{self, Limit};
 
 /// Success.
 pub const DONE: u8 = 0;
@@ -15,7 +15,7 @@ pub const DONE: u8 = 0;
 pub const REGRESSION: u8 = 1;
 /// Wrong usage; nothing ran.
 pub const USAGE: u8 = 2;
-/// With `--strict`: the result is not significant.
+/// The result is not significant: of `ab`, and with `--strict`.
 pub const INCONCLUSIVE: u8 = 3;
 /// With `--strict`: a test has no interval.
 pub const UNBOUNDED: u8 = 4;
@@ -31,10 +31,10 @@ pub const CODES: [(u8, &str); 8] = [
     (DONE, "success"),
     (REGRESSION, "a regression larger than --margin (ab, compare, --against)"),
     (USAGE, "wrong usage (flag, plan, file or session); nothing was measured"),
-    (INCONCLUSIVE, "--strict: a result is not significant"),
+    (INCONCLUSIVE, "ab: undecided (--undecided pass: 0); --strict: a result is not significant"),
     (UNBOUNDED, "--strict: a test has no interval, so there is no result at all"),
     (FAILED, "failure: nothing could be measured, compared or written"),
-    (HOST_LOST, "a far host was lost for longer than --host-wait; --resume continues"),
+    (HOST_LOST, "a far host was lost for longer than --host-wait, or too often; --resume continues"),
     (INTERRUPTED, "interrupted; everything measured is kept, --resume continues"),
 ];
 
@@ -96,7 +96,9 @@ impl From<StoreError> for Failure {
                 message += &file_limit();
                 Failure::failed(message)
             }
-            StoreError::NoSession { .. } | StoreError::NoResults { .. } => Failure::usage(message),
+            StoreError::NoSession { .. } | StoreError::NoResults { .. } | StoreError::NoFile { .. } => {
+                Failure::usage(message)
+            }
             _ => Failure::failed(message),
         }
     }
@@ -113,7 +115,7 @@ impl From<ImportError> for Failure {
 
 /// SQLite reports a file that may not grow as a full disk: if file sizes are limited, the message names the limit too.
 fn file_limit() -> String {
-    match limit::file_size_bytes() {
+    match process::file_size_bytes() {
         Ok(Limit { soft, .. }) if soft != Limit::UNLIMITED => {
             format!("; the limit of a file's size is {} here (`ulimit -f`): raise it if a file reached it", Bytes(soft))
         }

@@ -3,6 +3,7 @@
 use bytegauge_compare::{HistoryView, history};
 use bytegauge_model::{SessionId, SessionStatus};
 use bytegauge_report::SessionData;
+use bytegauge_report::view::numbers::Verdict;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
@@ -11,7 +12,7 @@ use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
 use crate::machine_changes::is_same_machine;
 use crate::{args, design_flags, expired, stored, terminal};
 
-/// `bytegauge compare BEFORE AFTER`.
+/// `bytegauge report compare BEFORE AFTER`.
 pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
     let store = Store::open_existing(&stored::store_path(matches)?)?;
     let [before, after] = ["before", "after"].map(|name| args::text(matches, name).unwrap_or_default());
@@ -57,7 +58,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         settings.margin = Some(design_flags::margin(margin)?);
     }
     let Some(mut view) = HistoryView::of(&before, &after, &settings) else {
-        return Err(Failure::usage("there is no earlier session: `bytegauge sessions` lists all"));
+        return Err(Failure::usage("there is no earlier session: `bytegauge report list` lists all"));
     };
     let one = &before[0].record;
     if before.iter().chain(&after).any(|session| !is_same_machine(one, &session.record)) {
@@ -68,7 +69,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     }
     let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
     if !is_comparable {
-        view.verdict = "open";
+        view.verdict = Verdict::Open;
         view.text = "not comparable: these sessions did not all run the same command (exit code 5); two commands are \
                      compared by `bytegauge ab`"
             .into();
@@ -82,8 +83,8 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
     }
     Ok(match view.verdict {
         _ if !is_comparable || view.lines.is_empty() => FAILED,
-        "worse" => REGRESSION,
-        "open" if matches.get_flag("strict") => INCONCLUSIVE,
+        Verdict::Worse => REGRESSION,
+        Verdict::Open if matches.get_flag("strict") => INCONCLUSIVE,
         _ => DONE,
     })
 }

@@ -2,8 +2,9 @@
 //! nothing.
 
 use std::fs;
-use std::sync::Arc;
+use std::io::{self, PipeReader, PipeWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,22 @@ const ONE_WISH: Duration = Duration::from_millis(200);
 /// # Errors
 /// If no signal handler can be installed.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    STOP.get().map_or_else(|| listen(None), |stop| Ok(Arc::clone(stop)))
+}
+
+/// The flag of this process: a signal before a session counts in it, too.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The same, and a pipe that the first signal closes.
+///
+/// # Errors
+/// If no signal handler can be installed, or there is no pipe.
+pub fn stop_by_pipe() -> Result<(Arc<AtomicBool>, PipeReader), Failure> {
+    let (stopped, open) = io::pipe().map_err(|error| Failure::failed(format!("cannot make a pipe: {error}")))?;
+    Ok((listen(Some(open))?, stopped))
+}
+
+fn listen(mut open: Option<PipeWriter>) -> Result<Arc<AtomicBool>, Failure> {
     let failed = |error| Failure::failed(format!("cannot listen for interrupts: {error}{}", spawn_error_hint(&error)));
     let stop = Arc::new(AtomicBool::new(false));
     let mut wanted = vec![SIGINT, SIGTERM];
@@ -40,6 +57,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
                 None => {
                     first = Some(Instant::now());
                     wish.store(true, Ordering::Relaxed);
+                    drop(open.take());
                 }
                 Some(at) if at.elapsed() > ONE_WISH => low_level::exit(i32::from(INTERRUPTED)),
                 Some(_) => {}
@@ -47,7 +65,16 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
         }
     };
     thread::Builder::new().name("signals".into()).spawn(listen).map_err(failed)?;
-    Ok(stop)
+    Ok(Arc::clone(STOP.get_or_init(|| stop)))
+}
+
+/// An end that has changed a running program sets it back first when a signal comes to all processes of a session: it leaves when
+/// its input ends.
+pub fn leave_at_the_end_of_input() {
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        // Without a handler it ends at once, as other programs do.
+        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
 }
 
 /// A write beyond the limit on file sizes (`ulimit -f`) fails with `EFBIG`, which has a reason and a next step,

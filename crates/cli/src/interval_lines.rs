@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytegauge_model::unit::{about_bytes, byte_rate};
 use bytegauge_model::{Ends, Nanos, Workload};
 use bytegauge_plan::Plan;
-use bytegauge_traffic::live_bytes;
+use bytegauge_traffic::counter;
 
 use crate::terminal;
 
@@ -30,18 +30,18 @@ impl Listing {
             );
             return None;
         }
-        live_bytes::switch_on();
+        counter::switch_on();
         let (ends, ended) = mpsc::channel::<()>();
         let list = move || {
             terminal::note("interval                transfer         rate");
-            let (began, mut last) = (Instant::now(), (Duration::ZERO, live_bytes::total()));
+            let (began, mut last) = (Instant::now(), (Duration::ZERO, counter::total()));
             for count in 1.. {
                 let due = Duration::from_nanos(interval.0.saturating_mul(count));
                 match ended.recv_timeout(due.saturating_sub(began.elapsed())) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
                 }
-                let now = (began.elapsed(), live_bytes::total());
+                let now = (began.elapsed(), counter::total());
                 terminal::note(&line(last, now));
                 last = now;
             }

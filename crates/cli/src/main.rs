@@ -1,5 +1,6 @@
 //! The program: flags, progress, exit codes. Other crates measure, store and report.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod ab;
 mod across;
@@ -8,7 +9,6 @@ mod agent_sessions;
 mod analysis;
 mod args;
 mod capabilities;
-mod check;
 mod command_line;
 mod completions;
 mod connect;
@@ -22,7 +22,6 @@ mod factor_args;
 mod history;
 mod interrupt;
 mod interval_lines;
-mod iperf3_server;
 mod json_stream;
 mod leftovers;
 mod machine_changes;
@@ -40,12 +39,16 @@ mod session_list;
 mod stored;
 mod survey;
 mod terminal;
+mod tune;
+mod tune_options;
+mod tune_service;
 mod unknown_option;
 mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use bytegauge_model::EndRole;
 use bytegauge_traffic::keeper;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
@@ -56,37 +59,37 @@ fn main() -> ExitCode {
     plain_on_dumb_terminals();
     interrupt::survive_file_limits();
     let words = args::joined(std::env::args_os());
-    let matches = match command_line::lazy_command().try_get_matches_from(&words) {
-        Ok(matches) => matches,
+    let (code, matches) = match command_line::lazy_command().try_get_matches_from(&words) {
+        Ok(matches) => (dispatch(&matches).unwrap_or_else(|failure| failed(&failure, Some(&matches))), Some(matches)),
         Err(error) if error.kind() == ErrorKind::DisplayHelp && command_line::is_full_help(&words) => {
             terminal::help(&command_line::full_help(&words));
-            return ExitCode::from(exit_code::DONE);
+            (exit_code::DONE, None)
         }
         // Help and version are asked for and succeed; anything else is wrong usage.
         Err(error) if !error.use_stderr() => {
             terminal::clap_message(&error);
-            return ExitCode::from(exit_code::DONE);
+            (exit_code::DONE, None)
         }
         Err(error) => {
             terminal::clap_message(&unknown_option::explained(error, &command_line::command(), &words));
             return ExitCode::from(exit_code::USAGE);
         }
     };
-    let code = dispatch(&matches).unwrap_or_else(|failure| failed(&failure, &matches));
     match terminal::output_failure() {
         None => ExitCode::from(code),
         Some(error) => {
-            let output_failed = failed(&Failure::output(error), &matches);
+            let output_failed = failed(&Failure::output(error), matches.as_ref());
             ExitCode::from(if code == exit_code::DONE { output_failed } else { code })
         }
     }
 }
 
 /// Prints an error. Returns the exit code.
-fn failed(failure: &Failure, matches: &ArgMatches) -> u8 {
+fn failed(failure: &Failure, matches: Option<&ArgMatches>) -> u8 {
     // Commands in the message contain the store, so that they find the same results when they are copied.
     let message = failure.to_string();
-    let message = stored::store_path(matches).map_or(message.clone(), |path| stored::naming(&message, &path));
+    let path = matches.and_then(|matches| stored::store_path(matches).ok());
+    let message = path.map_or(message.clone(), |path| stored::naming(&message, &path));
     terminal::note(&format!("bytegauge: {message}"));
     failure.code()
 }
@@ -102,22 +105,18 @@ fn plain_on_dumb_terminals() {
 fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("ab", matches)) => ab::ab(matches),
-        Some(("check", matches)) => check::check(matches),
+        Some(("tune", matches)) => tune::tune(matches),
         Some(("observe", matches)) => observe::run(matches),
-        Some(("survey", matches)) => survey::survey(matches),
+        Some(("doctor", matches)) if matches.get_flag("selftest") => selftest::run(matches),
         Some(("doctor", matches)) => doctor::doctor(matches),
-        Some(("compare", matches)) => history::compare(matches),
+        Some(("report", matches)) => report(matches),
+        Some(("run", matches)) if matches.get_one::<OsString>("plan").is_some_and(|plan| plan == survey::SURVEY) => {
+            survey::survey(matches)
+        }
         Some(("run", matches)) => measure::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("agent", matches)) => agent::run(matches),
         Some(("mesh", matches)) => mesh::run(matches),
-        Some(("watch", matches)) => watch::run(matches),
-        Some(("sessions", matches)) => stored::sessions(matches),
-        Some(("report", matches)) if matches.get_flag("across") => across::report(matches),
-        Some(("report", matches)) => stored::report(matches),
-        Some(("export", matches)) => stored::export(matches),
-        Some(("import", matches)) => stored::import(matches),
-        Some(("selftest", matches)) => selftest::run(matches),
         Some(("completions", matches)) => completions::completions(matches),
         Some(("man", _)) => completions::man(),
         Some(("end", matches)) => {
@@ -127,7 +126,12 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
                     let words = matches.get_many::<OsString>("words").unwrap_or_default();
                     keeper::keep(&words.cloned().collect::<Vec<_>>())
                 }
-                _ => bytegauge_traffic::end::serve_stdio().map(|()| exit_code::DONE),
+                role => {
+                    if role == Some(EndRole::Command.name()) {
+                        interrupt::leave_at_the_end_of_input();
+                    }
+                    bytegauge_traffic::end::serve_stdio().map(|()| exit_code::DONE)
+                }
             };
             served.map_err(|error| Failure::failed(format!("this end: {error}")))
         }
@@ -136,6 +140,18 @@ fn dispatch(matches: &ArgMatches) -> Result<u8, Failure> {
             Err(_) => welcome(),
         },
         None => welcome(),
+    }
+}
+
+fn report(matches: &ArgMatches) -> Result<u8, Failure> {
+    match matches.subcommand() {
+        Some(("list", matches)) => stored::sessions(matches),
+        Some(("compare", matches)) => history::compare(matches),
+        Some(("export", matches)) => stored::export(matches),
+        Some(("import", matches)) => stored::import(matches),
+        _ if matches.get_flag("across") => across::report(matches),
+        _ if matches.get_flag("watch") => watch::run(matches),
+        _ => stored::report(matches),
     }
 }
 

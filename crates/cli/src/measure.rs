@@ -1,5 +1,6 @@
 //! `stream`, `call`, `ring` and `run`: from flags or a plan to a session, and its report.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -19,7 +20,7 @@ use crate::json_stream::JsonLines;
 use crate::progress::Display;
 use crate::{
     agent_sessions, analysis, args, capabilities, connect, design_flags, dry_run, expired, history, interrupt,
-    leftovers, page, resume, stored, terminal,
+    leftovers, page, resume, stored, terminal, tune_service, watch,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -29,13 +30,17 @@ pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure>
 
 /// `bytegauge run PLAN`.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let Some(name) = args::text(matches, "plan") else {
+    let Some(plan) = matches.get_one::<OsString>("plan") else {
         return go_on(&resume::by_its_own_words(matches, None)?, matches);
     };
+    if args::text(matches, "only").is_some() {
+        return Err(Failure::usage("--only names plans of `bytegauge run survey`: leave it out"));
+    }
+    let name = &*plan.to_string_lossy();
     let is_file = name.ends_with(".toml") || name.contains('/');
     let spec = if is_file {
         let text = input::PLAN
-            .read(Path::new(name))
+            .read(Path::new(plan))
             .map_err(|error| Failure::usage(format!("the plan {name} cannot be read: {error}: check its path")))?;
         file::parse(name, &text)?
     } else {
@@ -89,13 +94,20 @@ fn flames(matches: &ArgMatches, plan: &Plan, program: &Path) -> Result<Option<Fl
     Flames::in_folder(folder, program, terminal::note).map_err(Failure::usage)
 }
 
+/// Checks the flags of the time and of the output that do not depend on a plan.
+pub fn check_output(matches: &ArgMatches) -> Result<(), Failure> {
+    args::time_ns(matches, "max-time")?;
+    stored::settings(matches)?;
+    stored::interval(matches).map(drop)
+}
+
 fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatches) -> Result<u8, Failure> {
     // Errors in flags are reported now, not after a minute of measuring.
     let mut options = options(matches, &plan)?;
     // A dry run contacts no other host.
     let key = if matches.get_flag("dry-run") { None } else { agent_sessions::key(&plan, matches)? };
-    stored::settings(matches)?;
-    stored::interval(matches)?;
+    check_output(matches)?;
+    stored::check_group(matches, "the plan", plan.groups.iter().map(|group| &group.id))?;
     let flames = flames(matches, &plan, &options.program)?;
     if matches.get_flag("dry-run") {
         match (args::text(matches, "format"), begun) {
@@ -106,6 +118,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         return Ok(DONE);
     }
     connect::reach(&plan)?;
+    let _service = tune_service::held(&plan)?;
     if let Some(key) = &key {
         options.links = agent_sessions::links(&plan, key, agent_sessions::lasts_ns(&plan, &options))?;
         agent_sessions::skip_missing(&mut plan, &options.links)?;
@@ -122,9 +135,13 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;
     let listing = stored::interval(matches)?.filter(|_| talks).and_then(|interval| Listing::start(interval, &plan));
-    let watched = (matches.get_flag("quiet") || listing.is_some(), &mut lines);
+    let shown = Shown {
+        quiet: matches.get_flag("quiet") || listing.is_some(),
+        lines: &mut lines,
+        page_of: matches.get_flag("watch").then_some(path.as_path()),
+    };
     let sampled = flames.as_ref().map(|_| plan.clone());
-    let (session, ended) = execute(plan, resumed, &mut store, options, &stop, watched)?;
+    let (session, ended) = execute(plan, resumed, &mut store, options, &stop, shown)?;
     drop(listing);
     let view = stored::view(&store, session, matches)?;
     if let (Some(flames), Some(plan), Ended::Complete) = (&flames, &sampled, &ended) {
@@ -169,7 +186,22 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         terminal::note(&format!("next: {}", next()));
     }
     keep_page();
-    Ok(stored::code_of(&view, matches.get_flag("strict")))
+    // `ab` is a gate: a result that is not known passes only on request.
+    let strict = match matches.try_get_one::<String>("undecided") {
+        Ok(Some(word)) => word == "fail",
+        _ => matches.get_flag("strict"),
+    };
+    Ok(stored::code_of(&view, strict))
+}
+
+/// How a session is shown while it runs.
+pub struct Shown<'a> {
+    /// Without progress.
+    pub quiet: bool,
+    /// Its events as JSON lines instead of progress.
+    pub lines: &'a mut Option<JsonLines>,
+    /// The store, if another process shows the session as a page.
+    pub page_of: Option<&'a Path>,
 }
 
 /// Runs the session with an observer, until done or interrupted.
@@ -179,7 +211,7 @@ pub fn execute(
     store: &mut Store,
     options: RunOptions,
     stop: &AtomicBool,
-    (quiet, lines): (bool, &mut Option<JsonLines>),
+    Shown { quiet, lines, page_of }: Shown<'_>,
 ) -> Result<(SessionId, Ended), Failure> {
     leftovers::remove(quiet || lines.is_some());
     let mut display = None;
@@ -196,9 +228,14 @@ pub fn execute(
         None => Run::begin(plan, store, options, observer, stop)?,
     };
     let session = run.session();
+    let mut watcher = page_of.map(|store| watch::start(store, session)).transpose()?;
     let ended = run.execute(&mut analysis::ByReport);
     if let Some(display) = &mut display {
         display.clear();
+    }
+    // It ends with the session; a reader of the page sees the end first.
+    if let Some(watcher) = &mut watcher {
+        let _ = watcher.wait();
     }
     Ok((session, ended?))
 }
@@ -220,7 +257,7 @@ fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     };
     let grace_ns = args::parsed::<Nanos>(matches, "grace")?.map(|grace| grace.0);
     let until_proven = args::text(matches, "until").is_some();
-    let until_max_ns = args::parsed::<Nanos>(matches, "max-time")?.map(|cap| cap.0);
+    let until_max_ns = args::time_ns(matches, "max-time")?;
     if until_proven && plan.looks == 1 {
         return Err(Failure::usage("--until: with --analyses 1 there is no further analysis: leave one of them out"));
     }
@@ -286,7 +323,7 @@ mod tests {
         let document = include_str!("../../../docs/input-limits.md");
         let files = input::INPUT_LIMITS.map(|limit| (limit.what, limit.max_bytes));
         let others = [
-            ("imported file or standard input of `import`", bytegauge_import::IMPORT_MAX),
+            ("imported file or standard input of `report import`", bytegauge_import::IMPORT_MAX),
             ("key file", bytegauge_wire::KEY_FILE_MAX),
         ];
         for (what, max_bytes) in files.into_iter().chain(others) {

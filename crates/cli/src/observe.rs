@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytegauge_model::unit::counted;
@@ -9,12 +10,13 @@ use bytegauge_model::{Bytes, Nanos};
 use bytegauge_observe::{
     DerivedTest, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
 };
-use bytegauge_report::render;
+use bytegauge_sys::copy_probe;
+use bytegauge_sys::new_file;
 use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, check, interrupt, leftovers, terminal};
+use crate::{args, interrupt, leftovers, print, terminal, tune};
 
 /// Default of `--time`.
 const TIME_NS: u64 = 5_000_000_000;
@@ -30,12 +32,6 @@ const ENDS_MAX: usize = 4;
 
 /// Numbered files that are tried if a name is taken.
 const FILES_MAX: u32 = 1000;
-
-/// Room for the name of a section.
-const NAME: usize = 7;
-
-/// Indentation of continued lines.
-const FURTHER: usize = 2;
 
 /// The least width of a text.
 const COLUMNS_MIN: usize = 40;
@@ -56,7 +52,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             return Err(Failure::usage("observe needs a program: give --pid PID, or -- COMMAND to start one"));
         }
         (None, false) => {
-            check::must_be_there(&words)?;
+            tune::must_be_there(&words)?;
             leftovers::remove(false);
             let started = std::env::current_exe()
                 .and_then(|program| Started::start(&program, &words))
@@ -79,7 +75,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (file, asked) = write_plan(matches, &observed)?;
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&json!({ "observed": observed, "asked": asked, "plan_file": file })),
-        _ => terminal::print(&wrapped(&screen(&observed, &asked, file.as_deref()))),
+        _ => {
+            let lines = screen(&observed, &asked, file.as_deref());
+            let columns = terminal::width().max(COLUMNS_MIN);
+            terminal::print(&print::fitted(lines.iter().map(String::as_str), columns));
+        }
     }
     Ok(if observed.interrupted { INTERRUPTED } else { DONE })
 }
@@ -116,11 +116,10 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
     let unwritten = |path: &str, error: &io::Error| {
         Failure::failed(format!("cannot write the plan to {path}: {error}: choose another place with --output"))
     };
-    if let Some(path) = args::text(matches, "output") {
-        File::create(path)
-            .and_then(|mut file| file.write_all(plan.as_bytes()))
-            .map_err(|error| unwritten(path, &error))?;
-        return Ok((Some(path.to_owned()), asked));
+    if let Some(path) = matches.get_one::<PathBuf>("output") {
+        let shown = path.display().to_string();
+        new_file::replace(path, |file| file.write_all(plan.as_bytes())).map_err(|error| unwritten(&shown, &error))?;
+        return Ok((Some(shown), asked));
     }
     for number in 1..FILES_MAX {
         let path = if number == 1 { format!("{name}.toml") } else { format!("{name}-{number}.toml") };
@@ -136,30 +135,11 @@ fn write_plan(matches: &ArgMatches, observed: &Observed) -> Result<(Option<Strin
     Err(Failure::failed(format!("there are {FILES_MAX} files {name}-N.toml here: choose a place with --output")))
 }
 
-/// Wraps lines at the width of the terminal, except commands, so that they can be copied.
-fn wrapped(text: &str) -> String {
-    let columns = terminal::width().max(COLUMNS_MIN);
-    let of_line = |line: &str| {
-        let is_command = line.trim_start_matches("Next").trim_start().starts_with("bytegauge ");
-        if line.chars().count() <= columns || is_command {
-            return line.to_owned() + "\n";
-        }
-        let indent = line.chars().skip(NAME).take_while(|c| *c == ' ').count() + NAME;
-        let (name, text) = line.split_at(indent);
-        let lines = render::wrap(text, columns - indent - FURTHER);
-        let line = |(at, line): (usize, &String)| match at {
-            0 => format!("{name}{line}\n"),
-            _ => format!("{:1$}{line}\n", "", indent + FURTHER),
-        };
-        lines.iter().enumerate().map(line).collect()
-    };
-    text.lines().map(of_line).collect()
-}
-
-fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> String {
+/// The lines of the screen. Each may contain text from outside, with any characters.
+fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Vec<String> {
     let cost = &observed.cost;
-    let mut out = format!(
-        "bytegauge observe · {} ({}){} · {}{}\n\n",
+    let mut out = vec![format!(
+        "bytegauge observe · {} ({}){} · {}{}",
         observed.program,
         observed.pid,
         observed.under.as_ref().map_or_else(String::new, |under| format!(", of {} ({})", under.name, under.pid)),
@@ -171,46 +151,69 @@ fn screen(observed: &Observed, asked: &DerivedTest, file: Option<&str>) -> Strin
         } else {
             ""
         }
-    );
+    )];
+    out.push(String::new());
     // Files that a program reads at its start are only in the document.
     let ends = || observed.ends.iter().filter(|end| !end.start_up);
     for (at, end) in ends().take(ENDS_MAX).enumerate() {
         let head = if at == 0 { "Ends   " } else { "       " };
-        out.push_str(&format!("{head}{}\n", heading(end)));
+        out.push(format!("{head}{}", heading(end)));
         let sides = [("reads ", &end.reads, "gets"), ("writes", &end.writes, "passes")];
         for (word, side, moves) in sides {
-            out.extend(side.iter().map(|side| format!("         {word} {}\n", calls(side, moves))));
+            out.extend(side.iter().map(|side| format!("         {word} {}", calls(side, moves))));
         }
         if !end.options.is_empty() {
             let options: Vec<String> = end.options.iter().map(|(name, value)| format!("{name} {value}")).collect();
-            out.push_str(&format!("         {}\n", options.join("  ")));
+            out.push(format!("         {}", options.join("  ")));
         }
-        out.extend(end.unasked.iter().map(|why| format!("         the type of the socket is unknown: {why}\n")));
+        out.extend(end.unasked.iter().map(|why| format!("         the type of the socket is unknown: {why}")));
     }
     let (more, files) = (ends().count().saturating_sub(ENDS_MAX), observed.ends.len() - ends().count());
     if more > 0 {
-        out.push_str(&format!("       and {more} more (--format json)\n"));
+        out.push(format!("       and {more} more (--format json)"));
     }
     if files > 0 {
         let head = if ends().count() == 0 { "Ends   " } else { "       and " };
-        out.push_str(&format!("{head}{} that it reads at its start (--format json)\n", counted(files, "file")));
+        out.push(format!("{head}{} that it reads at its start (--format json)", counted(files, "file")));
     }
-    out.push_str(&format!("Pace   {}\n", pace(observed).join("\n       ")));
-    out.push_str(&format!("Cost   {}\n\n", costs(observed)));
-    out.push_str(&format!("Test   {}\n", asked.summary));
-    out.extend(asked.assumed.iter().map(|assumed| format!("       assumed: {assumed}\n")));
-    let run = file.map(|file| {
-        let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
-        format!("bytegauge run {path}")
-    });
-    out.push_str(&match run {
-        Some(run) => format!("Next   {run}\n       {}\n", asked.check.command),
-        None if ends().count() == 0 => "Next   observe it while it moves bytes, or longer: --time 60s\n".to_owned(),
-        None => format!("Next   {}\n", asked.check.command),
-    });
+    out.extend(buffer(observed).map(|line| format!("Buffer {line}")));
+    out.extend(pace(observed).iter().enumerate().map(|(at, line)| match at {
+        0 => format!("Pace   {line}"),
+        _ => format!("       {line}"),
+    }));
+    out.extend([format!("Cost   {}", costs(observed)), String::new()]);
+    for wait in &asked.waits {
+        out.extend([format!("Waits  {}", wait.text), format!("       to prove it: {}", wait.proof)]);
+    }
+    out.push(format!("Test   {}", asked.summary));
+    out.extend(asked.assumed.iter().map(|assumed| format!("       assumed: {assumed}")));
+    match file {
+        Some(file) => {
+            let path = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
+            out.extend([format!("Next   bytegauge run {path}"), format!("       {}", asked.check.command)]);
+        }
+        None if ends().count() == 0 => out.push("Next   observe it while it moves bytes, or longer: --time 60s".into()),
+        None => out.push(format!("Next   {}", asked.check.command)),
+    }
     let lacks = asked.check.lacks.iter().filter(|_| ends().count() > 0);
-    out.extend(lacks.map(|lacks| format!("       {lacks}\n")));
+    out.extend(lacks.map(|lacks| format!("       {lacks}")));
     out
+}
+
+/// What aligning the read buffer would change, where its address is one that some CPUs copy to slowly.
+fn buffer(observed: &Observed) -> Option<String> {
+    let (ratio, reads) = (observed.slow_copies?, observed.ends.first()?.reads.as_ref()?);
+    let offset = reads.page_offset.as_ref()?.most_often;
+    let found = format!("{:.0} % of the reads go to page + {offset}", reads.slow_addresses * 100.0);
+    Some(match ratio >= copy_probe::SLOW_RATIO {
+        true => format!(
+            "{found}: here a copy to page + 16 takes {ratio:.1}× the CPU time of one to a page. Align the buffer to 64 bytes or more: \
+             posix_memalign, aligned_alloc, Rust's Layout, ByteBuffer.alignedSlice, a slice of a bytearray (docs/buffer-sizes.md)"
+        ),
+        false => format!(
+            "{found}, as from malloc: on this CPU that costs nothing ({ratio:.1}×), on AMD Zen 3 up to 6× (docs/buffer-sizes.md)"
+        ),
+    })
 }
 
 fn heading(end: &EndView) -> String {

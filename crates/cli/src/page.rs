@@ -1,12 +1,16 @@
 //! Writes the report page: to a given file, and next to the store after every session. Shows it if requested.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 use std::{fs, io};
 
 use bytegauge_compare::BetweenView;
-use bytegauge_report::View;
+use bytegauge_report::Report;
+use bytegauge_sys::new_file;
+use bytegauge_sys::owner::OwnedFolder;
+use bytegauge_traffic::leftovers;
 
 use crate::exit_code::{DONE, Failure};
 use crate::{stored, terminal};
@@ -19,14 +23,14 @@ const KEPT_MAX: usize = 20;
 
 /// Keeps the page of the new session next to its store, in place of the oldest if there are many, and prints its path as
 /// the last line of the run. The results are in the store: without a page nothing is lost.
-pub fn keep(views: &[View], store: &Path) {
+pub fn keep(views: &[Report], store: &Path) {
     let [first, .., last] = views else {
         return views.first().map_or((), |view| keep_as(views, store, &view.session.to_string()));
     };
     keep_as(views, store, &format!("{}-{}", first.session, last.session));
 }
 
-fn keep_as(views: &[View], store: &Path, name: &str) {
+fn keep_as(views: &[Report], store: &Path, name: &str) {
     match kept(views, store, name) {
         Ok(path) => terminal::note(&format!("page: {}", path.display())),
         Err((path, error)) => {
@@ -35,17 +39,13 @@ fn keep_as(views: &[View], store: &Path, name: &str) {
     }
 }
 
-fn kept(views: &[View], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, io::Error)> {
+fn kept(views: &[Report], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, io::Error)> {
     let folder = store.with_extension("pages");
     let path = folder.join(format!("{name}.html"));
-    // A reader of an older page of the same session sees a whole page at any time.
-    let new = folder.join(format!("{name}.html.new"));
-    let written = fs::create_dir_all(&folder)
-        .and_then(|()| fs::write(&new, rendered(views, None, store)))
-        .and_then(|()| fs::rename(&new, &path));
+    let page = rendered(views, None, store);
+    let written = new_file::create_own_folder(&folder)
+        .and_then(|()| new_file::replace(&path, |file| file.write_all(page.as_bytes())));
     if let Err(error) = written {
-        // Delete a partial page, which is not announced.
-        let _ = fs::remove_file(&new);
         return Err((path, error));
     }
     let mut others: Vec<_> = pages(&folder).into_iter().filter(|(_, name)| folder.join(name) != path).collect();
@@ -58,14 +58,14 @@ fn kept(views: &[View], store: &Path, name: &str) -> Result<PathBuf, (PathBuf, i
 }
 
 /// The page of some sessions, whose commands find their store.
-fn rendered(views: &[View], between: Option<&BetweenView>, store: &Path) -> String {
+fn rendered(views: &[Report], between: Option<&BetweenView>, store: &Path) -> String {
     let mut views = views.to_vec();
     views.iter_mut().for_each(|view| name_store(view, store));
-    bytegauge_formats::page::render(&views, serde_json::json!(between))
+    bytegauge_report::render::page::render(&views, serde_json::json!(between))
 }
 
 /// Makes the commands of a document find its store.
-pub fn name_store(view: &mut View, store: &Path) {
+pub fn name_store(view: &mut Report, store: &Path) {
     let program = format!("{} ", stored::called(store));
     for command in view.next.iter_mut().filter_map(|step| step.command.as_mut()) {
         *command = command.replacen("bytegauge ", &program, 1);
@@ -91,14 +91,15 @@ fn pages(folder: &Path) -> Vec<(SystemTime, String)> {
 /// # Errors
 /// If the file cannot be written, or no program can show it; then it is written all the same.
 pub fn write(
-    views: &[View],
+    views: &[Report],
     between: Option<&BetweenView>,
     store: &Path,
-    (file, open): (&str, bool),
+    (file, open): (&Path, bool),
 ) -> Result<u8, Failure> {
-    fs::write(file, rendered(views, between, store))
-        .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --html")))?;
-    let path = fs::canonicalize(file).unwrap_or_else(|_| Path::new(file).to_owned());
+    let page = rendered(views, between, store);
+    new_file::replace(file, |out| out.write_all(page.as_bytes()))
+        .map_err(|error| Failure::failed(format!("cannot write {}: {error}: choose another --html", file.display())))?;
+    let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     terminal::print(&format!("the page is in {}\n", path.display()));
     if open {
         show(&path).map_err(|error| {
@@ -108,11 +109,25 @@ pub fn write(
     Ok(DONE)
 }
 
-/// Shows a file or an address. Returns once the opener has handed it over; the browser lives on by itself.
+/// Shows an address with a token, which no other user may see in the words of a process: a file that only this user can read
+/// leads to it, for as long as the folder is kept.
+///
+/// # Errors
+/// As [`show`], or if there is no place for the file.
+pub fn show_address(address: &str) -> io::Result<OwnedFolder> {
+    let folder = leftovers::folder()?;
+    let file = folder.path().join("page.html");
+    let page = format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={address}\">\n");
+    new_file::replace(&file, |out| out.write_all(page.as_bytes()))?;
+    show(&file)?;
+    Ok(folder)
+}
+
+/// Shows a file. Returns once the opener has handed it over; the browser lives on by itself.
 ///
 /// # Errors
 /// If there is no opener, or it found no program for it.
-pub fn show(path: &Path) -> io::Result<()> {
+fn show(path: &Path) -> io::Result<()> {
     // A path with a slash in front is never taken for an option.
     let status =
         Command::new(OPENER).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;

@@ -120,7 +120,7 @@ pub fn named(matches: &ArgMatches, store: &Store, plan: Option<&str>) -> Result<
         Some(number) => match number.parse() {
             Ok(number) => Ok(Some(SessionId(number))),
             Err(_) => {
-                Err(Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge sessions`")))
+                Err(Failure::usage(format!("--resume: `{number}` is no session number: see `bytegauge report list`")))
             }
         },
     }
@@ -146,10 +146,7 @@ fn another(session: SessionId, flag: &str) -> Failure {
 
 /// Checks that every given flag has the value of the session.
 fn refuse_another_plan(matches: &ArgMatches, session: SessionId, asked: &Plan, begun: &Plan) -> Result<(), Failure> {
-    let given = |name: &str| {
-        matches!(matches.try_contains_id(name), Ok(true))
-            && matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine)
-    };
+    let given = |name: &str| args::is_given(matches, name);
     let factors = args::factors(matches, asked.workload)?.into_iter().map(|(factor, _)| {
         let levels =
             |plan| levels(plan, factor.name).iter().map(|level| factor.kind.compact(level)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! `bytegauge selftest`: checks the statistics on data with known truth, and the harness against itself.
+//! `bytegauge doctor --selftest`: checks the statistics on data with known truth, and the harness against itself.
 
 use bytegauge_model::unit::significant;
 use bytegauge_selftest::harness_check;
@@ -31,15 +31,22 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let failed = rows.iter().filter(|row| !row.passed).count();
     match args::text(matches, "format") {
         Some("json") => terminal::print_json(&json!({"seed": seed, "failed": failed, "rows": rows})),
-        _ if matches.get_flag("full") => terminal::print(&print::fitted(&table(&rows, seed, failed))),
-        _ => terminal::print(&print::fitted(&summary(&rows[..measured], &rows[measured..], seed))),
+        _ if matches.get_flag("full") => {
+            terminal::print(&print::fitted(table(&rows, seed, failed).lines(), print::COLUMNS));
+        }
+        _ => {
+            terminal::print(&print::fitted(
+                summary(&rows[..measured], &rows[measured..], seed).lines(),
+                print::COLUMNS,
+            ));
+        }
     }
     Ok(if failed == 0 { DONE } else { FAILED })
 }
 
 /// The facts that a user needs: the numbers of this machine, the failed rows, and what to do about them.
 fn summary(harness: &[VerificationRow], simulated: &[VerificationRow], seed: u64) -> String {
-    let mut text = format!("bytegauge selftest · seed {seed}\n\nMeasured on this machine\n");
+    let mut text = format!("bytegauge doctor --selftest · seed {seed}\n\nMeasured on this machine\n");
     for row in harness {
         text += &format!("{:>10}  {}\n", format!("{} {}", significant(row.got, 2), row.unit).trim_end(), row.name);
     }
@@ -63,7 +70,7 @@ fn summary(harness: &[VerificationRow], simulated: &[VerificationRow], seed: u64
     text += &match failed.len() {
         0 => "  Passed: the statistics and the measurement work here as documented.\n".to_owned(),
         failed => format!(
-            "  Failed: {failed} of {}. A check can fail by chance, in about one run of eight; those of this machine also fail if it is busy (`bytegauge doctor`). Repeat with another seed: bytegauge selftest --seed {}\n  If the same check fails again, report it as a bug, with the output of --full.\n",
+            "  Failed: {failed} of {}. A check can fail by chance, in about one run of eight; those of this machine also fail if it is busy (`bytegauge doctor`). Repeat with another seed: bytegauge doctor --selftest --seed {}\n  If the same check fails again, report it as a bug, with the output of --full.\n",
             of + controls + judged(harness, false).1,
             seed.wrapping_add(1)
         ),
@@ -75,7 +82,7 @@ fn summary(harness: &[VerificationRow], simulated: &[VerificationRow], seed: u64
             "  Not judged: {open} checks of small slowdowns, since the rates of this machine vary too much now: bytegauge doctor\n"
         );
     }
-    text + "  All checks with their targets: bytegauge selftest --full\n"
+    text + "  All checks with their targets: bytegauge doctor --selftest --full\n"
 }
 
 fn table(rows: &[VerificationRow], seed: u64, failed: usize) -> String {
@@ -125,7 +132,9 @@ mod tests {
         }
         assert!(!passed.contains("Failed") && !passed.contains("coverage"), "{passed}");
         let failed = summary(&harness, &[row("bias", "at most 1 %", false, false)], 7);
-        for line in ["  bias: 12.34 %, target at most 1 %\n", "  Failed: 1 of 2.", "bytegauge selftest --seed 8\n"] {
+        for line in
+            ["  bias: 12.34 %, target at most 1 %\n", "  Failed: 1 of 2.", "bytegauge doctor --selftest --seed 8\n"]
+        {
             assert!(failed.contains(line), "{line}: {failed}");
         }
     }

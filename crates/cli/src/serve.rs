@@ -12,7 +12,7 @@ use bytegauge_serve::{ServeRole, Served, Server};
 use clap::{Arg, ArgMatches, Command};
 
 use crate::exit_code::{DONE, Failure};
-use crate::{args, interrupt, iperf3_server, terminal};
+use crate::{args, interrupt, terminal};
 
 /// The prefix of an address of datagrams.
 const UDP: &str = "udp:";
@@ -45,13 +45,12 @@ pub fn command() -> Command {
         .arg(valued("request", "SIZE", "Bytes of a request, with --response").requires("response"))
         .arg(valued("response", "SIZE", "Bytes of the reply to each --request").requires("request"));
     Command::new("serve")
-        .about("Serve external clients: echo, sink, source or iperf3")
+        .about("Serve external clients: echo, sink or source")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(echo)
         .subcommand(role("sink", "Read and discard"))
         .subcommand(role("source", "Write as fast as possible"))
-        .subcommand(iperf3_server::command())
 }
 
 fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
@@ -61,11 +60,8 @@ fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 /// Serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some((name, matches)) = matches.subcommand() else {
-        return Err(Failure::usage("serve needs a role: give echo, sink, source or iperf3"));
+        return Err(Failure::usage("serve needs a role: give echo, sink or source"));
     };
-    if name == "iperf3" {
-        return iperf3_server::run(matches);
-    }
     let role = role(name, matches)?;
     let engine: Engine = needed(matches, "engine")?;
     if engine == Engine::Null {
@@ -85,7 +81,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     if place.is_iperf3() {
         return Err(Failure::usage(format!(
-            "--listen: {place} is for clients: use bytegauge serve iperf3 --listen HOST:PORT"
+            "--listen: {place} is for clients: use HOST:PORT, or start an iperf3 server with: iperf3 -s"
         )));
     }
     let stop = interrupt::stop_on_signals()?;
@@ -112,7 +108,7 @@ fn datagram_place(matches: &ArgMatches, role: ServeRole, place: &str) -> Result<
     if role != ServeRole::Echo {
         return Err(Failure::usage("--listen: udp: is for serve echo without --request and --response"));
     }
-    if matches.value_source("engine") == Some(clap::parser::ValueSource::CommandLine) {
+    if args::is_given(matches, "engine") {
         return Err(Failure::usage(
             "--engine does not go with --listen udp:, which takes one datagram a call: leave it out",
         ));

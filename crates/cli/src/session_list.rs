@@ -3,8 +3,8 @@
 use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::Nanos;
 use bytegauge_report::view::rfc3339;
+use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
 use bytegauge_store::SessionSummary;
-use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 

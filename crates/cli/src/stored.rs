@@ -6,16 +6,18 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bytegauge_compare::{BetweenView, earlier};
-use bytegauge_formats::{csv, go_bench, junit, openmetrics};
+use bytegauge_compare::BetweenView;
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Bytes, CellKind, Nanos, SessionId, SessionStatus};
+use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
-use bytegauge_report::view::document::{Test, TestState};
+use bytegauge_report::render::{csv, go_bench, junit, openmetrics};
+use bytegauge_report::results::{Claim, InvalidReason, Test};
+use bytegauge_report::view::numbers::{CellOutcome, Verdict, View};
 use bytegauge_report::view::over_time;
-use bytegauge_report::{SessionData, Settings, View, paused_ns, render};
+use bytegauge_report::{Report, SessionData, Settings, paused_ns, render};
 use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
+use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
@@ -34,7 +36,7 @@ pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
     }
 }
 
-/// `bytegauge sessions`.
+/// `bytegauge report list`.
 pub fn sessions(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
@@ -61,8 +63,8 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let store = Store::open_existing(&path)?;
     let sessions = sessions_named(matches, &store)?;
-    let views: Vec<View> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
-    match (args::text(matches, "html"), views.as_slice()) {
+    let views: Vec<Report> = sessions.iter().map(|id| view(&store, *id, matches)).collect::<Result<_, _>>()?;
+    match (matches.get_one::<PathBuf>("html"), views.as_slice()) {
         (Some(file), views) => {
             let between = between(&store, &sessions, matches)?;
             page::write(views, between.as_ref(), &path, (file, matches.get_flag("open")))?;
@@ -89,7 +91,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(views.iter().map(|view| code_of(view, strict)).max().unwrap_or(DONE))
 }
 
-/// `bytegauge export [ID]`.
+/// `bytegauge report export [ID]`.
 pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
     let store = Store::open_existing(&store_path(matches)?)?;
     let session = session(matches, &store)?;
@@ -98,24 +100,35 @@ pub fn export(matches: &ArgMatches) -> Result<u8, Failure> {
         Some("csv") => store.export_csv(session, redact, out),
         _ => store.export_jsonl(session, redact, out),
     };
-    match args::text(matches, "output") {
+    match matches.get_one::<PathBuf>("output") {
         None => write(&mut BufWriter::new(terminal::StandardOutput))?,
-        Some(file) => {
-            let opened = File::create(file)
-                .map_err(|error| Failure::failed(format!("cannot write {file}: {error}: choose another --output")))?;
-            let mut out = BufWriter::new(opened);
-            write(&mut out)?;
-            out.flush().map_err(|error| Failure::failed(format!("writing {file}: {error}")))?;
+        Some(path) => {
+            let unwritten =
+                |error| Failure::failed(format!("cannot write {}: {error}: choose another --output", path.display()));
+            let exported = |file: &mut File| {
+                let mut out = BufWriter::new(file);
+                let exported = write(&mut out);
+                out.flush()?;
+                // An error of the store has a text of its own, and leaves no file.
+                exported.map_err(io::Error::other)
+            };
+            new_file::replace(path, exported).map_err(|error| match error.downcast::<StoreError>() {
+                Ok(StoreError::Export(error)) | Err(error) => unwritten(error),
+                Ok(error) => error.into(),
+            })?;
         }
     }
     Ok(DONE)
 }
 
-/// `bytegauge import FILE`.
+/// Notes of an import that are printed.
+const WARNINGS_MAX: usize = 20;
+
+/// `bytegauge report import FILE`.
 pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = store_path(matches)?;
     let mut store = Store::open(&path)?;
-    let file = args::text(matches, "file").unwrap_or_default();
+    let file = matches.get_one::<PathBuf>("file").map(PathBuf::as_path).unwrap_or(Path::new(""));
     let format =
         args::text(matches, "from").and_then(|name| FORMATS.iter().find(|row| row.name == name)).map(|row| row.value);
     let mut map = Vec::new();
@@ -129,18 +142,22 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let name = args::text(matches, "name").map(str::to_owned);
     let options = ImportOptions { format, map, name };
-    let imported = match file {
-        "-" => bytegauge_import::import(&mut store, io::stdin().lock(), &options)?,
-        file => bytegauge_import::import_file(&mut store, Path::new(file), &options)?,
+    let imported = match file == Path::new("-") {
+        true => bytegauge_import::import(&mut store, io::stdin().lock(), &options)?,
+        false => bytegauge_import::import_file(&mut store, file, &options)?,
     };
-    for warning in &imported.warnings {
+    for warning in imported.warnings.iter().take(WARNINGS_MAX) {
         terminal::note(&format!("note: {warning}"));
     }
+    if let Some(more @ 1..) = imported.warnings.len().checked_sub(WARNINGS_MAX) {
+        terminal::note(&format!("note: {} like these", counted(more, "more note")));
+    }
     terminal::print(&format!(
-        "session {}: {} of {} from {file}; show it with `{} report {}`\n",
+        "session {}: {} of {} from {}; show it with `{} report {}`\n",
         imported.session,
         counted(imported.trials, "trial"),
         counted(imported.cells, "cell"),
+        file.display(),
         called(&path),
         imported.session
     ));
@@ -160,19 +177,17 @@ pub fn interval(matches: &ArgMatches) -> Result<Option<Nanos>, Failure> {
 const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
 
 /// The settled numbers of a session.
-pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<View, Failure> {
+pub fn view(store: &Store, session: SessionId, matches: &ArgMatches) -> Result<Report, Failure> {
     let data = SessionData::load(store, session)?;
     let settings = Settings { is_running: store.is_owned(session), ..settings(matches)? };
     let mut view = View::of(&data, &settings);
-    // An older session that cannot be read is no reason to lose this one's report.
-    let earlier = earlier_sessions::earlier(store, &data.record).ok().flatten();
-    if let Some(earlier) = earlier.and_then(|id| SessionData::load(store, id).ok()) {
-        view.add(earlier::findings(&view, &View::of(&earlier, &settings)));
-    }
     if let Some(Nanos(interval_ns)) = interval(matches)? {
         over_time::add(&mut view, store, interval_ns)?;
     }
-    Ok(view)
+    // An older session that cannot be read is no reason to lose this one's report.
+    let earlier = earlier_sessions::earlier(store, &data.record).ok().flatten();
+    let before = earlier.and_then(|id| SessionData::load(store, id).ok()).map(|data| Report::of(&data, &settings));
+    Ok(Report::new(view, before.as_ref()))
 }
 
 /// The comparison of several sessions; `None` for one.
@@ -187,30 +202,45 @@ pub fn between(store: &Store, sessions: &[SessionId], matches: &ArgMatches) -> R
 /// The user's settings for the analysis.
 pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
-    Ok(Settings { fit_max, ..Settings::default() })
+    let objective = matches.try_get_one::<String>("objective").ok().flatten();
+    let by_cpu = objective.is_some_and(|objective| objective == "cpu");
+    Ok(Settings { fit_max, by_cpu, ..Settings::default() })
+}
+
+/// Refuses a `--group` that a plan or a session does not have.
+pub fn check_group<'a>(
+    matches: &ArgMatches,
+    whose: &str,
+    ids: impl Iterator<Item = &'a GroupId> + Clone,
+) -> Result<(), Failure> {
+    match args::text(matches, "group").filter(|named| ids.clone().all(|id| id.0 != *named)) {
+        None => Ok(()),
+        Some(named) => {
+            let known: Vec<String> = ids.map(ToString::to_string).collect();
+            Err(Failure::usage(format!("--group {named}: {whose} has {}", known.join(", "))))
+        }
+    }
 }
 
 /// Prints a view in the chosen format; as text the first screen, unless `--full` or `--group` is given.
 ///
 /// # Errors
 /// When there is no such group.
-pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failure> {
+pub fn show(view: &Report, matches: &ArgMatches, store: &Path) -> Result<(), Failure> {
     let group = args::text(matches, "group");
-    match (args::text(matches, "format"), group) {
-        (Some("json"), _) => terminal::print_data(&render::json::render(view)),
-        (Some("csv"), _) => terminal::print_data(&csv::render(view)),
-        (Some("markdown"), _) => terminal::print_data(&bytegauge_formats::markdown::render(view)),
-        (_, Some(group)) if view.groups.iter().all(|one| one.id.0 != group) => {
-            let names: Vec<String> = view.groups.iter().map(|group| group.id.to_string()).collect();
-            return Err(Failure::usage(format!("--group {group}: session {} has {}", view.session, names.join(", "))));
-        }
+    match args::text(matches, "format") {
+        Some("json") => terminal::print_data(&render::json::render(view)),
+        Some("csv") => terminal::print_data(&csv::render(view)),
+        Some("markdown") => terminal::print_data(&render::markdown::render(view)),
         _ => {
-            let over_time = interval(matches)?.map_or_else(String::new, |_| bytegauge_formats::over_time::render(view));
+            check_group(matches, &format!("session {}", view.session), view.groups.iter().map(|group| &group.id))?;
+            let over_time = interval(matches)?.map_or_else(String::new, |_| render::over_time::render(view));
             let full = matches.get_flag("full");
             terminal::print_styled(&style(store), |style| {
                 let text = match group {
-                    Some(group) => render::screen::one_test(view, group, style).unwrap_or_default(),
-                    None if full => render::terminal::full(view, style),
+                    Some(group) => render::full::one_test(view, group, style).unwrap_or_default(),
+                    None if full => render::full::full(view, style),
+                    None if options_changed(view) => bytegauge_tune::screen::render(view, style).unwrap_or_default(),
                     None => render::screen::render(view, style),
                 };
                 text + &over_time
@@ -220,8 +250,14 @@ pub fn show(view: &View, matches: &ArgMatches, store: &Path) -> Result<(), Failu
     Ok(())
 }
 
+/// Whether a session has changed options of a program.
+fn options_changed(view: &View) -> bool {
+    let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
+    changes.is_some_and(|changes| !changes.changes.is_empty())
+}
+
 /// The exit code of a session. Prints the reason of a failure to standard error.
-pub fn code_of(view: &View, strict: bool) -> u8 {
+pub fn code_of(view: &Report, strict: bool) -> u8 {
     let code = verdict_code(view, strict);
     if code == FAILED {
         let why = match view.status {
@@ -236,24 +272,25 @@ pub fn code_of(view: &View, strict: bool) -> u8 {
 }
 
 /// The exit code of a result: failures always count, the rest only if requested.
-pub fn verdict_code(view: &View, strict: bool) -> u8 {
+pub fn verdict_code(view: &Report, strict: bool) -> u8 {
     // The harness's own floor is no result.
-    let measured = view.cells.iter().any(|cell| cell.outcome == "measured" && cell.kind != CellKind::Floor);
+    let measured = view.cells.iter().any(|cell| cell.outcome == CellOutcome::Measured && cell.kind != CellKind::Floor);
     if let Some(versus) = &view.versus {
         let both = versus.a.trials > 0 && versus.b.trials > 0;
         return match versus.difference.verdict {
             _ if !both => FAILED,
-            "worse" => REGRESSION,
-            "open" if strict => INCONCLUSIVE,
+            Verdict::Worse => REGRESSION,
+            Verdict::Open if strict => INCONCLUSIVE,
             _ => DONE,
         };
     }
     // Fewer than two of a program's values are left to compare.
     let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
     let alone = view.check.is_some()
-        && candidates().any(|cell| cell.outcome == "failed")
-        && candidates().filter(|cell| cell.outcome == "measured").count() < 2;
-    if !measured || alone {
+        && candidates().any(|cell| cell.outcome != CellOutcome::Measured)
+        && candidates().filter(|cell| cell.outcome == CellOutcome::Measured).count() < 2;
+    let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
+    if !measured || alone || changes.is_some_and(|changes| changes.left_for().is_some()) {
         FAILED
     } else if strict {
         strict_code(view)
@@ -263,16 +300,17 @@ pub fn verdict_code(view: &View, strict: bool) -> u8 {
 }
 
 /// The exit code of results that must all be significant.
-fn strict_code(view: &View) -> u8 {
+fn strict_code(view: &Report) -> u8 {
     let compared = || view.tests.iter().filter(|test| !test.varied.is_empty());
-    let has_interval =
-        |test: &Test| !matches!(test.state, TestState::Unconfirmed | TestState::Single | TestState::Failed);
+    let has_interval = |test: &Test| {
+        test.is_compared() || matches!(test.claim, Claim::Invalid { reason: InvalidReason::ControlDiffers })
+    };
     // A reader without work is no program: its result is no recommendation.
     let works = |test: &&Test| !view.groups.iter().any(|group| group.id == test.id && group.throws_away);
     let mut with_work = compared().filter(works).peekable();
     if !compared().all(has_interval) {
         UNBOUNDED
-    } else if with_work.peek().is_none() || !with_work.all(|test| test.state == TestState::Decided) {
+    } else if with_work.peek().is_none() || !with_work.all(Test::is_decided) {
         INCONCLUSIVE
     } else {
         DONE
@@ -355,7 +393,7 @@ fn with_program(message: &str, called: &str) -> String {
 }
 
 /// The next steps in one line, the commands first.
-pub fn next(view: &View, store: &Path) -> String {
+pub fn next(view: &Report, store: &Path) -> String {
     let called = format!("{} ", called(store));
     let steps = view.next.iter().map(|step| match &step.command {
         Some(command) => format!("{}  ({})", command.replacen("bytegauge ", &called, 1), step.text),
@@ -365,7 +403,7 @@ pub fn next(view: &View, store: &Path) -> String {
 }
 
 /// The command that continues an interrupted session; else the next steps.
-pub fn continuation(view: &View, store: &Path) -> String {
+pub fn continuation(view: &Report, store: &Path) -> String {
     let commands = view.next.iter().filter_map(|step| step.command.as_ref());
     let resume = commands.into_iter().find(|command| command.contains("--resume"));
     resume.map_or_else(|| next(view, store), |command| command.replacen("bytegauge", &called(store), 1))

@@ -1,19 +1,22 @@
-//! `survey`: runs the ready plans at a small scale, one after another, and prints each result at once.
+//! `run survey`: runs the built-in plans at a small scale, one after another, and prints each result at once.
 
 use std::sync::atomic::Ordering;
 
-use bytegauge_formats::brief;
 use bytegauge_harness::{Ended, RunOptions, ceiling};
-use bytegauge_model::Nanos;
 use bytegauge_model::unit::significant;
 use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
-use bytegauge_plan::{PlanError, resolve};
-use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_plan::{Plan, PlanError, resolve};
+use bytegauge_report::render::brief;
+use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
-use clap::ArgMatches;
+use clap::{ArgMatches, Id};
 
-use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED};
+use crate::exit_code::{DONE, Failure, INTERRUPTED};
+use crate::measure::Shown;
 use crate::{args, capabilities, design_flags, doctor, interrupt, measure, page, stored, terminal};
+
+/// The arguments of `run` that a survey has.
+const OPTIONS: [&str; 9] = ["plan", "store", "only", "time", "seed", "half-load", "dry-run", "quiet", "no-page"];
 
 /// Lines of a result, so that all of them and the end fit a screen; most need fewer.
 const LINES_MAX: usize = 4;
@@ -21,14 +24,26 @@ const LINES_MAX: usize = 4;
 /// Wider lines are hard to read.
 const COLUMNS: std::ops::RangeInclusive<usize> = 60..=100;
 
-/// `bytegauge survey`.
+/// The name of all built-in plans together.
+pub const SURVEY: &str = "survey";
+
+/// `bytegauge run survey`.
 pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
-    let budget_ns = args::parsed::<Nanos>(matches, "time")?.map_or(SURVEY_NS, |budget| budget.0);
+    if let Some(other) = matches.ids().map(Id::as_str).find(|id| args::is_given(matches, id) && !OPTIONS.contains(id)) {
+        return Err(Failure::usage(format!("--{other} does not work with run survey: leave it out, or run one plan")));
+    }
+    let budget_ns = args::time_ns(matches, "time")?.unwrap_or(SURVEY_NS);
     let steps = steps(matches)?;
-    let seed = design_flags::seed(matches);
     if matches.get_flag("dry-run") {
         terminal::print(&forecast(&steps, budget_ns));
         return Ok(DONE);
+    }
+    let seed = design_flags::seed(matches);
+    let is_gentle = matches.get_flag("half-load");
+    let planned = |step: &SurveyStep| planned(step, &steps, budget_ns, seed, is_gentle);
+    let planned = steps.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
+    if let Some(Err(why)) = planned.first().filter(|_| planned.iter().all(Result::is_err)) {
+        return Err(Failure::usage(format!("nothing of the survey can be measured: {}: {why}", steps[0].plan)));
     }
     let path = stored::store_path(matches)?;
     let mut store = Store::open(&path)?;
@@ -43,26 +58,19 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
     let mut views = Vec::new();
     let mut interrupted = false;
-    for (at, step) in steps.iter().enumerate() {
+    for (at, (step, plan)) in steps.iter().zip(planned).enumerate() {
         if stop.load(Ordering::Relaxed) {
             interrupted = true;
             break;
         }
         let title = format!("{}/{} {}: {}", at + 1, steps.len(), step.plan, step.asks);
-        let mut spec = step.spec(&steps, budget_ns)?;
-        spec.gentle = matches.get_flag("half-load");
-        let plan = match resolve(&spec, &capabilities::catalog(&spec), seed) {
-            Ok(plan) if plan.budget_ns <= step.budget_ns(&steps, budget_ns) => plan,
-            // A plan that this machine or the time does not allow is reported, and the rest continues.
-            planned @ (Ok(_) | Err(PlanError::NothingLeft(_) | PlanError::Budget { .. })) => {
-                let why = match planned {
-                    Err(error @ PlanError::NothingLeft(_)) => error.to_string(),
-                    _ => "its part of the time is too short: give a longer --time, or fewer --only".into(),
-                };
+        // A plan that this machine or the time does not allow is reported, and the rest continues.
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(why) => {
                 terminal::print(&format!("{title}\n  - {why}\n"));
                 continue;
             }
-            Err(error) => return Err(error.into()),
         };
         let options = RunOptions {
             program: program.clone(),
@@ -75,9 +83,9 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             host_wait_ns: None,
         };
         let mut lines = None;
-        let watched = (matches.get_flag("quiet"), &mut lines);
-        let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, watched)?;
-        let view = View::of(&SessionData::load(&store, session)?, &Settings::default());
+        let shown = Shown { quiet: matches.get_flag("quiet"), lines: &mut lines, page_of: None };
+        let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, shown)?;
+        let view = Report::of(&SessionData::load(&store, session)?, &Settings::default());
         let lines = brief::render(&view, LINES_MAX, width, &style.program).join("\n");
         terminal::print(&format!("{title} (session {session})\n{lines}\n"));
         views.push(view);
@@ -86,7 +94,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             break;
         }
     }
-    let ids: Vec<String> = views.iter().map(|view: &View| view.session.to_string()).collect();
+    let ids: Vec<String> = views.iter().map(|view: &Report| view.session.to_string()).collect();
     let mut end = limits().to_vec();
     end.extend(doctor::worst(width));
     if ids.is_empty() {
@@ -103,10 +111,27 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
     if !matches.get_flag("quiet") && !matches.get_flag("no-page") {
         page::keep(&views, &path);
     }
-    if interrupted {
-        return Ok(INTERRUPTED);
+    Ok(if interrupted { INTERRUPTED } else { DONE })
+}
+
+/// The plan of a step, or why this machine or the time does not allow it.
+fn planned(
+    step: &SurveyStep,
+    steps: &[SurveyStep],
+    budget_ns: u64,
+    seed: u64,
+    is_gentle: bool,
+) -> Result<Result<Plan, String>, Failure> {
+    let mut spec = step.spec(steps, budget_ns)?;
+    spec.gentle = is_gentle;
+    match resolve(&spec, &capabilities::catalog(&spec), seed) {
+        Ok(plan) if plan.budget_ns <= step.budget_ns(steps, budget_ns) => Ok(Ok(plan)),
+        Ok(_) | Err(PlanError::Budget { .. }) => {
+            Ok(Err("its part of the time is too short: give a longer --time, or fewer --only".into()))
+        }
+        Err(error @ PlanError::NothingLeft(_)) => Ok(Err(error.to_string())),
+        Err(error) => Err(error.into()),
     }
-    Ok(if ids.is_empty() { FAILED } else { DONE })
 }
 
 /// The best values of a CPU, in lines that fit the narrowest screen.

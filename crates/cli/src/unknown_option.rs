@@ -1,25 +1,29 @@
 //! Options and commands that do not exist: suggests the intended one.
 //!
-//! An option that an earlier version had leads to its present name. Other unknown names lead to the nearest existing one,
-//! if it differs by a typing error. Never accepts an unknown name.
+//! Commands that were merged into others lead to them. Other unknown names lead to the nearest existing one, if it differs by
+//! a typing error. Never accepts an unknown name.
 
 use std::ffi::OsString;
 
-use bytegauge_model::{old_names, suggest};
+use bytegauge_model::suggest;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::mesh;
 
-/// Replaced options and commands of earlier versions: the name, and the replacement.
-const REMOVED: &[(&str, &str)] = &[
-    ("relay", "use `bytegauge run relay-copy` for bulk data, `bytegauge run relay-calls` for messages"),
-    ("--full-grid", "use `bytegauge run buffer-grid`"),
-    ("--all", "use --full"),
-    ("--list", "the built-in plans are in: bytegauge run -h"),
-    ("list", "built-in plans: bytegauge run -h; stored sessions: bytegauge sessions"),
-    ("plans", "the built-in plans are in: bytegauge run -h"),
+/// Commands that are now part of another one, each with the advice.
+const MOVED: &[(&str, &str)] = &[
+    ("sessions", "stored sessions: bytegauge report list"),
+    ("list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
+    ("plans", "built-in plans: bytegauge run -h"),
+    ("compare", "use: bytegauge report compare"),
+    ("export", "use: bytegauge report export"),
+    ("import", "use: bytegauge report import"),
+    ("survey", "use: bytegauge run survey"),
+    ("watch", "use --watch of the command that measures, or: bytegauge report --watch"),
+    ("selftest", "use: bytegauge doctor --selftest"),
+    ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
 ];
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
@@ -27,12 +31,14 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        ErrorKind::InvalidUtf8 => return no_text(words).unwrap_or(error),
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
-    let removed = REMOVED.iter().find(|(removed, _)| *removed == name).map(|(_, advice)| (*advice).to_owned());
+    let moved = MOVED.iter().find(|(moved, _)| *moved == name).map(|(_, advice)| (*advice).to_owned());
+    let moved = moved.or_else(|| (name == "check").then(|| format!("check is now tune: {}", as_tune(words))));
     let inner = named(command, words);
-    let advice = removed.or_else(|| match kind {
+    let advice = moved.or_else(|| match kind {
         ContextKind::InvalidArg => about_option(command, inner, &name),
         _ => about_command(inner, &name),
     });
@@ -43,6 +49,34 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(advice)]));
     }
     error
+}
+
+/// The error about the last word that is no text: paths of files may be any bytes, words of a measured program may not.
+fn no_text(words: &[OsString]) -> Option<Error> {
+    let word = words.iter().rfind(|word| word.to_str().is_none())?;
+    let word = word.to_string_lossy();
+    let message = format!(
+        "`{}` is not valid UTF-8: give the program or the file another name, such as that of a link (ln -s), or start it by a script\n",
+        word.escape_debug()
+    );
+    Some(Error::raw(ErrorKind::InvalidUtf8, message))
+}
+
+/// A command line of `check`, as `tune` takes it.
+fn as_tune(words: &[OsString]) -> String {
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).enumerate();
+    let present = words.map(|(at, word)| match (at, word.as_str()) {
+        (0, _) => "bytegauge".to_owned(),
+        (_, "check") => "tune".to_owned(),
+        (_, "--default") => "--now".to_owned(),
+        (_, text) => {
+            match text.split_once("{count:").and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
+                Some((before, (size, after))) => format!("{before}{{{size}/value}}{after}"),
+                None => word,
+            }
+        }
+    });
+    shlex::try_join(present.collect::<Vec<_>>().iter().map(String::as_str)).unwrap_or_else(|_| "bytegauge tune".into())
 }
 
 /// The innermost command that the words name.
@@ -60,9 +94,6 @@ fn about_option(program: &Command, command: &Command, name: &str) -> Option<Stri
     }
     let arguments = command.get_arguments().chain(program.get_arguments().filter(|arg| arg.is_global_set()));
     let known: Vec<&str> = arguments.filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).collect();
-    if let Some(new) = old_names::option(name).filter(|new| known.contains(&new.as_str())) {
-        return Some(format!("the option was renamed: use --{new}"));
-    }
     suggest::nearest(name, known).map(|nearest| format!("a similar option exists: --{nearest}"))
 }
 
@@ -85,28 +116,6 @@ mod tests {
     }
 
     #[test]
-    fn renamed_option_names_the_new_one() {
-        for (line, expected) in [
-            ("bytegauge stream --i-am reader", "use --role"),
-            ("bytegauge stream --choose role", "use --compare"),
-            ("bytegauge run buffer-size --age=fresh", "use --connection-age"),
-            ("bytegauge stream --walk 1M", "use --working-set"),
-            ("bytegauge stream --fill touch", "use --writer-work"),
-            ("bytegauge call --gentle", "use --half-load"),
-            ("bytegauge stream --looks 2", "use --analyses"),
-            ("bytegauge stream --audit off", "use --long-trials"),
-            ("bytegauge run buffer-size --budget 60s", "use --time"),
-            ("bytegauge call --think 1ms", "use --think-time"),
-            ("bytegauge check --advice latest", "use --recommendation"),
-            ("bytegauge stream --until-max 5m", "use --max-time"),
-            ("bytegauge stream --duration 20ms", "use --trial-time"),
-        ] {
-            let text = error_of(line);
-            assert!(text.contains(&format!("renamed: {expected}")), "{text}");
-        }
-    }
-
-    #[test]
     fn refused_options_of_a_mesh_have_a_reason() {
         for (line, expected) in [
             ("bytegauge mesh --slo p99=2ms", "levels of --rate"),
@@ -121,14 +130,24 @@ mod tests {
     }
 
     #[test]
-    fn removed_names_lead_to_their_replacement() {
+    fn a_word_that_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+        let mut words: Vec<OsString> = "bytegauge tune --".split(' ').map(OsString::from).collect();
+        words.push(OsString::from_vec(b"./prog\xff\x1b".to_vec()));
+        let command = command_line::command();
+        let error = command.clone().try_get_matches_from(&words).unwrap_err();
+        let text = explained(error, &command, &words).render().to_string();
+        assert!(text.contains("`./prog\u{fffd}\\u{1b}` is not valid UTF-8") && text.contains("ln -s"), "{text}");
+    }
+
+    #[test]
+    fn moved_commands_lead_to_their_new_place() {
         for (line, expected) in [
-            ("bytegauge relay --relay splice", "bytegauge run relay-copy"),
-            ("bytegauge run buffer-size --full-grid", "bytegauge run buffer-grid"),
-            ("bytegauge report --all", "use --full"),
+            ("bytegauge sessions", "bytegauge report list"),
+            ("bytegauge compare main 12", "bytegauge report compare"),
+            ("bytegauge selftest --full", "bytegauge doctor --selftest"),
+            ("bytegauge watch 3", "bytegauge report --watch"),
             ("bytegauge run --list", "bytegauge run -h"),
-            ("bytegauge list", "bytegauge sessions"),
-            ("bytegauge plans", "bytegauge run -h"),
         ] {
             let text = error_of(line);
             assert!(text.contains(expected), "{text}");

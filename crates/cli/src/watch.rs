@@ -1,17 +1,22 @@
-//! `bytegauge watch [ID]`: the report page of a running session, on loopback, until it ends.
+//! `bytegauge report --watch [ID]`: the report page of a running session, on loopback, until it ends. `--watch` of a command that
+//! measures starts it.
 //!
 //! A separate process, which reads the store, so a browser cannot disturb the session. It works only while a client
 //! requests the page, at most once every few seconds and a twentieth of the time, and at the lowest priority. The session
 //! counts its CPU time as that of other programs. Only whole trials are shown: a trial is
 //! one transaction.
 
+use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{SessionId, SessionStatus};
-use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use clap::ArgMatches;
 
@@ -38,10 +43,22 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// before its lock.
 const ALONE_MAX: u32 = 4;
 
+/// Starts the process that shows a session of this program. It prints its lines to standard error.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start(store: &Path, session: SessionId) -> Result<Child, Failure> {
+    let started = || {
+        let output = io::stderr().as_fd().try_clone_to_owned()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["report", "--watch", &session.to_string(), "--store"]).arg(store);
+        command.stdin(Stdio::null()).stdout(Stdio::from(output)).spawn()
+    };
+    started().map_err(|error| Failure::failed(format!("--watch: no process for the page: {error}: leave it out")))
+}
+
 /// Serves until the session ends, or until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    // If the priority cannot be set, the limits above keep the load small.
-    let _ = bytegauge_sys::process::run_when_idle();
     let path = stored::store_path(matches)?;
     let store = Store::open_existing(&path)?;
     let session = session(matches, &store, &stored::called(&path))?;
@@ -54,11 +71,11 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         "session {session} is at {} until it ends; Ctrl-C stops only the page\n",
         server.address()
     ));
-    if matches.get_flag("open") {
-        page::show(server.address().as_ref()).map_err(|error| {
-            Failure::failed(format!("cannot show it: {error}: open {} in a browser", server.address()))
-        })?;
-    }
+    // From now on, so that the address appears on a busy machine too. If the priority cannot be set, the limits above keep the load small.
+    let _ = bytegauge_sys::process::run_when_idle();
+    let unshown = |error| Failure::failed(format!("cannot show it: {error}: open {} in a browser", server.address()));
+    // Kept as long as a browser may read it.
+    let _shown = matches.get_flag("open").then(|| page::show_address(server.address()).map_err(unshown)).transpose()?;
     let mut alone = 0;
     let status = loop {
         if stop.load(Ordering::Relaxed) {
@@ -126,11 +143,11 @@ impl Made {
         let began = Instant::now();
         let (_, trials) = store.standing(session)?;
         let settings = Settings { is_running: store.is_owned(session), ..Settings::default() };
-        let view = View::of(&SessionData::load(store, session)?, &settings);
+        let view = Report::of(&SessionData::load(store, session)?, &settings);
         let views = std::slice::from_ref(&view);
         let served = PageContent {
-            page: bytegauge_formats::page::render_live(&view, ASK_MS),
-            documents: bytegauge_formats::page::documents(views),
+            page: bytegauge_report::render::page::render_live(&view, ASK_MS),
+            documents: bytegauge_report::render::page::documents(views),
             version: trials,
             over: false,
         };

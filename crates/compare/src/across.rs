@@ -9,9 +9,10 @@ mod terminal;
 use std::collections::BTreeMap;
 
 use bytegauge_model::{GroupId, SessionId, Spec};
-use bytegauge_report::view::document::{Factors, TestState};
-use bytegauge_report::view::{factors, is_default, option_label, rfc3339, varied};
-use bytegauge_report::{SessionData, SessionGroup, Settings, View};
+use bytegauge_report::view::numbers::factor_levels::present_levels;
+use bytegauge_report::view::{is_default, rfc3339, varied};
+use bytegauge_report::words::option_label;
+use bytegauge_report::{Report, SessionData, SessionGroup, Settings};
 use bytegauge_stats::across::{Across, Replicate, across};
 use bytegauge_stats::recommend::{Candidate, named};
 use serde::Serialize;
@@ -54,13 +55,14 @@ pub struct AcrossTest {
     /// The title of the test in the first session that has it.
     pub title: String,
     /// The conditions.
-    pub environment: Factors,
+    #[serde(serialize_with = "present_levels")]
+    pub environment: Spec,
     /// The result of each session.
     pub sessions: Vec<AcrossResult>,
     /// Options that all of them confirmed.
     pub compared: usize,
-    /// `decided` where one option is within the margin over all sessions, `unconfirmed` for fewer than three sessions.
-    pub state: TestState,
+    /// `certain` where one option is within the margin over all sessions, `no-result` for fewer than three sessions.
+    pub state: AcrossState,
     /// The option over all sessions: of those significantly within the margin the default, then the
     /// smallest; else the default, unless it is significantly slower or another has a much smaller bound; else
     /// the one with the smallest bound, or the best on average. An option with trials that moved nothing is chosen last. `null` if they confirmed no two options in common.
@@ -76,6 +78,18 @@ pub struct AcrossTest {
     pub between: Option<f64>,
 }
 
+/// How certain a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcrossState {
+    /// One option is within the margin of the best.
+    Certain,
+    /// Several may be.
+    Undecided,
+    /// Nothing was compared.
+    NoResult,
+}
+
 /// The result of one session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AcrossResult {
@@ -84,7 +98,7 @@ pub struct AcrossResult {
     /// The test.
     pub test: GroupId,
     /// How far it was decided.
-    pub state: TestState,
+    pub state: AcrossState,
     /// Its recommended option.
     pub recommended: Option<String>,
     /// The upper end of that option's interval, as a share.
@@ -157,15 +171,15 @@ fn congestion(machine: &Value) -> Option<String> {
 
 /// The result of a session for each of its groups.
 fn asked(session: &SessionData, settings: &Settings) -> Vec<GroupAnswer> {
-    let view = View::of(session, settings);
+    let view = Report::of(session, settings);
     let groups = SessionGroup::all_of(session, settings).into_iter();
     let confirmed = groups.filter(|group| group.verdict.present.len() > 1 && group.proves);
     confirmed.filter_map(|group| answer(group, session.record.id, &view)).collect()
 }
 
-fn answer(group: SessionGroup, session: SessionId, view: &View) -> Option<GroupAnswer> {
+fn answer(group: SessionGroup, session: SessionId, view: &Report) -> Option<GroupAnswer> {
     let test = view.test(&group.id)?;
-    let option = test.recommended_option();
+    let option = test.safest();
     let named = option.and_then(|option| group.cells.iter().find(|cell| cell.id == option.id));
     let verdict = &group.verdict;
     let error = |i: usize, j: usize| verdict.pair(i, j).map_or(0.0, |pair| pair.error);
@@ -179,7 +193,11 @@ fn answer(group: SessionGroup, session: SessionId, view: &View) -> Option<GroupA
         result: AcrossResult {
             session,
             test: test.id.clone(),
-            state: test.state,
+            state: match (test.is_decided(), test.is_compared()) {
+                (true, _) => AcrossState::Certain,
+                (false, true) => AcrossState::Undecided,
+                (false, false) => AcrossState::NoResult,
+            },
             recommended: None,
             slower_upper: option.and_then(|option| option.slower_upper),
         },
@@ -219,13 +237,13 @@ fn test(conditions: &Spec, asked: &[&GroupAnswer], (level, margin): (f64, f64)) 
     let within = bound.is_some_and(|bound| bound <= margin) && chosen.is_some_and(|cell| !common[cell].unfit);
     AcrossTest {
         title: asked.first().map_or_else(String::new, |one| one.title.clone()),
-        environment: factors(conditions),
+        environment: conditions.clone(),
         sessions: asked.iter().map(|one| AcrossResult { recommended: own_label(one), ..one.result.clone() }).collect(),
         compared: common.len(),
         state: match bound {
-            _ if within => TestState::Decided,
-            Some(_) => TestState::Inconclusive,
-            None => TestState::Unconfirmed,
+            _ if within => AcrossState::Certain,
+            Some(_) => AcrossState::Undecided,
+            None => AcrossState::NoResult,
         },
         recommended: chosen.map(label),
         changes_nothing: chosen.is_some_and(|cell| is_default(&common[cell].levels, &varied)),

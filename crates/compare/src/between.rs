@@ -12,14 +12,15 @@ mod document;
 use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_model::{GroupId, SessionId, SessionRecord, Spec};
-use bytegauge_report::view::document::SubjectDifference;
-use bytegauge_report::view::document::difference::{longer, name, share};
-use bytegauge_report::view::{option_label, varied, verifies};
+use bytegauge_report::view::numbers::difference::{longer, share};
+use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
+use bytegauge_report::view::{varied, verifies};
+use bytegauge_report::words::option_label;
+use bytegauge_report::words::phrase::{PROFILE_FACTORS, brief, profile_brief};
 use bytegauge_report::{ConfirmedCell, SessionData, SessionGroup, Settings};
 use bytegauge_stats::compare::{
     Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
-use bytegauge_text::phrase::{PROFILE_FACTORS, brief, profile_brief};
 
 pub use document::{
     BetweenArm, BetweenCell, BetweenChoice, BetweenDifference, BetweenGroup, BetweenPlace, BetweenQuestion, BetweenView,
@@ -60,7 +61,7 @@ impl BetweenView {
         let mut next = vec![0; arms.len()];
         for cell in questions.iter_mut().flat_map(|question| &mut question.cells) {
             for difference in &mut cell.differences {
-                difference.difference.verdict = name(verdicts[difference.arm][next[difference.arm]]);
+                difference.difference.verdict = Verdict::from(verdicts[difference.arm][next[difference.arm]]);
                 next[difference.arm] += 1;
             }
         }

@@ -11,12 +11,11 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, SessionId, Spec};
-use bytegauge_report::view::document::difference::name;
-use bytegauge_report::view::document::{Factors, SubjectDifference};
+use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
 use bytegauge_report::view::{matching, verifies};
-use bytegauge_report::{ConfirmedRate, SessionData, Settings, View};
-use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, between_sessions};
-use bytegauge_text::interval_rounding::percent;
+use bytegauge_report::words::interval_rounding::percent;
+use bytegauge_report::{ConfirmedRate, Report, SessionData, Settings};
+use bytegauge_stats::compare::{Comparison, ComparisonTerms, MIN_SESSIONS, between_sessions};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,7 +43,7 @@ pub struct HistoryView {
     pub not_compared: Vec<NotCompared>,
     /// `worse` if any line is, `equivalent` or `better` if all lines are significantly no worse and no test lacks a result after,
     /// else `open`.
-    pub verdict: &'static str,
+    pub verdict: Verdict,
     /// Sessions that are missing for a result.
     pub lacking: usize,
     /// The same as text.
@@ -114,7 +113,7 @@ impl HistoryView {
         let verifying = [verifying(before), verifying(after)].concat();
         let mixed = verifying.contains(&true) && verifying.contains(&false);
         let is_whole = absent.is_empty();
-        let verdict = if mixed { name(ComparisonResult::Inconclusive) } else { overall(&lines, is_whole) };
+        let verdict = if mixed { Verdict::Open } else { overall(&lines, is_whole) };
         let lost = absent.iter().map(|one| one.label.as_str()).collect::<Vec<_>>();
         let ids = |sessions: &[SessionData]| sessions.iter().map(|session| session.record.id).collect();
         Some(HistoryView {
@@ -139,13 +138,13 @@ impl HistoryView {
 struct Named {
     title: String,
     label: String,
-    conditions: Factors,
+    conditions: Spec,
     unit: &'static str,
     levels: Spec,
 }
 
 fn named(session: &SessionData, settings: &Settings) -> Vec<Named> {
-    let view = View::of(session, settings);
+    let view = Report::of(session, settings);
     let of_group = view.groups.iter().filter_map(|group| {
         let candidates = || view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0);
         let named = group.recommendation.cell.as_ref().and_then(|id| view.cell(id)).or_else(|| candidates().next())?;
@@ -194,7 +193,7 @@ fn line(named: &Named, was: &[Confirmed], is: &[Confirmed], terms: &ComparisonTe
 }
 
 /// A reader that compares every byte does other work.
-const MIXED: &str = "inconclusive: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
+const MIXED: &str = "undecided: some of the sessions compare every byte (--verify) and some do not, and the time for that is \
                      in every difference; measure both with it or both without";
 
 /// A test that was measured before and has no result after may have become worse.
@@ -207,41 +206,41 @@ fn without_result(labels: &[&str]) -> String {
 }
 
 /// The result of all lines; one that is not worse needs all tests.
-fn overall(lines: &[HistoryLine], is_whole: bool) -> &'static str {
-    let is = |verdict: ComparisonResult| move |line: &HistoryLine| line.difference.verdict == name(verdict);
+fn overall(lines: &[HistoryLine], is_whole: bool) -> Verdict {
+    let is = |verdict: Verdict| move |line: &HistoryLine| line.difference.verdict == verdict;
     let any = |verdict| lines.iter().any(is(verdict));
     match () {
-        () if lines.is_empty() => name(ComparisonResult::Inconclusive),
-        () if any(ComparisonResult::Worse) => name(ComparisonResult::Worse),
-        () if !is_whole || any(ComparisonResult::Inconclusive) => name(ComparisonResult::Inconclusive),
-        () if lines.iter().all(is(ComparisonResult::Better)) => name(ComparisonResult::Better),
-        () => name(ComparisonResult::Equivalent),
+        () if lines.is_empty() => Verdict::Open,
+        () if any(Verdict::Worse) => Verdict::Worse,
+        () if !is_whole || any(Verdict::Open) => Verdict::Open,
+        () if lines.iter().all(is(Verdict::Better)) => Verdict::Better,
+        () => Verdict::Equivalent,
     }
 }
 
-fn text(lines: &[HistoryLine], verdict: &'static str, lacking: usize, fewest: usize, margin: f64) -> String {
+fn text(lines: &[HistoryLine], verdict: Verdict, lacking: usize, fewest: usize, margin: f64) -> String {
     let within = percent(margin);
     if lines.is_empty() {
-        return "inconclusive: the sessions have no result in common".into();
+        return "undecided: the sessions have no result in common".into();
     }
     if lacking > 0 {
         return format!(
-            "inconclusive: {} before the change {} too few to know how much sessions differ by themselves; \
+            "undecided: {} before the change {} too few to know how much sessions differ by themselves; \
              measure {lacking} more of them ({MIN_SESSIONS} are needed)",
             counted(fewest, "session"),
             if fewest == 1 { "is" } else { "are" }
         );
     }
-    let count = |of: &str| lines.iter().filter(|line| line.difference.verdict == of).count();
+    let count = |of: Verdict| lines.iter().filter(|line| line.difference.verdict == of).count();
     let of = counted(lines.len(), "test");
     match verdict {
-        "worse" => format!("worse: {} of {of} slower by more than {within}", count("worse")),
-        "better" => format!("better: all of {of} faster by more than {within}"),
-        "equivalent" => format!("equivalent: 0 of {of} slower by more than {within}"),
-        _ if count("open") == 0 => format!("inconclusive: 0 of {of} slower by more than {within}"),
+        Verdict::Worse => format!("worse: {} of {of} slower by more than {within}", count(Verdict::Worse)),
+        Verdict::Better => format!("better: all of {of} faster by more than {within}"),
+        Verdict::Equivalent => format!("equivalent: 0 of {of} slower by more than {within}"),
+        _ if count(Verdict::Open) == 0 => format!("undecided: 0 of {of} slower by more than {within}"),
         _ => format!(
-            "inconclusive: {} of {of} may be slower by more than {within}; more sessions narrow the intervals",
-            count("open")
+            "undecided: {} of {of} may be slower by more than {within}; more sessions narrow the intervals",
+            count(Verdict::Open)
         ),
     }
 }

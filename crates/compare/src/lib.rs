@@ -1,5 +1,5 @@
-//! Several sessions together: over all sessions of a plan ([`AcrossView`]), before and after a change ([`HistoryView`]), between
-//! machines, kernels or releases ([`BetweenView`]), and a session and the one before it ([`earlier`]).
+//! Several sessions together: over all sessions of a plan ([`AcrossView`]), before and after a change ([`HistoryView`]), and
+//! between machines, kernels or releases ([`BetweenView`]).
 //!
 //! A session counts once. Reads what each session confirmed ([`bytegauge_report::SessionGroup`]), and never pools the trials of
 //! two sessions.
@@ -7,7 +7,6 @@
 
 pub mod across;
 pub mod between;
-pub mod earlier;
 pub mod history;
 pub mod schema;
 

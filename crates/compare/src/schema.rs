@@ -1,6 +1,6 @@
 //! The JSON Schemas of the documents of several sessions, written to `schema/` by `cargo xtask generate`.
 
-use bytegauge_report::view::document::schema::of;
+use bytegauge_report::view::numbers::schema::of;
 
 use crate::{BetweenView, HistoryView};
 
@@ -11,5 +11,5 @@ pub fn between_text() -> String {
 
 /// The same for sessions before and after.
 pub fn compare_text() -> String {
-    of::<HistoryView>("compare", "bytegauge compare")
+    of::<HistoryView>("compare", "bytegauge report compare")
 }

@@ -10,13 +10,10 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use bytegauge_model::{EmulatedLink, LINK_MTU, LinkUse, WayUse};
-use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::clock::{monotonic_ns, wake_precisely};
 use bytegauge_sys::cpu_time::process_usage;
-use bytegauge_sys::interface::PointToPoint;
-use bytegauge_sys::namespace;
+use bytegauge_sys::interface::{self, PointToPoint, TAKEN_MAX, Tun, readable};
 use bytegauge_sys::process;
-use bytegauge_sys::timer::wake_precisely;
-use bytegauge_sys::tun::{TAKEN_MAX, Tun, readable};
 use serde::{Deserialize, Serialize};
 
 use crate::direction::LinkWay;
@@ -121,9 +118,9 @@ fn networks() -> Result<(Network, Network), String> {
     };
     // Now, while the process may have privileges.
     let _ = process::run_with_priority();
-    namespace::leave_for_own_network().map_err(refused)?;
+    interface::leave_for_own_network().map_err(refused)?;
     let near = network("near0", NEAR, FAR)?;
-    namespace::leave_for_another_network().map_err(refused)?;
+    interface::leave_for_another_network().map_err(refused)?;
     Ok((near, network("far0", FAR, NEAR)?))
 }
 
@@ -136,10 +133,10 @@ fn network(name: &'static str, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Netw
     let setup = PointToPoint { name, address, peer, mtu: LINK_MTU, queue_packets: DEVICE_PACKETS };
     let device = Tun::make(&setup).map_err(|error| failed("a TUN device (/dev/net/tun)", error))?;
     for (setting, value) in SETTINGS {
-        namespace::set_network_option(setting, value)
+        interface::set_network_option(setting, value)
             .map_err(|error| failed(&format!("/proc/sys/net/{setting} to be writable"), error))?;
     }
-    let network = namespace::own_network().map_err(|error| failed("/proc", error))?;
+    let network = interface::own_network().map_err(|error| failed("/proc", error))?;
     Ok(Network { device, network })
 }
 

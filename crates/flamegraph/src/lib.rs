@@ -3,12 +3,13 @@
 //! perf(1) samples each relay in an extra trial after the session's own trials, so judged trials are never sampled.
 //! If sampling is impossible, a note gives the reason and the next step, and the session continues without it.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod fold;
 mod perf;
 
 use std::collections::HashSet;
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +18,8 @@ use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, CellKind, RelayChoice, escape};
 use bytegauge_plan::Plan;
-use bytegauge_report::View;
+use bytegauge_report::Report;
+use bytegauge_sys::new_file;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
 
 /// The start of the name of a folder for perf's data.
@@ -55,7 +57,7 @@ impl Flames {
     /// When nothing can be written there.
     pub fn in_folder(folder: &Path, program: &Path, note: fn(&str)) -> Result<Option<Flames>, String> {
         let unwritten = |error| format!("--flamegraph {}: {error}: use a folder that can be written", folder.display());
-        fs::create_dir_all(folder).map_err(unwritten)?;
+        new_file::create_folder(folder).map_err(unwritten)?;
         remove_abandoned_folders(folder, SCRATCH);
         // perf's data of a trial is stored temporarily in the user's folder, since it may be large.
         let scratch = OwnedFolder::create_in(folder, SCRATCH).map_err(unwritten)?;
@@ -69,7 +71,7 @@ impl Flames {
     }
 
     /// Samples each measured relay, in its fastest cell, and writes the results.
-    pub fn draw(&self, plan: &Plan, view: &View, quiet: bool, stop: &AtomicBool) {
+    pub fn draw(&self, plan: &Plan, view: &Report, quiet: bool, stop: &AtomicBool) {
         let (mut written, cells) = (Vec::new(), fastest(plan, view));
         if !quiet {
             (self.note)(&format!("sampling {}, each in an extra trial", counted(cells.len(), "relay")));
@@ -103,7 +105,8 @@ impl Flames {
         let picture = fold::drawn(&folded, &title(cell))?;
         let path = |ending: &str| self.folder.join(format!("{name}.{ending}"));
         let write = |path: PathBuf, bytes: &[u8]| {
-            fs::write(&path, bytes).map(|()| path.clone()).map_err(|error| format!("{}: {error}", path.display()))
+            let written = new_file::replace(&path, |file| file.write_all(bytes));
+            written.map(|()| path.clone()).map_err(|error| format!("{}: {error}", path.display()))
         };
         write(path("folded"), &folded)?;
         write(path("svg"), &picture)
@@ -111,7 +114,7 @@ impl Flames {
 }
 
 /// For each measured relay the cell with the highest rate, in the order of the plan.
-fn fastest<'a>(plan: &'a Plan, view: &View) -> Vec<&'a Cell> {
+fn fastest<'a>(plan: &'a Plan, view: &Report) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| view.cells.iter().find(|seen| seen.id == cell.id).and_then(|seen| seen.estimate.median);
     let is_asked =
         |cell: &&Cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none() && cell.factors.has_relay();

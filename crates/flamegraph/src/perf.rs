@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::input;
+use bytegauge_sys::new_file::create_fresh;
 use bytegauge_traffic::keeper::KeptProgram;
 
 const PERF: &str = "perf";
@@ -102,7 +103,7 @@ impl Sampling<'_> {
 /// The problem that perf reported.
 pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>, String> {
     let (printed, errors) = (data.with_extension("script"), data.with_extension("errors"));
-    let out = File::create(&printed).map_err(|error| format!("{}: {error}", printed.display()))?;
+    let out = File::create_new(&printed).map_err(|error| format!("{}: {error}", printed.display()))?;
     // Resolving source lines would take minutes.
     let mut words = words(&["script", "--no-inline", "-i"]);
     words.push(data.into());
@@ -122,7 +123,7 @@ fn started(
     (input, output): (Stdio, Stdio),
     errors: &Path,
 ) -> Result<KeptProgram, String> {
-    let to = File::create(errors).map_err(|error| format!("{}: {error}", errors.display()))?;
+    let to = create_fresh(errors).map_err(|error| format!("{}: {error}", errors.display()))?;
     KeptProgram::start(program, words, [input, output, to.into()]).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             "perf is not installed: install it (Debian: apt-get install linux-perf; Ubuntu: linux-tools-generic)".into()

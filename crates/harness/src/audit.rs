@@ -14,8 +14,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use crate::analysis::{AnalysedGroup, SessionAnalysis};
 use crate::block::BlockTask;
 use crate::confirm::ConfirmedGroup;
-use crate::run::Run;
-use crate::run_error::RunError;
+use crate::run::{Run, RunError};
 
 /// With this number of blocks a group has an interval of its own; with fewer, as many groups as possible are visited.
 const BLOCKS_OF_ITS_OWN: u64 = 3;
@@ -39,7 +38,7 @@ impl Run<'_> {
         if time_ns == 0 || !groups.iter().any(|confirmed| self.is_audited(confirmed)) {
             return Ok(true);
         }
-        let subjects = analysis.subjects(self.store, self.session)?;
+        let subjects = analysis.subjects(self.record.store, self.record.session)?;
         let mut audited: Vec<Audited> =
             groups.iter().filter_map(|confirmed| self.audited(confirmed, &subjects)).collect();
         let Some(blocks) = self.fit_audit(&mut audited, time_ns) else { return Ok(true) };
@@ -48,8 +47,8 @@ impl Run<'_> {
         turns.sort_by_key(|&at| (self.visits(&audited[at].confirmed.group, Stage::Audit), !audited[at].proven));
         let visits = || turns.iter().cycle().take(blocks).map(|&at| &audited[at]);
         let trials = visits().map(|group| group.cells.len() as u64).sum();
-        (self.confirm_ns, self.confirm_began_ns) = (time_ns, monotonic_ns());
-        self.tell_stage(Stage::Audit, trials, blocks as u64);
+        (self.clock.confirm_ns, self.clock.confirm_began_ns) = (time_ns, monotonic_ns());
+        self.record.tell_stage(Stage::Audit, trials, blocks as u64);
         for Audited { confirmed, cells, .. } in visits() {
             let live: Vec<Cell> = cells.iter().filter(|cell| self.lives(cell)).cloned().collect();
             if live.len() < AUDIT_CELLS_MIN as usize {
@@ -72,16 +71,16 @@ impl Run<'_> {
 
     /// Time that is due to the long-trial check by now, nanoseconds: its share of the spent time, less its own time so far.
     fn audit_time_ns(&self) -> u64 {
-        let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
-        let due_ns = audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.audited_ns));
-        let due_ns = due_ns.saturating_sub(self.audited_ns);
+        let spent_ns = self.clock.spent_ns();
+        let due_ns = audit_after_ns(self.plan.audit, spent_ns.saturating_sub(self.clock.audited_ns));
+        let due_ns = due_ns.saturating_sub(self.clock.audited_ns);
         due_ns.min(self.left_for_audit_ns())
     }
 
     /// Time that is left for the check of an analysis, nanoseconds. Before the first analysis, blocks have priority, and the
     /// check takes none of their overtime.
     pub(crate) fn left_for_audit_ns(&self) -> u64 {
-        let spent_ns = monotonic_ns().saturating_sub(self.began_ns);
+        let spent_ns = self.clock.spent_ns();
         let limit_ns = self.limit_ns().map(|limit_ns| match self.look {
             1 => self.plan.budget_ns,
             _ => limit_ns as u64,

@@ -1,6 +1,6 @@
 //! One block: a group's contiguous visit to cells in seeded random order, each trial stored before the next.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use bytegauge_model::{
 };
 use bytegauge_plan::{block_order, trial_length};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
+use bytegauge_sys::descendants;
+use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
-use crate::cpu_placement;
 use crate::environment::ProtocolCounts;
 use crate::event::Event;
-use crate::knee;
 use crate::lost_host::Loss;
-use crate::run::{Run, RunOptions};
-use crate::run_error::RunError;
+use crate::run::{Run, RunError, RunOptions};
+use crate::run_state::sleep_unless;
 use crate::trial::{self, TrialResult};
+use crate::{cpu_placement, knee};
 
 /// The settings of a block.
 #[derive(Clone, Copy, Debug)]
@@ -51,30 +51,39 @@ enum Attempt<T> {
 /// Series are kept for trials at least this long.
 const SERIES_FROM_NS: u64 = 1_000_000_000;
 
+/// Incomplete blocks of a group in a row, after which a cell leaves at its first failure. Options of which each fails now and
+/// then would else keep every block from being complete, without an end where a number of blocks was given.
+const INCOMPLETE_MAX: u32 = 5;
+
 /// How often a pause checks whether the user wants to stop, nanoseconds.
-const REST_STEP_NS: u64 = 20_000_000;
+const REST_STEP: Duration = Duration::from_millis(20);
 
 impl Run<'_> {
     /// Visits the cells once, in random order, records the block, and learns its time. `false` if interrupted: its trials are
-    /// kept, but there is no record of the block. A block that lost a far host is repeated when the host is back.
+    /// kept, but there is no record of the block. A block that lost a far host is repeated when the host is back, as often as
+    /// [`Losses`](crate::lost_host::Losses) allows; nothing of the earlier attempt is kept.
     pub(crate) fn visit(&mut self, task: &BlockTask<'_>) -> Result<bool, RunError> {
+        self.losses.begin_block();
         loop {
             match self.block(task)? {
                 Attempt::Done(()) => return Ok(true),
                 Attempt::Interrupted => return Ok(false),
-                Attempt::Repeat => {}
+                Attempt::Repeat => {
+                    self.done.next_block -= 1;
+                    self.record.store.remove_trials(self.record.session, self.done.next_block)?;
+                }
             }
         }
     }
 
     fn block(&mut self, task: &BlockTask<'_>) -> Result<Attempt<()>, RunError> {
-        let (block_began_ns, trials_ns) = (monotonic_ns(), self.trials_ns);
-        let index = self.next_block;
-        self.next_block += 1;
+        let (block_began_ns, trials_ns) = (monotonic_ns(), self.times.trials_ns);
+        let index = self.done.next_block;
+        self.done.next_block += 1;
         // Processes are fresh in every block; threads are fresh in every trial anyway.
-        self.pool = None;
+        self.machine.pool = None;
         let started_unix_ns = unix_ns();
-        let start = self.watch.block_start(self.elsewhere_ns());
+        let start = self.machine.watch.block_start(self.elsewhere_ns());
         let mut complete = true;
         for (position, cell) in block_order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
@@ -88,38 +97,28 @@ impl Run<'_> {
             };
             if self.plan.gentle {
                 let took_ns = monotonic_ns() - began_ns;
-                self.rest(took_ns);
+                sleep_unless(|| self.stop.load(Ordering::Relaxed), Duration::from_nanos(took_ns), REST_STEP);
                 // It does not count as overhead of the block.
-                self.trials_ns += took_ns;
+                self.times.trials_ns += took_ns;
             }
             // If the harness's own loop got no CPU, the options were compared all the same.
             complete &= measured || cell.kind == CellKind::Floor;
         }
         if self.plan.task.is_some() {
             // The CPU time of a program is charged to its parent, and to us once that parent has ended.
-            self.pool = None;
+            self.machine.pool = None;
         }
-        let surroundings = self.watch.block_end(&start, self.elsewhere_ns());
+        let surroundings = self.machine.watch.block_end(&start, self.elsewhere_ns());
         let (group, stage) = (task.group.clone(), task.stage);
         let record = BlockRecord { index, group, stage, started_unix_ns, complete, surroundings };
-        self.store.record_block(self.session, &record)?;
-        self.observer.hear(&Event::Block(&record));
+        self.record.store.record_block(self.record.session, &record)?;
+        self.record.observer.hear(&Event::Block(&record));
         let spent_ns = monotonic_ns() - block_began_ns;
         self.learn_block(task.group, task.stage, complete, spent_ns);
         if complete {
-            self.block_overheads_ns.0 += spent_ns.saturating_sub(self.trials_ns - trials_ns);
-            self.block_overheads_ns.1 += 1;
+            self.times.block_overheads.add(spent_ns.saturating_sub(self.times.trials_ns - trials_ns), 1);
         }
         Ok(Attempt::Done(()))
-    }
-
-    /// Waits for this time, nanoseconds, or until the user wants to stop.
-    fn rest(&self, for_ns: u64) {
-        let until_ns = monotonic_ns() + for_ns;
-        while !self.stop.load(Ordering::Relaxed) {
-            let Some(left_ns) = until_ns.checked_sub(monotonic_ns()) else { return };
-            std::thread::sleep(Duration::from_nanos(left_ns.min(REST_STEP_NS)));
-        }
     }
 
     /// Measures one cell once and stores the trial. Returns whether it was measured.
@@ -134,16 +133,16 @@ impl Run<'_> {
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
         let Some(mut measured) = self.measure(task, cell, &setup) else {
-            self.pool = None;
+            self.machine.pool = None;
             return Ok(Attempt::Interrupted);
         };
-        match self.loss(&setup, &measured)? {
+        match self.loss(&cell.id, &setup, (began_ns, &measured))? {
             Loss::None => {}
             Loss::Back => return Ok(Attempt::Repeat),
             Loss::Over => return Ok(Attempt::Interrupted),
         }
         if !measured.ends_are_sound {
-            self.pool = None;
+            self.machine.pool = None;
         }
         self.leave_out_own_agent(&setup, &mut measured);
         let window_ns = setup.window_ns;
@@ -158,12 +157,16 @@ impl Run<'_> {
         }
         let place = Trial::without_numbers(cell.id.clone(), self.plan.workload, task.stage, Outcome::Measured);
         let record = measured.recorded(&setup, Trial { block, position, started_unix_ns, ..place });
-        self.store.record_trial(self.session, &record)?;
+        self.record.store.record_trial(self.record.session, &record)?;
         let spent_ns = monotonic_ns() - began_ns;
         if record.outcome == Outcome::Measured {
-            self.learn_overhead(&record, window_ns, spent_ns, cell);
+            self.times.learn_overhead(&record, window_ns, spent_ns, cell, self.plan.task.is_some());
         }
         self.tell_trial(cell, &record);
+        if let Some(why) = self.why_service_is_left(cell, &record) {
+            self.end_all(&Outcome::Failed(why))?;
+            return Ok(Attempt::Done(false));
+        }
         let good = record.outcome == Outcome::Measured;
         if too_short.is_some() {
             // The trial was only too short.
@@ -173,7 +176,7 @@ impl Run<'_> {
             self.trouble(cell, &record)?;
         } else if task.stage != Stage::Calibrate {
             // Calibration has no objective: its trials show nothing about those of a search.
-            self.failures.entry(cell.id.clone()).or_default().succeed();
+            self.cells.failures.entry(cell.id.clone()).or_default().succeed();
         }
         Ok(Attempt::Done(good))
     }
@@ -188,23 +191,25 @@ impl Run<'_> {
         // The path settles independently of the rate: a closed loop calibrates.
         let slo = cell.factors.slo().filter(|_| task.stage != Stage::Calibrate);
         // Each end is started when it is first used.
-        let pool = self.pool.get_or_insert_with(|| {
+        let pool = self.machine.pool.get_or_insert_with(|| {
             let RunOptions { program, links, start_network, .. } = &self.options;
             EndPool::new(self.plan.ends, program).with_links(links.clone()).with_network(*start_network)
         });
         let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
         let mut measured = match (&slo, max_loss, setup.workload()) {
-            (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.watch),
-            (_, Some(limit), Workload::Stream) => knee::loss::measure(pool, setup, limit, stop, &mut self.watch),
+            (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.machine.watch),
+            (_, Some(limit), Workload::Stream) => {
+                knee::loss::measure(pool, setup, limit, stop, &mut self.machine.watch)
+            }
             _ => {
                 let task = setup.program.as_ref();
                 let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
                 let mut waiting = |left_ns| {
                     if let Some(ready) = ready {
-                        self.observer.hear(&Event::Waiting { ready, left_ns });
+                        self.record.observer.hear(&Event::Waiting { ready, left_ns });
                     }
                 };
-                trial::measure_with_waits(pool, setup, stop, &mut self.watch, &mut waiting)
+                trial::measure_with_waits(pool, setup, stop, &mut self.machine.watch, &mut waiting)
             }
         }?;
         if let Some(machine) = &mut measured.machine {
@@ -238,7 +243,7 @@ impl Run<'_> {
         if longer_ns <= window_ns {
             return None;
         }
-        self.lengthened.insert(cell.subject().clone(), longer_ns);
+        self.cells.lengthened.insert(cell.subject().clone(), longer_ns);
         Some(call.calls)
     }
 
@@ -246,7 +251,7 @@ impl Run<'_> {
     /// if those of this cell were slower. An A/A control has those of the leader.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
         let at_pace_ns = trial_length::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
-        trial_length::lengthened_ns(at_pace_ns, self.lengthened.get(cell.subject()).copied().unwrap_or(0))
+        trial_length::lengthened_ns(at_pace_ns, self.cells.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
@@ -260,7 +265,7 @@ impl Run<'_> {
             (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
-        let cpus = cpu_placement::cpus(&cell.factors, &self.topology, block_order::coin(self.plan.seed, block));
+        let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
@@ -284,54 +289,75 @@ impl Run<'_> {
         meant.then_some(*plant)
     }
 
-    /// CPU time of participants here that this process did not start: the ends of agents on this machine, and relays that ran
-    /// already. It belongs to the measurement, not to other programs. Load of other machines is not included.
+    /// CPU time of participants here that this process did not start: the ends of agents on this machine, and relays and programs
+    /// that ran already. It belongs to the measurement, not to other programs. Load of other machines is not included.
     /// `None` if `/proc` does not report it.
     fn elsewhere_ns(&self) -> Option<u64> {
         let running = self.plan.cells.iter().filter_map(|cell| cell.factors.relay()?.running());
         let relays: HashSet<&RunningRelay> = running.collect();
         let relays: Vec<RunningRelay> = relays.into_iter().cloned().collect();
+        let changes = self.plan.task.as_ref().and_then(|task| task.changes.as_ref());
+        let service = changes.and_then(|changes| changes.service.as_ref());
+        let service_ns = service.map_or(Some(0), |service| {
+            descendants::used_by(&BTreeSet::from([service.pid])).ok().map(|used| used.cpu_ns)
+        })?;
         let here = self.options.links.iter().filter(|link| self.is_here(&***link));
         let at_agents_ns: u64 = here.filter_map(|link| link.used_ns()).sum();
-        Some(at_agents_ns + relay::used_by_running(&relays).ok()?.cpu_ns)
+        Some(at_agents_ns + service_ns + relay::used_by_running(&relays).ok()?.cpu_ns)
     }
 
     /// Whether an agent is on this machine, perhaps in another network namespace.
     fn is_here(&self, link: &dyn RemoteHost) -> bool {
         let facts = link.facts();
         let there = facts.as_ref().and_then(|facts| facts.machine.get("boot_id")?.as_str());
-        there.is_some() && there == self.boot_id.as_deref()
+        there.is_some() && there == self.machine.boot_id.as_deref()
     }
 
-    /// Counts a failure. A skipped cell leaves at once, a failed one by the rule of [`Failures`](crate::failures::Failures). The
-    /// block of a failure is repeated. All cells leave if a user's server serves no value.
+    /// Counts a failure. A skipped cell leaves at once, a failed one by the rule of [`Failures`](crate::run_state::Failures), or
+    /// at once if the group's blocks are never complete. The block of a failure is repeated. All cells leave if a user's server serves no value.
     fn trouble(&mut self, cell: &Cell, trial: &Trial) -> Result<(), RunError> {
         let outcome = &trial.outcome;
         if self.is_never_served(cell, trial) {
             return self.end_all(outcome);
         }
-        let is_too_often = self.failures.entry(cell.id.clone()).or_default().fail();
-        let leaves = matches!(outcome, Outcome::Skipped(_)) || is_too_often;
-        if leaves && self.left.insert(cell.id.clone()) {
-            self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
+        let is_too_often = self.cells.failures.entry(cell.id.clone()).or_default().fail();
+        let is_last = self.cells.incomplete.get(&cell.group).is_some_and(|blocks| *blocks >= INCOMPLETE_MAX);
+        let leaves = matches!(outcome, Outcome::Skipped(_)) || is_too_often || is_last;
+        if leaves && self.cells.left.insert(cell.id.clone()) {
+            self.record.store.set_cell_outcome(self.record.session, &cell.id, outcome)?;
             let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
             let name = self.side(cell).map_or_else(|| named(cell), str::to_owned);
-            let is_new = self.noted_reasons.insert(without_digits(&reason));
+            let is_new = self.cells.noted_reasons.insert(without_digits(&reason));
             let why = if is_new { reason } else { "the same failure".into() };
-            self.observer.hear(&Event::Note(format!("{name} is not measured any more: {why}")));
+            self.record.tell(format!("{name} is not measured any more: {why}"));
         }
         Ok(())
+    }
+
+    /// Why no further trial of a running program is made: it has ended or could not be set back, or a change does harm.
+    fn why_service_is_left(&mut self, cell: &Cell, trial: &Trial) -> Option<String> {
+        let task = self.plan.task.as_ref()?;
+        let service = task.changes.as_ref()?.service.as_ref()?;
+        let reason = || trial.outcome.reason().unwrap_or_default().to_owned();
+        if matches!(trial.outcome, Outcome::Failed(_)) && trial.end(EndRole::Command).is_none() {
+            return Some(format!("{}: options of {service} may be left as they were changed: restart it", reason()));
+        }
+        if trial.task().is_some_and(|task| task.service_lost) {
+            return Some(reason());
+        }
+        let value = cell.factors.value()?;
+        self.cells.guard.add(trial, &value, task.default.as_ref() == Some(&value), service.max_harm)
     }
 
     /// All cells leave, for one reason.
     fn end_all(&mut self, outcome: &Outcome) -> Result<(), RunError> {
         for cell in self.plan.cells.clone() {
-            if self.left.insert(cell.id.clone()) {
-                self.store.set_cell_outcome(self.session, &cell.id, outcome)?;
+            if self.cells.left.insert(cell.id.clone()) {
+                self.record.store.set_cell_outcome(self.record.session, &cell.id, outcome)?;
             }
         }
         let reason = outcome.reason().unwrap_or("no reason was given").to_owned();
-        self.observer.hear(&Event::Note(format!("nothing is measured: {reason}")));
+        self.record.tell(format!("nothing is measured: {reason}"));
         Ok(())
     }
 
@@ -339,7 +365,7 @@ impl Run<'_> {
     /// or it is never ready, and the same with every value; or two values failed in the same way. Remembers the first.
     fn is_never_served(&mut self, cell: &Cell, trial: &Trial) -> bool {
         let is_unserved = |task: &&TaskReport| task.server_not_ready || task.server_unreached;
-        let Some(report) = trial.task().filter(is_unserved).filter(|_| self.trials_ns == 0) else { return false };
+        let Some(report) = trial.task().filter(is_unserved).filter(|_| self.times.trials_ns == 0) else { return false };
         let task = self.plan.task.as_ref();
         let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
         let is_elsewhere = matches!(ready, Some(ReadyWhen::Tcp(_))) && !report.server_ports.is_empty();
@@ -347,7 +373,7 @@ impl Run<'_> {
         if is_elsewhere || is_fixed || report.wrong_port.is_some() {
             return true;
         }
-        let (first, same) = self.unserved.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
+        let (first, same) = self.cells.unserved.get_or_insert_with(|| (cell.subject().clone(), trial.outcome.clone()));
         let kind = |outcome: &Outcome| outcome.reason().map(without_digits);
         first != cell.subject() && kind(same) == kind(&trial.outcome)
     }

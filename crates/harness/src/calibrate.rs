@@ -6,16 +6,14 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, GroupId, Level};
+use bytegauge_model::{Bin, Cell, GroupId, Level, Outcome, Trial};
 use bytegauge_plan::Family;
 use bytegauge_stats::warmup::{Warmup, fixed_warmup};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
-use crate::bins::BIN_NS;
 use crate::block::BlockTask;
-use crate::run::Run;
-use crate::run_error::RunError;
+use crate::run::{Run, RunError};
 use crate::shorten_plan::Given;
 
 /// The shortest warm-up: laps need time to find their length, and threads have just woken.
@@ -52,7 +50,7 @@ impl Run<'_> {
             .collect();
         let trials = sets.iter().map(|(family, _)| self.plan.calibration_trials(family)).sum();
         // A trial of calibration is a block of its own.
-        self.tell_stage(Stage::Calibrate, trials, trials);
+        self.record.tell_stage(Stage::Calibrate, trials, trials);
         let (began_ns, planned_ns) = (monotonic_ns(), self.plan.schedule().calibrate_ns);
         let mut given = Given { kept: 0, planned: trials };
         for (family, groups) in sets {
@@ -76,7 +74,7 @@ impl Run<'_> {
                     continue;
                 };
                 // In a group that only measures the finalists, this cell is measured before they are chosen.
-                self.store.add_cells(self.session, std::slice::from_ref(&cell))?;
+                self.record.store.add_cells(self.record.session, std::slice::from_ref(&cell))?;
                 let task = BlockTask {
                     stage: Stage::Calibrate,
                     group,
@@ -90,11 +88,11 @@ impl Run<'_> {
                 }
                 if turn == 0 && self.plan.task.is_some() {
                     match self.overhead_ns(group) as f64 <= self.plan.budget_ns as f64 * COLD_MAX {
-                        true => self.forget_overheads(),
+                        true => self.times.forget_overheads(),
                         false => kept = Some(cell.id),
                     }
                 }
-                series.extend(self.last_series.take());
+                series.extend(self.done.last_series.take());
             }
             if series.is_empty() {
                 // Nothing was measured, so nothing is learnt about when it would settle.
@@ -114,7 +112,7 @@ impl Run<'_> {
 
     /// Whether a group needs no calibration: it has its warm-up, or its blocks are fixed.
     fn is_calibrated(&self, group: &GroupId) -> bool {
-        self.warmup.contains_key(group) || self.first_blocks.contains_key(group)
+        self.done.warmup.contains_key(group) || self.done.first_blocks.contains_key(group)
     }
 
     /// The measurable groups of a family by placement.
@@ -145,12 +143,29 @@ impl Run<'_> {
     /// budget, and within a block the rest of a drift is common to the compared cells.
     fn settle(&mut self, group: &GroupId, found: &Warmup, trial_ns: u64) -> Result<(), RunError> {
         let ns = (found.ns as u64).clamp(WARMUP_MIN_NS, (trial_ns / 4).max(SETTLED_NS));
-        self.warmup.insert(group.clone(), ns);
-        self.store.set_group_fact(self.session, group, "warmup_ns", &json!(ns))?;
-        self.store.set_group_fact(self.session, group, "warmup_found_ns", &json!(found.ns as u64))?;
-        self.store.set_group_fact(self.session, group, "steady", &json!(found.steady))?;
+        self.done.warmup.insert(group.clone(), ns);
+        self.record.set_fact(group, "warmup_ns", &json!(ns))?;
+        self.record.set_fact(group, "warmup_found_ns", &json!(found.ns as u64))?;
+        self.record.set_fact(group, "steady", &json!(found.steady))?;
         Ok(())
     }
+}
+
+// Converts a calibration trial's laps into bins of equal length for the statistics.
+
+/// Bins of a calibration series, nanoseconds.
+pub(crate) const BIN_NS: u64 = 1_000_000;
+
+/// Rates of a calibration trial's first flow in bins of equal length. Laps are about as long, but the first
+/// ones, which learn their length, are shorter, and those of a slow path longer.
+pub(crate) fn series(trial: &Trial) -> Option<Vec<f64>> {
+    if trial.outcome != Outcome::Measured {
+        return None;
+    }
+    // In calls the client keeps the series: bytes both ways, which are proportional to calls.
+    let flow = trial.ends.measuring()?.flows.first()?;
+    let bytes = Bin::by_interval(&flow.series, BIN_NS);
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 #[cfg(test)]

@@ -5,18 +5,16 @@
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{
-    Cell, CellId, CellKind, Engine, Fill, GroupId, Implementation, Nanos, OrAuto, OrMax, OrNone, Work, Workload,
+    Cell, CellId, CellKind, Engine, FactorKey, GroupId, Implementation, Level, Nanos, Spec, Work, Workload,
 };
 use bytegauge_plan::{OVERTIME, block_order, search};
-use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
 use crate::analysis::SessionAnalysis;
 use crate::block::BlockTask;
-use crate::event::Event;
-use crate::run::{Ended, Run};
-use crate::run_error::RunError;
-use crate::time_use::TimeUse;
+use crate::run::{Ended, Run, RunError};
+use crate::run_state::TimeSum;
+use crate::time_limit::TimeUse;
 
 /// Trials are shortened to no less than this share of their length to keep within a budget.
 pub(crate) const SHORTEST_SHARE: f64 = 0.25;
@@ -118,12 +116,11 @@ impl Run<'_> {
                 let note =
                     format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over: {why}");
                 if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
-                    self.store.add_note(self.session, &note)?;
-                    self.observer.hear(&Event::Note(note));
+                    self.record.note(note)?;
                     return Ok(AnalysisEnd::CutShort);
                 }
                 // Not stored with the session: it is only true until the session is resumed.
-                self.observer.hear(&Event::Note(format!("{note}; --resume measures what the analysis lacks")));
+                self.record.tell(format!("{note}; --resume measures what the analysis lacks"));
                 return Ok(AnalysisEnd::OutOfTime);
             }
             if number == 0 {
@@ -147,7 +144,7 @@ impl Run<'_> {
 
     /// Whether a cell is still measured. An A/A control leaves with the cell that it repeats.
     pub(crate) fn lives(&self, cell: &Cell) -> bool {
-        let gone = |id: &CellId| self.left.contains(id);
+        let gone = |id: &CellId| self.cells.left.contains(id);
         !gone(&cell.id) && !cell.twin_of.as_ref().is_some_and(gone)
     }
 
@@ -156,7 +153,7 @@ impl Run<'_> {
         let mut groups = Vec::new();
         for family in self.plan.families.clone() {
             for group in &family.groups {
-                let ids = self.finalists.get(group).cloned().unwrap_or_default();
+                let ids = self.done.finalists.get(group).cloned().unwrap_or_default();
                 let mut cells: Vec<Cell> =
                     self.live_cells(group).filter(|cell| ids.contains(&cell.id)).cloned().collect();
                 // The screening leader; without screening the middle of the grid, which is no extreme.
@@ -168,12 +165,12 @@ impl Run<'_> {
                 let floor = self.plan.task.is_none().then(|| floor(&leader));
                 let artefacts = self.plan.artefacts_of(group).cloned();
                 let extra: Vec<Cell> = twin.into_iter().chain(floor).chain(artefacts).collect();
-                self.store.add_cells(self.session, &extra)?;
+                self.record.store.add_cells(self.record.session, &extra)?;
                 cells.extend(extra);
                 groups.push(ConfirmedGroup {
                     group: group.clone(),
                     cells,
-                    window_ns: self.shortened.get(group).copied().unwrap_or(family.trial_ns),
+                    window_ns: self.done.shortened.get(group).copied().unwrap_or(family.trial_ns),
                     aside: family.aside.contains(group),
                 });
             }
@@ -184,12 +181,12 @@ impl Run<'_> {
     /// Fixes the number of blocks of every group until the first analysis, from the time that is left; a resumed session keeps
     /// its numbers. If the time does not suffice for the minimum, trials become shorter.
     fn fix_blocks(&mut self, groups: &mut [ConfirmedGroup]) -> Result<(), RunError> {
-        if groups.iter().all(|confirmed| self.first_blocks.contains_key(&confirmed.group)) {
+        if groups.iter().all(|confirmed| self.done.first_blocks.contains_key(&confirmed.group)) {
             return Ok(());
         }
         // If a kill left out some, no block was measured yet.
         let design = self.plan.design;
-        let spent_ns = monotonic_ns() - self.began_ns;
+        let spent_ns = self.clock.spent_ns();
         let fewest = design.blocks_min as f64;
         let (windows_ns, rest_ns) = self.round_ns(groups, None);
         let free_ns = self.left_of_budget_ns();
@@ -203,7 +200,7 @@ impl Run<'_> {
                 let shortest_ns = design.shortest_confirm_ns(self.conditions(&confirmed.group));
                 confirmed.window_ns = shortened_ns.max(shortest_ns.min(confirmed.window_ns));
                 let ns = json!(confirmed.window_ns);
-                self.store.set_group_fact(self.session, &confirmed.group, "trial_ns", &ns)?;
+                self.record.set_fact(&confirmed.group, "trial_ns", &ns)?;
             }
         }
         let [main_ns, aside_ns] = [false, true].map(|aside| {
@@ -213,7 +210,7 @@ impl Run<'_> {
         let blocks = self.plan.blocks.unwrap_or_else(|| design.fitting_blocks(left_ns, main_ns, aside_ns));
         let aside_blocks = design.aside_blocks(blocks);
         let each = groups.iter().map(|one| (one.group.clone(), if one.aside { aside_blocks } else { blocks }));
-        self.first_blocks = each.collect();
+        self.done.first_blocks = each.collect();
         self.declare_analyses(groups)?;
         let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
@@ -232,8 +229,8 @@ impl Run<'_> {
     /// Time of one block of a group, nanoseconds: that of measured blocks, else the sum of its trials. Forecasts are based on
     /// it, and spent time is compared with it.
     pub(crate) fn forecast_ns(&self, confirmed: &ConfirmedGroup) -> f64 {
-        match self.block_times_ns.get(&confirmed.group) {
-            Some((sum_ns, blocks @ 1..)) => *sum_ns as f64 / *blocks as f64,
+        match self.times.blocks.get(&confirmed.group) {
+            Some(TimeSum { ns, count: count @ 1.. }) => *ns as f64 / *count as f64,
             _ => {
                 let (windows_ns, rest_ns) = self.block_ns(confirmed);
                 windows_ns + rest_ns
@@ -251,7 +248,7 @@ impl Run<'_> {
                 rest_ns += self.floor_trial_ns(&confirmed.group);
                 continue;
             }
-            let overhead_ns = self.run_ns(cell.subject()).unwrap_or(group_ns);
+            let overhead_ns = self.times.run_ns(cell.subject()).unwrap_or(group_ns);
             let explicit_ns = cell.factors.duration();
             let warmup_ns = self.warmup(&confirmed.group);
             let (warmup_ns, window_ns) = match explicit_ns {
@@ -296,27 +293,42 @@ fn twin(leader: &Cell) -> Cell {
     }
 }
 
+/// Changes the level of a factor that a cell has.
+fn set_if_given(factors: &mut Spec, key: FactorKey, level: Level) {
+    if factors.level(key) != Level::Absent {
+        factors.set_level(key, level);
+    }
+}
+
 /// The leader's loop without anything to move or to do.
 fn floor(leader: &Cell) -> Cell {
     let mut factors = leader.factors.clone();
     // It connects to no other process, and stays on this host.
-    for place in [&mut factors.connect, &mut factors.host, &mut factors.relay_host].into_iter().flatten() {
-        *place = OrAuto::Auto;
+    for key in [FactorKey::connect, FactorKey::host, FactorKey::relay_host] {
+        set_if_given(&mut factors, key, Level::auto());
     }
-    (factors.link_delay, factors.link_loss, factors.link_rate) = (None, None, None);
-    factors.engine = factors.engine.map(|_| Engine::Null);
-    factors.implementation = factors.implementation.map(|_| Implementation::Null);
+    for key in [FactorKey::link_delay, FactorKey::link_loss, FactorKey::link_rate] {
+        set_if_given(&mut factors, key, Level::Absent);
+    }
+    set_if_given(&mut factors, FactorKey::engine, Level::Name(Engine::Null.to_string()));
+    set_if_given(&mut factors, FactorKey::implementation, Level::Name(Implementation::Null.to_string()));
     if factors.workload() == Workload::Call {
         // The client alone is left, with one call at a time and as fast as it can.
-        (factors.flows, factors.depth) = (Some(1), Some(1));
-        (factors.idle_flows, factors.competing_flows, factors.think_time) = (Some(0), Some(0), Some(0));
-        (factors.client_engine, factors.server_engine) = (Some(Engine::Null), Some(Engine::Null));
-        (factors.call_rate, factors.slo) = (Some(OrMax::Max), Some(OrNone::None));
+        factors.put(FactorKey::flows, 1);
+        factors.put(FactorKey::depth, 1);
+        factors.put(FactorKey::idle_flows, 0);
+        factors.put(FactorKey::competing_flows, 0);
+        factors.put(FactorKey::think_time, 0);
+        factors.put(FactorKey::client_engine, Engine::Null);
+        factors.put(FactorKey::server_engine, Engine::Null);
+        factors.set_level(FactorKey::call_rate, "max".into());
+        factors.set_level(FactorKey::slo, "none".into());
     }
     if factors.workload().has_path() {
-        (factors.work, factors.working_set) = (Some(Work::None), Some(0));
-        factors.writer_work = factors.writer_work.map(|_| Fill::None);
-        factors.call_work = factors.call_work.map(|_| 0);
+        factors.put(FactorKey::work, Work::None);
+        factors.put(FactorKey::working_set, 0);
+        set_if_given(&mut factors, FactorKey::writer_work, "none".into());
+        set_if_given(&mut factors, FactorKey::call_work, 0.into());
     }
     Cell {
         id: CellId(format!("{}n", leader.group).into()),
@@ -329,7 +341,7 @@ fn floor(leader: &Cell) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::Spec;
+    use bytegauge_model::Fill;
 
     use super::*;
 
@@ -350,7 +362,10 @@ mod tests {
             factors,
         };
         let floor = floor(&leader).factors;
-        assert_eq!((floor.work, floor.writer_work, floor.call_work), (Some(Work::None), Some(Fill::None), Some(0)));
+        assert_eq!(
+            (floor.work(), floor.writer_work(), floor.call_work()),
+            (Some(Work::None), Some(Fill::None), Some(0))
+        );
     }
 
     #[test]

@@ -117,6 +117,9 @@ impl ProtocolCounts {
         machine.delayed_acks = tcp.delayed_acks.into();
         machine.listen_overflows = tcp.listen_overflows.into();
         machine.timeouts = tcp.timeouts.into();
+        let drops = snmp::TCP_DROPS.iter().zip(tcp.drops);
+        let rose = drops.filter_map(|(name, count)| Some(((*name).to_owned(), count.filter(|count| *count > 0)?)));
+        machine.tcp_drops = rose.collect();
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, Ends, OrAuto, Outcome, Place, Spec, Transport, Trial};
+use bytegauge_model::{Cell, Ends, FactorKey, Outcome, Place, Spec, Transport, Trial};
 use bytegauge_plan::block_order;
 use bytegauge_sys::clock::unix_ns;
+use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::setup::GRACE_NS;
-use bytegauge_traffic::ticket::Ticket;
 use bytegauge_traffic::{EndError, EndPool, RemoteHost, Setup, VisitLimits};
 
 use crate::environment::Watch;
@@ -63,7 +63,10 @@ impl VisitPartner {
         match self {
             VisitPartner::Agent(links) => {
                 let agent = links.first().map(|link| link.agent());
-                factors.host = agent.map(|agent| OrAuto::Is(Place::Ip(agent)));
+                match agent {
+                    Some(agent) => factors.put(FactorKey::host, Place::Ip(agent)),
+                    None => factors.clear(FactorKey::host),
+                }
                 // The plan does not know by which version of IP the hosts reach each other.
                 let by_ipv6 = match factors.transport() {
                     Some(Transport::Tcp) => Some(Transport::Tcp6),
@@ -71,10 +74,10 @@ impl VisitPartner {
                     _ => None,
                 };
                 if let Some(transport) = by_ipv6.filter(|_| agent.is_some_and(|agent| agent.is_ipv6())) {
-                    factors.transport = Some(transport);
+                    factors.put(FactorKey::transport, transport);
                 }
             }
-            VisitPartner::Server(place) => factors.connect = Some(OrAuto::Is(place.clone())),
+            VisitPartner::Server(place) => factors.put(FactorKey::connect, place.clone()),
         }
         factors
     }

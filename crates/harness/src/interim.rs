@@ -9,28 +9,26 @@ use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;
 
-use crate::analysis::SessionAnalysis;
-use crate::analysis_state::{AnalysisState, BEGUN, BLOCKS, LOOKS};
+use crate::analysis::{AnalysisState, BEGUN, BLOCKS, LOOKS, SessionAnalysis};
 use crate::confirm::ConfirmedGroup;
 use crate::event::Event;
-use crate::forecast::with_spare;
-use crate::run::{Ended, Run};
-use crate::run_error::RunError;
+use crate::run::{Ended, Run, RunError};
+use crate::time_limit::with_spare;
 
 impl Run<'_> {
     /// Declares the analyses of all groups, before their first block.
     pub(crate) fn declare_analyses(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
         for ConfirmedGroup { group, .. } in groups {
             let blocks = self.target(group, 1);
-            self.store.set_group_fact(self.session, group, LOOKS, &json!(self.plan.looks))?;
-            self.store.set_group_fact(self.session, group, BLOCKS, &json!(blocks))?;
+            self.record.set_fact(group, LOOKS, &json!(self.plan.looks))?;
+            self.record.set_fact(group, BLOCKS, &json!(blocks))?;
         }
         Ok(())
     }
 
     /// Blocks of a group at the end of an analysis.
     pub(crate) fn target(&self, group: &GroupId, look: u64) -> u64 {
-        let first = self.first_blocks.get(group).copied().unwrap_or(0);
+        let first = self.done.first_blocks.get(group).copied().unwrap_or(0);
         first.saturating_mul(1 << look.saturating_sub(1).min(62))
     }
 
@@ -38,16 +36,16 @@ impl Run<'_> {
     pub(crate) fn begin_analysis(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
         let look = self.look;
         for ConfirmedGroup { group, .. } in groups {
-            self.store.set_group_fact(self.session, group, BEGUN, &json!(look))?;
+            self.record.set_fact(group, BEGUN, &json!(look))?;
         }
-        self.confirm_ns = self.time_until(groups, look);
-        self.confirm_began_ns = monotonic_ns();
-        self.further_ns = self.time_after(groups, look);
+        self.clock.confirm_ns = self.time_until(groups, look);
+        self.clock.confirm_began_ns = monotonic_ns();
+        self.clock.further_ns = self.time_after(groups, look);
         let due = |run: &Run<'_>, confirmed: &ConfirmedGroup| {
             run.target(&confirmed.group, look).saturating_sub(run.visits(&confirmed.group, Stage::Confirm))
         };
         let trials = groups.iter().map(|confirmed| due(self, confirmed) * confirmed.cells.len() as u64).sum();
-        self.tell_stage(Stage::Confirm, trials, groups.iter().map(|confirmed| due(self, confirmed)).sum());
+        self.record.tell_stage(Stage::Confirm, trials, groups.iter().map(|confirmed| due(self, confirmed)).sum());
         Ok(())
     }
 
@@ -62,9 +60,9 @@ impl Run<'_> {
         if look >= of || !wanted {
             return Ok(false);
         }
-        let progress = analysis.analyse(self.store, self.session)?;
+        let progress = analysis.analyse(self.record.store, self.record.session)?;
         let next_ns = self.time_until(groups, look + 1);
-        self.observer.hear(&Event::Analysed { look, of, progress, next_ns });
+        self.record.observer.hear(&Event::Analysed { look, of, progress, next_ns });
         let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
             let why = match progress.decided == progress.groups {
@@ -77,8 +75,7 @@ impl Run<'_> {
         } else {
             return Ok(true);
         };
-        self.store.add_note(self.session, &note)?;
-        self.observer.hear(&Event::Note(note));
+        self.record.note(note)?;
         Ok(false)
     }
 
@@ -86,19 +83,21 @@ impl Run<'_> {
     /// how the session then ends, which is unchanged.
     pub(crate) fn beyond_cap_at_once(&mut self, groups: &[ConfirmedGroup]) -> Result<Option<Ended>, RunError> {
         let next_ns = self.time_until(groups, self.look);
-        let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.resumed && self.look > 1) else { return Ok(None) };
-        let needed = with_spare(monotonic_ns() - self.began_ns + next_ns);
-        self.observer.hear(&Event::Note(format!(
+        let Some(beyond) = self.beyond_cap(next_ns).filter(|_| self.clock.resumed && self.look > 1) else {
+            return Ok(None);
+        };
+        let needed = with_spare(self.clock.spent_ns() + next_ns);
+        self.record.tell(format!(
             "nothing more is measured: analysis {} of {} {beyond}: give --max-time {needed}, or leave it out",
             self.look, self.plan.looks
-        )));
-        let begun = AnalysisState::of(&self.store.groups(self.session)?).map_or(0, |state| state.begun);
+        ));
+        let begun = AnalysisState::of(&self.record.store.groups(self.record.session)?).map_or(0, |state| state.begun);
         Ok(Some(if begun < self.look { Ended::Complete } else { Ended::OutOfTime }))
     }
 
     /// The text if something of this length would end beyond the user's limit; `None` if it does not, or there is none.
     fn beyond_cap(&self, next_ns: u64) -> Option<String> {
-        let spent_ns = monotonic_ns() - self.began_ns;
+        let spent_ns = self.clock.spent_ns();
         let cap_ns = self.options.until_max_ns.filter(|cap_ns| spent_ns.saturating_add(next_ns) > *cap_ns)?;
         let (next, spent, cap) = (forecast(next_ns), forecast(spent_ns), Nanos(cap_ns));
         Some(format!("would take about {next} in addition to the measured {spent}, and end beyond --max-time {cap}"))
@@ -110,7 +109,7 @@ impl Run<'_> {
         if !self.options.until_proven {
             return 0;
         }
-        let (until_ns, spent_ns) = (self.time_until(groups, look), monotonic_ns() - self.began_ns);
+        let (until_ns, spent_ns) = (self.time_until(groups, look), self.clock.spent_ns());
         let ends = (look + 1..=self.plan.looks).map(|later| self.time_until(groups, later));
         let allowed = ends
             .filter(|end_ns| self.options.until_max_ns.is_none_or(|cap_ns| spent_ns.saturating_add(*end_ns) <= cap_ns));

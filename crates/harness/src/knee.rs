@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::slo::PROBE_MAX_NS;
 use bytegauge_model::unit::call_rate;
-use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, Nanos, OrMax, Outcome, Probe, Slo};
+use bytegauge_model::{Arrivals, CallReport, EndRole, ErrorPhase, FactorKey, Nanos, Outcome, Probe, Slo};
 use bytegauge_stats::knee::KneeSearch;
 use bytegauge_traffic::call::DecodedHistogram;
 use bytegauge_traffic::{EndPool, Setup};
@@ -114,7 +114,7 @@ fn search(ceiling: f64, stop: &AtomicBool, mut probe: impl FnMut(u64) -> Option<
 fn step(setup: &Setup, slo: &Slo, offered: u64) -> Setup {
     let mut step = setup.clone();
     step.window_ns = slo.probe_ns(setup.window_ns, offered as f64);
-    step.spec.call_rate = Some(OrMax::Is(offered));
+    step.spec.put(FactorKey::call_rate, offered);
     step.modes_are_shown = true;
     step
 }

@@ -1,14 +1,13 @@
 //! The capabilities of this machine, probed once before a plan is made.
 
-use std::fs;
-use std::io;
 use std::os::fd::AsFd;
+use std::{fs, io};
 
 use bytegauge_model::catalog::{ENGINES, PLACEMENTS};
 use bytegauge_model::{Level, RelayProgram, RunningRelay, Tls, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec};
 use bytegauge_sys::topology::Topology;
-use bytegauge_sys::{affinity, interface, limit, option};
+use bytegauge_sys::{affinity, interface, option, process};
 use bytegauge_traffic::transport::{self, device};
 use bytegauge_traffic::{engine, relay, ring, tls};
 
@@ -18,7 +17,7 @@ use crate::cpu_placement;
 pub fn catalog(spec: &PlanSpec) -> Catalog {
     let mut catalog = Catalog {
         congestion: option::available_congestion().unwrap_or_default(),
-        open_files_max: limit::raise_open_files().ok().map(|limit| limit.soft),
+        open_files_max: process::raise_open_files().ok().map(|limit| limit.soft),
         loopback_mtu: interface::mtu(interface::LOOPBACK).ok(),
         memory_available: memory_available(),
         ..Catalog::default()

@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, OrAuto, Spec};
+use bytegauge_model::{Cell, CellId, FactorKey, Level, Spec};
 use bytegauge_plan::Family;
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
 use crate::block::BlockTask;
-use crate::run::Run;
-use crate::run_error::RunError;
+use crate::run::{Run, RunError};
 use crate::shorten_plan::Given;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
@@ -36,7 +35,7 @@ impl Run<'_> {
         let all = due(Stage::Screen, design.screen_blocks, |family, _| family.choices);
         let better = due(Stage::Narrow, design.narrow_blocks, |family, narrow| family.choices.min(narrow));
         if all.0 > 0 {
-            self.tell_stage(Stage::Screen, all.0, all.1);
+            self.record.tell_stage(Stage::Screen, all.0, all.1);
         }
         let whole: Vec<(&Family, usize)> = screened.iter().map(|family| (*family, family.choices)).collect();
         let mut rounds = Given { kept: 0, planned: design.screen_blocks + design.narrow_blocks };
@@ -52,7 +51,7 @@ impl Run<'_> {
             }
         }
         if better.0 > 0 {
-            self.tell_stage(Stage::Narrow, better.0, better.1);
+            self.record.tell_stage(Stage::Narrow, better.0, better.1);
         }
         let kept: Vec<Vec<usize>> = screened.iter().map(|family| self.ranked(family, design.narrow_cells)).collect();
         let better: Vec<(&Family, usize)> =
@@ -68,7 +67,8 @@ impl Run<'_> {
                 }
             }
         }
-        let fixed = families.iter().flat_map(|family| &family.groups).all(|group| self.finalists.contains_key(group));
+        let fixed =
+            families.iter().flat_map(|family| &family.groups).all(|group| self.done.finalists.contains_key(group));
         let most = self.finalists_that_fit();
         if !screened.is_empty() && !fixed {
             let reductions = rounds.text("rounds of screening").into_iter().chain(self.finalists_text(most));
@@ -118,7 +118,7 @@ impl Run<'_> {
     fn fix_finalists(&mut self, family: &Family, most: usize) -> Result<(), RunError> {
         let chosen = family.is_screened().then(|| self.chosen(family, most));
         for group in &family.groups {
-            if self.finalists.contains_key(group) {
+            if self.done.finalists.contains_key(group) {
                 continue;
             }
             let ids: Vec<CellId> = match &chosen {
@@ -130,9 +130,9 @@ impl Run<'_> {
                 None => self.live_cells(group).map(|cell| cell.id.clone()).collect(),
             };
             let cells: Vec<Cell> = self.plan.cells.iter().filter(|cell| ids.contains(&cell.id)).cloned().collect();
-            self.store.add_cells(self.session, &cells)?;
-            self.store.set_group_fact(self.session, group, "finalists", &json!(ids))?;
-            self.finalists.insert(group.clone(), ids);
+            self.record.store.add_cells(self.record.session, &cells)?;
+            self.record.set_fact(group, "finalists", &json!(ids))?;
+            self.done.finalists.insert(group.clone(), ids);
         }
         Ok(())
     }
@@ -168,13 +168,13 @@ impl Run<'_> {
                     footprints[choices[&choice(cell)]] = footprint(cell, varied);
                 }
                 let mut blocks: BTreeMap<u64, Costs> = BTreeMap::new();
-                for (id, block, cost) in &self.screening {
+                for (id, block, cost) in &self.done.screening {
                     if let Some(index) = cells.get(id) {
                         let row = blocks.entry(*block).or_insert_with(|| vec![None; family.choices]);
                         row[*index] = Some(*cost);
                     }
                 }
-                let left = |index: usize| cells.iter().any(|(id, i)| *i == index && self.left.contains(*id));
+                let left = |index: usize| cells.iter().any(|(id, i)| *i == index && self.cells.left.contains(*id));
                 let mut scores = score(&blocks.into_values().collect::<Vec<_>>());
                 scores.resize(family.choices, None);
                 scores.iter().enumerate().map(|(i, s)| s.filter(|_| !left(i))).collect()
@@ -198,11 +198,8 @@ fn choice(cell: &Cell) -> Spec {
     cell.factors.of_role(bytegauge_model::Role::Choice)
 }
 
-/// The size of one of the kernel's buffers, in bytes.
-type KernelBuffer = fn(&Spec) -> Option<OrAuto<u64>>;
-
 /// The kernel's buffers of a flow.
-const KERNEL_BUFFERS: [KernelBuffer; 3] = [|spec| spec.sndbuf, |spec| spec.rcvbuf, |spec| spec.pipe_size];
+const KERNEL_BUFFERS: [FactorKey; 3] = [FactorKey::sndbuf, FactorKey::rcvbuf, FactorKey::pipe_size];
 
 /// Buffers of one flow as requested. A buffer that the plan varies and that is at its default in this cell has no
 /// known size here: `report` uses the effective one, and screening ranks such a cell by rate only.
@@ -210,9 +207,9 @@ fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
     let spec = &cell.factors;
     let mut bytes = spec.read_size().unwrap_or(0) + spec.write_size().unwrap_or(0);
     for (buffer, is_varied) in KERNEL_BUFFERS.iter().zip(varied) {
-        match buffer(spec) {
-            Some(OrAuto::Is(size)) => bytes += size,
-            Some(OrAuto::Auto) if is_varied => return None,
+        match spec.level(*buffer) {
+            Level::Number(size) => bytes += size,
+            level if level.is_auto() && is_varied => return None,
             _ => {}
         }
     }
@@ -221,5 +218,5 @@ fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
 
 /// Buffers that a cell sets to some size at least once.
 fn varied_buffers(cells: &[&Cell]) -> [bool; 3] {
-    KERNEL_BUFFERS.map(|buffer| cells.iter().any(|cell| matches!(buffer(&cell.factors), Some(OrAuto::Is(_)))))
+    KERNEL_BUFFERS.map(|buffer| cells.iter().any(|cell| matches!(cell.factors.level(buffer), Level::Number(_))))
 }

@@ -9,12 +9,9 @@ use std::collections::BTreeSet;
 use bytegauge_model::session::{SLOWER, Stage};
 use bytegauge_model::{Cell, GroupId, Spec};
 use bytegauge_plan::{FINALISTS_MIN, Family, search};
-use bytegauge_sys::clock::monotonic_ns;
 
 use crate::confirm::SHORTEST_SHARE;
-use crate::event::Event;
-use crate::run::Run;
-use crate::run_error::RunError;
+use crate::run::{Run, RunError};
 
 /// The kept number of a planned number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +56,7 @@ impl Run<'_> {
     pub(crate) fn note_reductions(&mut self, parts: &[String]) -> Result<(), RunError> {
         if !parts.is_empty() {
             let text = format!("{SLOWER}{}", parts.join(", "));
-            self.store.add_note(self.session, &text)?;
-            self.observer.hear(&Event::Note(text));
+            self.record.note(text)?;
         }
         Ok(())
     }
@@ -79,7 +75,7 @@ impl Run<'_> {
 
     /// The rest of the budget without its reserve, nanoseconds; below 0 if more was spent.
     pub(crate) fn left_of_budget_ns(&self) -> f64 {
-        let spent_ns = (monotonic_ns() - self.began_ns) as f64;
+        let spent_ns = (self.clock.spent_ns()) as f64;
         self.plan.budget_ns as f64 * (1.0 - self.plan.design.reserve) - spent_ns
     }
 
@@ -95,7 +91,7 @@ impl Run<'_> {
             let floor_ns = self.plan.stretch() * self.floor_trial_ns(group);
             self.round_of_ns(group, confirmed + 1, (self.warmup(group), window_ns)) + floor_ns as f64
         };
-        let left = |cell: &&Cell| !self.left.contains(&cell.id);
+        let left = |cell: &&Cell| !self.cells.left.contains(&cell.id);
         let live: BTreeSet<&GroupId> = self.plan.cells.iter().filter(left).map(|cell| &cell.group).collect();
         let each = self.plan.families.iter().flat_map(|family| family.groups.iter().map(move |group| (family, group)));
         let each = each.filter(|(_, group)| live.contains(group));

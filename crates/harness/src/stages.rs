@@ -3,13 +3,11 @@
 use bytegauge_model::GroupId;
 use bytegauge_model::session::SessionStatus;
 use bytegauge_plan::Plan;
-use bytegauge_sys::clock::{monotonic_ns, unix_ns};
+use bytegauge_sys::clock::unix_ns;
 use serde_json::Value;
 
 use crate::analysis::SessionAnalysis;
-use crate::event::Event;
-use crate::run::{Ended, Run, machine};
-use crate::run_error::RunError;
+use crate::run::{Ended, Run, RunError, machine};
 
 impl Run<'_> {
     /// Runs all stages, up to the first analysis or to the one that completes the session. However it ends, it is closed in
@@ -20,7 +18,7 @@ impl Run<'_> {
     /// that can still be written.
     pub fn execute(mut self, analysis: &mut dyn SessionAnalysis) -> Result<Ended, RunError> {
         let ended = self.stages(analysis);
-        self.pool = None;
+        self.machine.pool = None;
         let status = match ended {
             Ok(Ended::Complete) => SessionStatus::Complete,
             // Missing blocks can still be measured by `--resume`.
@@ -29,7 +27,7 @@ impl Run<'_> {
         // The wait for a host that did not come back does not count as the session's time.
         let finished_unix_ns = self.lost.as_ref().map_or_else(unix_ns, |lost| lost.at_unix_ns);
         let machine = machine(&self.options.links);
-        let closed = self.store.finish_session(self.session, status, finished_unix_ns, &machine);
+        let closed = self.record.store.finish_session(self.record.session, status, finished_unix_ns, &machine);
         // The first error explains the second.
         let ended = ended?;
         closed?;
@@ -51,9 +49,9 @@ impl Run<'_> {
     /// After calibration of calls: if they are slower than planned, confirms less, or extends the time, with a note in
     /// advance. A resumed session keeps its earlier decision.
     fn fit_pace(&mut self) -> Result<(), RunError> {
-        let spent_ns = monotonic_ns() - self.began_ns;
+        let spent_ns = self.clock.spent_ns();
         let paced: Vec<GroupId> = self.plan.seen.paces.keys().cloned().collect();
-        if paced.is_empty() || self.plan.task.is_some() || !self.first_blocks.is_empty() {
+        if paced.is_empty() || self.plan.task.is_some() || !self.done.first_blocks.is_empty() {
             return Ok(());
         }
         self.plan.seen.calibrated_ns = Some(spent_ns);
@@ -63,11 +61,12 @@ impl Run<'_> {
         let notes = self.plan.fit_budget();
         if self.plan.families != families {
             let amended = Plan { budget_ns: given_ns, ..self.plan.clone() };
-            self.store.amend_plan(self.session, &serde_json::to_value(&amended).unwrap_or(Value::Null))?;
+            self.record
+                .store
+                .amend_plan(self.record.session, &serde_json::to_value(&amended).unwrap_or(Value::Null))?;
         }
         for text in notes {
-            self.store.add_note(self.session, &text)?;
-            self.observer.hear(&Event::Note(text));
+            self.record.note(text)?;
         }
         Ok(())
     }
@@ -76,18 +75,18 @@ impl Run<'_> {
     /// one is too short. The blocks that fit are then measured, since the time of a run may be unknown in advance. Without
     /// effect once the blocks are fixed: some of them are measured, and the analysis notes the rest.
     fn fit_runs(&mut self) -> Result<(), RunError> {
-        let Some(run) = self.mean_run().filter(|_| self.first_blocks.is_empty()) else { return Ok(()) };
-        let spent_ns = monotonic_ns() - self.began_ns;
+        let Some(run) = self.times.mean_run().filter(|_| self.done.first_blocks.is_empty()) else { return Ok(()) };
+        let spent_ns = self.clock.spent_ns();
         if let Some(needed_ns) = self.plan.budget_for_runs(run, self.confirmed_run_ns(run.all_ns()), spent_ns) {
             let mut text = self.plan.too_short_for(run, needed_ns);
             self.noted_time = true;
             if self.plan.budget_is_stated() {
                 text += &self.stops_at(needed_ns);
-                self.store.add_note(self.session, &text)?;
+                self.record.store.add_note(self.record.session, &text)?;
             } else {
                 self.plan.budget_ns = needed_ns;
             }
-            self.observer.hear(&Event::Note(text));
+            self.record.tell(text);
         }
         Ok(())
     }

@@ -12,12 +12,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytegauge_model::{ByRole, EndReport, EndReports, EndRole, Iperf3Report, MachineUse, Outcome, Trial};
+use bytegauge_traffic::end::LATE;
 use bytegauge_traffic::{Command, EndPool, Setup};
 
 use crate::environment::Watch;
 use checks::{check_counts, link, relay};
 use load::PathLoad;
-use script::{LONG_NS, Script};
+use script::{LONG_NS, Script, WaitTimes};
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -102,6 +103,8 @@ pub(crate) fn measure_with_waits(
 ) -> Option<TrialResult> {
     let script = Script::of(setup);
     let patience = patience(&[setup.warmup_ns, setup.window_ns, setup.grace_ns, script.longer_ns]);
+    let due =
+        Duration::from_nanos(setup.warmup_ns.saturating_add(setup.window_ns).saturating_add(script.longer_ns)) + LATE;
     let link = setup.link();
     if let Err(fault) = pool.joined(setup.far, link, setup.seed) {
         return Some(TrialResult::nothing(fault.outcome()));
@@ -122,7 +125,7 @@ pub(crate) fn measure_with_waits(
     }
     // A run of a program may hang however short it is, and its user need not wait for its time-out.
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
-    let mut answers = script.collect(pool, (window_ns, patience), stop, waiting)?;
+    let mut answers = script.collect(pool, WaitTimes { window_ns, due, patience }, stop, waiting)?;
     let mut machine = watch.machine_use(before.as_ref());
     let joined = link::checked(pool, link.as_ref(), machine.as_mut());
     script.collect_late(pool, patience, &mut answers);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::ENGINES;
-use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, Outcome, Spec, Transport, Workload};
+use bytegauge_model::{CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Spec, Transport, Workload};
 use bytegauge_traffic::engine::missing_requirement;
 use bytegauge_traffic::{Channel, EndPool, PlantedFault, Setup};
 
@@ -75,7 +75,7 @@ fn calls(measured: &TrialResult, role: EndRole) -> CallReport {
 
 fn two_groups_of_clients_are_both_reported(ends: Ends) {
     let mut setup = setup();
-    setup.spec.competing_flows = Some(2);
+    setup.spec.put(FactorKey::competing_flows, 2);
     let mut pool = pool(ends);
     for _ in 0..2 {
         let measured = loop {
@@ -99,7 +99,7 @@ fn two_groups_of_clients_are_both_reported(ends: Ends) {
 
 fn streams_load_the_path_of_calls(ends: Ends) {
     let mut setup = setup();
-    setup.spec.load_flows = Some(2);
+    setup.spec.put(FactorKey::load_flows, 2);
     // Flows that share a window need time on a busy machine.
     setup.window_ns = 200_000_000;
     let mut pool = pool(ends);
@@ -144,7 +144,7 @@ fn a_server_that_dies_of_itself_is_noticed() {
 /// A long trial of which one end is killed, and what the other one had completed by then.
 fn killed(dead: EndRole, server: Engine) -> (TrialResult, CallReport) {
     let mut setup = Setup { window_ns: AN_HOUR_NS, ..setup() };
-    setup.spec.server_engine = Some(server);
+    setup.spec.put(FactorKey::server_engine, server);
     let mut tries = PAUSES.into_iter().map(|pause| {
         let mut pool = pool(Ends::Processes);
         let victim = pool.end(dead).unwrap().process_id().unwrap().to_string();

@@ -18,7 +18,7 @@ use bytegauge_store::{CellRow, GroupRow};
 
 use super::observation::{Observation, conditions};
 use super::serial::{self, Visit};
-use super::{ImportDraft, ImportError};
+use super::{ImportDraft, ImportError, limits};
 
 /// The margin of "within 5 % of the best", as in the plans.
 const MARGIN: f64 = 0.05;
@@ -159,6 +159,7 @@ impl GroupsAndCells {
             self.cells.push(CellRow { cell, outcome: None });
             index
         });
+        limits::options(self.cells.len())?;
         if self.cells[cell].cell.factors != *row.factors {
             let reason = format!("cell {} has other levels here than in an earlier line", self.cells[cell].cell.id);
             return Err(ImportError::Line { line: row.line, reason });

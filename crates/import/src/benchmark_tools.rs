@@ -11,6 +11,7 @@ use bytegauge_model::{
 };
 
 use super::arrange::arrange;
+use super::limits;
 use super::number::number;
 use super::observation::{MACHINE, Observation};
 use super::{Format, ImportDraft, ImportError, Parser, is_external_json};
@@ -95,6 +96,7 @@ fn draft(
         return Err(ImportError::MapUseless { ours, theirs, format });
     }
     let samples = samples.map_err(|(line, reason)| ImportError::Line { line, reason })?;
+    limits::results(samples.len())?;
     let mut draft = arrange(samples.iter().map(observation).collect(), name, Vec::new())?;
     draft.session.notes.push(format!("imported from {format}: the machine and the order of the runs are not known"));
     Ok(draft)

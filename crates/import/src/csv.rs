@@ -3,6 +3,7 @@
 use bytegauge_model::Level;
 
 use super::arrange::arrange;
+use super::limits::{self, COLUMNS_MAX};
 use super::mapping::Mapping;
 use super::observation::{Fields, Shelf};
 use super::target::{self, ColumnTarget};
@@ -53,6 +54,7 @@ pub(super) fn table(
     map: &[(String, String)],
     name: Option<String>,
 ) -> Result<ImportDraft, ImportError> {
+    limits::within("columns", header.len(), COLUMNS_MAX)?;
     let columns = Columns::new(header, map)?;
     let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
     for record in records {
@@ -65,6 +67,8 @@ pub(super) fn table(
             fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
         }
         rows.push(fields.finish(line, &mut shelf).map_err(at_line)?);
+        limits::options(shelf.len())?;
+        limits::results(rows.len())?;
     }
     arrange(rows, name, columns.warnings)
 }

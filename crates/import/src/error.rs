@@ -21,7 +21,7 @@ pub enum ImportError {
         source: io::Error,
     },
     /// The path is not a regular file.
-    #[error("{path} is {kind}, not a file: pipe its data in with `bytegauge import - <{path}`")]
+    #[error("{path} is {kind}, not a file: pipe its data in with `bytegauge report import - <{path}`")]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -34,12 +34,20 @@ pub enum ImportError {
         /// The limit.
         max: Bytes,
     },
+    /// More of something than a report can show.
+    #[error("the data have more than {most} {what}: split them, or leave some out")]
+    TooMany {
+        /// The kind of thing.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
     /// Reading failed, or the data are not UTF-8.
-    #[error("cannot read the data: {0}: they must be UTF-8 text (bytegauge import --help lists the formats)")]
+    #[error("cannot read the data: {0}: they must be UTF-8 text (bytegauge report import --help lists the formats)")]
     Read(#[from] io::Error),
     /// No format fits.
     #[error(
-        "the data are in no format that is recognised (bytegauge import --help lists them): convert them to CSV, or name \
+        "the data are in no format that is recognised (bytegauge report import --help lists them): convert them to CSV, or name \
          the format with --from"
     )]
     Unrecognised,

@@ -33,7 +33,11 @@ pub enum Format {
 
 /// The formats that can be imported.
 pub const FORMATS: &[Row<Format>] = &[
-    Row { value: Format::JsonLines, name: "jsonl", summary: "JSON lines as `bytegauge export --format jsonl` writes" },
+    Row {
+        value: Format::JsonLines,
+        name: "jsonl",
+        summary: "JSON lines as `bytegauge report export --format jsonl` writes",
+    },
     Row { value: Format::Csv, name: "csv", summary: "a table of trials with a header line" },
     Row {
         value: Format::Text, name: "text", summary: "lines of buf_size=…; duration=…; num_syscalls=…; … MiB/s"

@@ -11,7 +11,7 @@ use bytegauge_store::{CellRow, GroupRow};
 
 use super::{Format, ImportDraft, ImportError, Parser};
 
-/// An export of a session: `bytegauge export --format jsonl`.
+/// An export of a session: `bytegauge report export --format jsonl`.
 pub(super) struct Export;
 
 impl Parser for Export {
@@ -82,14 +82,14 @@ fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
     let version = match value["schema_version"].as_u64() {
         Some(found) if found > line::VERSION => return Err(ImportError::Newer { found, known: line::VERSION }),
         Some(found) if value["kind"] == "session" => found,
-        _ => return Err(wrong("it is not the first line of `bytegauge export --format jsonl`".into())),
+        _ => return Err(wrong("it is not the first line of `bytegauge report export --format jsonl`".into())),
     };
     match serde_json::from_value(value).map_err(|error| wrong(error.to_string()))? {
         ExchangeLine::Session { session, .. } => {
             let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             Ok((version, ImportDraft { session, groups, cells, blocks, trials, warnings: Vec::new() }))
         }
-        _ => Err(wrong("it is not the first line of `bytegauge export --format jsonl`".into())),
+        _ => Err(wrong("it is not the first line of `bytegauge report export --format jsonl`".into())),
     }
 }
 

@@ -13,6 +13,7 @@ mod error;
 mod format;
 mod iperf3;
 mod jsonl;
+mod limits;
 mod mapping;
 mod markdown;
 mod number;
@@ -129,8 +130,10 @@ fn import_text(
     file_name: Option<String>,
 ) -> Result<Imported, ImportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let ImportDraft { mut session, groups, cells, blocks, trials, warnings } =
-        parser_for(text, options.format)?.parse(text, &options.map, file_name)?;
+    limits::check_lines(text)?;
+    let draft = parser_for(text, options.format)?.parse(text, &options.map, file_name)?;
+    limits::check(&draft)?;
+    let ImportDraft { mut session, groups, cells, blocks, trials, warnings } = draft;
     if let Some(name) = &options.name {
         session.plan_name.clone_from(name);
     }

@@ -15,6 +15,7 @@ use bytegauge_store::counters;
 use bytegauge_store::kind_from_name;
 use bytegauge_store::outcome;
 
+use super::limits::FIELD_MAX;
 use super::number::{number, plain, rate};
 use super::target::ColumnTarget;
 
@@ -72,6 +73,11 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
+    /// How many combinations there are.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
     /// The level of every factor, given the levels in a row.
     fn whole(&mut self, given: Spec, touches: Option<bool>) -> Result<Rc<Spec>, String> {
         let key = (given, touches);
@@ -135,9 +141,6 @@ const BYTES_PER_SECOND_MAX: f64 = 10.0 * (1u64 << 40) as f64;
 
 /// A call takes two system calls of tens of nanoseconds each; no machine has enough CPUs for more.
 const CALLS_PER_SECOND_MAX: f64 = 1e10;
-
-/// Longest value, bytes: a path (PATH_MAX).
-const FIELD_MAX: usize = 4096;
 
 /// The assumed length of a trial if only its rate was published: long enough that rounding a count changes the rate by less
 /// than a thousandth.

@@ -11,6 +11,7 @@
 use bytegauge_model::Level;
 
 use super::arrange::arrange;
+use super::limits;
 use super::mapping::Mapping;
 use super::observation::{self, Fields, Shelf};
 use super::target;
@@ -59,6 +60,7 @@ fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<I
             }
             read(line, &mut fields).map_err(at_line)?;
             rows.push(fields.finish(number, &mut shelf).map_err(at_line)?);
+            limits::results(rows.len())?;
         }
     }
     let machine_note = "times, seed and machine are not known: the tables have none";

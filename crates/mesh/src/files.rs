@@ -10,6 +10,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bytegauge_model::Outcome;
+use bytegauge_sys::new_file::create_fresh;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -76,18 +77,6 @@ pub struct RankFile {
     out: BufWriter<File>,
     part: PathBuf,
     whole: PathBuf,
-}
-
-/// Creates a file that does not exist. A file or symbolic link that is there is removed first, and never written through: the
-/// directory may be writable by others.
-///
-/// # Errors
-/// Those of unlink(2) and open(2).
-pub fn create_fresh(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => File::options().write(true).create_new(true).open(path),
-    }
 }
 
 /// Whether a rank has a file in a directory, finished or not.

@@ -4,6 +4,7 @@
 //! [`follow_up`] repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
 //! no thread, so that tests step 1,000 ranks through a whole run. [`files`] alone reads and writes files.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod call_times;
 pub mod coordinator;

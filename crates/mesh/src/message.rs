@@ -6,7 +6,7 @@ use bytegauge_model::Outcome;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
-use crate::coordinator::{SlotEnd, cut};
+use crate::coordinator::{SlotEnd, cut, shortened};
 use crate::rate_model::RateSample;
 use crate::row::SlotPlace;
 use crate::settings::MeshSettings;
@@ -106,6 +106,17 @@ pub enum ToRank {
     },
     /// Everything is over: finish the file and leave.
     Finish,
+}
+
+impl ToRank {
+    /// The same with a reason of at most 2 KiB: ranks print it.
+    #[must_use]
+    pub fn within_caps(self) -> ToRank {
+        match self {
+            ToRank::Refused(reason) => ToRank::Refused(shortened(reason)),
+            other => other,
+        }
+    }
 }
 
 impl From<&SlotEnd> for Outcome {

@@ -17,10 +17,11 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use crate::Rank;
-use crate::files::{MeshData, create_fresh};
+use crate::files::MeshData;
 use crate::message::RankHello;
 use crate::row::MeshRow;
 use crate::settings::MeshSettings;
+use bytegauge_sys::new_file::create_fresh;
 
 /// Rows of a row group: about 100 MB in memory while it is written.
 const GROUP_ROWS: usize = 1 << 18;

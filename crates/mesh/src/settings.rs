@@ -105,6 +105,12 @@ impl MeshSettings {
     /// # Errors
     /// The wrong value.
     pub fn check(&self) -> Result<(), String> {
+        if self.format != FORMAT {
+            return Err(format!(
+                "format {}, where this version reads {FORMAT}: use one version on all hosts",
+                self.format
+            ));
+        }
         if !(2..=RANKS_MAX).contains(&self.ranks) {
             return Err(format!("{} ranks, out of the range 2 to {RANKS_MAX}", self.ranks));
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::slo::Probe;
+use crate::sums::sums;
 
 /// A histogram of times in nanoseconds, in the V2 encoding of HdrHistogram, base64: mergeable, and readable
 /// by every HdrHistogram library.
@@ -40,6 +41,9 @@ pub struct CallReport {
     pub first_byte: Option<EncodedHistogram>,
     /// From the beginning of a call to the last byte of its reply.
     pub total: Option<EncodedHistogram>,
+    /// From the arrival of one part of a reply to that of the next, where replies have parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap: Option<EncodedHistogram>,
     /// How old calls were when the window closed that had begun and were not over. Absent in sessions that were stored
     /// without.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,25 +93,10 @@ pub struct CallDatagrams {
     pub strange: u64,
 }
 
-impl CallDatagrams {
-    /// The sum of two threads, or flows.
-    pub fn plus(&self, other: &CallDatagrams) -> CallDatagrams {
-        CallDatagrams {
-            sent: self.sent + other.sent,
-            unsent: self.unsent + other.unsent,
-            received: self.received + other.received,
-            truncated: self.truncated + other.truncated,
-            dropped: self.dropped + other.dropped,
-            late: self.late + other.late,
-            duplicated: self.duplicated + other.duplicated,
-            overtaken: self.overtaken + other.overtaken,
-            strange: self.strange + other.strange,
-        }
-    }
-}
+sums!(CallDatagrams { sent, unsent, received, truncated, dropped, late, duplicated, overtaken, strange });
 
 /// Calls that failed in one way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallError {
     /// The error.
     pub class: ErrorClass,
@@ -234,37 +223,10 @@ pub struct EngineReport {
     pub kernel_threads_ns: Option<u64>,
 }
 
-impl EngineReport {
-    /// The sum of two threads, or ends.
-    pub fn plus(&self, other: &EngineReport) -> EngineReport {
-        EngineReport {
-            system_calls: self.system_calls + other.system_calls,
-            wakeups: self.wakeups + other.wakeups,
-            accepted: self.accepted + other.accepted,
-            accepted_at_once: self.accepted_at_once.max(other.accepted_at_once),
-            received_at_once: self.received_at_once.max(other.received_at_once),
-            sent_at_once: self.sent_at_once.max(other.sent_at_once),
-            completions: self.completions + other.completions,
-            multishot: self.multishot + other.multishot,
-            out_of_buffers: self.out_of_buffers + other.out_of_buffers,
-            bundled: self.bundled + other.bundled,
-            continued_buffers: self.continued_buffers + other.continued_buffers,
-            zero_copy: self.zero_copy + other.zero_copy,
-            zero_copy_copied: self.zero_copy_copied + other.zero_copy_copied,
-            copied_bytes: self.copied_bytes + other.copied_bytes,
-            buffer_bytes: self.buffer_bytes + other.buffer_bytes,
-            queued_counts: self.queued_counts + other.queued_counts,
-            mapping_calls: self.mapping_calls + other.mapping_calls,
-            mapped_bytes: self.mapped_bytes + other.mapped_bytes,
-            epoll_busy_poll_ns: self.epoll_busy_poll_ns.max(other.epoll_busy_poll_ns),
-            min_wait_ns: self.min_wait_ns.max(other.min_wait_ns),
-            kernel_threads_ns: match (self.kernel_threads_ns, other.kernel_threads_ns) {
-                (Some(ours), Some(theirs)) => Some(ours + theirs),
-                (ours, theirs) => ours.or(theirs),
-            },
-        }
-    }
-}
+sums!(EngineReport {
+    system_calls, wakeups, accepted, completions, multishot, out_of_buffers, bundled, continued_buffers, zero_copy,
+    zero_copy_copied, copied_bytes, buffer_bytes, queued_counts, mapping_calls, mapped_bytes, kernel_threads_ns,
+} max { accepted_at_once, received_at_once, sent_at_once, epoll_busy_poll_ns, min_wait_ns });
 
 #[cfg(test)]
 mod tests {

@@ -62,6 +62,10 @@ pub struct Row<T: 'static> {
     pub summary: &'static str,
 }
 
+pub(crate) const fn row<T>(value: T, name: &'static str, summary: &'static str) -> Row<T> {
+    Row { value, name, summary }
+}
+
 pub(crate) fn lookup<T: Clone>(kind: &'static str, table: &'static [Row<T>], name: &str) -> Result<T, NameError> {
     table.iter().find(|row| row.name == name).map(|row| row.value.clone()).ok_or_else(|| NameError::Unknown {
         kind,
@@ -74,23 +78,52 @@ pub(crate) fn name_of<T: PartialEq>(table: &'static [Row<T>], value: &T) -> &'st
     table.iter().find(|row| row.value == *value).map_or("?", |row| row.name)
 }
 
-/// Implements `FromStr` and `Display` for an enum with a table.
-macro_rules! named {
-    ($type:ty, $kind:literal, $table:ident) => {
-        impl FromStr for $type {
-            type Err = NameError;
-            fn from_str(name: &str) -> Result<Self, NameError> {
-                lookup($kind, $table, name)
+/// Declares an enum whose values have names, and their table: a row for each value, with its name and a line of help, which is its
+/// documentation as well. It is stored by its name.
+macro_rules! names {
+    (
+        $(#[$meta:meta])* $type:ident, $kind:literal, $table:ident {
+            $($(#[$of_value:meta])* $value:ident = $name:literal: $summary:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$of_value])* #[doc = $summary] $value,)+
+        }
+
+        #[doc = concat!("Every ", $kind, ".")]
+        pub const $table: &[$crate::catalog::Row<$type>] =
+            &[$($crate::catalog::row($type::$value, $name, $summary),)+];
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::catalog::NameError;
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                $crate::catalog::lookup($kind, $table, name)
             }
         }
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(name_of($table, self))
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad($crate::catalog::name_of($table, self))
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = <String as serde::Deserialize>::deserialize(deserializer)?;
+                name.parse().map_err(serde::de::Error::custom)
             }
         }
     };
 }
-pub(crate) use named;
+pub(crate) use names;
 
 /// How two ends are joined, or a one-ended source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -122,32 +155,16 @@ pub enum Transport {
 
 /// The transports with two ends. A path (`/dev/zero`, `./data.bin`) names a one-ended source.
 pub const TRANSPORTS: &[Row<Transport>] = &[
-    Row { value: Transport::Unix, name: "unix", summary: "Unix stream socket" },
-    Row { value: Transport::Tcp, name: "tcp", summary: "TCP over loopback, IPv4" },
-    Row { value: Transport::Tcp6, name: "tcp6", summary: "TCP over loopback, IPv6" },
-    Row { value: Transport::Mptcp, name: "mptcp", summary: "Multipath TCP over loopback, IPv4" },
-    Row {
-        value: Transport::UnixSeqpacket,
-        name: "unix-seqpacket",
-        summary: "Unix socket of packets: a read takes one write",
-    },
-    Row { value: Transport::Vsock, name: "vsock", summary: "vsock(7) over its loopback" },
-    Row { value: Transport::Pipe, name: "pipe", summary: "pipe, writer and reader" },
-    Row {
-        value: Transport::Udp,
-        name: "udp",
-        summary: "UDP over loopback, IPv4: datagrams, some of which may be lost",
-    },
-    Row {
-        value: Transport::Udp6,
-        name: "udp6",
-        summary: "UDP over loopback, IPv6: datagrams, some of which may be lost",
-    },
-    Row {
-        value: Transport::UnixDatagram,
-        name: "unix-dgram",
-        summary: "Unix datagram socket: a full queue stops the sender",
-    },
+    row(Transport::Unix, "unix", "Unix stream socket"),
+    row(Transport::Tcp, "tcp", "TCP over loopback, IPv4"),
+    row(Transport::Tcp6, "tcp6", "TCP over loopback, IPv6"),
+    row(Transport::Mptcp, "mptcp", "Multipath TCP over loopback, IPv4"),
+    row(Transport::UnixSeqpacket, "unix-seqpacket", "Unix socket of packets: a read takes one write"),
+    row(Transport::Vsock, "vsock", "vsock(7) over its loopback"),
+    row(Transport::Pipe, "pipe", "pipe, writer and reader"),
+    row(Transport::Udp, "udp", "UDP over loopback, IPv4: datagrams, some of which may be lost"),
+    row(Transport::Udp6, "udp6", "UDP over loopback, IPv6: datagrams, some of which may be lost"),
+    row(Transport::UnixDatagram, "unix-dgram", "Unix datagram socket: a full queue stops the sender"),
 ];
 
 impl Transport {
@@ -244,126 +261,57 @@ impl TryFrom<String> for Transport {
     }
 }
 
-/// How offered calls are spaced over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// At equal distances.
-    #[default]
-    Constant,
-    /// Independently of each other: exponential distances, bursts included.
-    Poisson,
+names! {
+    /// How offered calls are spaced over time.
+    #[derive(Default)]
+    Arrivals, "kind of arrivals", ARRIVALS {
+        #[default]
+        Constant = "constant": "calls at equal distances",
+        Poisson = "poisson": "calls independent of each other: bursts included",
+    }
 }
 
-/// The kinds of arrivals.
-pub const ARRIVALS: &[Row<Arrivals>] = &[
-    Row { value: Arrivals::Constant, name: "constant", summary: "calls at equal distances" },
-    Row { value: Arrivals::Poisson, name: "poisson", summary: "calls independent of each other: bursts included" },
-];
-named!(Arrivals, "kind of arrivals", ARRIVALS);
-
-/// The users of a measured thread's descriptor table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FdTable {
-    /// All threads of the process, as in Go, Java and Tokio programs.
-    #[default]
-    Shared,
-    /// The thread alone, as in single-threaded programs such as `dd`, Redis and nginx workers.
-    Private,
+names! {
+    /// The users of a measured thread's descriptor table.
+    #[derive(Default)]
+    FdTable, "descriptor table", FD_TABLES {
+        #[default]
+        Shared = "shared": "all threads of the process use one table, as in Go or Tokio",
+        Private = "private": "each measured thread has its own, as a single-threaded program",
+    }
 }
 
-/// The kinds of descriptor tables.
-pub const FD_TABLES: &[Row<FdTable>] = &[
-    Row {
-        value: FdTable::Shared,
-        name: "shared",
-        summary: "all threads of the process use one table, as in Go or Tokio",
-    },
-    Row {
-        value: FdTable::Private,
-        name: "private",
-        summary: "each measured thread has its own, as a single-threaded program",
-    },
-];
-named!(FdTable, "descriptor table", FD_TABLES);
-
-/// The socket whose `SO_RCVBUF` is set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RcvbufOn {
-    /// The listening socket's: accepted ones inherit it, and it determines the window scale.
-    #[default]
-    Listener,
-    /// Each accepted socket's: the window scale is fixed by then.
-    Accepted,
-    /// The client's, before connect(2).
-    Client,
+names! {
+    /// The socket whose `SO_RCVBUF` is set.
+    #[derive(Default)]
+    RcvbufOn, "socket", RCVBUF_ON {
+        #[default]
+        Listener = "listener": "the listening socket: accepted ones inherit it, with its window scale",
+        Accepted = "accepted": "each accepted socket, when the scale is fixed",
+        Client = "client": "the client's socket, before connect(2)",
+    }
 }
 
-/// The sockets that `SO_RCVBUF` can be set on.
-pub const RCVBUF_ON: &[Row<RcvbufOn>] = &[
-    Row {
-        value: RcvbufOn::Listener,
-        name: "listener",
-        summary: "the listening socket: accepted ones inherit it, with its window scale",
-    },
-    Row { value: RcvbufOn::Accepted, name: "accepted", summary: "each accepted socket, when the scale is fixed" },
-    Row { value: RcvbufOn::Client, name: "client", summary: "the client's socket, before connect(2)" },
-];
-named!(RcvbufOn, "socket", RCVBUF_ON);
-
-/// Where the two ends of a flow run, within the CPUs that the process may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// The scheduler decides.
-    Unpinned,
-    /// Both ends on one CPU.
-    SameCpu,
-    /// Two hardware threads of one core.
-    SmtSibling,
-    /// Two cores of one NUMA node.
-    CrossCore,
-    /// Two NUMA nodes.
-    CrossNode,
+names! {
+    /// Where the two ends of a flow run, within the CPUs that the process may use.
+    Placement, "placement", PLACEMENTS {
+        Unpinned = "unpinned": "the scheduler decides, and may move them within a trial",
+        SameCpu = "same-cpu": "both ends pinned to one CPU",
+        SmtSibling = "smt-sibling": "two hardware threads of one core",
+        CrossCore = "cross-core": "two cores of one node",
+        CrossNode = "cross-node": "two NUMA nodes",
+    }
 }
 
-/// The placements.
-pub const PLACEMENTS: &[Row<Placement>] = &[
-    Row {
-        value: Placement::Unpinned,
-        name: "unpinned",
-        summary: "the scheduler decides, and may move them within a trial",
-    },
-    Row { value: Placement::SameCpu, name: "same-cpu", summary: "both ends pinned to one CPU" },
-    Row { value: Placement::SmtSibling, name: "smt-sibling", summary: "two hardware threads of one core" },
-    Row { value: Placement::CrossCore, name: "cross-core", summary: "two cores of one node" },
-    Row { value: Placement::CrossNode, name: "cross-node", summary: "two NUMA nodes" },
-];
-named!(Placement, "placement", PLACEMENTS);
-
-/// Whether the two ends of a path are threads of one process or two processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ends {
-    /// Threads of the measuring process.
-    #[default]
-    Threads,
-    /// Two child processes, fresh in every block.
-    Processes,
+names! {
+    /// Whether the two ends of a path are threads of one process or two processes.
+    #[derive(Default)]
+    Ends, "kind of ends", ENDS {
+        #[default]
+        Threads = "threads": "both ends are threads of one process",
+        Processes = "processes": "each end is a process of its own, fresh in every block",
+    }
 }
-
-/// The kinds of ends.
-pub const ENDS: &[Row<Ends>] = &[
-    Row { value: Ends::Threads, name: "threads", summary: "both ends are threads of one process" },
-    Row {
-        value: Ends::Processes,
-        name: "processes",
-        summary: "each end is a process of its own, fresh in every block",
-    },
-];
-named!(Ends, "kind of ends", ENDS);
 
 /// The reader's work on each read before the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

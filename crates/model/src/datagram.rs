@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::sums::sums;
+
 /// Counts of datagrams at one end, or one flow of it. Counts without a window cover the flows' whole life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -36,29 +38,6 @@ pub struct DatagramReport {
 }
 
 impl DatagramReport {
-    /// The sum of two flows.
-    #[must_use]
-    pub fn plus(&self, other: &DatagramReport) -> DatagramReport {
-        let known = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            (a, b) => a.or(b),
-        };
-        DatagramReport {
-            datagrams: self.datagrams.saturating_add(other.datagrams),
-            packets: self.packets.saturating_add(other.packets),
-            total: self.total.saturating_add(other.total),
-            total_packets: self.total_packets.saturating_add(other.total_packets),
-            missing: self.missing.saturating_add(other.missing),
-            reordered: self.reordered.saturating_add(other.reordered),
-            duplicated: self.duplicated.saturating_add(other.duplicated),
-            truncated: self.truncated.saturating_add(other.truncated),
-            cut_bytes: self.cut_bytes.saturating_add(other.cut_bytes),
-            refused: self.refused.saturating_add(other.refused),
-            socket_drops: known(self.socket_drops, other.socket_drops),
-            told_drops: known(self.told_drops, other.told_drops),
-        }
-    }
-
     /// Datagrams of different numbers that arrived.
     #[must_use]
     pub fn distinct(&self) -> u64 {
@@ -66,11 +45,28 @@ impl DatagramReport {
     }
 }
 
-/// Where the datagrams of a stream were lost; `lost` never arrived.
+sums!(DatagramReport {
+    datagrams,
+    packets,
+    total,
+    total_packets,
+    missing,
+    reordered,
+    duplicated,
+    truncated,
+    cut_bytes,
+    refused,
+    socket_drops,
+    told_drops,
+});
+
+/// Where the datagrams of a stream were lost; `lost` did not arrive whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deaths {
-    /// Never arrived.
+    /// Did not arrive, or not whole.
     pub lost: u64,
+    /// Part of them that the reader's buffer cut off.
+    pub cut_off: u64,
     /// Part of them that the sink's socket dropped, its receive buffer full.
     pub at_socket: u64,
     /// Part of them whose place of loss is unknown.
@@ -82,23 +78,16 @@ impl Deaths {
     /// of the source's packets.
     #[must_use]
     pub fn of(source: &DatagramReport, sink: &DatagramReport) -> Deaths {
-        let lost = source.total.saturating_sub(sink.distinct());
+        let missing = source.total.saturating_sub(sink.distinct());
         let dropped = u128::from(sink.socket_drops.unwrap_or(0));
         let packets = u128::from(source.total_packets.max(1));
-        let at_socket = (dropped * u128::from(source.total)).div_ceil(packets).min(u128::from(lost)) as u64;
-        Deaths { lost, at_socket, unknown: lost - at_socket }
-    }
-
-    /// The sum of two.
-    #[must_use]
-    pub fn plus(&self, other: &Deaths) -> Deaths {
-        Deaths {
-            lost: self.lost.saturating_add(other.lost),
-            at_socket: self.at_socket.saturating_add(other.at_socket),
-            unknown: self.unknown.saturating_add(other.unknown),
-        }
+        let at_socket = (dropped * u128::from(source.total)).div_ceil(packets).min(u128::from(missing)) as u64;
+        let cut_off = sink.truncated.min(source.total - missing);
+        Deaths { lost: missing + cut_off, cut_off, at_socket, unknown: missing - at_socket }
     }
 }
+
+sums!(Deaths { lost, cut_off, at_socket, unknown });
 
 /// The kernel's counts of UDP in the whole network namespace during a trial (`/proc/net/snmp`, `/proc/net/snmp6`), both
 /// protocols together. They include other programs' UDP.
@@ -126,28 +115,17 @@ pub struct UdpUse {
     pub backlog_drops: Option<u64>,
 }
 
-impl UdpUse {
-    /// The sum of two spans.
-    #[must_use]
-    pub fn plus(&self, other: &UdpUse) -> UdpUse {
-        let sum = |of: fn(&UdpUse) -> u64| of(self).saturating_add(of(other));
-        let backlog_drops = match (self.backlog_drops, other.backlog_drops) {
-            (Some(ours), Some(theirs)) => Some(ours.saturating_add(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        };
-        UdpUse {
-            received: sum(|udp| udp.received),
-            sent: sum(|udp| udp.sent),
-            no_port: sum(|udp| udp.no_port),
-            receive_errors: sum(|udp| udp.receive_errors),
-            receive_buffer_errors: sum(|udp| udp.receive_buffer_errors),
-            send_buffer_errors: sum(|udp| udp.send_buffer_errors),
-            checksum_errors: sum(|udp| udp.checksum_errors),
-            memory_errors: sum(|udp| udp.memory_errors),
-            backlog_drops,
-        }
-    }
-}
+sums!(UdpUse {
+    received,
+    sent,
+    no_port,
+    receive_errors,
+    receive_buffer_errors,
+    send_buffer_errors,
+    checksum_errors,
+    memory_errors,
+    backlog_drops,
+});
 
 #[cfg(test)]
 mod tests {
@@ -157,8 +135,15 @@ mod tests {
         let source = DatagramReport { total: sent.0, total_packets: sent.1, ..DatagramReport::default() };
         let sink =
             DatagramReport { total: came.0, duplicated: came.1, socket_drops: drops, ..DatagramReport::default() };
-        let Deaths { lost, at_socket, unknown } = Deaths::of(&source, &sink);
+        let Deaths { lost, at_socket, unknown, .. } = Deaths::of(&source, &sink);
         assert_eq!((lost, at_socket, unknown), expected);
+    }
+
+    #[test]
+    fn cut_off_datagrams_are_lost() {
+        let count = |total, truncated| DatagramReport { total, truncated, ..DatagramReport::default() };
+        let deaths = Deaths::of(&count(100, 0), &count(90, 20));
+        assert_eq!((deaths.lost, deaths.cut_off, deaths.unknown), (30, 20, 10));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::NameError;
+use crate::sums::sums;
 use crate::unit::{Nanos, significant};
 
 /// The largest packet of an emulated link, bytes with its IP header: Ethernet's.
@@ -92,19 +93,9 @@ impl WayUse {
     fn late_mean_ns(&self) -> u64 {
         self.late_ns / self.passed.max(1)
     }
-
-    fn plus(&self, other: &WayUse) -> WayUse {
-        WayUse {
-            passed: self.passed + other.passed,
-            passed_bytes: self.passed_bytes + other.passed_bytes,
-            lost: self.lost + other.lost,
-            queue_drops: self.queue_drops + other.queue_drops,
-            missed: self.missed + other.missed,
-            late_ns: self.late_ns + other.late_ns,
-            late_max_ns: self.late_max_ns.max(other.late_max_ns),
-        }
-    }
 }
+
+sums!(WayUse { passed, passed_bytes, lost, queue_drops, missed, late_ns } max { late_max_ns });
 
 /// Counts of an emulated link in a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,14 +119,9 @@ impl LinkUse {
     pub fn both(&self) -> WayUse {
         self.there.plus(&self.back)
     }
-
-    /// The sum of two trials.
-    #[must_use]
-    pub fn plus(&self, other: &LinkUse) -> LinkUse {
-        let cpu_ns = self.cpu_ns + other.cpu_ns;
-        LinkUse { there: self.there.plus(&other.there), back: self.back.plus(&other.back), cpu_ns }
-    }
 }
+
+sums!(LinkUse { there, back, cpu_ns });
 
 impl LossShare {
     fn percent(self) -> f64 {
@@ -154,8 +140,11 @@ impl FromStr for LossShare {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         let wrong = || NameError::Malformed(text.into(), "a share that is lost: write 0%, 0.1% or 1%, up to 50%");
-        let percent = if text == "0" { "0" } else { text.strip_suffix('%').ok_or_else(wrong)?.trim() };
-        let percent: f64 = percent.parse().map_err(|_| wrong())?;
+        let percent = match text.strip_suffix('%') {
+            Some(percent) => percent.trim().parse().map_err(|_| wrong())?,
+            // `1` could be either 1 % or 100 %.
+            None => text.parse().ok().filter(|share: &f64| *share < 0.5).ok_or_else(wrong)? * 100.0,
+        };
         // With a higher loss no connection is made within a reasonable time.
         if !(0.0..=50.0).contains(&percent) {
             return Err(wrong());
@@ -239,10 +228,11 @@ mod tests {
             assert_eq!(LossShare(millionths).to_string(), text);
         }
         assert_eq!("0".parse::<LossShare>().unwrap(), LossShare(0));
+        assert_eq!("0.01".parse::<LossShare>().unwrap(), LossShare(10_000));
         for bad in ["", "1", "1GB", "100X/s", "20Gbit", "1kbit", "NaNGbit", "-1Gbit", "Gbit"] {
             assert!(bad.parse::<LinkRate>().is_err(), "{bad}");
         }
-        for bad in ["", "1", "0.1", "51%", "-1%", "NaN%", "%"] {
+        for bad in ["", "1", "0.6", "51%", "-1%", "NaN%", "%"] {
             assert!(bad.parse::<LossShare>().is_err(), "{bad}");
         }
     }

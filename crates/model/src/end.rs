@@ -26,17 +26,33 @@ pub enum EndRole {
     Command,
 }
 
-/// Every role, in their order.
-pub const END_ROLES: [EndRole; 8] = [
-    EndRole::Source,
-    EndRole::Sink,
-    EndRole::Client,
-    EndRole::Server,
-    EndRole::Competitor,
-    EndRole::Ring,
-    EndRole::Relay,
-    EndRole::Command,
-];
+/// Gives an enum the names of its values, as they are stored and printed, and the list of them.
+macro_rules! stored_names {
+    ($type:ident, $all:ident { $($value:ident = $name:literal),+ $(,)? }) => {
+        #[doc = concat!("Every value of `", stringify!($type), "`, in order.")]
+        pub const $all: [$type; [$($name),+].len()] = [$($type::$value),+];
+
+        impl $type {
+            /// Its name, as it is stored and printed.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($type::$value => $name,)+
+                }
+            }
+
+            /// The value of that name.
+            pub fn from_name(name: &str) -> Option<$type> {
+                $all.into_iter().find(|value| value.name() == name)
+            }
+        }
+    };
+}
+pub(crate) use stored_names;
+
+stored_names!(EndRole, END_ROLES {
+    Source = "source", Sink = "sink", Client = "client", Server = "server", Competitor = "competitor", Ring = "ring",
+    Relay = "relay", Command = "command",
+});
 
 /// A side of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,25 +76,6 @@ impl Side {
 }
 
 impl EndRole {
-    /// Its name, as it is stored and printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            EndRole::Source => "source",
-            EndRole::Sink => "sink",
-            EndRole::Client => "client",
-            EndRole::Server => "server",
-            EndRole::Competitor => "competitor",
-            EndRole::Ring => "ring",
-            EndRole::Relay => "relay",
-            EndRole::Command => "command",
-        }
-    }
-
-    /// The role of that name.
-    pub fn from_name(name: &str) -> Option<EndRole> {
-        END_ROLES.into_iter().find(|role| role.name() == name)
-    }
-
     /// Whether other ends get its address to connect to, and it connects to none.
     pub fn is_connected_to(self) -> bool {
         matches!(self, EndRole::Sink | EndRole::Server)

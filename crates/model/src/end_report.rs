@@ -15,6 +15,7 @@ use crate::optional_count::OptionalCount;
 use crate::relay::RelayReport;
 use crate::relay_program::RelayProgramReport;
 use crate::ring::RingReport;
+use crate::sums::sums;
 use crate::task::TaskReport;
 
 pub use crate::series::Bin;
@@ -60,26 +61,12 @@ impl EndCounts {
     pub fn cpus(&self) -> Option<f64> {
         (self.cpu_ns > 0 && self.window_ns > 0).then(|| self.cpu_ns as f64 / self.window_ns as f64)
     }
-
-    /// The counts of both together, over the longer of their windows.
-    #[must_use]
-    pub fn plus(&self, other: &EndCounts) -> EndCounts {
-        EndCounts {
-            bytes: self.bytes.saturating_add(other.bytes),
-            calls: self.calls.saturating_add(other.calls),
-            short_calls: self.short_calls.saturating_add(other.short_calls),
-            window_ns: self.window_ns.max(other.window_ns),
-            user_ns: self.user_ns.saturating_add(other.user_ns),
-            system_ns: self.system_ns.saturating_add(other.system_ns),
-            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
-            queued_ns: self.queued_ns.plus(other.queued_ns),
-            voluntary_switches: self.voluntary_switches.saturating_add(other.voluntary_switches),
-            involuntary_switches: self.involuntary_switches.saturating_add(other.involuntary_switches),
-            total_bytes: self.total_bytes.saturating_add(other.total_bytes),
-            verified_bytes: self.verified_bytes.saturating_add(other.verified_bytes),
-        }
-    }
 }
+
+sums!(EndCounts {
+    bytes, calls, short_calls, user_ns, system_ns, cpu_ns, queued_ns, voluntary_switches, involuntary_switches, total_bytes,
+    verified_bytes,
+} max { window_ns });
 
 /// Counts of one end of a path within its measured window, summed over its flows. Parts that few ends have are boxed: a
 /// report holds 100,000 trials.

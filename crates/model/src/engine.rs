@@ -149,6 +149,10 @@ pub struct EngineRow {
     pub can: Abilities,
 }
 
+const fn row(value: Engine, name: &'static str, summary: &'static str, can: Abilities) -> EngineRow {
+    EngineRow { value, name, summary, can }
+}
+
 const STREAM: &[EngineEnd] = &[EngineEnd::Stream];
 const SERVER_TOO: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Server];
 const ALL: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Client, EngineEnd::Server];
@@ -167,6 +171,31 @@ const NOTHING: Abilities = Abilities {
     outstanding: false,
 };
 
+/// A thread for each connection.
+const BLOCKING: Abilities = Abilities {
+    tcp: ALL,
+    unix: ALL,
+    packets: ALL,
+    vsock: ALL,
+    pipes: STREAM,
+    sources: STREAM,
+    threads: Threads::PerFlow,
+    ..NOTHING
+};
+
+/// Streams over everything.
+const ANY_STREAM: Abilities = Abilities {
+    tcp: STREAM,
+    unix: STREAM,
+    packets: STREAM,
+    vsock: STREAM,
+    pipes: STREAM,
+    sources: STREAM,
+    udp: STREAM,
+    unix_datagrams: STREAM,
+    ..NOTHING
+};
+
 /// Many connections per thread, and sockets only.
 const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
 
@@ -183,136 +212,82 @@ const DATAGRAMS: Abilities = Abilities { udp: ALL, unix_datagrams: ALL, ..NOTHIN
 
 /// The engines.
 pub const ENGINES: &[EngineRow] = &[
-    EngineRow {
-        value: Engine::Blocking,
-        name: "blocking",
-        summary: "a thread for each connection, recv(2) and send(2)",
-        can: Abilities {
-            tcp: ALL,
-            unix: ALL,
-            packets: ALL,
-            vsock: ALL,
-            pipes: STREAM,
-            sources: STREAM,
-            threads: Threads::PerFlow,
-            ..NOTHING
-        },
-    },
+    row(Engine::Blocking, "blocking", "a thread for each connection, recv(2) and send(2)", BLOCKING),
     // The null engine can be a client of calls; as a server it would never answer.
-    EngineRow {
-        value: Engine::Null,
-        name: "null",
-        summary: "moves nothing: measures the harness itself",
-        can: Abilities {
-            tcp: STREAM,
-            unix: STREAM,
-            packets: STREAM,
-            vsock: STREAM,
-            pipes: STREAM,
-            sources: STREAM,
-            udp: STREAM,
-            unix_datagrams: STREAM,
-            ..NOTHING
-        },
-    },
-    EngineRow {
-        value: EpollMode::of(false, false),
-        name: "epoll",
-        summary: "epoll(7), level-triggered, one accept per wake-up",
-        can: READINESS,
-    },
-    EngineRow {
-        value: EpollMode::of(false, true),
-        name: "epoll:batch",
-        summary: "epoll(7), level-triggered, accepts until none is left",
-        can: READINESS,
-    },
-    EngineRow {
-        value: EpollMode::of(true, false),
-        name: "epoll:edge",
-        summary: "epoll(7), edge-triggered connections",
-        can: READINESS,
-    },
-    EngineRow {
-        value: EpollMode::of(true, true),
-        name: "epoll:edge:batch",
-        summary: "epoll(7), edge-triggered, accepts until none is left",
-        can: READINESS,
-    },
-    EngineRow {
-        value: Engine::Tokio,
-        name: "tokio",
-        summary: "the Tokio runtime, a single-threaded one per thread",
-        can: CONNECTIONS,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Plain, false),
-        name: "uring:plain",
-        summary: "io_uring(7), one receive and one send at a time",
-        can: RING,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Multishot, false),
-        name: "uring:multishot",
-        summary: "io_uring(7), multishot accepts and receives",
-        can: RING,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Incremental, false),
-        name: "uring:incremental",
-        summary: "io_uring(7), multishot, receives fill buffers in pieces",
-        can: CONNECTIONS,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Bundle, false),
-        name: "uring:bundle",
-        summary: "io_uring(7), multishot, many buffers per receive and send",
-        can: CONNECTIONS,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::ZeroCopy, false),
-        name: "uring:zc",
-        summary: "io_uring(7), multishot receives, zero-copy sends",
-        can: ZERO_COPY,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Plain, true),
-        name: "uring:plain:sqpoll",
-        summary: "io_uring(7), one receive and one send at a time; a kernel thread submits",
-        can: CONNECTIONS,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Multishot, true),
-        name: "uring:multishot:sqpoll",
-        summary: "io_uring(7), multishot accepts and receives, provided buffers; a kernel thread submits",
-        can: CONNECTIONS,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::Bundle, true),
-        name: "uring:bundle:sqpoll",
-        summary: "io_uring(7), multishot, many buffers per receive and send; a kernel thread submits",
-        can: CONNECTIONS,
-    },
-    EngineRow {
-        value: UringMode::of(UringKind::ZeroCopy, true),
-        name: "uring:zc:sqpoll",
-        summary: "refused: after a kill a kernel thread could run for ever; use `uring:zc`",
-        can: ZERO_COPY,
-    },
-    EngineRow { value: Engine::Plain, name: "plain", summary: "datagrams, one per system call", can: DATAGRAMS },
-    EngineRow {
-        value: Engine::Mmsg,
-        name: "mmsg",
-        summary: "datagrams, --batch per call: sendmmsg(2), recvmmsg(2)",
-        can: Abilities { batches: Batches::Calls, ..DATAGRAMS },
-    },
+    row(Engine::Null, "null", "moves nothing: measures the harness itself", ANY_STREAM),
+    row(EpollMode::of(false, false), "epoll", "epoll(7), level-triggered, one accept per wake-up", READINESS),
+    row(EpollMode::of(false, true), "epoll:batch", "epoll(7), level-triggered, accepts until none is left", READINESS),
+    row(EpollMode::of(true, false), "epoll:edge", "epoll(7), edge-triggered connections", READINESS),
+    row(
+        EpollMode::of(true, true),
+        "epoll:edge:batch",
+        "epoll(7), edge-triggered, accepts until none is left",
+        READINESS,
+    ),
+    row(Engine::Tokio, "tokio", "the Tokio runtime, a single-threaded one per thread", CONNECTIONS),
+    row(UringMode::of(UringKind::Plain, false), "uring:plain", "io_uring(7), one receive and one send at a time", RING),
+    row(
+        UringMode::of(UringKind::Multishot, false),
+        "uring:multishot",
+        "io_uring(7), multishot accepts and receives",
+        RING,
+    ),
+    row(
+        UringMode::of(UringKind::Incremental, false),
+        "uring:incremental",
+        "io_uring(7), multishot, receives fill buffers in pieces",
+        CONNECTIONS,
+    ),
+    row(
+        UringMode::of(UringKind::Bundle, false),
+        "uring:bundle",
+        "io_uring(7), multishot, many buffers per receive and send",
+        CONNECTIONS,
+    ),
+    row(
+        UringMode::of(UringKind::ZeroCopy, false),
+        "uring:zc",
+        "io_uring(7), multishot receives, zero-copy sends",
+        ZERO_COPY,
+    ),
+    row(
+        UringMode::of(UringKind::Plain, true),
+        "uring:plain:sqpoll",
+        "io_uring(7), one receive and one send at a time; a kernel thread submits",
+        CONNECTIONS,
+    ),
+    row(
+        UringMode::of(UringKind::Multishot, true),
+        "uring:multishot:sqpoll",
+        "io_uring(7), multishot accepts and receives, provided buffers; a kernel thread submits",
+        CONNECTIONS,
+    ),
+    row(
+        UringMode::of(UringKind::Bundle, true),
+        "uring:bundle:sqpoll",
+        "io_uring(7), multishot, many buffers per receive and send; a kernel thread submits",
+        CONNECTIONS,
+    ),
+    row(
+        UringMode::of(UringKind::ZeroCopy, true),
+        "uring:zc:sqpoll",
+        "refused: after a kill a kernel thread could run for ever; use `uring:zc`",
+        ZERO_COPY,
+    ),
+    row(Engine::Plain, "plain", "datagrams, one per system call", DATAGRAMS),
+    row(
+        Engine::Mmsg,
+        "mmsg",
+        "datagrams, --batch per call: sendmmsg(2), recvmmsg(2)",
+        Abilities { batches: Batches::Calls, ..DATAGRAMS },
+    ),
     // The segments of one send go to one peer, while replies go to many.
-    EngineRow {
-        value: Engine::Gso,
-        name: "gso",
-        summary: "streams over UDP: --batch datagrams per send (UDP_SEGMENT)",
-        can: Abilities { udp: STREAM, batches: Batches::Cuts, ..NOTHING },
-    },
+    row(
+        Engine::Gso,
+        "gso",
+        "streams over UDP: --batch datagrams per send (UDP_SEGMENT)",
+        Abilities { udp: STREAM, batches: Batches::Cuts, ..NOTHING },
+    ),
 ];
 
 impl Engine {

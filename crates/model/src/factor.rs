@@ -1,47 +1,35 @@
-//! The table of factors: everything that can be varied, with its role, its levels and its help.
+//! The table of factors: everything that can be varied, each with one row that declares everything about it.
 //!
-//! A factor is declared here and applied in `traffic`; flags, TOML keys, JSON keys, validation and the
-//! documentation walk this table. `choice`: the user may set it. `condition`: the environment or the peer sets it; cells
-//! that agree in every condition form a group, within which options are compared. A row states in which workloads the
-//! factor has a meaning and what its default is there. A flag with two meanings (`--rate` in bytes or in calls) has two
-//! rows, distinguished by the workload.
+//! `choice`: the user may set it. `condition`: the environment or the peer sets it; cells that agree in every condition form a
+//! group, within which options are compared. A row states in which workloads the factor has a meaning and what its default is
+//! there, its flag and help, who sets it, without which levels it has no effect, and the kernel's option that it sets. A flag with two
+//! meanings (`--rate` in bytes or in calls) has two rows, distinguished by the workload.
 //!
-//! The rows are in `conditions` and `choices`; those of options of sockets are made from [`OPTIONS`].
+//! A row has the form `/// What it is.` `name: Type = Factor { … },`. The name is the key in stored data and the method of [`Spec`]
+//! that reads the value; the type is one of `value`. Flags, plan keys, JSON keys, validation and documents walk the table.
 
-mod choices;
-mod conditions;
-pub(crate) mod defaults;
+#[macro_use]
+mod path_rows;
+#[macro_use]
+mod load_rows;
+#[macro_use]
+mod host_rows;
+#[macro_use]
+mod choice_rows;
+#[macro_use]
+mod option_rows;
+#[macro_use]
+mod ring_rows;
 pub(crate) mod row;
+mod table;
 
-use crate::factor::choices::{AFTER_OPTIONS, CHOICES};
-use crate::factor::conditions::CONDITIONS;
-use crate::factor::row::CHOICE;
-use crate::level::Level;
-use crate::option::OPTIONS;
-use crate::spec::{LENSES, Spec};
+use crate::option::Setter;
+use crate::program::{ComparedCondition, ProgramRole};
+use crate::spec::Spec;
 use crate::workload::{WORKLOADS, Workload};
 
-pub use defaults::Defaults;
-pub use row::{Factor, Role, SIZE_MAX};
-
-const BEFORE_OPTIONS: usize = CONDITIONS.len() + CHOICES.len();
-
-/// Every factor, in the order in which they are printed.
-pub const FACTORS: &[Factor] = &{
-    let mut all = [CHOICE; BEFORE_OPTIONS + OPTIONS.len() + AFTER_OPTIONS.len()];
-    let after = BEFORE_OPTIONS + OPTIONS.len();
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = match at {
-            _ if at < CONDITIONS.len() => CONDITIONS[at],
-            _ if at < BEFORE_OPTIONS => CHOICES[at - CONDITIONS.len()],
-            _ if at < after => OPTIONS[at - BEFORE_OPTIONS].as_factor(LENSES[at]),
-            _ => AFTER_OPTIONS[at - after],
-        };
-        at += 1;
-    }
-    all
-};
+pub use row::{Defaults, Factor, HelpSection, Needs, Role, SECTIONS, SIZE_MAX};
+pub use table::{FACTORS, FactorKey, OPTIONS};
 
 /// The factors of a workload, in the order of the table.
 pub fn of(workload: Workload) -> impl Iterator<Item = &'static Factor> {
@@ -50,8 +38,12 @@ pub fn of(workload: Workload) -> impl Iterator<Item = &'static Factor> {
 
 /// The factor of that name; dashes and underscores are the same.
 pub fn find(name: &str) -> Option<&'static Factor> {
-    let name = name.replace('-', "_");
-    FACTORS.iter().find(|factor| factor.name == name)
+    FactorKey::named(&name.replace('-', "_")).map(FactorKey::row)
+}
+
+/// Every name that a level of the factor may have, with its description; empty if the levels are numbers.
+pub fn listed(name: &str) -> Vec<(&'static str, &'static str)> {
+    find(name).map_or_else(Vec::new, |factor| (factor.listed)())
 }
 
 /// The factors that a flag, or a key of a plan, sets in a workload: usually one. `engine` means both ends, which in
@@ -77,6 +69,28 @@ pub fn flags(workload: Workload) -> Vec<String> {
     of(workload).map(Factor::flag).chain(both_ends).collect()
 }
 
+/// The role of a factor for a program: factors of its peer are conditions, except the condition that is compared.
+pub fn role_of(role: ProgramRole, chosen: ComparedCondition, factor: &Factor) -> Role {
+    let is_the_peers = role != ProgramRole::Both && owner(factor).is_some_and(|owner| owner != role);
+    match (is_the_peers, chosen.is(factor.name)) {
+        (true, _) => Role::Condition,
+        (false, true) => Role::Choice,
+        (false, false) => factor.role,
+    }
+}
+
+/// The end of a stream at which a factor is set, where it is one of them alone.
+fn owner(factor: &Factor) -> Option<ProgramRole> {
+    let ends = factor.ends(&EMPTY);
+    match (ends.contains(&Setter::Source), ends.contains(&Setter::Sink)) {
+        (true, false) => Some(ProgramRole::Writer),
+        (false, true) => Some(ProgramRole::Reader),
+        _ => None,
+    }
+}
+
+static EMPTY: Spec = Spec::of(Workload::Stream);
+
 impl Spec {
     /// The workload whose cell or group this is.
     pub fn workload(&self) -> Workload {
@@ -86,13 +100,22 @@ impl Spec {
     /// The workload of levels that do not state it, such as those of an imported table: the first in which all of them have a
     /// meaning.
     fn inferred(&self) -> Workload {
-        let is_in = |workload: &Workload| FACTORS.iter().all(|f| f.is_in(*workload) || !f.lens.is_set(self));
+        let is_in = |workload: &Workload| self.present().all(|(factor, _)| factor.is_in(*workload));
         WORKLOADS.iter().map(|row| row.value).find(is_in).unwrap_or_default()
     }
 
-    /// Factors and levels in the order of the factor table, the absent ones left out.
-    pub fn present(&self) -> impl Iterator<Item = (&'static Factor, Level)> {
-        FACTORS.iter().map(|f| (f, self.get(f.name))).filter(|(_, level)| *level != Level::Absent)
+    /// Whether a factor, by its name, is a choice or a condition here. An unknown factor of an imported table is a condition:
+    /// it separates groups.
+    pub fn role_of(&self, name: &str) -> Role {
+        let (role, chosen) = (self.role().unwrap_or_default(), self.compare().unwrap_or_default());
+        FactorKey::named(name).map_or(Role::Condition, |key| role_of(role, chosen, key.row()))
+    }
+
+    /// The levels of one role only: a group's conditions, or its choices.
+    pub fn of_role(&self, role: Role) -> Spec {
+        let mut kept = self.clone();
+        kept.retain(|name| self.role_of(name) == role);
+        kept
     }
 }
 
@@ -111,6 +134,7 @@ mod tests {
 
     #[test]
     fn the_table_is_sound() {
+        assert!(SECTIONS.iter().enumerate().all(|(index, (section, _))| *section as usize == index));
         for (index, factor) in FACTORS.iter().enumerate() {
             assert!(FACTORS[..index].iter().all(|f| f.name != factor.name), "{} occurs twice", factor.name);
             assert!((1..=60).contains(&factor.summary.chars().count()), "{}", factor.name);
@@ -154,5 +178,28 @@ mod tests {
                 factor.kind.parse(level).unwrap();
             }
         }
+    }
+
+    fn check_role(role: ProgramRole, factor: &str, expected: Role) {
+        let factor = find(factor).unwrap();
+        assert_eq!(role_of(role, ComparedCondition::None, factor), expected, "{role} {}", factor.name);
+    }
+
+    #[test]
+    fn what_the_peer_decides_is_a_condition() {
+        check_role(ProgramRole::Reader, "read_size", Role::Choice);
+        check_role(ProgramRole::Reader, "write_size", Role::Condition);
+        check_role(ProgramRole::Reader, "congestion", Role::Condition);
+        check_role(ProgramRole::Reader, "rcvlowat", Role::Choice);
+        check_role(ProgramRole::Writer, "write_size", Role::Choice);
+        check_role(ProgramRole::Writer, "read_size", Role::Condition);
+        check_role(ProgramRole::Writer, "rcvbuf", Role::Condition);
+        check_role(ProgramRole::Writer, "sndbuf", Role::Choice);
+        check_role(ProgramRole::Relay, "read_size", Role::Condition);
+        check_role(ProgramRole::Relay, "write_size", Role::Condition);
+        check_role(ProgramRole::Relay, "relay_buffer", Role::Choice);
+        check_role(ProgramRole::Both, "write_size", Role::Choice);
+        check_role(ProgramRole::Reader, "transport", Role::Condition);
+        check_role(ProgramRole::Reader, "engine", Role::Choice);
     }
 }

@@ -2,43 +2,19 @@
 //!
 //! Bytes of a stream go, and calls are made, in a direction; the end at its far end, or at its beginning, is the agent's.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
-use crate::catalog::{NameError, Row, lookup, name_of, named};
+use crate::catalog::names;
 use crate::end::Side;
 
-/// Which way a stream goes, or calls are made, between this host and the far one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From here to the far host.
-    #[default]
-    To,
-    /// From the far host to here.
-    From,
-    /// Both at once: of TCP over the same connections, of datagrams over as many flows each way.
-    Both,
+names! {
+    /// Which way a stream goes, or calls are made, between this host and the far one.
+    #[derive(Default)]
+    Direction, "direction", DIRECTIONS {
+        #[default]
+        To = "to": "this host writes, or calls, and the far one reads, or serves",
+        From = "from": "the far host writes, or calls, and this one reads, or serves: it must be reachable from there",
+        Both = "both": "of a stream: both hosts write and read at once, over TCP over the same connections, and the rate is the sum (also on one host, without --host)",
+    }
 }
-
-/// The directions.
-pub const DIRECTIONS: &[Row<Direction>] = &[
-    Row { value: Direction::To, name: "to", summary: "this host writes, or calls, and the far one reads, or serves" },
-    Row {
-        value: Direction::From,
-        name: "from",
-        summary: "the far host writes, or calls, and this one reads, or serves: it must be reachable from there",
-    },
-    Row {
-        value: Direction::Both,
-        name: "both",
-        summary: "of a stream: both hosts write and read at once, over TCP over the same connections, and the rate is the sum (also \
-                  on one host, without --host)",
-    },
-];
-named!(Direction, "direction", DIRECTIONS);
 
 impl Direction {
     /// The side of the path that is at the far host: both ways are over connections that are made from here.

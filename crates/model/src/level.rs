@@ -212,14 +212,19 @@ pub enum LevelError {
     /// An empty element or nothing at all.
     #[error("an empty level in `{0}`: write levels with commas between them")]
     Empty(String),
-    /// `4096-65536`.
-    #[error("`{low}-{high}` is not a level: write a range as {low}..{high}")]
-    Dash {
+    /// `4096-65536`, or with a colon.
+    #[error("`{given}` is not a level: write a range as {low}..{high}")]
+    NotRange {
+        /// The text.
+        given: String,
         /// The part before the dash.
         low: String,
         /// The part after it.
         high: String,
     },
+    /// `auto` where the system has no default of its own.
+    #[error("there is no `auto` here: write a value from {0} to {1}")]
+    NoAuto(String, String),
     /// Another word for `auto`.
     #[error("`{0}` is not a level: write auto to keep the system's default")]
     NotAuto(String),
@@ -248,6 +253,10 @@ impl LevelKind {
         );
         if auto_allowed && text == "auto" {
             return Ok(Level::auto());
+        }
+        if let (Some(bounds), "auto") = (self.bounds(), text) {
+            let [min, max] = [bounds.0, bounds.1].map(|end| self.compact(&Level::Number(end)));
+            return Err(LevelError::NoAuto(min, max));
         }
         if auto_allowed && suggest::nearest(text, ["auto"]).is_some() {
             return Err(LevelError::NotAuto(text.into()));
@@ -309,17 +318,22 @@ impl LevelKind {
     /// [`LevelError::OutOfRange`] with the range.
     pub fn check(&self, level: &Level) -> Result<(), LevelError> {
         let Level::Number(n) = *level else { return Ok(()) };
-        let (min, max) = match *self {
+        let Some((min, max)) = self.bounds() else { return Ok(()) };
+        bounded(n, min, max, |n| self.compact(&Level::Number(n))).map(drop)
+    }
+
+    /// The smallest and the largest number; `None` where the levels are no numbers of a range.
+    fn bounds(&self) -> Option<(u64, u64)> {
+        match *self {
             LevelKind::Size { min, max, .. }
             | LevelKind::SizeOr { min, max, .. }
-            | LevelKind::Count { min, max, .. } => (min, max),
-            LevelKind::PowerOfTwo { max } => (1, max),
-            LevelKind::Duration { min_ns, max_ns, .. } => (min_ns, max_ns),
-            LevelKind::Rate { .. } => (1, RATE_MAX),
-            LevelKind::CallRate => (1, CALL_RATE_MAX),
-            LevelKind::Switch { .. } | LevelKind::Value | LevelKind::Name(_) => return Ok(()),
-        };
-        bounded(n, min, max, |n| self.compact(&Level::Number(n))).map(drop)
+            | LevelKind::Count { min, max, .. } => Some((min, max)),
+            LevelKind::PowerOfTwo { max } => Some((1, max)),
+            LevelKind::Duration { min_ns, max_ns, .. } => Some((min_ns, max_ns)),
+            LevelKind::Rate { .. } => Some((1, RATE_MAX)),
+            LevelKind::CallRate => Some((1, CALL_RATE_MAX)),
+            LevelKind::Switch { .. } | LevelKind::Value | LevelKind::Name(_) => None,
+        }
     }
 
     /// Reads a list or a range of levels, in the order given.
@@ -353,11 +367,15 @@ impl LevelKind {
         Ok(levels)
     }
 
-    /// The error for an element that was meant as a range: numbers with a dash between them.
+    /// The error for an element that was meant as a range: numbers with a dash or a colon between them.
     fn dashed(&self, element: &str) -> Option<LevelError> {
-        let (low, high) = element.split_once('-')?;
+        let (low, high) = element.split_once(['-', ':'])?;
         let is_level = |text: &str| matches!(self.parse(text), Ok(Level::Number(_)));
-        (is_level(low) && is_level(high)).then(|| LevelError::Dash { low: low.trim().into(), high: high.trim().into() })
+        (is_level(low) && is_level(high)).then(|| LevelError::NotRange {
+            given: element.into(),
+            low: low.trim().into(),
+            high: high.trim().into(),
+        })
     }
 
     fn range(&self, element: &str, low: &str, high: &str) -> Result<Vec<Level>, LevelError> {

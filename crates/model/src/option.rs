@@ -1,21 +1,17 @@
-//! Options of sockets and pipes: the columns of their table, the ends that set an option, and how the kernel changes its value.
+//! Options of sockets and pipes: the columns of their rows, the ends that set an option, and how the kernel changes its value.
 //!
-//! The rows are in `option_table`. Streams, calls and datagrams set options and read them back by walking these rows, and a
+//! The rows are in the table of factors. Streams, calls and datagrams set options and read them back by walking these rows, and a
 //! report compares the values in force with the requested ones. Never touches a socket.
-
-use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{RcvbufOn, Transport};
+use crate::catalog::Transport;
 use crate::end::{EndRole, Side};
-use crate::factor::FACTORS;
-use crate::factor::defaults::{Defaults, both, call, stream};
-use crate::factor::row::{CONNECTIONS, Factor, PORTS, Role, SOCKET_BUFFER, SOCKETS, TCP};
 use crate::level::{Level, LevelKind};
-use crate::program::{ComparedCondition, ProgramRole};
-use crate::spec::{Lens, Spec, index_of};
+use crate::spec::Spec;
 use crate::workload::Workload;
+
+pub use crate::factor::OPTIONS;
 
 /// Which end of a path a socket belongs to, by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,21 +94,13 @@ pub type Variant = (&'static str, OptionLayer, i32, ValueForm);
 /// One option of sockets or pipes, and the factor that sets it.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionRow {
-    /// The factor's name. It and all up to `fits` are as in [`Factor`]; every option is a choice.
+    /// The factor's name. It and all up to `example` are those of the factor's row.
     pub factor: &'static str,
     /// How levels are parsed, limited and printed.
     pub kind: LevelKind,
-    /// The default list of levels.
-    pub(crate) defaults: Defaults,
-    /// A short column heading.
-    pub(crate) heading: &'static str,
-    /// A description of at most 60 characters.
-    pub(crate) summary: &'static str,
-    /// More details.
-    pub(crate) details: &'static str,
     /// The transports over which the option exists.
     pub fits: fn(&Transport) -> bool,
-    /// A level for tests, which every kernel accepts from any user who may set the option.
+    /// A level for tests.
     pub example: &'static str,
     /// The kernel's name for the option.
     pub name: &'static str,
@@ -148,95 +136,6 @@ pub struct OptionRow {
     pub why_more: Option<&'static str>,
 }
 
-const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
-const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
-
-const SWITCH: LevelKind = LevelKind::Switch { auto: true };
-
-/// Values that most rows have.
-const USUAL: OptionRow = OptionRow {
-    factor: "",
-    kind: SWITCH,
-    defaults: both("auto"),
-    heading: "",
-    summary: "",
-    details: "",
-    fits: TCP,
-    example: "64K",
-    name: "",
-    layer: OptionLayer::Socket,
-    number: 0,
-    variant: |_, _| None,
-    form: ValueForm::Int,
-    suffix: "",
-    unit: 1,
-    sites: |_| (WRITERS, When::Early),
-    doubled: false,
-    always: false,
-    changes: false,
-    readable: |_| true,
-    of_listener: false,
-    no_effect: |_| None,
-    why: "the kernel may change it",
-    why_more: None,
-};
-
-/// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and the kernel's structures for it.
-const LEAST_BUFFER: &str = "that is the minimum of the kernel: use at least that";
-
-/// The kernel's timers have a resolution of one tick (`CONFIG_HZ`).
-const TICKS: &str = "the kernel rounds up to whole ticks of its timer, of 1 to 10 ms";
-
-/// Busy polling needs a queue with NAPI.
-const NO_QUEUE: &str = "loopback has no device queue to poll";
-
-/// A reason that applies over loopback.
-fn over_loopback(spec: &Spec, why: &'static str) -> Option<&'static str> {
-    spec.is_over_loopback().then_some(why)
-}
-
-/// Over loopback, nothing is sent again.
-fn without_loss(spec: &Spec) -> Option<&'static str> {
-    over_loopback(spec, "loopback loses no packet, so no timer expires")
-}
-
-/// Connections are made before the measured window.
-fn once_per_flow(spec: &Spec) -> Option<&'static str> {
-    (spec.connect_per_call() != Some(true)).then_some("connections are made once: use --connect-per-call")
-}
-
-/// A thread with one connection has nothing to gather.
-fn with_one_connection(spec: &Spec) -> Option<&'static str> {
-    let is_alone = spec.flows().unwrap_or(1) <= spec.server_threads().unwrap_or(1);
-    is_alone.then_some("a thread with one connection waits for its next completion alone: use more --flows")
-}
-
-/// A variant over IPv6.
-fn ipv6(_: Setter, transport: &Transport, variant: Variant) -> Option<Variant> {
-    matches!(transport, Transport::Tcp6 | Transport::Udp6).then_some(variant)
-}
-
-/// Declares [`OPTIONS`]; the types of the fields are for `spec`.
-macro_rules! options {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $row:expr,)+) => {
-        /// Every option that a factor sets.
-        pub const OPTIONS: &[OptionRow] = &[$(OptionRow { factor: stringify!($name), ..$row }),+];
-    };
-}
-
-with_options! { options {} {} }
-
-/// Where the receive buffer is set decides whether it binds: the window scale is fixed in the handshake (tcp(7)).
-fn rcvbuf_sites(spec: &Spec) -> Sites {
-    match spec.rcvbuf_on() {
-        // bytegauge has no other socket then.
-        _ if spec.connect().is_some() && !spec.iperf3_writes() => (&[Setter::Client], When::Early),
-        Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
-        Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
-        _ => (&[Setter::Sink, Setter::Server], When::Early),
-    }
-}
-
 /// The requested level of an option; `None` if a spec leaves the option to the system.
 pub fn asked(spec: &Spec, row: &OptionRow) -> Option<Level> {
     Some(spec.get(row.factor)).filter(is_asked)
@@ -248,14 +147,10 @@ fn is_asked(level: &Level) -> bool {
 
 /// A sentence for each option of a cell that cannot have an effect on its path.
 pub fn without_effect(spec: &Spec) -> impl Iterator<Item = String> {
-    // Each of up to 100,000 cells of a plan is searched, so no option is looked up by its name.
-    static ROWS: LazyLock<Vec<(&'static OptionRow, &'static Lens)>> = LazyLock::new(|| {
-        let lens = |row: &OptionRow| Some(&FACTORS.get(index_of(row.factor)?)?.lens);
-        OPTIONS.iter().filter_map(|row| Some((row, lens(row)?))).collect()
-    });
-    ROWS.iter().filter(|(_, lens)| is_asked(&spec.get_by(lens))).filter_map(|(row, _)| {
-        let why = (row.no_effect)(spec)?;
-        Some(format!("--{}: {} has no effect here: {why}", row.factor.replace('_', "-"), row.name))
+    spec.present().filter(|(_, level)| is_asked(level)).filter_map(|(factor, _)| {
+        let option = factor.option?;
+        let why = (option.no_effect)(spec)?;
+        Some(format!("--{}: {} has no effect here: {why}", factor.flag(), option.name))
     })
 }
 
@@ -265,22 +160,6 @@ pub fn of_factor(factor: &str) -> Option<&'static OptionRow> {
 }
 
 impl OptionRow {
-    /// The factor that sets the option, with the lens of its field.
-    pub(crate) const fn as_factor(&self, lens: Lens) -> Factor {
-        Factor {
-            name: self.factor,
-            lens,
-            flag: None,
-            role: Role::Choice,
-            kind: self.kind,
-            defaults: self.defaults,
-            heading: self.heading,
-            summary: self.summary,
-            details: self.details,
-            fits: self.fits,
-        }
-    }
-
     /// Why `found` is in force where `expected` should be, and what to do.
     pub fn explained(&self, expected: &Level, found: &Level) -> &'static str {
         let more = expected.number().zip(found.number()).is_some_and(|(expected, found)| found > expected);
@@ -302,47 +181,6 @@ impl OptionRow {
             Level::Number(n) => Level::Number(n.div_ceil(self.unit).saturating_mul(self.unit)),
             other => other.clone(),
         }
-    }
-}
-
-/// The role of a factor for a program: factors of its peer are conditions, except the condition that is compared.
-pub fn role_of(role: ProgramRole, chosen: ComparedCondition, factor: &Factor) -> Role {
-    let is_the_peers = role != ProgramRole::Both && owner(factor.name).is_some_and(|owner| owner != role);
-    match (is_the_peers, chosen.is(factor.name)) {
-        (true, _) => Role::Condition,
-        (false, true) => Role::Choice,
-        (false, false) => factor.role,
-    }
-}
-
-impl Spec {
-    /// Whether a factor, by its name, is a choice or a condition here. An unknown factor of an imported table is a condition:
-    /// it separates groups.
-    pub fn role_of(&self, name: &str) -> Role {
-        let (role, chosen) = (self.role().unwrap_or_default(), self.compare().unwrap_or_default());
-        index_of(name).map_or(Role::Condition, |index| role_of(role, chosen, &FACTORS[index]))
-    }
-
-    /// The levels of one role only: a group's conditions, or its choices.
-    pub fn of_role(&self, role: Role) -> Spec {
-        let mut kept = self.clone();
-        kept.retain(|name| self.role_of(name) == role);
-        kept
-    }
-}
-
-/// The end of a stream at which a factor is set, where it is one of them alone.
-fn owner(factor: &str) -> Option<ProgramRole> {
-    match factor {
-        "read_size" => return Some(ProgramRole::Reader),
-        "write_size" | "send_from" => return Some(ProgramRole::Writer),
-        _ => {}
-    }
-    let (setters, _) = (of_factor(factor)?.sites)(&Default::default());
-    match (setters.contains(&Setter::Source), setters.contains(&Setter::Sink)) {
-        (true, false) => Some(ProgramRole::Writer),
-        (false, true) => Some(ProgramRole::Reader),
-        _ => None,
     }
 }
 
@@ -439,28 +277,5 @@ mod tests {
         );
         check(&[("transport", "tcp"), ("flows", "4"), ("server_threads", "4"), gathers], &["use more --flows"]);
         check(&[("transport", "tcp"), ("flows", "4"), ("server_threads", "2"), gathers], &[]);
-    }
-
-    fn check_role(role: ProgramRole, factor: &str, expected: Role) {
-        let factor = factor::find(factor).unwrap();
-        assert_eq!(role_of(role, ComparedCondition::None, factor), expected, "{role} {}", factor.name);
-    }
-
-    #[test]
-    fn what_the_peer_decides_is_a_condition() {
-        check_role(ProgramRole::Reader, "read_size", Role::Choice);
-        check_role(ProgramRole::Reader, "write_size", Role::Condition);
-        check_role(ProgramRole::Reader, "congestion", Role::Condition);
-        check_role(ProgramRole::Reader, "rcvlowat", Role::Choice);
-        check_role(ProgramRole::Writer, "write_size", Role::Choice);
-        check_role(ProgramRole::Writer, "read_size", Role::Condition);
-        check_role(ProgramRole::Writer, "rcvbuf", Role::Condition);
-        check_role(ProgramRole::Writer, "sndbuf", Role::Choice);
-        check_role(ProgramRole::Relay, "read_size", Role::Condition);
-        check_role(ProgramRole::Relay, "write_size", Role::Condition);
-        check_role(ProgramRole::Relay, "relay_buffer", Role::Choice);
-        check_role(ProgramRole::Both, "write_size", Role::Choice);
-        check_role(ProgramRole::Reader, "transport", Role::Condition);
-        check_role(ProgramRole::Reader, "engine", Role::Choice);
     }
 }

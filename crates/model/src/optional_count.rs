@@ -4,10 +4,18 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::sums::AddCounts;
+
 /// A count of the kernel, absent where the kernel does not report it. `Option<u64>` takes sixteen bytes, and a report holds
 /// millions of these. The largest number means absent: no counter reaches it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OptionalCount(u64);
+
+impl AddCounts for OptionalCount {
+    fn sum(self, other: OptionalCount) -> OptionalCount {
+        self.plus(other)
+    }
+}
 
 impl OptionalCount {
     /// No count.

@@ -4,126 +4,33 @@
 //! Walked by help, documents, plans and the conformance tests; how each is carried out is a file in
 //! `traffic/src/relay/`.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
+use crate::catalog::names;
 
-/// The method that moves bytes from one socket to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum RelayMethod {
-    /// No relay.
-    Direct,
-    /// recv(2) and send(2).
-    ReadWrite,
-    /// `std::io::copy`.
-    StdCopy,
-    /// A loop over `Read` and `Write` with a buffer on the heap.
-    CopyBuffer,
-    /// `BufReader` and `BufWriter`.
-    Bufio,
-    /// readv(2) and writev(2).
-    ReadvWritev,
-    /// Two threads and a bounded pipe within the process.
-    Pipe,
-    /// splice(2) through a pipe of the kernel.
-    Splice,
-    /// sendfile(2) into a pipe of the kernel, splice(2) out of it.
-    Sendfile,
-    /// Copies, or splices once a connection turns out to carry bulk.
-    Hybrid,
-    /// [`RelayMethod::ReadWrite`] with [`RelayThreads::One`], by its usual name.
-    Epoll,
-    /// The io_uring engine.
-    Uring,
-    /// The io_uring engine, with multishot receives, into buffers that the kernel picks.
-    UringMultishot,
-    /// The io_uring engine, with receives and sends of several such buffers.
-    UringBundle,
-    /// splice(2) through a pipe of the kernel, woken by an io_uring.
-    UringSplice,
-    /// The kernel's own redirection between sockets.
-    Sockmap,
-    /// The io_uring engine, with sends that ask the kernel not to copy.
-    Zerocopy,
-    /// `tokio::io::copy_bidirectional`.
-    Tokio,
+names! {
+    /// The method that moves bytes from one socket to the other.
+    RelayMethod, "relay", RELAY_METHODS {
+        Direct = "direct": "no relay: the limit of the path itself",
+        ReadWrite = "read-write": "recv(2) and send(2) with one buffer",
+        StdCopy = "std-copy": "std::io::copy, a loop with a buffer of 8 KiB, no splice",
+        CopyBuffer = "copy-buffer": "recv(2) and send(2) through the traits Read and Write",
+        Bufio = "bufio": "BufReader into BufWriter, small parts are copied once more",
+        ReadvWritev = "readv-writev": "readv(2) and writev(2) with the buffer in four parts",
+        Pipe = "pipe": "a thread that reads, one that writes, a queue in memory",
+        Splice = "splice": "splice(2) through a pipe, the relay itself copies nothing",
+        Sendfile = "sendfile": "sendfile(2) into a pipe; the kernel refuses it for sockets",
+        Hybrid = "hybrid": "recv(2) and send(2), or splice(2) while data is bulk",
+        Epoll = "epoll": "recv(2) and send(2), a single thread woken by epoll(7)",
+        Uring = "uring": "io_uring(7), one thread, a buffer for each connection",
+        UringMultishot = "uring-multishot": "io_uring(7), multishot receives, the kernel picks buffers",
+        UringBundle = "uring-bundle": "io_uring(7), multishot, many buffers per receive and send",
+        Zerocopy = "zerocopy": "io_uring(7), zero-copy sends over TCP; loopback copies",
+        UringSplice = "uring-splice": "splice(2), woken by polls of an io_uring, one thread",
+        Sockmap = "sockmap": "a BPF program redirects data of TCP; no back-pressure",
+        Tokio = "tokio": "tokio::io::copy_bidirectional on one thread, 8 KiB a time",
+    }
 }
-
-/// The methods.
-pub const RELAY_METHODS: &[Row<RelayMethod>] = &[
-    Row { value: RelayMethod::Direct, name: "direct", summary: "no relay: the limit of the path itself" },
-    Row { value: RelayMethod::ReadWrite, name: "read-write", summary: "recv(2) and send(2) with one buffer" },
-    Row {
-        value: RelayMethod::StdCopy,
-        name: "std-copy",
-        summary: "std::io::copy, a loop with a buffer of 8 KiB, no splice",
-    },
-    Row {
-        value: RelayMethod::CopyBuffer,
-        name: "copy-buffer",
-        summary: "recv(2) and send(2) through the traits Read and Write",
-    },
-    Row {
-        value: RelayMethod::Bufio,
-        name: "bufio",
-        summary: "BufReader into BufWriter, small parts are copied once more",
-    },
-    Row {
-        value: RelayMethod::ReadvWritev,
-        name: "readv-writev",
-        summary: "readv(2) and writev(2) with the buffer in four parts",
-    },
-    Row { value: RelayMethod::Pipe, name: "pipe", summary: "a thread that reads, one that writes, a queue in memory" },
-    Row {
-        value: RelayMethod::Splice,
-        name: "splice",
-        summary: "splice(2) through a pipe, the relay itself copies nothing",
-    },
-    Row {
-        value: RelayMethod::Sendfile,
-        name: "sendfile",
-        summary: "sendfile(2) into a pipe; the kernel refuses it for sockets",
-    },
-    Row { value: RelayMethod::Hybrid, name: "hybrid", summary: "recv(2) and send(2), or splice(2) while data is bulk" },
-    Row { value: RelayMethod::Epoll, name: "epoll", summary: "recv(2) and send(2), a single thread woken by epoll(7)" },
-    Row { value: RelayMethod::Uring, name: "uring", summary: "io_uring(7), one thread, a buffer for each connection" },
-    Row {
-        value: RelayMethod::UringMultishot,
-        name: "uring-multishot",
-        summary: "io_uring(7), multishot receives, the kernel picks buffers",
-    },
-    Row {
-        value: RelayMethod::UringBundle,
-        name: "uring-bundle",
-        summary: "io_uring(7), multishot, many buffers per receive and send",
-    },
-    Row {
-        value: RelayMethod::Zerocopy,
-        name: "zerocopy",
-        summary: "io_uring(7), zero-copy sends over TCP; loopback copies",
-    },
-    Row {
-        value: RelayMethod::UringSplice,
-        name: "uring-splice",
-        summary: "splice(2), woken by polls of an io_uring, one thread",
-    },
-    Row {
-        value: RelayMethod::Sockmap,
-        name: "sockmap",
-        summary: "a BPF program redirects data of TCP; no back-pressure",
-    },
-    Row {
-        value: RelayMethod::Tokio,
-        name: "tokio",
-        summary: "tokio::io::copy_bidirectional on one thread, 8 KiB a time",
-    },
-];
-named!(RelayMethod, "relay", RELAY_METHODS);
-text_serde!(RelayMethod);
 
 /// Default buffer of each direction for methods without a size of their own, bytes: recv(2) and send(2) on loopback need
 /// it for their best rate.
@@ -221,69 +128,29 @@ pub struct RelayHolds {
     pub threads: u64,
 }
 
-/// How many threads a relay has, if its method supports both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RelayThreads {
-    /// One for each direction of each connection, in calls that block.
-    #[default]
-    Direction,
-    /// One for all connections, woken by epoll(7).
-    One,
-    /// One for each CPU that the relay may use, each with connections of its own, woken by epoll(7).
-    Cpus,
+names! {
+    /// How many threads a relay has, if its method supports both.
+    #[derive(Default)]
+    RelayThreads, "threading of a relay", RELAY_THREADS {
+        #[default]
+        Direction = "direction": "a thread for each direction of each connection, in calls that block",
+        One = "one": "one thread for all connections, woken by epoll (edges)",
+        Cpus = "cpus": "a thread for each CPU that the relay may use; the thread that accepts a connection carries it, woken by epoll (edges)",
+    }
 }
 
-/// The kinds of threading.
-pub const RELAY_THREADS: &[Row<RelayThreads>] = &[
-    Row {
-        value: RelayThreads::Direction,
-        name: "direction",
-        summary: "a thread for each direction of each connection, in calls that block",
-    },
-    Row { value: RelayThreads::One, name: "one", summary: "one thread for all connections, woken by epoll (edges)" },
-    Row {
-        value: RelayThreads::Cpus,
-        name: "cpus",
-        summary: "a thread for each CPU that the relay may use; the thread that accepts a connection carries it, woken by epoll (edges)",
-    },
-];
-named!(RelayThreads, "threading of a relay", RELAY_THREADS);
-
-/// Where a relay runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RelayPlacement {
-    /// The scheduler decides.
-    #[default]
-    Unpinned,
-    /// On a CPU that neither end uses.
-    Own,
-    /// On the CPU of the end that connects.
-    Client,
-    /// On the CPU of the end that accepts.
-    Server,
-    /// Each thread moves to the CPU on which its bulk data arrives.
-    Follows,
+names! {
+    /// Where a relay runs.
+    #[derive(Default)]
+    RelayPlacement, "place of a relay", RELAY_PLACEMENTS {
+        #[default]
+        Unpinned = "unpinned": "the scheduler decides",
+        Own = "own": "a CPU that neither end uses",
+        Client = "client": "the CPU of the end that connects: source or client",
+        Server = "server": "the CPU of the end that accepts: sink or server",
+        Follows = "follows": "each thread moves to the CPU on which its bulk data arrives (SO_INCOMING_CPU); needs a thread per direction",
+    }
 }
-
-/// The placements of a relay.
-pub const RELAY_PLACEMENTS: &[Row<RelayPlacement>] = &[
-    Row { value: RelayPlacement::Unpinned, name: "unpinned", summary: "the scheduler decides" },
-    Row { value: RelayPlacement::Own, name: "own", summary: "a CPU that neither end uses" },
-    Row {
-        value: RelayPlacement::Client,
-        name: "client",
-        summary: "the CPU of the end that connects: source or client",
-    },
-    Row { value: RelayPlacement::Server, name: "server", summary: "the CPU of the end that accepts: sink or server" },
-    Row {
-        value: RelayPlacement::Follows,
-        name: "follows",
-        summary: "each thread moves to the CPU on which its bulk data arrives (SO_INCOMING_CPU); needs a thread per direction",
-    },
-];
-named!(RelayPlacement, "place of a relay", RELAY_PLACEMENTS);
 
 /// Counts of a relay over its whole life. `up` is the direction from the end that connects, `down` the other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

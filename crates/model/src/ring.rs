@@ -6,46 +6,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{NameError, Row, lookup, name_of, named, text_serde};
+use crate::catalog::{NameError, Row, lookup, names, row, text_serde};
 
 /// Submissions that a ring holds at most (`IORING_MAX_ENTRIES`, io_uring_setup(2)).
 pub const ENTRIES_MAX: u64 = 32_768;
 
-/// The code that drives the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Implementation {
-    /// Our own ring.
-    Raw,
-    /// The `io-uring` crate.
-    IoUring,
-    /// liburing, in C.
-    Liburing,
-    /// liburing as a published benchmark used it.
-    LiburingUndrained,
-    /// No ring: measures the cost of the harness itself.
-    Null,
+names! {
+    /// The code that drives the ring.
+    Implementation, "implementation", IMPLEMENTATIONS {
+        Raw = "raw": "our own ring: mapped queues and system calls only",
+        IoUring = "io-uring": "the io-uring crate",
+        Liburing = "liburing": "liburing, a loop in C; if it was there at build time",
+        LiburingUndrained = "liburing-undrained": "an artefact, shown but never compared: liburing as a published benchmark used it, whose loop takes no completion and counts submissions",
+        Null = "null": "no ring at all: measures the harness itself",
+    }
 }
-
-/// The implementations.
-pub const IMPLEMENTATIONS: &[Row<Implementation>] = &[
-    Row { value: Implementation::Raw, name: "raw", summary: "our own ring: mapped queues and system calls only" },
-    Row { value: Implementation::IoUring, name: "io-uring", summary: "the io-uring crate" },
-    Row {
-        value: Implementation::Liburing,
-        name: "liburing",
-        summary: "liburing, a loop in C; if it was there at build time",
-    },
-    Row {
-        value: Implementation::LiburingUndrained,
-        name: "liburing-undrained",
-        summary: "an artefact, shown but never compared: liburing as a published benchmark used it, whose loop \
-                  takes no completion and counts submissions",
-    },
-    Row { value: Implementation::Null, name: "null", summary: "no ring at all: measures the harness itself" },
-];
-named!(Implementation, "implementation", IMPLEMENTATIONS);
-text_serde!(Implementation);
 
 impl Implementation {
     /// Whether it measures something other than it seems to, and is only shown.
@@ -54,56 +29,26 @@ impl Implementation {
     }
 }
 
-/// The data of each operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UserData {
-    /// Nothing.
-    #[default]
-    None,
-    /// A number of its own.
-    Unique,
-    /// The address of an object on the heap.
-    Boxed,
+names! {
+    /// The data of each operation.
+    #[derive(Default)]
+    UserData, "user data", USER_DATA {
+        #[default]
+        None = "none": "nothing",
+        Unique = "unique": "a number of its own for every operation",
+        Boxed = "boxed": "an object on the heap for every operation, made at submission and freed at completion",
+    }
 }
 
-/// The kinds of user data.
-pub const USER_DATA: &[Row<UserData>] = &[
-    Row { value: UserData::None, name: "none", summary: "nothing" },
-    Row { value: UserData::Unique, name: "unique", summary: "a number of its own for every operation" },
-    Row {
-        value: UserData::Boxed,
-        name: "boxed",
-        summary: "an object on the heap for every operation, made at submission and freed at completion",
-    },
-];
-named!(UserData, "user data", USER_DATA);
-
-/// The task of the loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// As little as the user data needs: the highest possible rate.
-    #[default]
-    Ceiling,
-    /// The checks of a careful program.
-    Checked,
+names! {
+    /// The task of the loop.
+    #[derive(Default)]
+    Mode, "mode", MODES {
+        #[default]
+        Ceiling = "ceiling": "writes the opcode (and user data) alone; reads a completion only to free its object; counts all",
+        Checked = "checked": "writes the whole entry, and compares the result and user data of every completion",
+    }
 }
-
-/// The modes.
-pub const MODES: &[Row<Mode>] = &[
-    Row {
-        value: Mode::Ceiling,
-        name: "ceiling",
-        summary: "writes the opcode (and user data) alone; reads a completion only to free its object; counts all",
-    },
-    Row {
-        value: Mode::Checked,
-        name: "checked",
-        summary: "writes the whole entry, and compares the result and user data of every completion",
-    },
-];
-named!(Mode, "mode", MODES);
 
 /// How a ring is made: any of these together, or `default`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,32 +68,24 @@ pub struct RingFlags {
 
 /// The flags of a set-up, as `--setup` names them, joined by `+`.
 pub const SETUPS: &[Row<RingFlags>] = &[
-    Row { value: RingFlags::NONE, name: "default", summary: "no flag" },
-    Row {
-        value: RingFlags { single_issuer: true, ..RingFlags::NONE },
-        name: "single-issuer",
-        summary: "IORING_SETUP_SINGLE_ISSUER and IORING_SETUP_DEFER_TASKRUN (Linux 6.1)",
-    },
-    Row {
-        value: RingFlags { coop: true, ..RingFlags::NONE },
-        name: "coop",
-        summary: "IORING_SETUP_COOP_TASKRUN (Linux 5.19)",
-    },
-    Row {
-        value: RingFlags { sqpoll: true, ..RingFlags::NONE },
-        name: "sqpoll",
-        summary: "IORING_SETUP_SQPOLL: a thread of the kernel submits, and takes a CPU of its own",
-    },
-    Row {
-        value: RingFlags { no_sqarray: true, ..RingFlags::NONE },
-        name: "no-sqarray",
-        summary: "IORING_SETUP_NO_SQARRAY (Linux 6.6)",
-    },
-    Row {
-        value: RingFlags { registered: true, ..RingFlags::NONE },
-        name: "registered",
-        summary: "IORING_REGISTER_RING_FDS: no descriptor lookup per call (Linux 5.18)",
-    },
+    row(RingFlags::NONE, "default", "no flag"),
+    row(
+        RingFlags { single_issuer: true, ..RingFlags::NONE },
+        "single-issuer",
+        "IORING_SETUP_SINGLE_ISSUER and IORING_SETUP_DEFER_TASKRUN (Linux 6.1)",
+    ),
+    row(RingFlags { coop: true, ..RingFlags::NONE }, "coop", "IORING_SETUP_COOP_TASKRUN (Linux 5.19)"),
+    row(
+        RingFlags { sqpoll: true, ..RingFlags::NONE },
+        "sqpoll",
+        "IORING_SETUP_SQPOLL: a thread of the kernel submits, and takes a CPU of its own",
+    ),
+    row(RingFlags { no_sqarray: true, ..RingFlags::NONE }, "no-sqarray", "IORING_SETUP_NO_SQARRAY (Linux 6.6)"),
+    row(
+        RingFlags { registered: true, ..RingFlags::NONE },
+        "registered",
+        "IORING_REGISTER_RING_FDS: no descriptor lookup per call (Linux 5.18)",
+    ),
 ];
 
 impl RingFlags {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::GroupId;
+use crate::end::stored_names;
 
 /// A session's number in its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -59,24 +60,9 @@ pub enum SessionStatus {
     Imported,
 }
 
-impl SessionStatus {
-    /// The name in tables and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            SessionStatus::Running => "running",
-            SessionStatus::Complete => "complete",
-            SessionStatus::Incomplete => "incomplete",
-            SessionStatus::Imported => "imported",
-        }
-    }
-
-    /// The status of that name.
-    pub fn from_name(name: &str) -> Option<SessionStatus> {
-        [SessionStatus::Running, SessionStatus::Complete, SessionStatus::Incomplete, SessionStatus::Imported]
-            .into_iter()
-            .find(|status| status.name() == name)
-    }
-}
+stored_names!(SessionStatus, SESSION_STATUSES {
+    Running = "running", Complete = "complete", Incomplete = "incomplete", Imported = "imported",
+});
 
 /// The purpose of a block's trials. Intervals of cells come from `Confirm` alone; `Audit` may withdraw a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -94,26 +80,9 @@ pub enum Stage {
     Audit,
 }
 
-/// The stages in the order in which they run.
-pub const STAGES: [Stage; 5] = [Stage::Calibrate, Stage::Screen, Stage::Narrow, Stage::Confirm, Stage::Audit];
-
-impl Stage {
-    /// The name in tables and documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Calibrate => "calibrate",
-            Stage::Screen => "screen",
-            Stage::Narrow => "narrow",
-            Stage::Confirm => "confirm",
-            Stage::Audit => "audit",
-        }
-    }
-
-    /// The stage of that name.
-    pub fn from_name(name: &str) -> Option<Stage> {
-        STAGES.into_iter().find(|stage| stage.name() == name)
-    }
-}
+stored_names!(Stage, STAGES {
+    Calibrate = "calibrate", Screen = "screen", Narrow = "narrow", Confirm = "confirm", Audit = "audit",
+});
 
 /// One group's visit to all its cells of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

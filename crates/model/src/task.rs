@@ -13,14 +13,16 @@ use thiserror::Error;
 
 use crate::catalog::text_serde;
 use crate::level::Level;
+use crate::running_service::ServiceCounts;
 use crate::shell;
+use crate::socket_changes::{SocketChanges, SocketsSeen};
 use crate::unit::{Bytes, UnitError};
 
 /// The placeholder for the value, in any word, any number of times.
 const VALUE: &str = "{value}";
 
-/// The placeholder for a number of bytes divided by the value: `{count:256M}`.
-const COUNT: &str = "{count:";
+/// The end of the placeholder for a number of bytes divided by the value: `{256M/value}`.
+const PER_VALUE: &str = "/value}";
 
 /// Addresses of this machine, in front of a port.
 const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", "[::1]:"];
@@ -34,15 +36,15 @@ pub enum TaskError {
         .0.as_deref().map_or("the value, such as `dd bs={value} …`".into(), |other| format!("`{other}`"))
     )]
     NoPlace(Option<String>),
-    /// `{count:` without its end or its size.
-    #[error("`{0}` is no count: write the bytes that every run moves, such as {{count:256M}}")]
+    /// `{…/value}` without a size.
+    #[error("`{0}` is no count: write the bytes that every run moves, such as {{256M/value}}")]
     BadCount(String),
     /// A count of something that is no size.
-    #[error("{{count:…}} divides bytes by the value, but `{0}` is not a size: write values such as 4K")]
+    #[error("{{…/value}} divides bytes by the value, but `{0}` is not a size: write values such as 4K")]
     NotASize(String),
     /// Runs that would not move the same.
     #[error(
-        "{value} does not divide the {bytes} of {{count:…}}: runs would not move the same; use a multiple of all values"
+        "{value} does not divide the {bytes} of {{…/value}}: runs would not move the same; use a multiple of all values"
     )]
     NotAMultiple {
         /// The value.
@@ -81,6 +83,9 @@ pub struct ProgramTask {
     pub server: Option<ServerTask>,
     /// The metric.
     pub metric: Metric,
+    /// The options that values change on the sockets of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<SocketChanges>,
     /// The value that the user has now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Level>,
@@ -121,9 +126,6 @@ pub struct AdvisedValue {
     pub question: String,
     /// The factor whose level it was: `read_size`.
     pub factor: String,
-    /// Its rate divided by that of the default value, if both were measured: 1.8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against_default: Option<f64>,
 }
 
 /// The metric of a run.
@@ -184,6 +186,11 @@ pub struct TaskReport {
     /// CPU time of the server and its children from when it was ready to its end, nanoseconds; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
+    /// What a running program did; absent where the trial started the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Box<ServiceCounts>>,
+    /// The running program has ended, or could not be left as it was: no other trial can be made.
+    pub service_lost: bool,
     /// Its server had no sign of being ready in time, so it did not run.
     pub server_not_ready: bool,
     /// The TCP ports at which such a server listened.
@@ -200,6 +207,9 @@ pub struct TaskReport {
     pub stopped_by_force: bool,
     /// Bytes that the command printed.
     pub printed_bytes: u64,
+    /// The sockets of the changed program; absent where none is changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<Box<SocketsSeen>>,
     /// The counter's value while the command ran; absent without a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
@@ -292,7 +302,7 @@ impl ProgramTask {
         let all = [Some(&self.command), self.prepare.as_ref(), self.server.as_ref().map(|server| &server.command)];
         let words = || all.into_iter().flatten().flatten();
         let servers = self.server.as_ref().is_some_and(|server| !server.by_value.is_empty());
-        if self.by_value.is_empty() && !servers && !words().any(|word| has_place(word)) {
+        if self.by_value.is_empty() && self.changes.is_none() && !servers && !words().any(|word| has_place(word)) {
             return Err(TaskError::NoPlace(words().find_map(|word| in_braces(word))));
         }
         for value in values {
@@ -325,7 +335,7 @@ fn in_braces(word: &str) -> Option<String> {
 
 /// Whether a word has a placeholder.
 fn has_place(word: &str) -> bool {
-    word.contains(VALUE) || word.contains(COUNT)
+    word.contains(VALUE) || word.contains(PER_VALUE)
 }
 
 /// A value as written in a command: sizes in bytes.
@@ -347,11 +357,9 @@ pub(crate) fn first_word(script: &str) -> &str {
 fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {
     shell::filled(words, |word| {
         let mut places = vec![(VALUE.to_owned(), text(value))];
-        let mut rest = word;
-        while let Some((_, after)) = rest.split_once(COUNT) {
-            let (size, after) = after.split_once('}').ok_or_else(|| TaskError::BadCount(word.to_owned()))?;
-            places.push((format!("{COUNT}{size}}}"), count(word, size, value)?));
-            rest = after;
+        for (at, _) in word.match_indices(PER_VALUE) {
+            let (_, size) = word[..at].rsplit_once('{').ok_or_else(|| TaskError::BadCount(word.to_owned()))?;
+            places.push((format!("{{{size}{PER_VALUE}"), count(word, size, value)?));
         }
         Ok(shell::pieces(word, &places))
     })
@@ -439,6 +447,7 @@ mod tests {
             prepare: None,
             server: None,
             metric: Metric::Wall,
+            changes: None,
             default: None,
             advice: None,
         }
@@ -456,7 +465,7 @@ mod tests {
         let port = |script: &str| task(&["/bin/sh", "-c", script]).port_of_command();
         assert_eq!(port("client.py 7008 --rounds 20 2>&1"), Some((7008, false)));
         assert_eq!(port("socat -b 8192 - TCP:127.0.0.1:7008"), Some((7008, true)));
-        assert_eq!(port("client.py server.example:7008 {count:4096} {value}"), Some((7008, false)));
+        assert_eq!(port("client.py server.example:7008 {4096/value} {value}"), Some((7008, false)));
         for unknown in ["client.py 7008 8192", "client.py", "client.py -n 1.7008", "x localhost:7008 localhost:7009"] {
             assert_eq!(port(unknown), None, "{unknown}");
         }
@@ -466,29 +475,29 @@ mod tests {
     fn a_value_replaces_all_placeholders() {
         check(&["dd", "bs={value}"], &Level::Number(4096), Ok("dd bs=4096"));
         check(&["x", "{value}", "--also={value}:{value}"], &Level::Name("lz4".into()), Ok("x lz4 --also=lz4:lz4"));
-        check(&["dd", "bs={value}", "count={count:1M}"], &Level::Number(4096), Ok("dd bs=4096 count=256"));
-        check(&["dd", "count={count:1M}"], &Level::Number(1 << 20), Ok("dd count=1"));
+        check(&["dd", "bs={value}", "count={1M/value}"], &Level::Number(4096), Ok("dd bs=4096 count=256"));
+        check(&["dd", "count={1M/value}"], &Level::Number(1 << 20), Ok("dd count=1"));
         let nowhere = TaskError::NoPlace(None).to_string();
         check(&["dd", "bs=4096"], &Level::Number(1), Err(&nowhere));
         let other = TaskError::NoPlace(Some("{size}".into())).to_string();
         assert!(other.ends_with("write it in place of `{size}`"), "{other}");
         check(&["sh", "-c", "x ${HOME} {a,b} bs={size}"], &Level::Number(1), Err(&other));
         check(
-            &["dd", "count={count:1M}"],
+            &["dd", "count={1M/value}"],
             &Level::Number(3000),
             Err(
-                "3000 B does not divide the 1 MiB of {count:…}: runs would not move the same; use a multiple of all values",
+                "3000 B does not divide the 1 MiB of {…/value}: runs would not move the same; use a multiple of all values",
             ),
         );
         check(
-            &["dd", "count={count:1M}"],
+            &["dd", "count={1M/value}"],
             &Level::Name("big".into()),
-            Err("{count:…} divides bytes by the value, but `big` is not a size: write values such as 4K"),
+            Err("{…/value} divides bytes by the value, but `big` is not a size: write values such as 4K"),
         );
         check(
-            &["dd", "count={count:big}"],
+            &["dd", "count={big/value}"],
             &Level::Number(1),
-            Err("`count={count:big}` is no count: write the bytes that every run moves, such as {count:256M}"),
+            Err("`count={big/value}` is no count: write the bytes that every run moves, such as {256M/value}"),
         );
     }
 

@@ -1,29 +1,17 @@
 //! Encryption of connections: none, by a library in the program, or by the kernel.
 
-use std::fmt;
-use std::str::FromStr;
+use crate::catalog::{Engine, EpollMode, names};
 
-use crate::catalog::{Engine, EpollMode, NameError, Row, lookup, name_of, named};
-
-/// How a connection is encrypted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Tls {
-    /// It is not.
-    #[default]
-    None,
-    /// By the library rustls: TLS 1.3, records of at most 16 KiB.
-    Rustls,
-    /// By the kernel (`TCP_ULP` `tls`), with keys that are set without a handshake.
-    Kernel,
+names! {
+    /// How a connection is encrypted.
+    #[derive(Default)]
+    Tls, "kind of encryption", TLS_KINDS {
+        #[default]
+        None = "none": "bytes are not encrypted",
+        Rustls = "rustls": "TLS 1.3 by the library rustls, as in Rust programs",
+        Kernel = "kernel": "TLS 1.3 by the kernel (kTLS), keys set without a handshake",
+    }
 }
-
-/// The kinds of encryption.
-pub const TLS_KINDS: &[Row<Tls>] = &[
-    Row { value: Tls::None, name: "none", summary: "bytes are not encrypted" },
-    Row { value: Tls::Rustls, name: "rustls", summary: "TLS 1.3 by the library rustls, as in Rust programs" },
-    Row { value: Tls::Kernel, name: "kernel", summary: "TLS 1.3 by the kernel (kTLS), keys set without a handshake" },
-];
-named!(Tls, "kind of encryption", TLS_KINDS);
 
 impl Tls {
     /// Whether an end of a stream can use it with this engine.

@@ -3,6 +3,8 @@
 //! Nothing here is an estimate. All data that a later statistic may need must be in these fields, because the
 //! store keeps nothing else.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::by_role::{ByRole, EndReports};
@@ -243,8 +245,11 @@ impl Trial {
         }
     }
 
-    /// CPU time of a run, nanoseconds: the program, its server, and the children of both.
+    /// CPU time of a run, nanoseconds: the program, its server, and the children of both; of a running program for 1 GiB.
     pub fn cpu_ns_per_run(&self) -> Option<f64> {
+        if let Some(service) = &self.task()?.service {
+            return (service.bytes > 0).then(|| service.cpu_ns as f64 / service.gib());
+        }
         let ns = self.end(EndRole::Command)?.cpu_time_ns() + self.task()?.server_cpu_ns.unwrap_or(0);
         (ns > 0).then_some(ns as f64)
     }
@@ -317,6 +322,9 @@ pub struct MachineUse {
     /// (`TCPTimeouts`).
     #[serde(skip_serializing_if = "OptionalCount::is_none")]
     pub timeouts: OptionalCount,
+    /// Counts of TCP segments that found no room at a receiver, counted in the same way, by the kernel's names; those that rose.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tcp_drops: BTreeMap<String, u64>,
     /// Counts of the emulated link between the ends; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Box<LinkUse>>,

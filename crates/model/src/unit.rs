@@ -50,7 +50,7 @@ pub enum UnitError {
 }
 
 const SIZE_UNITS: &str = "B, K, M, G (binary: 1K = 1024), or KiB, MiB, GiB";
-const TIME_UNITS: &str = "ns, us, ms, s, m";
+const TIME_UNITS: &str = "ns, us, ms, s, m, h";
 
 /// Splits `12.5ms` into `12.5` and `ms`, refusing signs.
 fn split(text: &str, example: &'static str) -> Result<(f64, String), UnitError> {
@@ -96,13 +96,21 @@ impl FromStr for Nanos {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
+        // `1m30s` is a sum.
+        let is_end = |pair: &[u8]| pair[0].is_ascii_alphabetic() && pair[1].is_ascii_digit();
+        if let Some(end) = text.trim().as_bytes().windows(2).position(is_end) {
+            let (first, rest) = text.trim().split_at(end + 1);
+            let (Nanos(first), Nanos(rest)) = (first.parse()?, rest.parse()?);
+            return Ok(Nanos(first.saturating_add(rest)));
+        }
         let (number, unit) = split(text, "50ms")?;
         let factor = match unit.to_ascii_lowercase().as_str() {
             "ns" => 1,
             "us" | "µs" => 1_000,
             "ms" => 1_000_000,
-            "s" => 1_000_000_000,
+            "s" | "sec" => 1_000_000_000,
             "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
             "" if number == 0.0 => 1,
             "" => return Err(UnitError::NoUnit(text.into(), TIME_UNITS)),
             _ => return Err(UnitError::UnknownUnit { text: text.into(), unit, known: TIME_UNITS }),
@@ -277,7 +285,9 @@ mod tests {
     fn durations_and_rates() {
         assert_eq!("42ms".parse::<Nanos>(), Ok(Nanos(42_000_000)));
         assert_eq!("1.5s".parse::<Nanos>(), Ok(Nanos(1_500_000_000)));
-        assert!("42".parse::<Nanos>().is_err());
+        assert_eq!("1m30s".parse::<Nanos>(), Ok(Nanos(90_000_000_000)));
+        assert_eq!("1h".parse::<Nanos>(), Ok(Nanos(3_600_000_000_000)));
+        assert!("42".parse::<Nanos>().is_err() && "1m30".parse::<Nanos>().is_err() && "s1s".parse::<Nanos>().is_err());
         assert_eq!(Nanos(42_000_000).to_string(), "42 ms");
         assert_eq!(byte_rate(3.92 * 1024.0 * 1024.0 * 1024.0), "3.92 GiB/s");
         assert_eq!(count_rate(1_910_355.1), "1.91 M/s");

@@ -1,209 +1,289 @@
-//! The types of levels: how a value of a factor becomes the [`Level`] that is printed and stored, and back.
+//! The values of factors as code uses them, and the types of the rows in the table of factors.
 //!
-//! A factor with a default of the system has a word for it (`auto`, `max`, `same`, `none`). That word is a
-//! variant here, so that no code compares texts.
+//! A level that is a name becomes a value once, when it is set. A word in place of a value (`auto`, `max`, `same`, `none`) is a text:
+//! it is no value of the type, so that code reads nothing.
 
 use std::sync::Arc;
 
-use crate::catalog::{Arrivals, Engine, FdTable, Fill, Placement, RcvbufOn, Transport, Work};
+use crate::catalog::{
+    ARRIVALS, Arrivals, Engine, FD_TABLES, FdTable, Fill, NameError, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row,
+    TRANSPORTS, Transport, Work,
+};
 use crate::emulated::{LinkRate, LossShare};
-use crate::far::Direction;
+use crate::engine::ENGINES;
+use crate::far::{DIRECTIONS, Direction};
 use crate::level::Level;
+use crate::message_parts::{CALL_ENDS, CallEnds, MESSAGE_WRITES, MessageWrites};
 use crate::place::Place;
+use crate::profile::PROFILES;
 use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
-use crate::relay::{RelayPlacement, RelayThreads};
+use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS, RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
-use crate::ring::{Implementation, Mode, RingFlags, UserData};
-use crate::send_from::SendFrom;
+use crate::relay_program::READY_RELAYS;
+use crate::ring::{IMPLEMENTATIONS, Implementation, MODES, Mode, RingFlags, SETUPS, USER_DATA, UserData};
+use crate::send_from::{SEND_FROM, SendFrom};
 use crate::slo::Slo;
-use crate::tls::Tls;
+use crate::tls::{TLS_KINDS, Tls};
 
-/// A value of a factor.
-pub trait FactorValue: Sized {
+/// Names with their descriptions.
+type Listed = Vec<(&'static str, &'static str)>;
+
+/// The type of a factor's values.
+pub trait FactorValue {
     /// The type that code reads: the value itself if it is small, else a reference.
-    type Read<'a>
-    where
-        Self: 'a;
+    type Read<'a>;
 
-    /// The value; `None` for the system's default.
-    fn read(&self) -> Option<Self::Read<'_>>;
+    /// The value; `None` for a word in its place, and for a level of another kind.
+    fn read(value: &TypedLevel) -> Option<Self::Read<'_>>;
 
-    /// The level as it is printed and stored.
-    fn to_level(&self) -> Level;
+    /// The value of a name; `None` where it has none.
+    fn named(_: &str) -> Option<TypedLevel> {
+        None
+    }
 
-    /// The value of a level; `None` for a level of another kind.
-    fn from_level(level: &Level) -> Option<Self>;
+    /// Every name of a table, with its description.
+    fn listed() -> Listed {
+        Vec::new()
+    }
 }
 
-/// Declares a value or one word in its place.
-macro_rules! or_word {
-    ($(#[doc = $doc:literal] $type:ident, $variant:ident, $word:literal;)+) => {$(
-        #[doc = $doc]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $type<T> {
-            #[doc = concat!("The word `", $word, "`.")]
-            $variant,
-            /// A value.
-            Is(T),
+/// Declares the values that have names: copied when they are read, or lent. Each type has its table, if it has one.
+macro_rules! values {
+    (copied { $($copied:ident: $rows:expr;)+ } lent { $($lent:ident: $lent_rows:expr;)+ }) => {
+        /// The value of one factor.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "a variant has the name of its type")]
+        pub enum TypedLevel {
+            /// The factor does not exist here.
+            Absent,
+            /// A switch.
+            Switch(bool),
+            /// A number in base units.
+            Number(u64),
+            /// A word in place of a value, a name without a type, or one that this version does not know.
+            Text(Arc<str>),
+            $($copied($copied),)+
+            $($lent(Arc<$lent>),)+
         }
 
-        impl<T: FactorValue> FactorValue for $type<T> {
-            type Read<'a> = T::Read<'a> where T: 'a;
-
-            fn read(&self) -> Option<T::Read<'_>> {
-                match self {
-                    $type::$variant => None,
-                    $type::Is(value) => value.read(),
-                }
-            }
-
-            fn to_level(&self) -> Level {
-                match self {
-                    $type::$variant => Level::Name($word.into()),
-                    $type::Is(value) => value.to_level(),
-                }
-            }
-
-            fn from_level(level: &Level) -> Option<$type<T>> {
-                match level.name() {
-                    Some($word) => Some($type::$variant),
-                    _ => T::from_level(level).map($type::Is),
+        impl From<&TypedLevel> for Level {
+            fn from(value: &TypedLevel) -> Level {
+                match value {
+                    TypedLevel::Absent => Level::Absent,
+                    TypedLevel::Switch(on) => Level::Switch(*on),
+                    TypedLevel::Number(number) => Level::Number(*number),
+                    TypedLevel::Text(text) => Level::Name(text.to_string()),
+                    $(TypedLevel::$copied(value) => Level::Name(value.to_string()),)+
+                    $(TypedLevel::$lent(value) => Level::Name(value.to_string()),)+
                 }
             }
         }
-    )+};
-}
 
-or_word! {
-    /// A value, or the system's default.
-    OrAuto, Auto, "auto";
-    /// An offered load, or the maximum.
-    OrMax, Max, "max";
-    /// A size, or the same size as that of the request.
-    OrSame, Same, "same";
-    /// An objective, or none.
-    OrNone, None, "none";
-}
-
-/// Values that are copied when they are read, each with its level.
-macro_rules! copied {
-    ($($type:ty: $variant:ident;)+) => {$(
-        impl FactorValue for $type {
-            type Read<'a> = $type;
-
-            fn read(&self) -> Option<$type> {
-                Some(*self)
-            }
-
-            fn to_level(&self) -> Level {
-                Level::$variant(*self)
-            }
-
-            fn from_level(level: &Level) -> Option<$type> {
-                match level {
-                    Level::$variant(value) => Some(*value),
-                    _ => None,
+        $(
+            impl From<$copied> for TypedLevel {
+                fn from(value: $copied) -> TypedLevel {
+                    TypedLevel::$copied(value)
                 }
             }
+
+            impl FactorValue for $copied {
+                type Read<'a> = $copied;
+
+                fn read(value: &TypedLevel) -> Option<$copied> {
+                    match value {
+                        TypedLevel::$copied(value) => Some(*value),
+                        _ => None,
+                    }
+                }
+
+                fn named(name: &str) -> Option<TypedLevel> {
+                    name.parse().ok().map(TypedLevel::$copied)
+                }
+
+                fn listed() -> Listed {
+                    $rows
+                }
+            }
+        )+
+
+        $(
+            impl From<$lent> for TypedLevel {
+                fn from(value: $lent) -> TypedLevel {
+                    TypedLevel::$lent(Arc::new(value))
+                }
+            }
+
+            impl FactorValue for $lent {
+                type Read<'a> = &'a $lent;
+
+                fn read(value: &TypedLevel) -> Option<&$lent> {
+                    match value {
+                        TypedLevel::$lent(value) => Some(value),
+                        _ => None,
+                    }
+                }
+
+                fn named(name: &str) -> Option<TypedLevel> {
+                    name.parse::<$lent>().ok().map(TypedLevel::from)
+                }
+
+                fn listed() -> Listed {
+                    $lent_rows
+                }
+            }
+        )+
+    };
+}
+
+values! {
+    copied {
+        ProgramRole: Vec::new();
+        ComparedCondition: Vec::new();
+        ConnectionAge: Vec::new();
+        Placement: rows(PLACEMENTS);
+        FdTable: rows(FD_TABLES);
+        Tls: rows(TLS_KINDS);
+        Work: Vec::new();
+        Fill: Vec::new();
+        LossShare: Vec::new();
+        Slo: Vec::new();
+        Arrivals: rows(ARRIVALS);
+        Engine: ENGINES.iter().map(|row| (row.name, row.summary)).collect();
+        RelayPlacement: rows(RELAY_PLACEMENTS);
+        RelayThreads: rows(RELAY_THREADS);
+        Direction: rows(DIRECTIONS);
+        LinkRate: Vec::new();
+        SendFrom: rows(SEND_FROM);
+        MessageWrites: rows(MESSAGE_WRITES);
+        CallEnds: rows(CALL_ENDS);
+        RcvbufOn: rows(RCVBUF_ON);
+        Mode: rows(MODES);
+        UserData: rows(USER_DATA);
+        Implementation: rows(IMPLEMENTATIONS);
+        RingFlags: rows(SETUPS);
+    }
+    lent {
+        Transport: rows(TRANSPORTS);
+        Place: Vec::new();
+        RelayChoice: {
+            let programs = READY_RELAYS.iter().map(|ready| (ready.name, ready.summary));
+            rows(RELAY_METHODS).into_iter().chain(programs).collect()
+        };
+    }
+}
+
+/// The names of a table with their descriptions.
+pub fn rows<T>(table: &'static [Row<T>]) -> Listed {
+    table.iter().map(|row| (row.name, row.summary)).collect()
+}
+
+impl From<u64> for TypedLevel {
+    fn from(number: u64) -> TypedLevel {
+        TypedLevel::Number(number)
+    }
+}
+
+impl From<bool> for TypedLevel {
+    fn from(on: bool) -> TypedLevel {
+        TypedLevel::Switch(on)
+    }
+}
+
+impl FactorValue for u64 {
+    type Read<'a> = u64;
+
+    fn read(value: &TypedLevel) -> Option<u64> {
+        match value {
+            TypedLevel::Number(number) => Some(*number),
+            _ => None,
         }
-    )+};
+    }
 }
 
-copied! {
-    u64: Number;
-    bool: Switch;
-}
+impl FactorValue for bool {
+    type Read<'a> = bool;
 
-/// Values that have a name.
-macro_rules! named {
-    ($($type:ty),+) => {$(
-        impl FactorValue for $type {
-            type Read<'a> = $type;
-
-            fn read(&self) -> Option<$type> {
-                Some(*self)
-            }
-
-            fn to_level(&self) -> Level {
-                Level::Name(self.to_string())
-            }
-
-            fn from_level(level: &Level) -> Option<$type> {
-                level.parsed()
-            }
+    fn read(value: &TypedLevel) -> Option<bool> {
+        match value {
+            TypedLevel::Switch(on) => Some(*on),
+            _ => None,
         }
-    )+};
+    }
 }
 
-named!(
-    ProgramRole,
-    ComparedCondition,
-    ConnectionAge,
-    Placement,
-    Work,
-    Fill,
-    Slo,
-    Arrivals,
-    Engine,
-    RelayPlacement,
-    RelayThreads,
-    Direction
-);
-named!(FdTable, LossShare, LinkRate, RcvbufOn, Mode, UserData, Implementation, RingFlags, SendFrom, Tls);
+/// The type of the name of a profile.
+#[derive(Debug)]
+pub enum ProfileName {}
 
-/// Values that have a name and are too large to copy.
-macro_rules! named_by_reference {
-    ($($type:ty),+) => {$(
-        impl FactorValue for $type {
-            type Read<'a> = &'a $type;
-
-            fn read(&self) -> Option<&$type> {
-                Some(self)
-            }
-
-            fn to_level(&self) -> Level {
-                Level::Name(self.to_string())
-            }
-
-            fn from_level(level: &Level) -> Option<$type> {
-                level.parsed()
-            }
-        }
-    )+};
-}
-
-named_by_reference!(Transport, Place, RelayChoice);
-
-/// A name of the user's, or of the kernel's.
-impl FactorValue for Arc<str> {
+impl FactorValue for ProfileName {
     type Read<'a> = &'a str;
 
-    fn read(&self) -> Option<&str> {
-        Some(self)
+    fn read(value: &TypedLevel) -> Option<&str> {
+        match value {
+            TypedLevel::Text(name) => Some(name),
+            _ => None,
+        }
     }
 
-    fn to_level(&self) -> Level {
-        Level::Name(self.to_string())
-    }
-
-    fn from_level(level: &Level) -> Option<Arc<str>> {
-        level.name().map(Arc::from)
+    fn listed() -> Listed {
+        PROFILES.iter().map(|profile| (profile.name, profile.summary)).collect()
     }
 }
 
-/// A value of a program, which may be a number or a word.
-impl FactorValue for Level {
-    type Read<'a> = &'a Level;
+/// The type of a name that only the kernel knows, or `auto`.
+#[derive(Debug)]
+pub enum KernelName {}
 
-    fn read(&self) -> Option<&Level> {
-        Some(self)
+impl FactorValue for KernelName {
+    type Read<'a> = &'a str;
+
+    fn read(value: &TypedLevel) -> Option<&str> {
+        ProfileName::read(value).filter(|name| *name != "auto")
     }
+}
 
-    fn to_level(&self) -> Level {
-        self.clone()
+/// The type of the values of a program, which may be sizes or words.
+#[derive(Debug)]
+pub enum ProgramValue {}
+
+impl FactorValue for ProgramValue {
+    type Read<'a> = Level;
+
+    fn read(value: &TypedLevel) -> Option<Level> {
+        Some(Level::from(value)).filter(|level| *level != Level::Absent)
     }
+}
 
-    fn from_level(level: &Level) -> Option<Level> {
-        (*level != Level::Absent).then(|| level.clone())
+/// A name in the form in which it is stored.
+///
+/// # Errors
+/// If it is none of the type.
+pub(crate) fn canonical<T: FactorValue + std::str::FromStr<Err = NameError> + ToString>(
+    text: &str,
+) -> Result<String, NameError> {
+    text.parse::<T>().map(|value| value.to_string())
+}
+
+/// The same, or a word in place of a value.
+pub(crate) fn or_word<T: FactorValue + std::str::FromStr<Err = NameError> + ToString>(
+    text: &str,
+) -> Result<String, NameError> {
+    if matches!(text, "auto" | "none") { Ok(text.into()) } else { canonical::<T>(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::factor::FACTORS;
+
+    #[test]
+    fn names_are_unique_within_their_factor() {
+        let names: Vec<_> = FACTORS.iter().map(|factor| (factor.name, (factor.listed)())).collect();
+        assert!(names.iter().filter(|(_, names)| !names.is_empty()).count() >= 15);
+        for (factor, names) in names {
+            for (at, (name, meaning)) in names.iter().enumerate() {
+                assert!(!meaning.is_empty(), "{factor} {name}");
+                assert!(names[..at].iter().all(|(other, _)| other != name), "{factor}: {name} occurs twice");
+            }
+        }
     }
 }

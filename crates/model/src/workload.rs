@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{NameError, Transport};
 use crate::end::{EndRole, Side};
-use crate::factor::defaults::Defaults;
+use crate::factor::Defaults;
 use crate::suggest;
 
 /// The traffic over a path.
@@ -25,6 +25,7 @@ pub enum Workload {
     /// Operations that do nothing, through an io_uring: there is no path.
     Ring,
     /// The user's program, whose path is its own.
+    #[serde(rename = "tune", alias = "check")]
     Check,
 }
 
@@ -53,8 +54,6 @@ pub struct WorkloadRow {
     pub idle_worker: &'static str,
     /// Profiles whose worker does something.
     pub working_profiles: &'static str,
-    /// Factors that only apply to bytegauge's own server, in addition to the options of its sockets.
-    pub of_our_server: &'static [&'static str],
 }
 
 /// The units of a workload's rates and costs.
@@ -89,7 +88,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "reader",
         idle_worker: "a reader that discards the bytes",
         working_profiles: "sum,parser",
-        of_our_server: &["profile", "work", "working_set", "read_size"],
     },
     WorkloadRow {
         value: Workload::Call,
@@ -108,16 +106,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "server",
         idle_worker: "a server without work per request",
         working_profiles: "rpc,many-idle",
-        of_our_server: &[
-            "profile",
-            "work",
-            "working_set",
-            "read_once",
-            "load_flows",
-            "server_engine",
-            "server_threads",
-            "backlog",
-        ],
     },
     WorkloadRow {
         value: Workload::Ring,
@@ -137,13 +125,12 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "program",
         idle_worker: "a program that does nothing",
         working_profiles: "",
-        of_our_server: &[],
     },
     WorkloadRow {
         value: Workload::Check,
-        name: "check",
-        summary: "your own program, over values of one of its settings",
-        about: "Find the best value of a setting of your program",
+        name: "tune",
+        summary: "your own program, over options of its sockets or values of one of its settings",
+        about: "Find the settings that make your program faster",
         carries: |_| false,
         // The end that runs the program also runs its server: the second one is a place for it.
         roles: &[EndRole::Command, EndRole::Server],
@@ -158,7 +145,6 @@ pub const WORKLOADS: &[WorkloadRow] = &[
         worker: "program",
         idle_worker: "a program that does nothing",
         working_profiles: "",
-        of_our_server: &[],
     },
 ];
 
@@ -172,6 +158,8 @@ impl FromStr for Workload {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
+        // The name of earlier versions, in stored data.
+        let name = if name == "check" { "tune" } else { name };
         WORKLOADS.iter().find(|row| row.name == name).map(|row| row.value).ok_or_else(|| NameError::Unknown {
             kind: "workload",
             name: name.into(),

@@ -1,8 +1,14 @@
 //! Counts of a program's calls. Pure: uses no process.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
+use bytegauge_sys::copy_probe::SLOW_OFFSETS;
+use bytegauge_sys::trace::Transfer;
 use serde::Serialize;
+
+/// Offsets of buffers are counted within this.
+const PAGE: u64 = 4096;
 
 /// How often each size occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +18,11 @@ impl SizeCounts {
     /// Counts a size.
     pub fn add(&mut self, size: u64) {
         *self.0.entry(size).or_default() += 1;
+    }
+
+    /// The share of the calls whose size is in a range; 0 without calls.
+    pub fn share_in(&self, range: RangeInclusive<u64>) -> f64 {
+        self.0.range(range).map(|(_, count)| count).sum::<u64>() as f64 / self.count().max(1) as f64
     }
 
     /// Adds the counts of another one.
@@ -85,13 +96,16 @@ pub struct OneWay {
     pub asked: SizeCounts,
     /// Bytes moved, a call.
     pub moved: SizeCounts,
+    /// Bytes from a page to the first byte of the buffer.
+    pub page_offset: SizeCounts,
     /// Names of the calls, by how often they occurred.
     pub names: BTreeMap<&'static str, u64>,
 }
 
 impl OneWay {
-    /// Counts a call that moved `moved` bytes, or failed with `-moved`.
-    pub fn add(&mut self, name: &'static str, asked: Option<u64>, moved: i64, pieces: u64, messages: u64) {
+    /// Counts a call.
+    pub fn add(&mut self, name: &'static str, transfer: &Transfer) {
+        let Transfer { asked, address, moved, pieces, messages, .. } = *transfer;
         let Ok(bytes) = u64::try_from(moved) else {
             match moved == -i64::from(bytegauge_sys::errno::EAGAIN) {
                 true => self.not_yet += 1,
@@ -109,6 +123,7 @@ impl OneWay {
         self.messages += messages;
         self.full += u64::from(asked == Some(bytes));
         asked.into_iter().for_each(|asked| self.asked.add(asked));
+        address.into_iter().for_each(|address| self.page_offset.add(address % PAGE));
         // The sizes of a call with many messages are those of all of them together.
         self.moved.add(bytes / messages.max(1));
         *self.names.entry(name).or_default() += 1;
@@ -125,6 +140,7 @@ impl OneWay {
         self.messages += other.messages;
         self.asked.merge(&other.asked);
         self.moved.merge(&other.moved);
+        self.page_offset.merge(&other.page_offset);
         for (name, count) in &other.names {
             *self.names.entry(name).or_default() += count;
         }
@@ -144,6 +160,8 @@ impl OneWay {
             by: names.into_iter().map(|(name, _)| name.to_owned()).collect(),
             asked,
             moved,
+            page_offset: self.page_offset.summary(),
+            slow_addresses: self.page_offset.share_in(SLOW_OFFSETS),
             pieces_per_call: self.pieces as f64 / self.calls as f64,
             messages_per_call: self.messages as f64 / self.calls as f64,
         })
@@ -169,6 +187,11 @@ pub struct SideView {
     pub asked: Option<SizeSummary>,
     /// Bytes moved by a call; for calls with many messages, by a message.
     pub moved: SizeSummary,
+    /// Bytes from a page to the buffer, where that could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_offset: Option<SizeSummary>,
+    /// Share of the calls whose buffer begins 1 to 31 bytes after a page: on some CPUs the kernel copies to there slowly.
+    pub slow_addresses: f64,
     /// Pieces of memory in a call.
     pub pieces_per_call: f64,
     /// Messages in a call.
@@ -177,18 +200,37 @@ pub struct SideView {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_sys::trace::Way;
+
     use super::*;
+
+    fn transfer(asked: Option<u64>, moved: i64, messages: u64) -> Transfer {
+        let address = asked.map(|_| 0x7010);
+        Transfer { fd: 3, way: Way::In, asked, address, moved, pieces: messages.max(1), messages }
+    }
+
+    #[test]
+    fn addresses_are_counted_within_their_page() {
+        let mut side = OneWay::default();
+        for address in [0x5000, 0x5001, 0x501f, 0x5020] {
+            side.add("read", &Transfer { address: Some(address), ..transfer(Some(9), 9, 1) });
+        }
+        side.add("read", &Transfer { address: Some(0x5001), ..transfer(Some(9), 0, 1) });
+        let view = side.view().unwrap();
+        assert_eq!(view.slow_addresses, 0.5);
+        assert_eq!(view.page_offset.unwrap().largest, 32);
+    }
 
     #[test]
     fn sizes_are_counted_and_summarised() {
         let mut side = OneWay::default();
         for _ in 0..9 {
-            side.add("read", Some(4096), 4096, 1, 1);
+            side.add("read", &transfer(Some(4096), 4096, 1));
         }
-        side.add("recv", Some(4096), 100, 1, 1);
-        side.add("read", Some(4096), -i64::from(bytegauge_sys::errno::EAGAIN), 1, 0);
-        side.add("read", Some(4096), -i64::from(bytegauge_sys::errno::EPIPE), 1, 0);
-        side.add("read", Some(4096), 0, 1, 1);
+        side.add("recv", &transfer(Some(4096), 100, 1));
+        side.add("read", &transfer(Some(4096), -i64::from(bytegauge_sys::errno::EAGAIN), 0));
+        side.add("read", &transfer(Some(4096), -i64::from(bytegauge_sys::errno::EPIPE), 0));
+        side.add("read", &transfer(Some(4096), 0, 1));
         let view = side.view().unwrap();
         assert_eq!((view.calls, view.bytes, view.full), (10, 9 * 4096 + 100, 9));
         assert_eq!((view.not_yet, view.failed), (1, 1));
@@ -206,7 +248,7 @@ mod tests {
     #[test]
     fn many_messages_in_a_call_are_counted_each() {
         let mut side = OneWay::default();
-        side.add("recvmmsg", None, 800, 8, 8);
+        side.add("recvmmsg", &transfer(None, 800, 8));
         let view = side.view().unwrap();
         assert_eq!((view.messages_per_call, view.moved.median, view.asked), (8.0, 100, None));
     }

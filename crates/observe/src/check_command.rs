@@ -33,23 +33,40 @@ impl Suggested {
             Some(own) if is_dd => dd_words(&observed.command, own),
             _ => with_value(&observed.command, own),
         };
-        let command = words(&command);
-        let default = own.map_or_else(String::new, |own| format!(" --default {}", Bytes(own).compact()));
-        let begin = format!("bytegauge check --values 4K..1M{default}");
-        match used.map(|(end, _)| &end.leads) {
-            // A server has to be stopped.
-            Some(Leads::Accepted { transport, port }) if transport.starts_with("tcp") => {
-                let start = quoted(&format!("exec {command}"));
-                let lacks = Some("replace CLIENT by the command of a client that makes requests and ends");
-                Suggested { command: format!("{begin} --start {start} --ready tcp:{port} -- CLIENT"), lacks }
-            }
-            _ => {
-                let ends = observed.ended || (is_dd && own.is_some());
-                let lacks = "add an argument that makes it end by itself (a count, a size, a time): it did not end while \
-                     observed";
-                Suggested { command: format!("{begin} -- {command}"), lacks: (!ends).then_some(lacks) }
-            }
+        let default = own.map_or_else(String::new, |own| format!(" --now {}", Bytes(own).compact()));
+        let flags = format!(" --values 4K..1M{default}");
+        let leads = used.map(|(end, _)| &end.leads);
+        let ends = observed.ended || (is_dd && own.is_some());
+        let lacks = match port(leads) {
+            Some(_) => Some("replace CLIENT by the command of a client that makes requests and ends"),
+            None => (!ends).then_some(
+                "add an argument that makes it end by itself (a count, a size, a time): it did not end while observed",
+            ),
+        };
+        Suggested { command: tune(&flags, &command, leads), lacks }
+    }
+}
+
+/// The port of a server, which has to be stopped.
+fn port(leads: Option<&Leads>) -> Option<u16> {
+    match leads {
+        Some(Leads::Accepted { transport, port }) if transport.starts_with("tcp") => Some(*port),
+        _ => None,
+    }
+}
+
+/// The command that varies options of the program's sockets.
+pub(super) fn tune_options(observed: &Observed, end: &EndView, flags: &str) -> String {
+    tune(flags, &observed.command, Some(&end.leads))
+}
+
+fn tune(flags: &str, command: &[String], leads: Option<&Leads>) -> String {
+    let command = words(command);
+    match port(leads) {
+        Some(port) => {
+            format!("bytegauge tune{flags} --start {} --ready tcp:{port} -- CLIENT", quoted(&format!("exec {command}")))
         }
+        None => format!("bytegauge tune{flags} -- {command}"),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytegauge_sys::trace::{self, Way};
-use bytegauge_sys::{descendants, socket_holders};
+use bytegauge_sys::{descendants, listening};
 
 use crate::call_counts::OneWay;
 use crate::descriptor::{self, InspectedFd, PeerProcess};
@@ -118,7 +118,7 @@ impl ProgramCounts {
             Way::In => &mut flow.read,
             Way::Out => &mut flow.written,
         };
-        side.add(name, transfer.asked, transfer.moved, transfer.pieces, transfer.messages);
+        side.add(name, transfer);
         if transfer.way == Way::In && transfer.moved >= 0 && transfer.asked != Some(0) {
             flow.life.hears(transfer.moved == 0);
         }
@@ -197,7 +197,7 @@ impl ProgramCounts {
         if wanted.is_empty() {
             return;
         }
-        let found = socket_holders::of(&wanted);
+        let found = listening::of(&wanted);
         for ((pid, _), flow) in &mut self.open {
             let Some(holders) = flow.end.other.as_ref().and_then(|other| found.get(other)) else { continue };
             // Both ends of a pipe have one name: another process with that name is at the other end.
@@ -298,10 +298,34 @@ pub(super) fn command_of(pid: u32) -> Vec<String> {
     let mut words: Vec<String> = words.collect();
     // Every word ends with a zero.
     words.pop();
-    words
+    restartable(words)
+}
+
+/// The words by which a program can be started again. Some programs, such as nginx, show a title there, which is no command:
+/// then a placeholder, which fails if it is run.
+fn restartable(words: Vec<String>) -> Vec<String> {
+    match words.first() {
+        Some(title) if title.contains(' ') && !Path::new(title).exists() => vec!["PROGRAM".to_owned()],
+        _ => words,
+    }
 }
 
 /// The file that a process runs.
 fn file_of(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_no_command() {
+        let check = |words: &[&str], expected: &[&str]| {
+            assert_eq!(restartable(words.iter().map(|word| (*word).to_owned()).collect()), expected);
+        };
+        check(&["nginx: master process /usr/sbin/nginx -g daemon off;"], &["PROGRAM"]);
+        check(&["dd", "if=a b"], &["dd", "if=a b"]);
+        check(&[], &[]);
+    }
 }

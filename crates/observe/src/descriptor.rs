@@ -7,10 +7,9 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use serde::Serialize;
-
 use bytegauge_sys::option::{self, KernelOption, Value};
-use bytegauge_sys::{listening, process_descriptor, socket_holders};
+use bytegauge_sys::{listening, process_descriptor};
+use serde::Serialize;
 
 use crate::start_up::is_start_up;
 
@@ -163,7 +162,7 @@ impl InspectedFd {
                 Leads::Unix { transport, peer }
             }
             (Some(own), Some(peer)) => {
-                self.other = socket_holders::other_end(own, peer);
+                self.other = listening::other_end(own, peer);
                 match transport.starts_with("tcp") && listening::at_port(own.port()) {
                     true => Leads::Accepted { transport, port: own.port() },
                     false => Leads::Connected { transport, peer: shown(peer) },

@@ -9,6 +9,7 @@ mod call_counts;
 mod check_command;
 mod counted;
 mod descriptor;
+mod diagnosed;
 mod lifetimes;
 mod observations;
 mod pace;
@@ -22,15 +23,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::CgroupCpu;
 
 pub use call_counts::{SideView, SizeSummary};
 pub use check_command::Suggested;
 pub use descriptor::{Leads, PeerProcess};
+pub use diagnosed::Diagnosed;
 pub use observations::{EndView, Observed, TracingCost};
 pub use proposed_test::{DerivedTest, ProgramKind};
-pub use refusal::ObserveError;
+pub use refusal::{ObserveError, refused};
 pub use started::Started;
 
 use counted::ProgramCounts;
@@ -143,7 +146,7 @@ impl ObservedProgram {
     }
 
     fn over(self, interrupted: bool) -> Observed {
-        let ObservedProgram { pid, limit, counted, mut cost, first, mut traced, alone, ended, .. } = self;
+        let ObservedProgram { pid, limit, counted, mut cost, pace, first, mut traced, alone, ended, .. } = self;
         if !counted.is_coming_to_life() {
             traced.merge(&first);
         }
@@ -158,6 +161,8 @@ impl ObservedProgram {
         let summary = counted.summary(pid);
         let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| descriptor::name_of(pid));
         let under = PeerProcess { ended: ended || descendants::is_stopped(pid).is_none(), pid, name: name(pid) };
+        let main = summary.ends.first().filter(|end| end.reads_to_slow_addresses());
+        let slow_copies = main.and_then(|_| copy_probe::measure().ok()).map(CopyCosts::ratio);
         Observed {
             program: name(summary.worker),
             pid: summary.worker,
@@ -167,8 +172,10 @@ impl ObservedProgram {
             threads: summary.threads.0,
             threads_at_once: summary.threads.1,
             ends: summary.ends,
+            connection_waits: pace.waits.waits().clone(),
             waits,
             uring,
+            slow_copies,
             user_ns_per_byte: alone.user_per_byte(by_sockets),
             user_ns_per_call: alone.user_per_call().filter(|_| !by_sockets),
             cpus: alone.cpus(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytegauge_model::SocketWaits;
 use serde::Serialize;
 
 use crate::call_counts::SideView;
@@ -83,10 +84,16 @@ pub struct Observed {
     pub threads_at_once: u64,
     /// Sources and targets of bytes, those with the most bytes first.
     pub ends: Vec<EndView>,
+    /// What its TCP connections waited for.
+    pub connection_waits: SocketWaits,
     /// Waits until descriptors could be read or written.
     pub waits: u64,
     /// Operations handed to io_uring, and the calls that did so. Their sizes are not visible in system calls.
     pub uring: (u64, u64),
+    /// How many times the CPU time of a read to a page one to page + 16 takes on this CPU; measured if most reads of the first end go
+    /// to such addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_copies: Option<f64>,
     /// CPU time in user mode per byte read or written while it was undisturbed, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_ns_per_byte: Option<f64>,
@@ -111,6 +118,11 @@ pub struct Observed {
 }
 
 impl EndView {
+    /// Whether most reads go to 1 to 31 bytes after a page.
+    pub fn reads_to_slow_addresses(&self) -> bool {
+        self.reads.as_ref().is_some_and(|reads| reads.slow_addresses > 0.5)
+    }
+
     /// Bytes both ways.
     pub fn bytes(&self) -> u64 {
         [&self.reads, &self.writes].into_iter().flatten().map(|side| side.bytes).sum()

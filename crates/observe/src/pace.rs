@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::tcp_info::tcp_info;
-use bytegauge_sys::{descendants, process, process_descriptor};
+use bytegauge_sys::{descendants, process};
+use bytegauge_traffic::socket_waits::{WaitSampler, each_connection};
 
 /// How often the counts are read.
 const STEP: Duration = Duration::from_millis(10);
@@ -18,9 +17,6 @@ const SHARE: u32 = 20;
 
 /// The most connections that are read; more would not change the result.
 const CONNECTIONS: usize = 32;
-
-/// The most descriptors of a process that are searched for connections.
-const DESCRIPTORS: usize = 1024;
 
 /// Reads and writes, or TCP bytes, needed to compare rates.
 const PROGRESS_MIN: u64 = 200;
@@ -32,11 +28,13 @@ pub(super) struct ProgramPace {
     processes: Vec<u32>,
     last: Option<Totals>,
     next: Instant,
+    /// What its connections wait for.
+    pub(super) waits: WaitSampler,
 }
 
 impl ProgramPace {
     pub(super) fn of(root: u32) -> ProgramPace {
-        ProgramPace { root, processes: vec![root], last: None, next: Instant::now() }
+        ProgramPace { root, processes: vec![root], last: None, next: Instant::now(), waits: WaitSampler::default() }
     }
 
     /// Begins to count again, with the processes that exist now.
@@ -56,7 +54,7 @@ impl ProgramPace {
     /// Adds the difference since the last reading. A program that has ended can no longer be read, so its last moment is
     /// left out of its time as well.
     pub(super) fn read(&mut self, progress: &mut CountDifferences) {
-        let now = Totals::read(&self.processes);
+        let now = Totals::read(&self.processes, &mut self.waits);
         self.next = now.at + STEP.max(now.at.elapsed() * SHARE);
         let now = Some(now).filter(|_| descendants::is_stopped(self.root).is_some());
         if let (Some(last), Some(now)) = (&self.last, &now) {
@@ -85,11 +83,18 @@ struct Done {
 }
 
 impl Totals {
-    fn read(pids: &[u32]) -> Totals {
+    fn read(pids: &[u32], waits: &mut WaitSampler) -> Totals {
         let at = Instant::now();
         let processes = pids.iter().filter_map(|pid| Some((*pid, Done::of(*pid)?))).collect();
         let mut connections = BTreeMap::new();
-        pids.iter().for_each(|pid| add_connections(*pid, &mut connections));
+        for pid in pids {
+            let rest = CONNECTIONS.saturating_sub(connections.len());
+            each_connection(*pid, rest, &mut |link, socket, info| {
+                waits.add(link, socket, info);
+                let bytes = info.bytes_received.unwrap_or(0) + info.bytes_acked.unwrap_or(0);
+                connections.insert(link.to_owned(), bytes);
+            });
+        }
         Totals { at, processes, connections }
     }
 }
@@ -107,22 +112,6 @@ impl Done {
             user_ns: descendants::user_ns(pid)?,
             cpu_ns: process::cpu_time_ns(pid).ok()?,
         })
-    }
-}
-
-/// The TCP connections of a process.
-fn add_connections(pid: u32, connections: &mut BTreeMap<String, u64>) {
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().take(DESCRIPTORS) {
-        if connections.len() >= CONNECTIONS {
-            return;
-        }
-        let link = fs::read_link(entry.path()).unwrap_or_default();
-        let Some(link) = link.to_str().filter(|link| link.starts_with("socket:")) else { continue };
-        let Some(fd) = entry.file_name().to_str().and_then(|fd| fd.parse().ok()) else { continue };
-        let Ok(info) = process_descriptor::descriptor(pid, fd).and_then(|socket| tcp_info(socket.as_fd())) else {
-            continue;
-        };
-        connections.insert(link.to_owned(), info.bytes_received.unwrap_or(0) + info.bytes_acked.unwrap_or(0));
     }
 }
 

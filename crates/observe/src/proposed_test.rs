@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::call_counts::SideView;
 use crate::check_command::{SIZE_MAX, Suggested};
 use crate::descriptor::Leads;
+use crate::diagnosed::{Diagnosed, diagnosed};
 use crate::observations::{EndView, Observed};
 
 /// Sizes that are always compared, in addition to the program's own.
@@ -20,6 +21,9 @@ const ONE_WAY: u64 = 4;
 
 /// At least this many bytes in one or two exchanges of a connection are a stream, whatever the reply at its end.
 const LONG: u64 = 1 << 20;
+
+/// Connections with a request each that are a habit of the program.
+const CONNECTIONS_MIN: u64 = 3;
 
 /// Exchanges on a connection that are few.
 const FEW: u64 = 2;
@@ -66,6 +70,8 @@ pub struct DerivedTest {
     /// The command that tests the recommendation on the program itself.
     #[serde(flatten)]
     pub check: Suggested,
+    /// What its connections wait for.
+    pub waits: Vec<Diagnosed>,
 }
 
 impl DerivedTest {
@@ -80,6 +86,7 @@ impl DerivedTest {
             Some(main) => over_a_path(observed, main, &joined),
             None => over_files(observed),
         };
+        asked.waits = joined.first().map_or_else(Vec::new, |main| diagnosed(observed, main));
         if let Some(plan) = &mut asked.plan {
             plan.insert_str(0, &heading(observed, name, &asked.summary));
         }
@@ -141,7 +148,10 @@ fn connects_to_itself(ends: &[&EndView]) -> bool {
 fn answered(end: &EndView) -> bool {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return false };
     let fewer = reads.calls.min(writes.calls);
-    fewer > 0 && end.turns >= fewer && !is_streamed(end, reads.bytes, writes.bytes)
+    // With a connection for each request, both request and reply may take several calls. A sample sees a part of some.
+    let of_one_request = end.seen >= CONNECTIONS_MIN && 2 * end.turns >= end.seen && end.bytes() / end.seen < LONG;
+    let alternates = end.turns >= fewer && !is_streamed(end, reads.bytes, writes.bytes);
+    fewer > 0 && (of_one_request || alternates)
 }
 
 /// Whether a connection carries one long message and little back: an upload with its receipt, a download with its request.
@@ -229,6 +239,7 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
         assumed,
         plan: Some(stream(transport, "reader", end.flows, &sizes, &work)),
         check: Suggested::of(observed, Some((end, own))),
+        waits: Vec::new(),
     }
 }
 
@@ -243,6 +254,7 @@ fn writer(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
         assumed,
         plan: Some(stream(transport, "writer", end.flows, &sizes, "sum")),
         check: Suggested::of(observed, Some((end, own))),
+        waits: Vec::new(),
     }
 }
 
@@ -270,6 +282,7 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             list(out_size),
         )),
         check: Suggested::of(observed, Some((end, in_size))),
+        waits: Vec::new(),
     }
 }
 
@@ -311,6 +324,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             response.clamp(1, SIZE_MAX),
         )),
         check: Suggested::of(observed, Some((end, buffer(reads)))),
+        waits: Vec::new(),
     }
 }
 
@@ -335,6 +349,7 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
             list(own)
         )),
         check: Suggested::of(observed, Some((end, own))),
+        waits: Vec::new(),
     }
 }
 
@@ -365,6 +380,7 @@ fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest
             end.flows.clamp(1, 65_536)
         )),
         check: Suggested::of(observed, Some((end, buffer(side)))),
+        waits: Vec::new(),
     }
 }
 
@@ -380,6 +396,7 @@ fn over_files(observed: &Observed) -> DerivedTest {
             assumed: Vec::new(),
             plan: None,
             check: Suggested::of(observed, None),
+            waits: Vec::new(),
         };
     };
     let (Leads::File { path }, Some(side)) = (&end.leads, &end.reads) else { return other(observed, end) };
@@ -400,6 +417,7 @@ fn over_files(observed: &Observed) -> DerivedTest {
             list(own)
         )),
         check: Suggested::of(observed, Some((end, own))),
+        waits: Vec::new(),
     }
 }
 
@@ -408,12 +426,13 @@ fn other(observed: &Observed, end: &EndView) -> DerivedTest {
     DerivedTest {
         kind: ProgramKind::Other,
         summary: format!(
-            "most of its bytes go over {}, for which there is no test: use bytegauge check on the program",
+            "most of its bytes go over {}, for which there is no test: use bytegauge tune on the program",
             end.label
         ),
         assumed: Vec::new(),
         plan: None,
         check: Suggested::of(observed, Some((end, own))),
+        waits: Vec::new(),
     }
 }
 

@@ -77,8 +77,8 @@ pub(super) fn must_be_traceable(pid: u32) -> Result<(), ObserveError> {
     }
 }
 
-/// Why the kernel refused.
-pub(super) fn refused(pid: u32, error: io::Error) -> ObserveError {
+/// Why the kernel refused, and what to do.
+pub fn refused(pid: u32, error: io::Error) -> ObserveError {
     match error.kind() {
         io::ErrorKind::NotFound => ObserveError::NoProcess(pid),
         io::ErrorKind::Unsupported => ObserveError::Architecture,
@@ -96,12 +96,12 @@ fn why_not(ptrace_scope: &str, owner: Option<u32>, own: Option<u32>) -> String {
     match ptrace_scope {
         "3" => "tracing is switched off until the next boot (kernel.yama.ptrace_scope = 3)".into(),
         _ if owner != own => {
-            "it belongs to another user: run bytegauge as that user, or as root (sudo bytegauge observe …)".into()
+            "it belongs to another user: run bytegauge as that user, or as root (sudo bytegauge …)".into()
         }
-        "1" => "only programs that the tracer started may be traced (kernel.yama.ptrace_scope = 1): run as root, start it \
-                from here (bytegauge observe -- COMMAND), or sudo sysctl -w kernel.yama.ptrace_scope=0"
+        "1" => "only programs that the tracer started may be traced (kernel.yama.ptrace_scope = 1): run as root, let \
+                bytegauge start it (write the command after --), or sudo sysctl -w kernel.yama.ptrace_scope=0"
             .into(),
-        "2" => "only root may trace (kernel.yama.ptrace_scope = 2): sudo bytegauge observe …".into(),
+        "2" => "only root may trace (kernel.yama.ptrace_scope = 2): sudo bytegauge …".into(),
         _ => "the kernel refuses: it may have more rights than you (setuid, capabilities), or a container forbids ptrace \
               (docker run --cap-add SYS_PTRACE)"
             .into(),
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_next_step() {
         for (scope, owner, expected) in [
-            ("1", 1000, "observe -- COMMAND"),
+            ("1", 1000, "after --"),
             ("2", 1000, "sudo"),
             ("3", 1000, "until the next boot"),
             ("0", 0, "another user"),

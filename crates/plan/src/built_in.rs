@@ -8,19 +8,22 @@ use crate::spec::PlanSpec;
 
 /// Name and text of every ready plan.
 pub const PLANS: &[(&str, &str)] = &[
-    ("buffer-size", include_str!("../../../plans/buffer-size.toml")),
-    ("buffer-grid", include_str!("../../../plans/buffer-grid.toml")),
-    ("read-sweep", include_str!("../../../plans/read-sweep.toml")),
-    ("pipe-sizes", include_str!("../../../plans/pipe-sizes.toml")),
-    ("socket-buffers", include_str!("../../../plans/socket-buffers.toml")),
-    ("tcp-echo", include_str!("../../../plans/tcp-echo.toml")),
-    ("udp-echo", include_str!("../../../plans/udp-echo.toml")),
-    ("receive-buffer", include_str!("../../../plans/receive-buffer.toml")),
-    ("relay-copy", include_str!("../../../plans/relay-copy.toml")),
-    ("relay-calls", include_str!("../../../plans/relay-calls.toml")),
-    ("remote-tcp", include_str!("../../../plans/remote-tcp.toml")),
-    ("delay-loss", include_str!("../../../plans/delay-loss.toml")),
-    ("ring-nop", include_str!("../../../plans/ring-nop.toml")),
+    ("buffer-size", include_str!("../plans/buffer-size.toml")),
+    ("buffer-alignment", include_str!("../plans/buffer-alignment.toml")),
+    ("buffer-grid", include_str!("../plans/buffer-grid.toml")),
+    ("read-sweep", include_str!("../plans/read-sweep.toml")),
+    ("pipe-sizes", include_str!("../plans/pipe-sizes.toml")),
+    ("socket-buffers", include_str!("../plans/socket-buffers.toml")),
+    ("tcp-echo", include_str!("../plans/tcp-echo.toml")),
+    ("udp-echo", include_str!("../plans/udp-echo.toml")),
+    ("receive-buffer", include_str!("../plans/receive-buffer.toml")),
+    ("part-written", include_str!("../plans/part-written.toml")),
+    ("streaming", include_str!("../plans/streaming.toml")),
+    ("relay-copy", include_str!("../plans/relay-copy.toml")),
+    ("relay-calls", include_str!("../plans/relay-calls.toml")),
+    ("remote-tcp", include_str!("../plans/remote-tcp.toml")),
+    ("delay-loss", include_str!("../plans/delay-loss.toml")),
+    ("ring-nop", include_str!("../plans/ring-nop.toml")),
 ];
 
 /// The ready plan of that name, with examples of the factors that its user must give, for display.

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, Factor, Role};
-use bytegauge_model::{Level, Spec, Transport, Workload};
+use bytegauge_model::{FactorKey, Level, Spec, Transport, Workload};
 
-use crate::effective_factors::{deciders, decides, joints, moot_with};
+use crate::effective_factors::{deciders, decides, is_moot, joints};
 use crate::engines::suits;
 use crate::error::PlanError;
-use crate::relay;
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
-use crate::{emulated, external, far};
+use crate::{external, far};
 
 /// Every combination of the levels of one role's factors, in the order of the table. A factor is absent if it does not
 /// fit the transport, where there is one, or has no effect with the other levels.
@@ -19,28 +18,27 @@ pub(crate) fn cross(workload: Workload, part: &Part, role: Role, transport: Opti
     let mut combinations = vec![Spec::of(workload)];
     let (same, different) = same_first(axes(workload, part, role, transport));
     for (factor, levels) in same.into_iter().chain(different) {
-        let is_moot = moot_with(factor);
         if let [level] = levels.as_slice() {
             for combination in &mut combinations {
-                let level = if is_moot(combination) { Level::Absent } else { level.clone() };
-                combination.set_by(&factor.lens, level);
+                let level = if is_moot(factor, combination) { Level::Absent } else { level.clone() };
+                combination.set_level(factor.key, level);
             }
             continue;
         }
         let mut longer = Vec::with_capacity(combinations.len() * levels.len());
         for mut combination in combinations {
-            if is_moot(&combination) {
-                combination.set_by(&factor.lens, Level::Absent);
+            if is_moot(factor, &combination) {
+                combination.set_level(factor.key, Level::Absent);
                 longer.push(combination);
                 continue;
             }
             let Some((last, others)) = levels.split_last() else { continue };
             for level in others {
                 let mut copy = combination.clone();
-                copy.set_by(&factor.lens, level.clone());
+                copy.set_level(factor.key, level.clone());
                 longer.push(copy);
             }
-            combination.set_by(&factor.lens, last.clone());
+            combination.set_level(factor.key, last.clone());
             longer.push(combination);
         }
         combinations = longer;
@@ -54,11 +52,11 @@ type Axis = (&'static Factor, Vec<Level>);
 /// The axes whose level is the same in every combination, and the others. The same levels are set once, before the combinations
 /// are many; a factor that has an effect only with some levels of another follows that one.
 fn same_first(axes: Vec<Axis>) -> (Vec<Axis>, Vec<Axis>) {
-    let mut varied: Vec<&str> = Vec::new();
+    let mut varied: Vec<FactorKey> = Vec::new();
     axes.into_iter().partition(|(factor, levels)| {
-        let is_same = levels.len() == 1 && !deciders(factor).any(|name| varied.contains(&name));
+        let is_same = levels.len() == 1 && !deciders(factor).iter().any(|key| varied.contains(key));
         if !is_same {
-            varied.push(factor.name);
+            varied.push(factor.key);
         }
         is_same
     })
@@ -72,13 +70,12 @@ pub(crate) fn count(workload: Workload, part: &Part, role: Role, transport: Opti
     let mut counts = BTreeMap::from([(Spec::default(), 1u64)]);
     for (factor, levels) in axes(workload, part, role, transport) {
         let mut longer: BTreeMap<Spec, u64> = BTreeMap::new();
-        let is_moot = moot_with(factor);
         for (deciding, count) in counts {
             let mut add = |deciding: Spec, count: u64| {
                 let sum = longer.entry(deciding).or_default();
                 *sum = sum.saturating_add(count);
             };
-            if is_moot(&deciding) {
+            if is_moot(factor, &deciding) {
                 add(deciding, count);
             } else if decides(factor) {
                 for level in &levels {
@@ -114,17 +111,13 @@ fn axes(workload: Workload, part: &Part, role: Role, transport: Option<&Transpor
         name if external::is_external(part) && external::belongs_to_own_server(workload, part, name) => {
             vec![Level::Absent]
         }
-        name if [relay::is_left_out, far::is_left_out, emulated::is_left_out].iter().any(|is| is(part, name)) => {
-            vec![Level::Absent]
-        }
-        // Only a user who compares a condition sets this.
-        "compare" if !part.levels.contains_key("compare") => vec![Level::Absent],
+        _ if !has_level(part, factor) => vec![Level::Absent],
         _ if !factor.applies(workload, transport) => vec![Level::Absent],
         name => {
             let is_unnamed_profile = name == "profile" && !part.levels.contains_key(name);
             let fits = |level: &Level, over: &Transport| match is_unnamed_profile {
                 true => means_something(level, over),
-                false => suits(name, level, over),
+                false => suits(factor, level, over),
             };
             let mut levels = part.levels(workload, factor, transport);
             levels.retain(|level| transport.is_none_or(|over| fits(level, over)));
@@ -132,6 +125,13 @@ fn axes(workload: Workload, part: &Part, role: Role, transport: Option<&Transpor
         }
     };
     factor::of(workload).filter(|factor| part.role_of(factor) == role).map(|factor| (factor, levels(factor))).collect()
+}
+
+/// Whether a factor has levels in the cells of a part: it always has them, or the part names a factor that brings it.
+fn has_level(part: &Part, factor: &Factor) -> bool {
+    let brings = |key: &FactorKey| part.levels.contains_key(key.row().name);
+    let is_free = factor.only_with.is_empty() || factor.only_with.iter().any(brings);
+    is_free || (factor.key == FactorKey::direction && far::has_direction_here(part))
 }
 
 /// Whether a default profile has an effect over a transport: datagrams have no idle connections.

@@ -182,7 +182,9 @@ mod tests {
     #[test]
     fn idle_connections_are_none_of_datagrams() {
         let text = "workload = \"call\"\ntransport = \"udp,tcp\"\nrequest = 100";
-        let plan = resolve(&parse("t", text).unwrap(), &Catalog::default(), 1).unwrap();
+        let mut spec = parse("t", text).unwrap();
+        spec.add_lists("profile").unwrap();
+        let plan = resolve(&spec, &Catalog::default(), 1).unwrap();
         let profiles = |transport: &str| -> Vec<String> {
             let groups =
                 plan.groups.iter().filter(|group| group.factors.transport() == transport.parse().ok().as_ref());

@@ -1,19 +1,10 @@
 //! An emulated link: refuses factors that do not work over it, and sets those that follow from it.
 
 use bytegauge_model::unit::about_bytes;
-use bytegauge_model::{Cell, EmulatedLink, Level, Placement, Transport, Workload};
+use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, Placement, Transport, Workload};
 
 use crate::error::PlanError;
 use crate::spec::{Part, PlanSpec};
-
-/// Every factor of a link, and its flag.
-const OF_LINKS: [(&str, &str); 3] =
-    [("link_delay", "link-delay"), ("link_loss", "link-loss"), ("link_rate", "link-rate")];
-
-/// Whether a factor belongs to links, and the part has none: cells of other plans have no such levels.
-pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
-    OF_LINKS.iter().any(|(of, _)| *of == name) && named_by(part).is_none()
-}
 
 /// Whether any part of a spec asks for a link.
 pub fn is_wanted(spec: &PlanSpec) -> bool {
@@ -21,8 +12,9 @@ pub fn is_wanted(spec: &PlanSpec) -> bool {
 }
 
 /// The flag by which a part requests a link: one property of it is enough.
-fn named_by(part: &Part) -> Option<&'static str> {
-    OF_LINKS.iter().find(|(name, _)| part.levels.contains_key(*name)).map(|(_, flag)| *flag)
+fn named_by(part: &Part) -> Option<String> {
+    let of_link = FactorKey::link_rate.row().only_with;
+    of_link.iter().map(|key| key.row()).find(|factor| part.levels.contains_key(factor.name)).map(Factor::flag)
 }
 
 /// Sets in a part what follows from a link.
@@ -31,7 +23,7 @@ fn named_by(part: &Part) -> Option<&'static str> {
 /// [`PlanError::OfFarHost`] if a factor does not work over a link.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     let Some(with) = named_by(part) else { return Ok(()) };
-    let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why });
+    let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with: with.clone(), why });
     for (name, why) in [
         ("host", "a path to another host has its own delay and loss: leave one of them out"),
         ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),

@@ -1,29 +1,27 @@
 //! Matches engines with transports: bytes and datagrams have different engines. An engine that fits none of the
 //! plan's transports is refused. One that fits some of them is left out of the others, with a note.
 
-use bytegauge_model::catalog::{ENGINES, EngineEnd};
-use bytegauge_model::factor::{self, Factor};
+use bytegauge_model::catalog::ENGINES;
+use bytegauge_model::factor::{FACTORS, Factor};
 use bytegauge_model::{Engine, Level, Transport};
 
 use crate::error::PlanError;
 use crate::plan::Plan;
 use crate::spec::{Part, PlanSpec};
 
-/// The factors that name an engine.
-pub(crate) const NAMING: &[&str] = &["engine", "server_engine", "client_engine"];
-
 /// An engine that was named and suits none of the transports, or a transport that none of them suits, is an error.
 pub(crate) fn refuse_what_suits_nothing(spec: &PlanSpec) -> Result<(), PlanError> {
     for part in &spec.parts {
         let transports = part.transports(spec.workload);
-        for (name, levels) in named(part) {
-            let unused = levels.iter().find(|level| !transports.iter().any(|transport| suits(name, level, transport)));
+        for (factor, levels) in named(part) {
+            let unused =
+                levels.iter().find(|level| !transports.iter().any(|transport| suits(factor, level, transport)));
             if let (Some(level), Some(transport)) = (unused, transports.first()) {
-                return refused(name, level, transport);
+                return refused(factor, level, transport);
             }
-            let bare = transports.iter().find(|transport| !levels.iter().any(|level| suits(name, level, transport)));
+            let bare = transports.iter().find(|transport| !levels.iter().any(|level| suits(factor, level, transport)));
             if let (Some(transport), Some(level)) = (bare, levels.first()) {
-                return refused(name, level, transport);
+                return refused(factor, level, transport);
             }
         }
     }
@@ -34,8 +32,8 @@ pub(crate) fn refuse_what_suits_nothing(spec: &PlanSpec) -> Result<(), PlanError
 pub(crate) fn note_left_out(plan: &mut Plan, spec: &PlanSpec) {
     for part in &spec.parts {
         for transport in part.transports(spec.workload) {
-            for (name, levels) in named(part) {
-                for level in levels.iter().filter(|level| !suits(name, level, &transport)) {
+            for (factor, levels) in named(part) {
+                for level in levels.iter().filter(|level| !suits(factor, level, &transport)) {
                     plan.note(format!("engine {level} does not carry {transport}: left out there"));
                 }
             }
@@ -43,30 +41,23 @@ pub(crate) fn note_left_out(plan: &mut Plan, spec: &PlanSpec) {
     }
 }
 
-fn named(part: &Part) -> impl Iterator<Item = (&'static str, &Vec<Level>)> {
-    NAMING.iter().filter_map(|name| Some((*name, part.levels.get(*name)?)))
+/// The factors that name an engine, and the levels that a part names of each.
+fn named(part: &Part) -> impl Iterator<Item = (&'static Factor, &Vec<Level>)> {
+    let naming = FACTORS.iter().filter(|factor| factor.engine_of.is_some());
+    naming.filter_map(|factor| Some((factor, part.levels.get(factor.name)?)))
 }
 
 /// Whether a level means something over a transport: an engine may not suit it.
-pub(crate) fn suits(name: &str, level: &Level, transport: &Transport) -> bool {
-    let engine = level.name().filter(|_| NAMING.contains(&name)).and_then(|name| name.parse::<Engine>().ok());
-    engine.is_none_or(|engine| carries(name, engine, transport))
+pub(crate) fn suits(factor: &Factor, level: &Level, transport: &Transport) -> bool {
+    let engine = level.parsed::<Engine>().zip(factor.engine_of);
+    engine.is_none_or(|(engine, end)| engine.carries(end, transport))
 }
 
-/// Whether an engine can be what a factor names.
-fn carries(name: &str, engine: Engine, transport: &Transport) -> bool {
-    let end = match name {
-        "client_engine" => EngineEnd::Client,
-        "server_engine" => EngineEnd::Server,
-        _ => EngineEnd::Stream,
-    };
-    engine.carries(end, transport)
-}
-
-fn refused(name: &str, level: &Level, transport: &Transport) -> Result<(), PlanError> {
-    let others = ENGINES.iter().filter(|row| row.value != Engine::Null && carries(name, row.value, transport));
+fn refused(factor: &Factor, level: &Level, transport: &Transport) -> Result<(), PlanError> {
+    let carries = |engine: Engine| factor.engine_of.is_some_and(|end| engine.carries(end, transport));
+    let others = ENGINES.iter().filter(|row| row.value != Engine::Null && carries(row.value));
     Err(PlanError::EngineSuitsNot {
-        flag: factor::find(name).map_or_else(|| name.to_owned(), Factor::flag),
+        flag: factor.flag(),
         engine: level.to_string(),
         transport: transport.to_string(),
         fitting: others.map(|row| row.name).collect::<Vec<_>>().join(", "),

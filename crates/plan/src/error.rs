@@ -24,16 +24,6 @@ pub enum PlanError {
         /// A similar name, as a hint.
         hint: String,
     },
-    /// A factor or key that an earlier version had under another name.
-    #[error("{place}: `{name}` was renamed: write `{new}`")]
-    RenamedKey {
-        /// The file or part.
-        place: String,
-        /// The name given.
-        name: String,
-        /// Its present name.
-        new: String,
-    },
     /// A factor that has no meaning in the plan's workload.
     #[error("--{flag} has no meaning in the workload {workload}: leave it out, or use the workload {other}")]
     NotInWorkload {
@@ -102,7 +92,7 @@ pub enum PlanError {
         name: String,
     },
     /// A plan of a program without the program.
-    #[error("the workload check needs a program: use bytegauge check --values LIST -- CMD … {{value}} …")]
+    #[error("the workload check needs a program: use bytegauge tune --values LIST -- CMD … {{value}} …")]
     NoTask,
     /// A program that cannot be run with these values.
     #[error("{0}")]
@@ -127,7 +117,7 @@ pub enum PlanError {
         /// The factor's flag.
         flag: String,
         /// The flag that names the other host.
-        with: &'static str,
+        with: String,
         /// Why, and what to do.
         why: &'static str,
     },
@@ -154,6 +144,12 @@ pub enum PlanError {
         place: String,
         /// The parser's message.
         error: String,
+    },
+    /// A plan file without a key.
+    #[error("the plan {place} is empty: write at least its workload, such as workload = \"stream\"")]
+    EmptyPlan {
+        /// The file.
+        place: String,
     },
     /// A key with a value of the wrong kind.
     #[error("{place}: `{key}` {expected}")]

@@ -3,7 +3,7 @@
 //! The place, the work and the socket options of such a server are unknown: it is measured from outside. Names are looked
 //! up before; nothing here uses the network.
 
-use bytegauge_model::option::{self, OptionRow, Setter};
+use bytegauge_model::factor;
 use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
 
 use crate::error::PlanError;
@@ -17,14 +17,8 @@ pub(crate) fn belongs_to_own_server(workload: Workload, part: &Part, name: &str)
     if iperf3::server_writes(part) {
         return iperf3::is_of_the_writer(name);
     }
-    let near = match workload {
-        Workload::Stream => Setter::Source,
-        Workload::Call => Setter::Client,
-        _ => return false,
-    };
     let levels = Spec::from([("rcvbuf_on", "client".into())]);
-    let is_set_there = |row: &OptionRow| !(row.sites)(&levels).0.contains(&near);
-    workload.row().of_our_server.contains(&name) || option::of_factor(name).is_some_and(is_set_there)
+    factor::find(name).is_some_and(|factor| factor.is_of_server(workload, &levels))
 }
 
 /// Whether a part uses external servers.
@@ -191,7 +185,10 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         for cell in &plan.cells {
             let absent = |name: &&str| cell.factors.get(name) == Level::Absent;
-            assert!(Workload::Call.row().of_our_server.iter().chain(&["linger", "reuseport"]).all(absent), "{cell:?}");
+            assert!(
+                ["profile", "work", "read_once", "load_flows", "server_engine", "backlog", "linger"].iter().all(absent),
+                "{cell:?}"
+            );
             assert_eq!(cell.factors.get("transport").name(), Some("tcp"));
             assert_eq!(cell.factors.get("placement").name(), Some("unpinned"));
         }
@@ -206,7 +203,7 @@ mod tests {
         assert_eq!((plan.groups.len(), plan.cells.len()), (1, 2));
         let absent = |name: &&str| plan.cells[0].factors.get(name) == Level::Absent;
         assert!(
-            Workload::Stream.row().of_our_server.iter().chain(&["rcvbuf", "rcvlowat", "busy_poll"]).all(absent),
+            ["profile", "work", "working_set", "read_size", "rcvbuf", "rcvlowat"].iter().all(absent),
             "{:?}",
             plan.cells[0]
         );

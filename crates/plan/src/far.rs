@@ -9,17 +9,9 @@ use crate::iperf3;
 use crate::relay;
 use crate::spec::Part;
 
-/// Every factor of a far host.
-const OF_FAR_HOSTS: &[&str] = &["host", "direction"];
-
-/// Whether a factor belongs to far hosts, and the part names none: cells of other plans have no such levels.
-pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
-    if name == "relay_host" {
-        return !part.levels.contains_key(name);
-    }
-    OF_FAR_HOSTS.contains(&name)
-        && !part.levels.contains_key("host")
-        && !(name == "direction" && (all_go_both_ways(part) || iperf3::states_direction(part)))
+/// Whether a direction is stated that needs no other host.
+pub(crate) fn has_direction_here(part: &Part) -> bool {
+    all_go_both_ways(part) || iperf3::states_direction(part)
 }
 
 fn goes_both_ways(level: &Level) -> bool {
@@ -146,7 +138,7 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
 }
 
 fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, PlanError> {
-    Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with, why })
+    Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with: with.to_owned(), why })
 }
 
 #[cfg(test)]
@@ -241,13 +233,17 @@ mod tests {
             let fits = "--direction fits none of the chosen transports";
             check(Workload::Stream, &[("transport", unix), both], fits);
         }
-        check(Workload::Stream, &[("transport", "tcp"), ("direction", "to,both")], "--host HOST:PORT");
+        check(Workload::Stream, &[("transport", "tcp"), ("direction", "to,both")], "without --host");
     }
 
     #[test]
     fn plans_without_far_host_have_no_such_level() {
         let plan = plan(Workload::Call, &[("transport", "tcp")]).unwrap();
-        assert!(plan.cells.iter().all(|cell| OF_FAR_HOSTS.iter().all(|name| cell.factors.get(name) == Level::Absent)));
+        assert!(
+            plan.cells
+                .iter()
+                .all(|cell| ["host", "direction"].iter().all(|name| cell.factors.get(name) == Level::Absent))
+        );
         assert!(plan.cells.iter().all(|cell| cell.factors.get("relay_host") == Level::Absent));
     }
 
@@ -324,6 +320,6 @@ mod tests {
         check(&[("host", "192.0.2.7:1,[::1]:1")], "IPv4 and IPv6");
         check(&[("host", "192.0.2.7:1,auto")], "use two sessions");
         let alone = plan(Workload::Call, &[("transport", "tcp"), ("direction", "from")]).unwrap_err();
-        assert!(alone.contains("--host HOST:PORT"), "{alone}");
+        assert!(alone.contains("without --host"), "{alone}");
     }
 }

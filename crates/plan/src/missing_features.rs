@@ -80,56 +80,45 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     if cell.factors.workload() == Workload::Check {
         return placement.and_then(|placement| catalog.lacks_placement(placement)).map(str::to_owned);
     }
-    let transport = cell.factors.transport()?;
-    if let Some(reason) = catalog.lacks_transport(transport) {
-        return Some(reason.to_owned());
-    }
-    if let Some(reason) = catalog.missing_link.as_ref().filter(|_| cell.factors.emulated_link().is_some()) {
-        return Some(reason.clone());
-    }
-    if let Some(reason) = placement.and_then(|placement| catalog.lacks_placement(placement)) {
-        return Some(reason.to_owned());
-    }
-    if let Some(reason) = relay::missing(&cell.factors, catalog) {
-        return Some(reason);
-    }
-    if let Some(reason) = lacks_congestion(&cell.factors, catalog) {
-        return Some(reason);
-    }
-    if let Some(reason) = catalog.missing_kernel_tls.as_ref().filter(|_| cell.factors.tls() == Some(Tls::Kernel)) {
-        return Some(reason.clone());
-    }
-    let engines = [cell.factors.engine(), cell.factors.server_engine(), cell.factors.client_engine()];
-    if let Some(reason) = engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)) {
-        return Some(reason.to_owned());
-    }
-    let unfit = datagram::unsendable(&cell.factors, transport, catalog);
-    if let Some(reason) = unfit.or_else(|| datagram::unbatchable(&cell.factors)) {
-        return Some(reason);
-    }
-    if cell.factors.load_flows().is_some_and(|flows| flows > 0) && cell.factors.relay().is_some() {
-        return Some("--load-flows loads the path without a relay: leave out --relay or --load-flows".into());
-    }
-    let competing = cell.factors.competing_flows().unwrap_or(0);
-    let flows = connections(&cell.factors);
-    let each = if transport.two_ended() && ends == Ends::Threads { 2 } else { 1 };
+    let (spec, transport) = (&cell.factors, cell.factors.transport()?);
+    let engines = [spec.engine(), spec.server_engine(), spec.client_engine()];
+    let relay_under_load = spec.load_flows().is_some_and(|flows| flows > 0) && spec.relay().is_some();
+    (catalog.lacks_transport(transport).map(str::to_owned))
+        .or_else(|| catalog.missing_link.clone().filter(|_| spec.emulated_link().is_some()))
+        .or_else(|| catalog.lacks_placement(placement?).map(str::to_owned))
+        .or_else(|| relay::missing(spec, catalog))
+        .or_else(|| lacks_congestion(spec, catalog))
+        .or_else(|| catalog.missing_kernel_tls.clone().filter(|_| spec.tls() == Some(Tls::Kernel)))
+        .or_else(|| engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)).map(str::to_owned))
+        .or_else(|| datagram::unsendable(spec, transport, catalog))
+        .or_else(|| datagram::unbatchable(spec))
+        .or_else(|| {
+            let why = "--load-flows loads the path without a relay: leave out --relay or --load-flows";
+            relay_under_load.then(|| why.into())
+        })
+        .or_else(|| lacks_files(spec, transport.two_ended() && ends == Ends::Threads, catalog))
+        .or_else(|| lacks_files_of_relay(spec, catalog))
+        .or_else(|| lacks_memory(spec, catalog))
+}
+
+/// Why there are too few descriptors for the connections, if so; `has_both` if both ends are in this process.
+fn lacks_files(spec: &Spec, has_both: bool, catalog: &Catalog) -> Option<String> {
+    let (flows, competing) = (connections(spec), spec.competing_flows().unwrap_or(0));
     // Competing clients are a process of their own: only the server's ends are in this one.
-    let needed = (flows - competing) * each + competing + FILES_RESERVED;
-    if let Some(limit) = catalog.open_files_max.filter(|limit| needed > *limit) {
-        return Some(PlanError::OpenFiles { flows, needed, limit }.to_string());
-    }
-    if let Some(reason) = lacks_files_of_relay(&cell.factors, catalog) {
-        return Some(reason);
-    }
-    let memory = memory(&cell.factors);
-    if let Some(available) = catalog.memory_available.filter(|available| memory > available / 2) {
-        return Some(format!(
-            "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
-            Bytes(memory),
-            Bytes(available >> 20 << 20)
-        ));
-    }
-    None
+    let needed = (flows - competing) * if has_both { 2 } else { 1 } + competing + FILES_RESERVED;
+    let limit = catalog.open_files_max.filter(|limit| needed > *limit)?;
+    Some(PlanError::OpenFiles { flows, needed, limit }.to_string())
+}
+
+/// Why there is too little memory for the buffers, if so.
+fn lacks_memory(spec: &Spec, catalog: &Catalog) -> Option<String> {
+    let (flows, memory) = (connections(spec), memory(spec));
+    let available = catalog.memory_available.filter(|available| memory > available / 2)?;
+    Some(format!(
+        "{flows} flows with these buffers take {}, more than half of the {} available: use fewer flows or smaller buffers",
+        Bytes(memory),
+        Bytes(available >> 20 << 20)
+    ))
 }
 
 /// Why a congestion control is unavailable, if so. The ends of an emulated link may use any: the networks are their own.

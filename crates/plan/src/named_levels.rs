@@ -1,7 +1,8 @@
-//! The levels that a plan measures if the user named an option with several levels: those, and one level of everything else.
+//! The levels that a plan measures of factors that the user did not name: one level of every condition, and the default lists of
+//! options.
 //!
-//! Without a named option a plan looks at the default lists of all factors. Once an option is named, those lists would hide
-//! the comparison that was asked for: sizes, engines and profiles multiply. `also` adds a list again.
+//! Once an option with several levels is named, other lists would hide the comparison that was asked for: sizes and engines
+//! multiply. Then one level of everything else is measured. `also` adds a list again.
 
 use bytegauge_model::factor::{self, Role};
 use bytegauge_model::{Factor, Level, Transport, Workload};
@@ -10,24 +11,12 @@ use crate::effective_factors::suits_named;
 use crate::error::PlanError;
 use crate::spec::{Part, PlanSpec};
 
-/// The level of a factor that is measured where its default list is not; the first of the list where this table has none of
-/// its levels.
-const USUAL: &[(&str, &[&str])] = &[
-    ("transport", &["tcp"]),
-    ("profile", &["program", "rpc"]),
-    ("read_size", &["64K"]),
-    ("write_size", &["64K", "1000"]),
-    ("server_engine", &["epoll", "plain"]),
-    ("mode", &["checked"]),
-    ("entries", &["64"]),
-];
-
 impl Part {
     /// The one of several default levels that is measured where only one is: one with which all that the part names means
     /// something.
     pub(crate) fn usual(&self, factor: &Factor, levels: &[Level]) -> Vec<Level> {
-        let named = USUAL.iter().find(|(name, _)| *name == factor.name).map_or(&[][..], |(_, usual)| *usual);
-        let usual = named.iter().filter_map(|text| factor.kind.parse(text).ok()).filter(|usual| levels.contains(usual));
+        let usual =
+            factor.usual.iter().filter_map(|text| factor.kind.parse(text).ok()).filter(|usual| levels.contains(usual));
         let in_order: Vec<Level> = usual.chain(levels.iter().cloned()).collect();
         let one = in_order.iter().find(|level| suits_named(self, factor, level)).or(in_order.first());
         one.cloned().into_iter().collect()
@@ -44,9 +33,11 @@ impl Part {
         self.levels.get(name).is_some_and(|levels| levels.len() > 1) && factor::find(name).is_some_and(is_option)
     }
 
-    /// Whether only one default level of a factor is measured.
+    /// Whether only one default level of a factor is measured: each level of a condition is another test, and several tests share the
+    /// time.
     pub(crate) fn has_one_of(&self, factor: &Factor) -> bool {
-        self.one_each && !self.levels.contains_key(factor.name) && !self.also.contains(&factor.name)
+        let is_one = self.one_each || (self.role_of(factor) == Role::Condition && !factor.is_in(Workload::Ring));
+        is_one && !self.levels.contains_key(factor.name) && !self.also.contains(&factor.name)
     }
 }
 
@@ -72,7 +63,8 @@ impl PlanSpec {
             for factor in factors {
                 let has_list = |part: &Part| {
                     let transports = part.transports(self.workload).into_iter().map(Some).chain([None]);
-                    transports.into_iter().any(|over| part.levels(self.workload, factor, over.as_ref()).len() > 1)
+                    let all = |over: Option<Transport>| part.defaults(self.workload, factor, over.as_ref());
+                    transports.into_iter().any(|over| all(over).len() > 1)
                 };
                 if !self.parts.iter().any(has_list) {
                     return Err(PlanError::NoList { flag: factor.flag() });
@@ -97,11 +89,7 @@ pub(crate) fn note(workload: Workload, part: &Part) -> Option<String> {
     };
     let left: Vec<String> = factor::of(workload).filter_map(left).collect();
     (!left.is_empty()).then(|| {
-        format!(
-            "only the named options are compared, with one level of the others: {}; --also NAME adds the default list of another \
-             one",
-            left.join(", ")
-        )
+        format!("one value is measured of each of these: {}; --also NAME adds the default list of one", left.join(", "))
     })
 }
 

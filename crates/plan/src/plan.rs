@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload, old_names};
-use serde::{Deserialize, Deserializer, Serialize};
+use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload};
+use serde::{Deserialize, Serialize};
 
 use crate::design::{Design, Finalists};
 
@@ -60,7 +60,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
     /// The command line, so that the same plan can be repeated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "present_command")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
     /// Seed of every random choice.
     pub seed: u64,
@@ -100,11 +100,6 @@ pub struct Plan {
     /// The session's measurements of its machine; nothing before it begins.
     #[serde(skip)]
     pub seen: SeenPace,
-}
-
-/// The command line, which an earlier version may have stored with options of that version.
-fn present_command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Vec::deserialize(deserializer).map(old_names::command)
 }
 
 /// Input of a forecast that only the machine can supply. Missing values are assumed.

@@ -13,14 +13,6 @@ use crate::error::PlanError;
 use crate::plan::Plan;
 use crate::spec::Part;
 
-/// Every factor of a relay.
-const OF_RELAYS: &[&str] = &["relay", "relay_threads", "relay_buffer", "relay_pipe", "relay_placement"];
-
-/// Whether a factor belongs to relays, and the part names none: cells of other plans have no such levels.
-pub(crate) fn is_left_out(part: &Part, name: &str) -> bool {
-    OF_RELAYS.contains(&name) && !part.levels.contains_key("relay")
-}
-
 /// The method of a combination, if the relay is bytegauge's own.
 pub(crate) fn method(levels: &Spec) -> Option<RelayMethod> {
     levels.relay().and_then(RelayChoice::method)
@@ -182,7 +174,9 @@ mod tests {
     #[test]
     fn plans_without_a_relay_have_no_such_level() {
         let plan = plan("");
-        assert!(plan.cells.iter().all(|cell| OF_RELAYS.iter().all(|name| cell.factors.get(name) == Level::Absent)));
+        assert!(plan.cells.iter().all(|cell| {
+            ["relay", "relay_buffer", "relay_placement"].iter().all(|name| cell.factors.get(name) == Level::Absent)
+        }));
     }
 
     #[test]

@@ -5,8 +5,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use bytegauge_model::factor::{self, FACTORS, Role};
-use bytegauge_model::{Cell, CellId, CellKind, Group, GroupId, Level, Spec, Transport, Workload};
+use bytegauge_model::factor::{self, FACTORS, HelpSection, Role};
+use bytegauge_model::{
+    Cell, CellId, CellKind, FactorKey, Group, GroupId, Level, ProgramTask, Spec, Transport, Workload,
+};
 
 use crate::capabilities::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
@@ -31,19 +33,6 @@ use crate::{emulated, external, far};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 100_000;
-
-/// Conditions that vary within a family: one recommendation may serve all of them.
-const WITHIN_FAMILY: &[&str] = &[
-    "placement",
-    "profile",
-    "work",
-    "working_set",
-    "writer_work",
-    "call_work",
-    "idle_flows",
-    "competing_flows",
-    "load_flows",
-];
 
 /// Resolves a spec on the machine that the catalog describes.
 ///
@@ -242,7 +231,7 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
             add_cells(plan, &group, &conditions, of_next(&mut choices, at == last));
             add_shown(plan, part, &group, &conditions, &shown);
             let mut key = conditions.clone();
-            key.retain(|name| !WITHIN_FAMILY.contains(&name));
+            key.retain(|name| !factor::find(name).is_some_and(|factor| factor.within_test));
             let family = families.entry(key.clone()).or_insert_with(|| {
                 family_order.push(key);
                 new_family(plan, part, &conditions, count)
@@ -272,8 +261,10 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
 
 /// A family without groups, with as many options.
 fn new_family(plan: &Plan, part: &Part, conditions: &Spec, choices: usize) -> Family {
-    // How long a program runs is not known beforehand: its values are screened.
-    let names_options = part.one_each && plan.workload != Workload::Check;
+    // How long a program runs is not known beforehand: its values are screened. Changes of its sockets are not, since the interval
+    // of each one is wanted.
+    let is_screened = |task: &ProgramTask| task.changes.is_none();
+    let names_options = part.one_each && !plan.task.as_ref().is_some_and(is_screened);
     let usual = if names_options { Finalists::All } else { Finalists::Cap(FINALISTS) };
     Family {
         groups: Vec::new(),
@@ -373,20 +364,20 @@ fn refuse_transports_apart(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and
 /// the two extremes of every other condition within the family.
 fn is_screened(workload: Workload, part: &Part, conditions: &Spec) -> bool {
-    WITHIN_FAMILY.iter().all(|name| {
-        let level = conditions.get(name);
+    FACTORS.iter().filter(|factor| factor.within_test).all(|factor| {
+        let level = conditions.level(factor.key);
         if level == Level::Absent {
             return true;
         }
-        if let Some(named) = part.screen.get(name) {
+        if let Some(named) = part.screen.get(factor.name) {
             return named.contains(&level);
         }
-        let Some(factor) = FACTORS.iter().find(|factor| factor.name == *name) else { return true };
         let Some(transport) = conditions.transport() else { return true };
         let levels = part.levels(workload, factor, Some(transport));
-        let by_profiles = SET_BY_PROFILES.contains(name) || matches!(*name, "writer_work" | "call_work");
+        let by_profiles = SET_BY_PROFILES.contains(&factor.name) || factor.section == HelpSection::Work;
         let set_by_profile = conditions.profile().is_some() && by_profiles;
-        set_by_profile || levels.first() == Some(&level) || (*name != "placement" && levels.last() == Some(&level))
+        let is_last = factor.key != FactorKey::placement && levels.last() == Some(&level);
+        set_by_profile || levels.first() == Some(&level) || is_last
     })
 }
 

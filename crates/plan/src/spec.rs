@@ -6,8 +6,7 @@ use std::str::FromStr;
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
 use crate::error::PlanError;
 use bytegauge_model::catalog::PROFILES;
-use bytegauge_model::factor::{self, FACTORS, Factor, Role};
-use bytegauge_model::option::role_of;
+use bytegauge_model::factor::{self, FACTORS, Factor, Role, role_of};
 use bytegauge_model::relay_program::relay_names;
 use bytegauge_model::{
     ComparedCondition, Ends, Level, LevelError, Place, ProgramRole, ProgramTask, Transport, Workload,

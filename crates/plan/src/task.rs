@@ -83,7 +83,7 @@ impl Plan {
             let advised = task.advice.iter().flat_map(|advice| &advice.values);
             task.default.iter().chain(advised.map(|advised| &advised.value))
         });
-        asked.into_iter().any(|value| choice.value() == Some(value))
+        asked.into_iter().any(|value| choice.value().as_ref() == Some(value))
     }
 
     /// Calibration trials of a family; for a program the first run, and one each of a few values.
@@ -192,6 +192,7 @@ mod tests {
             prepare: None,
             server: None,
             metric: Metric::Wall,
+            changes: None,
             default: Some(Level::Number(512)),
             advice: None,
         });
@@ -214,12 +215,8 @@ mod tests {
         let always = |plan: &Plan| plan.cells.iter().filter(|cell| plan.always_confirms(&cell.factors)).count();
         assert_eq!(always(&plan), 1);
         let mut advised = plan.clone();
-        let value = |value| AdvisedValue {
-            value: Level::Number(value),
-            question: "TCP".into(),
-            factor: "read_size".into(),
-            against_default: None,
-        };
+        let value =
+            |value| AdvisedValue { value: Level::Number(value), question: "TCP".into(), factor: "read_size".into() };
         let advice = Advice { session: 1, values: vec![value(512), value(65_536), value(7)] };
         advised.task.as_mut().unwrap().advice = Some(advice);
         assert_eq!(always(&advised), 2, "the present value, and the recommended one");
@@ -234,7 +231,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         check(&["dd", "bs=4096"], &[], "{value} is not in the command");
-        check(&["dd", "count={count:1M}"], &[("value", "3K,4K")], "3 KiB does not divide the 1 MiB");
+        check(&["dd", "count={1M/value}"], &[("value", "3K,4K")], "3 KiB does not divide the 1 MiB");
         check(&["dd", "bs={value}"], &[("placement", "cross-core")], "separates two programs, but there is only one");
         let mut without = spec(&["dd"], &[]);
         without.task = None;

@@ -1,16 +1,24 @@
-//! From stored trials to what a person reads.
+//! From stored trials to what a person reads, in stages that each use those before them alone.
 //!
-//! [`View::of`] turns the trials of a session into settled numbers and findings by calling `stats`, [`bytegauge_bottleneck`] names
-//! what limits a cell, and [`render`] prints: terminal, JSON, CSV, markdown.
-//! Reads results from any machine and never measures, so it knows nothing of sockets.
+//! [`view`] (numbers, from the trials and `stats`) → [`results`] (states and claims) → [`findings`] (facts with numbers, no text) →
+//! [`document`] (the [`Report`] with every sentence) → [`render`] (terminal, page, Markdown, JSON, CSV and others). [`words`] has
+//! the names of levels and the rules of rounding. Reads results from any machine and never measures.
 #![forbid(unsafe_code)]
 
 mod data;
+pub mod document;
+pub mod findings;
+mod progress;
 pub mod render;
+pub mod results;
 pub mod view;
+pub mod words;
 
-use bytegauge_text::{interval_rounding, number, phrase};
+use words::{interval_rounding, phrase};
 
 pub use data::SessionData;
+pub use document::Report;
+pub use progress::Progress;
 pub use view::confirmed::{ConfirmedCell, ConfirmedRate, SessionGroup};
-pub use view::{AuditedGroup, Progress, Settings, View, paused_ns};
+pub use view::numbers::View;
+pub use view::{AuditedGroup, Settings, paused_ns};

@@ -1,17 +1,17 @@
 //! The echo of datagrams: each is returned to its sender, by one receive and one send.
 
-use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytegauge_model::Place;
+use bytegauge_sys::socket::{self, During};
+use bytegauge_traffic::address::{sock_addr, unbindable};
+use bytegauge_traffic::end::thread_group::Flags;
+use bytegauge_traffic::end_error::EndError;
 use socket2::{Socket, Type};
 
 use crate::Served;
-use bytegauge_traffic::end::thread_group::Flags;
-use bytegauge_traffic::end_error::EndError;
-use bytegauge_traffic::server_lookup::{sock_addr, unbindable};
 
 /// Interval between checks of the flags while no datagram arrives.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, EndError
     while !flags.stop_requested.load(Ordering::Relaxed) && !flags.abort.load(Ordering::Relaxed) {
         let (length, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
-            Err(error) if is_passing(&error) => continue,
+            Err(error) if socket::is_transient(&error, During::Unconnected) => continue,
             Err(source) => return Err(EndError::Io { doing: "receiving a datagram".into(), source }),
         };
         served.datagrams += 1;
@@ -50,11 +50,4 @@ pub(super) fn echo(socket: &UdpSocket, flags: &Flags) -> Result<Served, EndError
         }
     }
     Ok(served)
-}
-
-/// Whether an error is a time-out, or the network's error about a datagram sent before.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock};
-    let passing = [WouldBlock, TimedOut, Interrupted, ConnectionRefused, HostUnreachable, NetworkUnreachable];
-    passing.contains(&error.kind())
 }

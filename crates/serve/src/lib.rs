@@ -2,30 +2,27 @@
 //!
 //! It runs on the measured engines, without commands: it serves from the moment it listens until it is stopped, and counts the
 //! bytes that it moved. It has no window: the client measures.
+
 #![forbid(unsafe_code)]
 
 mod datagram;
 mod flow;
-pub mod iperf3;
 
-use std::io;
+pub use flow::{ServeFlow, ServeRole};
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytegauge_model::{Engine, Place};
-use bytegauge_sys::option;
-use bytegauge_sys::{cpu_time, limit};
-
+use bytegauge_sys::{cpu_time, option, process};
+use bytegauge_traffic::address;
 use bytegauge_traffic::end::plan::EndPlan;
 use bytegauge_traffic::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use bytegauge_traffic::end_error::EndError;
 use bytegauge_traffic::engine::{self, Station};
+use bytegauge_traffic::flow::Party;
 use bytegauge_traffic::meter::{Meter, Schedule};
-use bytegauge_traffic::party::Party;
-use bytegauge_traffic::server_lookup;
-
-pub use flow::{ServeFlow, ServeRole};
 
 /// Most bytes of one receive.
 const READ_SIZE: usize = 64 << 10;
@@ -72,9 +69,9 @@ impl Server {
             return Err(EndError::Impossible("engine null moves no bytes and cannot serve: use --engine epoll".into()));
         }
         // As many connections as this user may have; if the limit cannot be raised, the engine waits for room.
-        let _ = limit::raise_open_files();
+        let _ = process::raise_open_files();
         let cpu_before_ns = cpu_time::process_usage().total_ns;
-        let (listener, place) = server_lookup::listen(&server_lookup::resolved(place)?)?;
+        let (listener, place) = address::listen(&address::resolved(place)?)?;
         let listener = Arc::new(listener);
         let threads = if engine.has_thread_a_flow() { 1 } else { threads.max(1) };
         let group = ThreadGroup::start(&plan(&place, threads), Flags::default(), |_| {
@@ -88,7 +85,7 @@ impl Server {
         match group {
             Ok(group) => Ok(Server { group, place, cpu_before_ns }),
             Err(fault) => {
-                server_lookup::clear(&place);
+                address::clear(&place);
                 Err(fault)
             }
         }
@@ -100,7 +97,7 @@ impl Server {
     /// As for [`Server::start`].
     pub fn echo_datagrams(threads: usize, place: &Place) -> Result<Server, EndError> {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
-        let (socket, place) = datagram::bind(&server_lookup::resolved(place)?)?;
+        let (socket, place) = datagram::bind(&address::resolved(place)?)?;
         let socket = Arc::new(socket);
         let group = ThreadGroup::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
             let socket = Arc::clone(&socket);
@@ -126,7 +123,7 @@ impl Server {
     pub fn stop(self) -> (Served, Option<EndError>) {
         self.group.stop();
         let ThreadResults { parts, mut fault, .. } = self.group.finish(PATIENCE, None, || {});
-        server_lookup::clear(&self.place);
+        address::clear(&self.place);
         let mut served = Served::default();
         for part in parts {
             match part {
@@ -168,20 +165,12 @@ struct ServedClients {
 impl Party for ServedClients {
     type Flow = ServeFlow;
 
-    fn first(&mut self) -> Option<(ServeFlow, Option<OwnedFd>)> {
-        None
-    }
-
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServeFlow> {
         self.served.connections += 1;
         // A part of a message must not wait for the acknowledgement of the part before it. Unix sockets have no such
         // delay, and refuse the option.
         let _ = option::set(connection, &option::NO_DELAY.to(true));
         Some(ServeFlow::new(self.role))
-    }
-
-    fn connect(&mut self, _flow: &mut ServeFlow) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn left(&mut self, flow: ServeFlow, _connection: Option<OwnedFd>) {

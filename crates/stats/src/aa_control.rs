@@ -34,9 +34,10 @@ pub struct Twin {
     pub blocks: usize,
 }
 
-/// Judges ln(control / leader), one value per block, in a session of `groups` groups. `None` for fewer than two blocks.
+/// Judges ln(control / leader), one value per block, in a session of `groups` groups, with standard errors that grow by the
+/// factor `widening`. `None` for fewer than two blocks.
 #[must_use]
-pub fn judge(differences: &[f64], groups: usize) -> Option<Twin> {
+pub fn judge(differences: &[f64], widening: f64, groups: usize) -> Option<Twin> {
     let blocks = differences.len();
     if blocks < 2 {
         return None;
@@ -44,7 +45,7 @@ pub fn judge(differences: &[f64], groups: usize) -> Option<Twin> {
     let n = blocks as f64;
     let mean = differences.iter().sum::<f64>() / n;
     let variance = differences.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let error = (variance / n).sqrt();
+    let error = widening * (variance / n).sqrt();
     let quantile = |level: f64| {
         let student = StudentsT::new(0.0, 1.0, n - 1.0).expect("blocks give degrees of freedom");
         student.inverse_cdf(0.5 + level / 2.0)
@@ -65,7 +66,7 @@ mod tests {
     use crate::rng::seeded;
 
     fn check(differences: &[f64], groups: usize, reach: f64, alarm: bool) {
-        let got = judge(differences, groups).unwrap();
+        let got = judge(differences, 1.0, groups).unwrap();
         assert!((got.reach - reach).abs() < 1e-4, "{got:?}");
         assert_eq!(got.alarm, alarm, "{got:?}");
     }
@@ -76,14 +77,14 @@ mod tests {
         let values = [0.0, 0.01, 0.01, 0.02];
         check(&values, 1, 0.01 + 3.1824 * 0.008_165 / 2.0, false);
         check(&[0.02, 0.021, 0.019, 0.02, 0.02, 0.02], 1, 0.020_66, true);
-        assert_eq!(judge(&[0.1], 1), None);
+        assert_eq!(judge(&[0.1], 1.0, 1), None);
     }
 
     #[test]
     fn more_groups_need_more_evidence() {
         let mut random = seeded(5, 0);
         let values: Vec<f64> = (0..20).map(|_| 0.007 + 0.01 * random.normal()).collect();
-        assert!(judge(&values, 1).unwrap().alarm);
-        assert!(!judge(&values, 5000).unwrap().alarm);
+        assert!(judge(&values, 1.0, 1).unwrap().alarm);
+        assert!(!judge(&values, 1.0, 5000).unwrap().alarm);
     }
 }

@@ -5,8 +5,8 @@
 //! errors, where cⱼ comes from random sign flips of whole blocks. Hence
 //!
 //! - cell i stays in the *best set* unless some d̄ᵢⱼ/seᵢⱼ exceeds cᵢ;
-//! - Uᵢ = maxⱼ (d̄ᵢⱼ + cⱼ·seᵢⱼ) bounds how much worse than the best cell i is (multiple comparisons
-//!   with the best; Hsu 1984);
+//! - Uᵢ = maxⱼ (d̄ᵢⱼ + cⱼ·seᵢⱼ) over the other cells j of the best set bounds how much worse than the best cell i is
+//!   (multiple comparisons with the best; Hsu 1984); it is 0 for the only cell of the set;
 //! - Lᵢ = maxⱼ (d̄ᵢⱼ − cᵢ·seᵢⱼ) bounds it from below.
 //!
 //! The first two claims fail together: both fail only when a difference from the true best is underestimated. So max t
@@ -36,13 +36,13 @@ pub struct BestSet {
     pub lower: Vec<f64>,
 }
 
-/// Judges cells by their ln costs: one row per block, one column per cell. Defined for two or more blocks, useful from
+/// Judges cells by their ln costs: one row per block, one column per cell. Critical values grow by the factor `widening`. Defined for two or more blocks, useful from
 /// six; [`crate::group::analyse`] enforces six.
 ///
 /// # Panics
 /// If the rows differ in length.
 #[must_use]
-pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
+pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, method: &Method) -> BestSet {
     let pairs = PairedCosts::of(ln_cost);
     let flips = FlipMethod {
         level: method.level,
@@ -51,15 +51,19 @@ pub fn best_set(ln_cost: &[Vec<f64>], method: &Method) -> BestSet {
         two_sided: method.two_sided,
         studentise_each_flip: method.studentise_each_flip,
     };
-    let critical = critical_values(&pairs, &flips);
+    let critical: Vec<f64> = critical_values(&pairs, &flips).into_iter().map(|c| c * widening).collect();
     // A pair without spread has no error to multiply; an infinite critical value would make the product NaN.
     let reach = |c: f64, error: f64| if error > 0.0 { c * error } else { 0.0 };
     let cells = 0..pairs.cells();
-    let upper: Vec<f64> =
-        cells.clone().map(|i| pairs.worst(i, |j| pairs.mean(i, j) + reach(critical[j], pairs.error(i, j)))).collect();
-    let lower: Vec<f64> =
-        cells.map(|i| pairs.worst(i, |j| pairs.mean(i, j) - reach(critical[i], pairs.error(i, j)))).collect();
-    BestSet { kept: lower.iter().map(|&bound| bound <= 0.0).collect(), pairs, critical, upper, lower }
+    let lower: Vec<f64> = cells
+        .clone()
+        .map(|i| pairs.worst(i, |_| true, |j| pairs.mean(i, j) - reach(critical[i], pairs.error(i, j))))
+        .collect();
+    let kept: Vec<bool> = lower.iter().map(|&bound| bound <= 0.0).collect();
+    let upper = cells
+        .map(|i| pairs.worst(i, |j| kept[j], |j| pairs.mean(i, j) + reach(critical[j], pairs.error(i, j))))
+        .collect();
+    BestSet { kept, pairs, critical, upper, lower }
 }
 
 #[cfg(test)]
@@ -79,7 +83,7 @@ mod tests {
     }
 
     fn check(effects: &[f64], spread: f64, blocks: usize, expected_kept: &[bool]) {
-        let got = best_set(&world(effects, spread, blocks, 1), &Method::default());
+        let got = best_set(&world(effects, spread, blocks, 1), 1.0, &Method::default());
         assert_eq!(got.kept, expected_kept, "{got:?}");
     }
 
@@ -93,8 +97,8 @@ mod tests {
     #[test]
     fn cells_that_differ_by_a_constant_are_certain() {
         let rows: Vec<Vec<f64>> = (0..8).map(|b| vec![f64::from(b), f64::from(b) + 0.5]).collect();
-        let got = best_set(&rows, &Method::default());
-        assert_eq!((got.kept, got.upper), (vec![true, false], vec![-0.5, 0.5]));
+        let got = best_set(&rows, 1.0, &Method::default());
+        assert_eq!((got.kept, got.upper), (vec![true, false], vec![0.0, 0.5]));
     }
 
     proptest! {
@@ -104,7 +108,7 @@ mod tests {
             let effects: Vec<f64> = (0..cells).map(|_| 0.02 * random.normal()).collect();
             let rows = world(&effects, 0.02, blocks, seed);
             let method = Method { random_flips: 499, ..Method::default() };
-            let got = best_set(&rows, &method);
+            let got = best_set(&rows, 1.0, &method);
             // Some cell is the best, and the cell with the least mean is never rejected.
             let leader = (0..cells).min_by(|&a, &b| got.pairs.mean(a, b).total_cmp(&0.0)).unwrap();
             prop_assert!(got.kept[leader]);
@@ -112,11 +116,11 @@ mod tests {
             // Levels common to a block cancel: shifting a block changes nothing but rounding.
             let shifted: Vec<Vec<f64>> = rows.iter().enumerate()
                 .map(|(b, row)| row.iter().map(|x| x + b as f64).collect()).collect();
-            let again = best_set(&shifted, &method);
+            let again = best_set(&shifted, 1.0, &method);
             for (a, b) in got.upper.iter().zip(&again.upper) {
                 prop_assert!((a - b).abs() < 1e-6);
             }
-            prop_assert_eq!(&got, &best_set(&rows, &method));
+            prop_assert_eq!(&got, &best_set(&rows, 1.0, &method));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::group::{GroupVerdict, Inconclusive, Method};
 /// Further blocks after which `cell` should be shown to be within the margin of the best: 0 if it is already.
 ///
 /// Returns `None` if its estimate is beyond the margin, the A/A control raises an alarm, the plain means contradict it,
-/// the cell was not confirmed, or blocks depend on each other.
+/// or the cell was not confirmed.
 #[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
     let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
@@ -21,10 +21,10 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
         Some(Inconclusive::TooFewBlocks { blocks, merged_by }) => {
             return Some((MIN_BLOCKS - blocks) * merged_by);
         }
-        Some(_) => return None,
+        Some(Inconclusive::NoCells) => return None,
         None => {}
     }
-    let rivals = verdict.present.iter().copied().filter(|&j| j != cell);
+    let rivals = verdict.best_set.iter().copied().filter(|&j| j != cell);
     let factors: Option<Vec<f64>> = rivals.map(|j| growth(verdict, cell, j, method)).collect();
     let factor = factors?.into_iter().fold(1.0, f64::max);
     let merged = verdict.judged.pairs.blocks();

@@ -62,6 +62,11 @@ const PARTS: &[CallPart] = &[
             "first_byte_p99_99_ns",
         ],
     },
+    CallPart {
+        mean: "gap_mean_ns",
+        read: |report| TimeDistribution::decode(report.gap.as_ref()?),
+        names: ["gap_p50_ns", "gap_p90_ns", "gap_p99_ns", "gap_p99_9_ns", "gap_p99_99_ns"],
+    },
 ];
 
 /// The means and the percentiles with enough calls, from the clients of a cell's trials.

@@ -7,12 +7,11 @@
 //! the least concave majorant (through the upper corners).
 //!
 //! Significance is measured against the uniform distribution, the least favourable unimodal one. The table can be
-//! reproduced with [`null_dips`].
+//! reproduced with `null_dips` of the tests.
 //!
 //! Never locates the modes; [`crate::modes`] does that.
 
 use crate::quantile::sorted;
-use crate::rng::seeded;
 
 /// The dip of `values`: between 1/(2n) and 1/4, 0 for fewer than two values or when all are equal.
 ///
@@ -41,15 +40,6 @@ pub fn p_value(dip: f64, n: usize) -> f64 {
     let share = (scaled - quantiles[above - 1]) / (quantiles[above] - quantiles[above - 1]);
     let (p0, p1) = (TABLE_P[above - 1].ln(), TABLE_P[above].ln());
     (p0 + share * (p1 - p0)).exp()
-}
-
-/// The dips of `runs` samples of `n` uniform values, ascending. The table was made from these.
-#[must_use]
-pub fn null_dips(n: usize, runs: usize, seed: u64) -> Vec<f64> {
-    let mut random = seeded(seed, n as u64);
-    let mut dips: Vec<f64> = (0..runs).map(|_| dip(&(0..n).map(|_| random.uniform()).collect::<Vec<_>>())).collect();
-    dips.sort_unstable_by(f64::total_cmp);
-    dips
 }
 
 /// Quantiles of √n·dip at the levels of `TABLE_P`; linear in ln n between the tabled n.
@@ -191,6 +181,7 @@ fn at_or_before(knots: &[usize], i: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::seeded;
     use proptest::prelude::*;
 
     fn check(values: &[f64], expected: f64) {
@@ -211,6 +202,15 @@ mod tests {
         let p: Vec<f64> = (1..60).map(|i| p_value(f64::from(i) * 0.004, 48)).collect();
         assert!(p.windows(2).all(|pair| pair[0] >= pair[1]), "{p:?}");
         assert_eq!((p[0], p[58]), (1.0, 0.001));
+    }
+
+    /// The dips of `runs` samples of `n` uniform values, ascending. The table was made from these.
+    fn null_dips(n: usize, runs: usize, seed: u64) -> Vec<f64> {
+        let mut random = seeded(seed, n as u64);
+        let mut dips: Vec<f64> =
+            (0..runs).map(|_| dip(&(0..n).map(|_| random.uniform()).collect::<Vec<_>>())).collect();
+        dips.sort_unstable_by(f64::total_cmp);
+        dips
     }
 
     #[test]

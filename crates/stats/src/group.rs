@@ -1,6 +1,6 @@
 //! Analyses one group: cells that are equal in every condition, measured together block by block.
 //!
-//! The steps: take complete blocks, limit outliers, merge blocks until they are independent, judge the A/A control,
+//! The steps: take complete blocks, limit outliers, merge blocks that depend on each other, judge the A/A control,
 //! then find the best set and the bounds. The analysis is repeated by plain means, which can withdraw a claim. It is
 //! repeated again with the control's costs in place of the repeated cell's; a claim that fails then is reported but
 //! stays.
@@ -12,7 +12,7 @@
 
 use crate::aa_control::{Twin, judge};
 use crate::best_set::{BestSet, best_set};
-use crate::block_dependence::{MIN_BLOCKS, Merge, merge, merge_factor};
+use crate::block_dependence::{MIN_BLOCKS, Merge, merge, merging};
 use crate::outlier::{Limited, limit, limit_rows};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -119,8 +119,6 @@ pub enum Inconclusive {
         /// Neighbouring blocks merged into one.
         merged_by: usize,
     },
-    /// Neighbouring blocks depend on each other even when merged by three.
-    DependentBlocks,
 }
 
 impl fmt::Display for Inconclusive {
@@ -136,9 +134,6 @@ impl fmt::Display for Inconclusive {
                 "neighbouring blocks depend on each other; merged by {merged_by} only {blocks} are left, \
                  at least {MIN_BLOCKS} are needed"
             ),
-            Self::DependentBlocks => {
-                write!(f, "neighbouring blocks depend on each other even when merged by three")
-            }
         }
     }
 }
@@ -156,8 +151,10 @@ pub struct GroupVerdict {
     pub blocks_incomplete: usize,
     /// Neighbouring blocks merged into one.
     pub merged_by: usize,
-    /// Whether the (merged) blocks look independent.
+    /// Whether these look independent. Otherwise the intervals are wide.
     pub independent: bool,
+    /// Factor by which the correlation of these widens the intervals, from 1.
+    pub widening: f64,
     /// The A/A control's difference; `None` without a control.
     pub twin: Option<Twin>,
     /// [`Twin::reach`], in ln.
@@ -292,15 +289,17 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
     } else {
         rows
     };
-    let merging = merging(&rows, present.len(), method);
+    let merging = merging_of(&rows, present.len(), method);
     let rows = merge_rows(&rows, present.len(), merging.by);
-    let twin = twin_differences(input, &used, method).and_then(|d| judge(&merge(&d, merging.by), method.groups));
+    let twin = twin_differences(input, &used, method)
+        .and_then(|d| judge(&merge(&d, merging.by), merging.widening, method.groups));
     let inconclusive = why_inconclusive(&present, &merging);
     let mut verdict = GroupVerdict {
         blocks_used: used.len(),
         blocks_incomplete: input.blocks.len() - used.len(),
         merged_by: merging.by,
         independent: merging.independent,
+        widening: merging.widening,
         twin_reach: twin.map(|twin| twin.reach),
         twin_alarm: twin.is_some_and(|twin| twin.alarm),
         twin,
@@ -318,7 +317,7 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
         absent,
     };
     if inconclusive.is_none() {
-        fill(&mut verdict, best_set(&rows, method));
+        fill(&mut verdict, best_set(&rows, merging.widening, method));
     }
     verdict
 }
@@ -360,15 +359,14 @@ fn ln_costs(block: &BlockInput, present: &[usize]) -> Vec<f64> {
 }
 
 /// Tests every cell's difference from its block's mean: together these contain every paired difference.
-fn merging(rows: &[Vec<f64>], cells: usize, method: &Method) -> Merge {
+fn merging_of(rows: &[Vec<f64>], cells: usize, method: &Method) -> Merge {
     if cells < 2 || !method.merge_dependent_blocks {
-        let independent = rows.len() >= MIN_BLOCKS;
-        return Merge { by: 1, blocks: rows.len(), independent };
+        return Merge { by: 1, blocks: rows.len(), independent: true, widening: 1.0 };
     }
     let means: Vec<f64> = rows.iter().map(|row| row.iter().sum::<f64>() / cells as f64).collect();
     let differences: Vec<Vec<f64>> =
         (0..cells).map(|i| rows.iter().zip(&means).map(|(row, mean)| row[i] - mean).collect()).collect();
-    merge_factor(&differences, method.seed)
+    merging(&differences, method.seed)
 }
 
 fn merge_rows(rows: &[Vec<f64>], cells: usize, by: usize) -> Vec<Vec<f64>> {
@@ -392,8 +390,6 @@ fn why_inconclusive(present: &[usize], merging: &Merge) -> Option<Inconclusive> 
         Some(Inconclusive::NoCells)
     } else if merging.blocks < MIN_BLOCKS {
         Some(Inconclusive::TooFewBlocks { blocks: merging.blocks, merged_by: merging.by })
-    } else if !merging.independent {
-        Some(Inconclusive::DependentBlocks)
     } else {
         None
     }

@@ -28,15 +28,6 @@ pub struct MedianEstimate {
     pub attained: Option<f64>,
 }
 
-impl MedianEstimate {
-    /// Half the width of the interval over the median, as a share: the "± 1.8 %" of a report.
-    #[must_use]
-    pub fn relative_half_width(&self) -> Option<f64> {
-        let (median, lower, upper) = (self.median?, self.lower?, self.upper?);
-        (median != 0.0).then(|| (upper - lower) / (2.0 * median.abs()))
-    }
-}
-
 /// Median and two-sided sign interval of `values` at `level` (0.95): from the `k`-th smallest to the
 /// `k`-th largest value with the largest `k` such that 2·P(Binomial(n, ½) < k) ≤ 1 − level
 /// (Conover, *Practical Nonparametric Statistics*, 3.2).

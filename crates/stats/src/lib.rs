@@ -7,10 +7,10 @@
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
 //! result of one group; calls [`block_dependence`], [`aa_control`], [`best_set`]) → [`recommend`] (the cheapest option that is good
-//! enough everywhere; calls [`budget`]). [`interim`] schedules interim analyses, and [`audit`] checks results with long
+//! enough everywhere; calls [`budget`]) → [`claim`] (the tightest statement about the test). [`interim`] schedules interim analyses, and [`audit`] checks results with long
 //! trials.
 //!
-//! Other modules: [`interval`] and [`modes`] (one cell), [`avoid`] (levels, by screening), [`cpu_steal`] (whether CPU
+//! Other modules: [`interval`] and [`modes`] (one cell), [`cpu_steal`] (whether CPU
 //! steal depends on the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time by size), [`compare`] (two
 //! subjects), [`across`] (several sessions), [`noise_grade`] (the environment) and [`knee`] (the search for a rate). The
 //! crate `selftest` tests every claim with trials whose truth is known.
@@ -20,12 +20,12 @@
 pub mod aa_control;
 pub mod across;
 pub mod audit;
-pub mod avoid;
 pub mod best_set;
 pub mod block_dependence;
 pub mod budget;
 pub mod call_percentiles;
 pub mod call_times;
+pub mod claim;
 pub mod compare;
 pub mod cost;
 pub mod cpu_steal;

@@ -65,9 +65,8 @@ impl PairedCosts {
         self.mean.len()
     }
 
-    /// The largest `bound(j)` over all cells except `i`; 0 for a cell without rivals, which is the best of its group.
-    pub(crate) fn worst(&self, i: usize, bound: impl Fn(usize) -> f64) -> f64 {
-        let rivals = (0..self.cells()).filter(|&j| j != i);
-        rivals.map(bound).reduce(f64::max).unwrap_or(0.0)
+    /// The largest `bound(j)` over the cells j except `i` that are `rivals`; 0 without any.
+    pub(crate) fn worst(&self, i: usize, rivals: impl Fn(usize) -> bool, bound: impl Fn(usize) -> f64) -> f64 {
+        (0..self.cells()).filter(|&j| j != i && rivals(j)).map(bound).reduce(f64::max).unwrap_or(0.0)
     }
 }

@@ -1,6 +1,6 @@
 //! The numbers that a trial yields, in addition to its rate: a table for each workload.
 
-use bytegauge_model::{ComparedCondition, DatagramReport, EndReport, EndRole, Trial};
+use bytegauge_model::{ComparedCondition, DatagramReport, EndReport, EndRole, ProgramRole, Spec, Trial, Workload};
 
 use crate::trial_counts::ratio;
 
@@ -231,11 +231,21 @@ pub const MORE_OF_CALLS: &[TrialMetric] = &[
     },
 ];
 
-/// The CPU time of a unit of work that options are compared by, nanoseconds: of the client where client engines are compared, else
-/// what [`Trial::cpu_ns_per_unit`] counts.
-pub fn compared_cpu_ns(trial: &Trial, condition: Option<ComparedCondition>) -> Option<f64> {
-    match condition {
-        Some(ComparedCondition::ClientEngine) if trial.end(EndRole::Relay).is_none() => client_cpu_ns_per_call(trial),
+/// The cost by which options are compared, nanoseconds for a unit of work: time, or CPU time if a load below the maximum is
+/// `offered`, since every option then reaches the same rate.
+pub fn compared_cost_ns(trial: &Trial, offered: bool, factors: &Spec) -> Option<f64> {
+    if offered { compared_cpu_ns(trial, factors) } else { trial.cost_ns(false) }
+}
+
+/// The CPU time of a unit of work by which options are compared, nanoseconds: of the end that the program of the user takes
+/// (`role`), of the client where client engines are compared, else what [`Trial::cpu_ns_per_unit`] counts.
+pub fn compared_cpu_ns(trial: &Trial, factors: &Spec) -> Option<f64> {
+    let has_relay = trial.end(EndRole::Relay).is_some();
+    let of_end = |end: Option<&EndReport>| end_cpu_ns_per_byte(end?);
+    match (trial.workload, factors.role(), factors.compare()) {
+        (Workload::Stream, Some(ProgramRole::Reader), _) if !has_relay => of_end(trial.sink_side()),
+        (Workload::Stream, Some(ProgramRole::Writer), _) if !has_relay => of_end(trial.source_side()),
+        (.., Some(ComparedCondition::ClientEngine)) if !has_relay => client_cpu_ns_per_call(trial),
         _ => trial.cpu_ns_per_unit(),
     }
 }

@@ -133,7 +133,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// There is no session with this number.
-    #[error("no session {id} in {path}: `bytegauge sessions` lists them")]
+    #[error("no session {id} in {path}: `bytegauge report list` lists them")]
     NoSession {
         /// The requested number.
         id: SessionId,
@@ -141,7 +141,9 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A group that was never added.
-    #[error("session {session} has no group {group}: `bytegauge export {session} --format jsonl` lists its groups")]
+    #[error(
+        "session {session} has no group {group}: `bytegauge report export {session} --format jsonl` lists its groups"
+    )]
     NoGroup {
         /// The session.
         session: SessionId,
@@ -149,7 +151,7 @@ pub enum StoreError {
         group: GroupId,
     },
     /// A cell that was never added.
-    #[error("session {session} has no cell {cell}: `bytegauge export {session} --format jsonl` lists its cells")]
+    #[error("session {session} has no cell {cell}: `bytegauge report export {session} --format jsonl` lists its cells")]
     NoCell {
         /// The session.
         session: SessionId,
@@ -227,12 +229,21 @@ pub(crate) fn explain(path: &Path, error: StoreError) -> StoreError {
                 }
                 ErrorCode::PermissionDenied => return StoreError::CannotOpen { path, reason: text },
                 ErrorCode::NotADatabase => return StoreError::NotAStore { path, reason: text },
-                ErrorCode::DatabaseCorrupt => text,
-                _ => return StoreError::Sql(error),
+                // By the progress handler: a query took too long for a file of this size.
+                ErrorCode::OperationInterrupted => "a table refers to its own pages again and again".into(),
+                // Mistakes of this program, or no memory.
+                ErrorCode::ApiMisuse | ErrorCode::ParameterOutOfRange | ErrorCode::OutOfMemory => {
+                    return StoreError::Sql(error);
+                }
+                // Pages, JSON or values that nothing of this program writes.
+                _ => text,
             }
         }
         rusqlite::Error::FromSqlConversionFailure(_, _, cause) => cause.to_string(),
-        rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::IntegralValueOutOfRange(..) => error.to_string(),
+        rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::QueryReturnedNoRows => error.to_string(),
         _ => return StoreError::Sql(error),
     };
     StoreError::Damaged { path, reason }

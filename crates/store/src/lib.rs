@@ -5,6 +5,7 @@
 //! seconds: the log is not flushed per trial, because that would disturb the measurement.)
 //! Nothing is estimated here; reading returns exactly the written values.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod block;
 mod cell;
@@ -27,8 +28,12 @@ mod whole_session;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytegauge_sys::new_file::create_folder;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 pub use cell::{CellRow, GroupRow, kind_from_name};
@@ -38,6 +43,20 @@ pub use session_lock::SessionLock;
 pub use trial::Series;
 use watch::FileWatch;
 pub use whole_session::WholeSession;
+
+/// Longest value that is read or written, bytes: the plan of a session, or the series of a long trial.
+const VALUE_MAX: i32 = 256 << 20;
+
+/// Instructions of SQLite's machine that a query of any file may take, and those for each of its bytes; a stored row takes one or
+/// two a byte. A damaged file can have pages that refer to one page many times over, whose rows never end.
+const STEPS_FREE: u64 = 5_000_000;
+const STEPS_PER_BYTE: u64 = 20;
+
+/// How often a query is checked, instructions: every few milliseconds.
+const STEPS_CHECKED: u32 = 100_000;
+
+/// Why a file with other tables is refused.
+const OTHER_SCHEMA: &str = "its tables, views or triggers are not those that bytegauge makes";
 
 /// How often a writer tries to get the lock. Transactions take milliseconds.
 ///
@@ -54,6 +73,8 @@ pub struct Store {
     connection: Connection,
     path: PathBuf,
     watch: FileWatch,
+    /// Instructions of the present query or transaction.
+    steps: Arc<AtomicU64>,
 }
 
 impl Store {
@@ -65,8 +86,7 @@ impl Store {
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         refuse_no_file(path)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)
-                .map_err(|source| StoreError::Folder { folder: folder.to_owned(), source })?;
+            create_folder(folder).map_err(|source| StoreError::Folder { folder: folder.to_owned(), source })?;
         }
         let store = Store::prepare(path, Access::Create)?;
         let read_only = store.read(|connection| Ok(connection.is_readonly("main")?))?;
@@ -110,7 +130,7 @@ impl Store {
         }
         let opened = Connection::open_with_flags(access.name(path), access.flags());
         let connection = opened.map_err(|error| error::explain(path, error.into()))?;
-        let mut store = Store { connection, path: path.to_owned(), watch: FileWatch::default() };
+        let mut store = Store { connection, path: path.to_owned(), watch: FileWatch::default(), steps: Arc::default() };
         store.set_up(access).map_err(|error| error::explain(path, error))?;
         store.watch = FileWatch::on(path);
         Ok(store)
@@ -119,6 +139,10 @@ impl Store {
     fn set_up(&mut self, access: Access) -> Result<(), StoreError> {
         let connection = &mut self.connection;
         connection.busy_handler(Some(wait_for_others))?;
+        // The file may come from another user: nothing in its schema runs before the schema is compared with ours.
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
+        connection.progress_handler(STEPS_CHECKED as i32, Some(endless(&self.path, &self.steps)))?;
         let path = || self.path.clone();
         let version = match schema::version(connection)? {
             Ok(version) => version,
@@ -128,6 +152,9 @@ impl Store {
             Err(schema::SchemaRefusal::OtherProgram) => {
                 let reason = "it is another program's database".into();
                 return Err(StoreError::NotAStore { path: path(), reason });
+            }
+            Err(schema::SchemaRefusal::OtherObjects) => {
+                return Err(StoreError::Damaged { path: path(), reason: OTHER_SCHEMA.into() });
             }
         };
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -142,17 +169,20 @@ impl Store {
             // Its tables are older than this version can read.
             return Err(StoreError::ReadOnly { path: path() });
         }
+        connection.pragma_update(None, "query_only", access != Access::Create)?;
         Ok(())
     }
 
     /// Reads from the database. Every reading method uses this, so that errors name the file.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.steps.store(0, Ordering::Relaxed);
         work(&self.connection).map_err(|error| error::explain(&self.path, error))
     }
 
     /// Runs one transaction, which is kept completely or not at all. Every writing method uses this.
     fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let path = &self.path;
+        self.steps.store(0, Ordering::Relaxed);
         // Taking the write lock at the start makes the busy handler wait for it; later it would fail at once.
         let run = |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -165,6 +195,16 @@ impl Store {
             None => Ok(value),
             Some(how) => Err(StoreError::Gone { path: path.clone(), how, saved: watch::save(&self.connection, path) }),
         }
+    }
+}
+
+/// SQLite's progress handler: returns whether a query has taken more instructions than the file can have rows for.
+fn endless(path: &Path, steps: &Arc<AtomicU64>) -> impl FnMut() -> bool + Send + 'static {
+    let (files, steps) = ([path.to_owned(), log_of(path)], Arc::clone(steps));
+    move || {
+        let taken = steps.fetch_add(STEPS_CHECKED.into(), Ordering::Relaxed);
+        let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
+        taken > STEPS_FREE + bytes * STEPS_PER_BYTE
     }
 }
 
@@ -195,7 +235,8 @@ fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
     } else if path.as_os_str() == ":memory:" {
         Some("SQLite's name for memory")
     } else {
-        path.metadata().ok().and_then(|metadata| default_path::special(metadata.file_type()))
+        let kind = path.metadata().ok().map(|metadata| metadata.file_type());
+        kind.and_then(|kind| if kind.is_dir() { Some("a folder") } else { default_path::special(kind) })
     };
     kind.map_or(Ok(()), |kind| Err(StoreError::NoFile { path: path.to_owned(), kind }))
 }
@@ -240,11 +281,16 @@ impl Access {
     }
 }
 
-/// Whether the last writer merged its log into the file: if a log exists, the file alone is incomplete.
-fn closed_cleanly(path: &Path) -> bool {
+/// The write-ahead log of a file.
+fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    path.is_file() && Path::new(&log).metadata().map_or(true, |log| log.len() == 0)
+    log.into()
+}
+
+/// Whether the last writer merged its log into the file: if a log exists, the file alone is incomplete.
+fn closed_cleanly(path: &Path) -> bool {
+    path.is_file() && log_of(path).metadata().map_or(true, |log| log.len() == 0)
 }
 
 #[cfg(test)]

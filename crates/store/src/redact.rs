@@ -27,6 +27,10 @@ pub(crate) fn session(record: &mut SessionRecord) {
         }
     };
     by_value(task);
+    if let Some(service) = task.get_mut("changes").and_then(|changes| changes.get_mut("service")?.as_object_mut()) {
+        service.remove("peer");
+        service.insert("name".into(), LEFT_OUT.into());
+    }
     if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
         by_value(server);
         server.insert("command".into(), out());

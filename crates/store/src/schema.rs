@@ -287,6 +287,8 @@ pub(crate) enum SchemaRefusal {
     OtherProgram,
     /// It was written by a later version.
     Newer(i64),
+    /// Its tables, views or triggers are not those of its version.
+    OtherObjects,
 }
 
 /// The version of a database: 0 for an empty one.
@@ -296,13 +298,31 @@ pub(crate) fn version(connection: &Connection) -> Result<Result<i64, SchemaRefus
     let owner: i64 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: i64 = look.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let objects: i64 = look.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    look.commit()?;
     Ok(match owner {
         APPLICATION_ID if version > VERSION => Err(SchemaRefusal::Newer(version)),
+        APPLICATION_ID if !is_ours(&look, version)? => Err(SchemaRefusal::OtherObjects),
         APPLICATION_ID => Ok(version),
         0 if version == 0 && objects == 0 => Ok(0),
         _ => Err(SchemaRefusal::OtherProgram),
     })
+}
+
+/// Whether a database of a version has the tables, views and triggers of that version, and no others.
+fn is_ours(connection: &Connection, version: i64) -> Result<bool, StoreError> {
+    let mut ours = Connection::open_in_memory()?;
+    let steps = usize::try_from(version).ok().and_then(|version| STEPS.get(..version)).unwrap_or_default();
+    take_steps(&mut ours, steps)?;
+    Ok(objects(connection)? == objects(&ours)?)
+}
+
+/// The objects of a database with the text that makes each, except SQLite's own tables and indexes.
+fn objects(connection: &Connection) -> Result<Vec<(String, String, String)>, StoreError> {
+    let sql = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema
+               WHERE type NOT IN ('table', 'index') OR name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+               ORDER BY name, type LIMIT 100";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Migrates the tables. Every step is a transaction of its own: after a failure the previous version remains.
@@ -370,7 +390,10 @@ mod tests {
         check("", Ok(0));
         check("CREATE TABLE bookmarks (url)", Err(SchemaRefusal::OtherProgram));
         check("PRAGMA user_version = 1", Err(SchemaRefusal::OtherProgram));
-        check(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"), Ok(1));
+        check(
+            &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1"),
+            Err(SchemaRefusal::OtherObjects),
+        );
         check(
             &format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"),
             Err(SchemaRefusal::Newer(99)),

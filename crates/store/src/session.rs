@@ -1,6 +1,7 @@
 //! Sessions: begun, resumed, annotated, finished, listed.
 
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ pub struct NewSession {
     pub started_unix_ns: u64,
 }
 
-/// A line of `bytegauge sessions`.
+/// A line of `bytegauge report list`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSummary {
     /// Its number.
@@ -284,7 +285,21 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
         plan: row.get::<_, Json<_>>(9)?.0,
         machine: row.get::<_, Json<_>>(10)?.0,
         machine_after: row.get::<_, Json<_>>(11)?.0,
-        notes: row.get::<_, Json<_>>(12)?.0,
+        notes: notes(row)?,
         imported: row.get(13)?,
     })
+}
+
+/// Longest notes of a session in bytes: a line or two for each of thousands of options.
+const NOTES_MAX: usize = 4 << 20;
+
+fn notes(row: &Row<'_>) -> rusqlite::Result<Vec<String>> {
+    const COLUMN: usize = 12;
+    match row.get_ref(COLUMN)?.as_bytes()?.len() {
+        0..=NOTES_MAX => Ok(row.get::<_, Json<_>>(COLUMN)?.0),
+        bytes => {
+            let why = format!("the notes of a session have {bytes} bytes, more than {NOTES_MAX}");
+            Err(rusqlite::Error::FromSqlConversionFailure(COLUMN, Type::Text, why.into()))
+        }
+    }
 }

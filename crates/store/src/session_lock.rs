@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytegauge_model::SessionId;
+use bytegauge_sys::new_file::open_lock;
 
 use crate::Store;
 use crate::error::StoreError;
@@ -33,7 +34,7 @@ impl Store {
         let path = lock_path(self.path(), session);
         for _ in 0..TRIES {
             // Without lock files (read-only folder, file system without locks) measuring continues unlocked.
-            let Ok(file) = File::options().create(true).truncate(false).write(true).open(&path) else {
+            let Ok(file) = open_lock(&path) else {
                 return Ok(SessionLock { path, _locked: None });
             };
             match file.try_lock() {

@@ -56,6 +56,18 @@ impl Store {
         })
     }
 
+    /// Removes the trials of a block that is given up and measured again.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn remove_trials(&mut self, session: SessionId, block: u64) -> Result<(), StoreError> {
+        self.write(|c| {
+            let sql = "DELETE FROM trials WHERE session = ?1 AND block = ?2";
+            c.prepare_cached(sql)?.execute(params![session.0, UnsignedColumn(block)])?;
+            Ok(())
+        })
+    }
+
     /// The trials of a session in the order of measurement, without their series.
     ///
     /// # Errors

@@ -61,10 +61,7 @@ pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     if highest >= LAST_CAPACITY {
         return Err(withheld(cpus, &[]));
     }
-    let mut mask = vec![0u64; highest / WORD_BITS + 1];
-    for cpu in cpus {
-        mask[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
-    }
+    let mask = mask(cpus);
     // SAFETY: the kernel reads `size_of_val` bytes, all inside `mask`, and keeps no pointer.
     let returned = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
     if let Err(error) = syscall_result::of(returned) {
@@ -78,6 +75,15 @@ pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// CPUs as sched_setaffinity(2) takes them.
+pub(crate) fn mask(cpus: &[usize]) -> Vec<u64> {
+    let mut mask = vec![0; cpus.iter().max().map_or(0, |highest| highest / WORD_BITS + 1)];
+    for cpu in cpus {
+        mask[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
+    }
+    mask
 }
 
 fn withheld(requested: &[usize], effective: &[usize]) -> io::Error {

@@ -1,26 +1,85 @@
-//! Page-aligned byte buffers that are already in memory.
+//! Byte buffers whose place within a page is known, and that are already in memory.
 //!
-//! A measured loop must not include page faults, and splice, O_DIRECT and registered buffers need page-aligned memory.
-//! Every page is written once when the buffer is created, so that its first use causes no fault.
+//! The CPU time of a copy out of the kernel can depend on the address of its destination within a page, so a buffer begins
+//! where its thread's [`PageOffset`] states. A measured loop must not include page faults: every page is written once when the
+//! buffer is created, so that its first use causes no fault.
 //!
-//! The alignment is 4096, and no madvise(2) asks for huge pages. So the use of huge pages depends on the machine's setting
+//! No madvise(2) asks for huge pages. So the use of huge pages depends on the machine's setting
 //! (`/sys/kernel/mm/transparent_hugepage/enabled`), as in other programs. The pages are not locked: they may be swapped
 //! out, and after a fork they fault again on the next write.
 //!
 //! Never grows and never moves.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-/// The page size of most machines; larger pages still get cache line alignment.
-const ALIGN_BYTES: usize = 4096;
+/// The page size of most machines.
+pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// A fixed-length, page-aligned, zeroed and prefaulted byte buffer.
+/// From this size on, malloc of glibc maps pages for an allocation and returns the address after its header of 16 bytes
+/// (`M_MMAP_THRESHOLD`, mallopt(3)).
+const MMAP_THRESHOLD_BYTES: usize = 128 << 10;
+pub(crate) const MMAP_HEADER: usize = 16;
+
+/// Where the first smaller allocation of a process is: after the header of the heap and the cache of a thread (measured
+/// with glibc 2.36). Later ones are at any multiple of 16.
+const HEAP_START: usize = 672;
+
+/// Where buffers begin within a page. Like the memory policy of set_mempolicy(2), it is a property of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageOffset {
+    /// Where malloc of glibc puts a buffer of its size in a new process.
+    #[default]
+    Malloc,
+    /// This many bytes after the begin of a page.
+    At(usize),
+}
+
+thread_local! {
+    static OF_THREAD: Cell<PageOffset> = const { Cell::new(PageOffset::Malloc) };
+}
+
+impl PageOffset {
+    /// That of the calling thread. New threads begin with `Malloc`.
+    #[must_use]
+    pub fn of_thread() -> PageOffset {
+        OF_THREAD.get()
+    }
+
+    /// Sets that of the buffers that the calling thread creates from now on.
+    pub fn set_for_thread(self) {
+        OF_THREAD.set(self);
+    }
+
+    /// Whether a buffer of `len_bytes` bytes is among others on a heap.
+    pub(crate) fn is_heap(self, len_bytes: usize) -> bool {
+        self == PageOffset::Malloc && len_bytes < MMAP_THRESHOLD_BYTES
+    }
+
+    /// How many bytes after `address` a buffer of `len_bytes` bytes can begin, less than a page.
+    pub(crate) fn after(self, address: usize, len_bytes: usize) -> usize {
+        (PAGE_BYTES + self.bytes(len_bytes) - address % PAGE_BYTES) % PAGE_BYTES
+    }
+
+    /// The offset of a buffer of `len_bytes` bytes, below the size of a page.
+    pub(crate) fn bytes(self, len_bytes: usize) -> usize {
+        match self {
+            PageOffset::At(offset) => offset % PAGE_BYTES,
+            PageOffset::Malloc if self.is_heap(len_bytes) => HEAP_START,
+            PageOffset::Malloc => MMAP_HEADER,
+        }
+    }
+}
+
+/// A fixed-length, zeroed byte buffer at its thread's [`PageOffset`].
 pub struct AlignedBuffer {
+    /// On a page boundary.
     start: NonNull<u8>,
+    offset: usize,
     len_bytes: usize,
 }
 
@@ -30,65 +89,107 @@ unsafe impl Send for AlignedBuffer {}
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// `len_bytes` zero bytes on a page boundary. A length of 0 still owns one page.
+    /// `len_bytes` zero bytes, every page of which is in memory. A length of 0 still owns one page.
     ///
     /// # Panics
     ///
-    /// If the length exceeds `isize::MAX` less a page. As with `Vec`, running out of memory
+    /// If the length exceeds `isize::MAX` less two pages. As with `Vec`, running out of memory
     /// aborts the process.
     #[must_use]
     pub fn new(len_bytes: usize) -> Self {
-        let layout = layout_of(len_bytes);
+        let offset = PageOffset::of_thread().bytes(len_bytes);
+        let layout = layout_of(offset + len_bytes);
         // SAFETY: the layout's size is at least one page, never zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else {
             handle_alloc_error(layout);
         };
-        for offset in (0..layout.size()).step_by(ALIGN_BYTES) {
-            // SAFETY: `offset` is inside the allocation. The write is volatile because the compiler may drop an
+        for page in (0..layout.size()).step_by(PAGE_BYTES) {
+            // SAFETY: `page` is inside the allocation. The write is volatile because the compiler may drop an
             // ordinary write of zero to zeroed memory, and the kernel may not yet back the pages.
-            unsafe { start.add(offset).write_volatile(0) };
+            unsafe { start.add(page).write_volatile(0) };
         }
-        Self { start, len_bytes }
+        Self { start, offset, len_bytes }
     }
 
     /// Frees memory from which the kernel may still send (`MSG_ZEROCOPY`). The kernel keeps the pages, but the allocator gives
     /// their addresses to the next owner, who would change what is sent; so the addresses get new pages first
     /// (`MADV_DONTNEED`, madvise(2)). Memory of which that is not possible is never freed.
     pub fn abandon(self) {
-        let size = layout_of(self.len_bytes).size();
+        let size = self.layout().size();
         // SAFETY: the whole pages belong to this buffer, and no borrow of it is left: they may become zero.
         if unsafe { libc::madvise(self.start.as_ptr().cast(), size, libc::MADV_DONTNEED) } != 0 {
             std::mem::forget(self);
         }
     }
+
+    fn layout(&self) -> Layout {
+        layout_of(self.offset + self.len_bytes)
+    }
+
+    fn first(&self) -> *mut u8 {
+        // SAFETY: the allocation is `offset + len_bytes` bytes long.
+        unsafe { self.start.as_ptr().add(self.offset) }
+    }
 }
 
 fn layout_of(len_bytes: usize) -> Layout {
-    Layout::from_size_align(len_bytes.max(1), ALIGN_BYTES).expect("a buffer length below isize::MAX").pad_to_align()
+    Layout::from_size_align(len_bytes.max(1), PAGE_BYTES).expect("a buffer length below isize::MAX").pad_to_align()
+}
+
+/// A fixed-length, zeroed byte buffer at its thread's [`PageOffset`], whose pages the allocator may leave untouched until data
+/// arrives.
+#[derive(Debug, Default)]
+pub struct LazyBuffer {
+    bytes: Vec<u8>,
+    first: usize,
+    len_bytes: usize,
+}
+
+impl LazyBuffer {
+    /// `len_bytes` zero bytes.
+    #[must_use]
+    pub fn new(len_bytes: usize) -> LazyBuffer {
+        let bytes = vec![0; len_bytes + PAGE_BYTES];
+        let first = PageOffset::of_thread().after(bytes.as_ptr().addr(), len_bytes);
+        LazyBuffer { bytes, first, len_bytes }
+    }
+}
+
+impl Deref for LazyBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.first..][..self.len_bytes]
+    }
+}
+
+impl DerefMut for LazyBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.first..][..self.len_bytes]
+    }
 }
 
 impl Deref for AlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` points to at least `len_bytes` initialised bytes that this owns, and
-        // the borrow of `self` keeps writers away.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len_bytes) }
+        // SAFETY: `len_bytes` initialised bytes that this owns follow, and the borrow of `self` keeps writers away.
+        unsafe { slice::from_raw_parts(self.first(), self.len_bytes) }
     }
 }
 
 impl DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `deref`, and the borrow of `self` is exclusive.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len_bytes) }
+        unsafe { slice::from_raw_parts_mut(self.first(), self.len_bytes) }
     }
 }
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with the very same layout, and freed once.
-        unsafe { dealloc(self.start.as_ptr(), layout_of(self.len_bytes)) }
+        unsafe { dealloc(self.start.as_ptr(), self.layout()) }
     }
 }
 
@@ -103,27 +204,42 @@ mod tests {
     use super::*;
     use crate::cpu_time::thread_usage;
 
-    fn check(len_bytes: usize) {
+    fn check(place: PageOffset, len_bytes: usize, offset: usize) {
+        place.set_for_thread();
         let mut buffer = AlignedBuffer::new(len_bytes);
         assert_eq!(buffer.len(), len_bytes);
-        assert_eq!(buffer.as_ptr() as usize % ALIGN_BYTES, 0);
+        assert_eq!(buffer.as_ptr() as usize % PAGE_BYTES, offset, "{place:?} {len_bytes}");
         assert!(buffer.iter().all(|byte| *byte == 0));
         buffer.fill(0xA5);
         assert!(buffer.iter().all(|byte| *byte == 0xA5));
+        let lazy = LazyBuffer::new(len_bytes);
+        assert_eq!((lazy.len(), lazy.as_ptr() as usize % PAGE_BYTES), (len_bytes, offset));
+        assert!(lazy.iter().all(|byte| *byte == 0));
     }
 
     #[test]
-    fn any_length_is_aligned_zeroed_and_writable() {
+    fn any_buffer_has_its_place_and_is_zeroed_and_writable() {
         for len_bytes in [0, 1, 4095, 4096, 4097, 1 << 20] {
-            check(len_bytes);
+            for offset in [0, 8, 64, 4095] {
+                check(PageOffset::At(offset), len_bytes, offset);
+            }
         }
+        check(PageOffset::Malloc, 128 << 10, 16);
+        check(PageOffset::Malloc, (128 << 10) - 1, 672);
+    }
+
+    #[test]
+    fn a_new_thread_has_the_offsets_of_malloc() {
+        PageOffset::At(8).set_for_thread();
+        assert_eq!(std::thread::spawn(PageOffset::of_thread).join().unwrap(), PageOffset::Malloc);
+        assert_eq!(PageOffset::of_thread(), PageOffset::At(8));
     }
 
     #[test]
     fn writing_a_new_buffer_does_not_fault() {
         const PAGES: usize = 1024;
         let faults = || {
-            let mut buffer = AlignedBuffer::new(PAGES * ALIGN_BYTES);
+            let mut buffer = AlignedBuffer::new(PAGES * PAGE_BYTES);
             let before = thread_usage();
             buffer.fill(1);
             let faults = thread_usage().since(&before).minor_faults;

@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::process::die_with_parent;
-use crate::{descendants, supervisor, syscall_result};
+use crate::{affinity, descendants, process_descriptor, supervisor, syscall_result};
 
 /// Resources used by a process and by its children that it has waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn lead_session(command: &mut Command) -> &mut Command {
 /// Makes the child that `command` will start [the leader of a session of its own](lead_session). The kernel kills it when the
 /// calling *thread* ends. It runs on the given CPUs, or on any if none are given. Its environment names its supervisor.
 pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
-    let mask = (!cpus.is_empty()).then(|| mask(cpus));
+    let mask = (!cpus.is_empty()).then(|| affinity::mask(cpus));
     lead_session(command);
     supervisor::mark(command);
     die_with_parent(command);
@@ -136,27 +136,13 @@ pub fn close_standard_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// The CPUs as a mask for sched_setaffinity(2).
-fn mask(cpus: &[usize]) -> Vec<u64> {
-    let words = cpus.iter().max().map_or(0, |highest| highest / 64 + 1);
-    let mut mask = vec![0; words];
-    for cpu in cpus {
-        mask[cpu / 64] |= 1 << (cpu % 64);
-    }
-    mask
-}
-
 /// A descriptor that is readable once a child of the caller has ended (pidfd_open(2), Linux 5.3).
 ///
 /// # Errors
 ///
 /// `ENOSYS` on an older kernel, `ESRCH` if there is no such process.
 pub fn watch(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: passes two integers and no memory.
-    let returned = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0 as libc::c_uint) };
-    let fd = syscall_result::of(returned as libc::c_int)?;
-    // SAFETY: the kernel just made the descriptor for the caller alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    process_descriptor::open(pid, 0)
 }
 
 /// Waits until one of the descriptors is readable or closed at its other end, at most for `patience`. Returns which of
@@ -307,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_session_has_a_group_and_its_cpus() {
-        let cpu = crate::affinity::allowed_cpus().unwrap()[0];
+        let cpu = affinity::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 3600 & wait"]).stdin(Stdio::null());
         in_own_session(&mut command, &[cpu]);

@@ -8,11 +8,18 @@
 //! The calendar clock is used only for dates, never for intervals.
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use crate::syscall_result;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// A time, as system calls take it.
+#[inline]
+pub(crate) fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (ns / NS_PER_S) as _, tv_nsec: (ns % NS_PER_S) as _ }
+}
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, counted from an unspecified moment near boot.
 #[inline]
@@ -30,7 +37,7 @@ pub fn unix_ns() -> u64 {
 /// How often the kernel's timer ticks, ns: the resolution of its coarse clocks (clock_getres(2)), 1 to 10 ms.
 #[must_use]
 pub fn kernel_tick_ns() -> u64 {
-    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut resolution = timespec(0);
     // SAFETY: `resolution` is a valid place for a timespec, and lives through the call.
     let returned = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
     // Every kernel has this clock, and the pointer is valid, so the call cannot fail.
@@ -45,8 +52,7 @@ pub fn kernel_tick_ns() -> u64 {
 /// adds no drift (clock_nanosleep(2), `TIMER_ABSTIME`).
 #[must_use]
 pub fn sleep_until_ns(deadline_ns: u64) -> bool {
-    let deadline =
-        libc::timespec { tv_sec: (deadline_ns / NS_PER_S) as _, tv_nsec: (deadline_ns % NS_PER_S) as libc::c_long };
+    let deadline = timespec(deadline_ns);
     // SAFETY: `deadline` is a valid timespec that outlives the call; a null remainder is allowed
     // and is never written for an absolute sleep.
     let error =
@@ -72,10 +78,99 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// Reads a clock that may have vanished, such as the one of another process, in nanoseconds.
 #[inline]
 pub(crate) fn try_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = timespec(0);
     // SAFETY: `now` is a valid place for one timespec, and lives through the call.
     syscall_result::of(unsafe { libc::clock_gettime(clock, &mut now) })?;
     Ok(now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64)
+}
+
+// How exactly the kernel ends a wait that has a time limit.
+//
+// Every timed wait of a thread may end late by its timer slack, 50 µs unless it is set (prctl(2), `PR_SET_TIMERSLACK`).
+// `poll` and `epoll` add to this a thousandth of the wait, or five thousandths at a positive nice value
+// (`select_estimate_accuracy`, fs/select.c). Threads that are started later inherit the slack, and so do programs.
+
+/// Waits shorter than this are late by at most a few microseconds, nanoseconds.
+const SHORT_NS: u64 = 1_000_000;
+
+/// More than the share of a wait by which `poll` and `epoll` may end it late, as a divisor.
+const EARLY: u64 = 128;
+
+/// Sets the timer slack of the calling thread, and of threads that it starts, to 1 ns.
+///
+/// # Errors
+/// When a seccomp filter refuses the call.
+pub fn wake_precisely() -> io::Result<()> {
+    // SAFETY: passes two integers and no memory.
+    syscall_result::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
+}
+
+/// The timer slack of the calling thread, nanoseconds.
+///
+/// # Errors
+/// When a seccomp filter refuses the call.
+pub fn slack_ns() -> io::Result<u64> {
+    // SAFETY: passes an integer and no memory.
+    syscall_result::of(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|ns| ns as u64)
+}
+
+/// How long to wait first in `poll` or `epoll` for a moment that is `left_ns` away, nanoseconds: a little less than the
+/// whole, so that the rest is a short wait, which ends on time.
+#[inline]
+#[must_use]
+pub fn first_wait_ns(left_ns: u64) -> u64 {
+    if left_ns < SHORT_NS { left_ns } else { left_ns - left_ns / EARLY }
+}
+
+// A timer that makes a descriptor readable at one moment (timerfd_create(2)).
+//
+// An event loop registers the descriptor once. Its waits then need no time limit: a time limit costs a wait that sleeps
+// the setting and cancelling of a kernel timer each time.
+
+/// One moment of the monotonic clock, as a descriptor.
+#[derive(Debug)]
+pub struct Alarm {
+    fd: OwnedFd,
+}
+
+impl Alarm {
+    /// An alarm without a moment.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENODEV` or `ENOMEM` (timerfd_create(2)).
+    pub fn new() -> io::Result<Alarm> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: passes two integers and no memory, and makes a descriptor.
+        let fd = unsafe { syscall_result::descriptor(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) };
+        Ok(Alarm { fd: fd? })
+    }
+
+    /// Replaces the moment by `at_ns`, nanoseconds of the monotonic clock. A past moment is reported at once. The
+    /// descriptor is not readable until then, also if an earlier moment was not read.
+    ///
+    /// # Errors
+    /// None that the kernel documents for valid arguments.
+    pub fn set(&self, at_ns: u64) -> io::Result<()> {
+        // Zero would switch the timer off.
+        let setting = libc::itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
+        // SAFETY: `setting` lives through the call; a null pointer asks for no old setting.
+        let returned = unsafe {
+            libc::timerfd_settime(self.fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
+        };
+        syscall_result::of(returned).map(drop)
+    }
+}
+
+impl AsRawFd for Alarm {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 #[cfg(test)]
@@ -107,5 +202,66 @@ mod tests {
     #[test]
     fn a_deadline_in_the_past_returns_at_once() {
         assert!(!sleep_until_ns(0));
+    }
+}
+
+#[cfg(test)]
+mod timer_tests {
+    use super::*;
+
+    #[test]
+    fn started_threads_inherit_the_slack() {
+        std::thread::spawn(|| {
+            assert!(slack_ns().unwrap() > 1);
+            wake_precisely().unwrap();
+            assert_eq!(slack_ns().unwrap(), 1);
+            let inherited = std::thread::spawn(|| slack_ns().unwrap()).join().unwrap();
+            assert_eq!(inherited, 1);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn long_wait_leaves_a_short_rest() {
+        let check = |left_ns: u64| {
+            let first_ns = first_wait_ns(left_ns);
+            // Even a wait that ends late by five thousandths ends before the moment.
+            assert!(first_ns + first_ns / 200 < left_ns, "{left_ns}");
+        };
+        [1_000_000, 50_000_000, 3_600_000_000_000].into_iter().for_each(check);
+        assert_eq!(first_wait_ns(999_999), 999_999);
+    }
+}
+
+#[cfg(test)]
+mod alarm_tests {
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use crate::epoll::{Epoll, Events, NO_TIMEOUT, Ready};
+
+    #[test]
+    fn ends_a_wait_without_time_limit() {
+        let (alarm, epoll, mut events) = (Alarm::new().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
+        epoll.add(alarm.as_fd(), Ready::READ | Ready::EDGE, 7).unwrap();
+        for _ in 0..2 {
+            let at_ns = monotonic_ns() + 2_000_000;
+            alarm.set(at_ns).unwrap();
+            assert_eq!(epoll.wait(&mut events, NO_TIMEOUT).unwrap(), 1);
+            assert!(monotonic_ns() >= at_ns);
+            assert_eq!(events.at(0).0, 7);
+            // An edge is reported once, without a read.
+            assert_eq!(epoll.wait(&mut events, 0).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn a_later_moment_replaces_an_earlier_one() {
+        let (alarm, epoll, mut events) = (Alarm::new().unwrap(), Epoll::new().unwrap(), Events::with_room(1));
+        epoll.add(alarm.as_fd(), Ready::READ | Ready::EDGE, 7).unwrap();
+        alarm.set(0).unwrap();
+        assert_eq!(epoll.wait(&mut events, NO_TIMEOUT).unwrap(), 1);
+        alarm.set(monotonic_ns() + 3_600_000_000_000).unwrap();
+        assert_eq!(epoll.wait(&mut events, 1_000_000).unwrap(), 0);
     }
 }

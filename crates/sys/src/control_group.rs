@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::descendants::TreeUse;
 use crate::environment::own_group;
+use crate::new_file;
 use crate::owner::{self, OwnerProcess};
 
 /// The prefix of every name, followed by the [`OwnerProcess`].
@@ -98,7 +99,7 @@ fn remove(folder: &Path) -> bool {
 
 /// Moves the calling process (cgroups(7): 0 means the writer).
 fn enter(group: &Path) -> io::Result<()> {
-    fs::write(group.join("cgroup.procs"), "0")
+    new_file::set(group.join("cgroup.procs"), "0")
 }
 
 /// Kills everything in groups whose owners are dead, and removes these groups. Returns the number of groups removed.
@@ -106,7 +107,7 @@ pub fn end_abandoned() -> u64 {
     let Some(above) = own_group() else { return 0 };
     let end = |folder: &PathBuf| {
         // Linux 5.14 (Documentation/admin-guide/cgroup-v2.rst, `cgroup.kill`). Before, a group with processes stays.
-        let _ = fs::write(folder.join("cgroup.kill"), "1");
+        let _ = new_file::set(folder.join("cgroup.kill"), "1");
         remove(folder)
     };
     owner::abandoned(&above, NAME).iter().filter(|folder| end(folder)).count() as u64

@@ -8,7 +8,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use thiserror::Error;
 
@@ -168,19 +167,18 @@ fn event(name: &str) -> Result<File, CounterError> {
         ..PerfEventAttr::default()
     };
     let (this_thread, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
-    // SAFETY: the kernel reads `size` bytes of the attributes, which live through the call; the rest are integers.
-    let returned = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC)
+    let (call, attributes) = (libc::SYS_perf_event_open, &raw const attributes);
+    // SAFETY: the kernel reads `size` bytes of the attributes, which live through the call; the rest are integers. It makes a
+    // descriptor.
+    let made = unsafe {
+        let made = libc::syscall(call, attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC);
+        syscall_result::descriptor(made as libc::c_int)
     };
-    let fd = syscall_result::of(returned as libc::c_int).map_err(|source| match source.raw_os_error() {
+    made.map(File::from).map_err(|source| match source.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => CounterError::Absent(plain.into()),
         Some(libc::EACCES | libc::EPERM) => CounterError::Denied(plain.into()),
         _ => CounterError::Io { name: name.into(), source },
-    })?;
-    // SAFETY: the kernel just made the descriptor for the caller alone.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    debug_assert!(fd.as_raw_fd() >= 0);
-    Ok(File::from(fd))
+    })
 }
 
 /// The count, including living and ended children. If the event had a register for only a part of the time, the count

@@ -12,6 +12,7 @@ use std::io;
 use std::iter;
 use std::ops::Range;
 
+use crate::counts::counts;
 use crate::machine::tick_ns;
 use crate::process;
 
@@ -28,19 +29,8 @@ pub struct TreeUse {
     pub system_ns: u64,
 }
 
-impl TreeUse {
-    /// The use since an earlier moment. The use of processes that have ended since is missing, unless they were waited
-    /// for within the tree.
-    #[must_use]
-    pub fn since(&self, earlier: &TreeUse) -> TreeUse {
-        TreeUse {
-            processes: self.processes,
-            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
-            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
-            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
-        }
-    }
-}
+// The use of processes that have ended since is missing, unless they were waited for within the tree.
+counts!(TreeUse { cpu_ns, user_ns, system_ns } keeps { processes });
 
 /// Reads the use of all descendants of the calling process.
 ///

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::io;
 use std::ops::BitOr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::syscall_result;
@@ -126,10 +126,8 @@ impl Epoll {
     ///
     /// `EMFILE`, `ENFILE` or `ENOMEM` (epoll_create1(2)).
     pub fn new() -> io::Result<Epoll> {
-        // SAFETY: passes a flag only.
-        let fd = syscall_result::of(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the kernel has just made this descriptor, and no other code has it.
-        Ok(Epoll { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        // SAFETY: passes a flag only, and makes a descriptor.
+        Ok(Epoll { fd: unsafe { syscall_result::descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }? })
     }
 
     /// Registers a descriptor. It leaves the set when its last duplicate is closed.

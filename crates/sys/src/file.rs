@@ -8,9 +8,10 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 
+use crate::mapping::Mapping;
 use crate::syscall_result;
 
 /// The part of a file's first `len_bytes` that is in the page cache, 0 to 1; 1 for no bytes.
@@ -101,15 +102,16 @@ fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64
     if !may_write(fd) {
         return Err(not_permitted());
     }
-    let mapping = FileMapping::new(fd, len_bytes as usize)?;
+    // It is queried but never read.
+    let mapping = Mapping::new(len_bytes as usize, libc::PROT_READ, libc::MAP_SHARED, Some((fd, 0)))?;
     let page_bytes = page_bytes() as usize;
     let mut resident = vec![0u8; WINDOW_PAGES];
     let mut cached = 0;
-    for start in (0..mapping.len_bytes).step_by(WINDOW_PAGES * page_bytes) {
-        let len = (mapping.len_bytes - start).min(WINDOW_PAGES * page_bytes);
+    for start in (0..mapping.len()).step_by(WINDOW_PAGES * page_bytes) {
+        let len = (mapping.len() - start).min(WINDOW_PAGES * page_bytes);
         // SAFETY: the window is inside the mapping and begins on a page; the kernel writes one
         // byte per page of it, at most WINDOW_PAGES, and touches no mapped byte.
-        syscall_result::of(unsafe { libc::mincore(mapping.start.byte_add(start), len, resident.as_mut_ptr().cast()) })?;
+        syscall_result::of(unsafe { libc::mincore(mapping.at(start).cast(), len, resident.as_mut_ptr().cast()) })?;
         // Only the lowest bit is defined.
         let window = &resident[..len.div_ceil(page_bytes)];
         cached += window.iter().filter(|page| **page & 1 == 1).count() as u64;
@@ -123,29 +125,6 @@ fn may_write(fd: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}\0", fd.as_raw_fd());
     // SAFETY: `path` is NUL-terminated and lives through the call.
     unsafe { libc::access(path.as_ptr().cast(), libc::W_OK) == 0 }
-}
-
-/// A mapping that is queried but never read.
-struct FileMapping {
-    start: *mut libc::c_void,
-    len_bytes: usize,
-}
-
-impl FileMapping {
-    fn new(fd: BorrowedFd<'_>, len_bytes: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len_bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self { start, len_bytes }) }
-    }
-}
-
-impl Drop for FileMapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is our own, is unmapped once, and nothing refers into it.
-        unsafe { libc::munmap(self.start, self.len_bytes) };
-    }
 }
 
 fn page_bytes() -> u64 {
@@ -173,10 +152,8 @@ pub fn rewind(fd: BorrowedFd<'_>) -> io::Result<()> {
 ///
 /// The kernel's error untouched: no descriptor, or no memory.
 pub fn in_memory(name: &CStr) -> io::Result<File> {
-    // SAFETY: the name is NUL-terminated and lives through the call; flags are valid.
-    let fd = syscall_result::of(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: the descriptor is new, and no other code has it.
-    Ok(unsafe { File::from_raw_fd(fd) })
+    // SAFETY: the name is NUL-terminated and lives through the call, which makes a descriptor.
+    unsafe { syscall_result::descriptor(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) }.map(File::from)
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::socket_holders;
-
 /// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";
 const TCP_SYN_RECV: &str = "03";
@@ -25,7 +23,7 @@ const ACCEPTS: u32 = 1 << 16;
 /// Whether a socket listens at a TCP port, over IPv4 or IPv6.
 #[must_use]
 pub fn at_port(port: u16) -> bool {
-    inode_at_port(port).is_some()
+    listeners().any(|row| row.local.port() == port)
 }
 
 /// Whether a socket listens at the path of a Unix socket.
@@ -38,24 +36,16 @@ pub fn at_path(path: &Path) -> bool {
 /// The process that listens at a TCP port, and its name, if this user may see them.
 #[must_use]
 pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
-    let socket = format!("socket:[{}]", inode_at_port(port)?);
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        let holds = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|link| link.as_os_str() == &*socket);
-        if files.flatten().any(holds) {
-            return Some((pid, socket_holders::name(pid)));
-        }
-    }
-    None
+    let at_port = listeners().filter(|row| row.local.port() == port);
+    let pid = *of(&at_port.map(|row| row.link).collect()).values().flatten().next()?;
+    Some((pid, name(pid)))
 }
 
 /// The TCP ports at which the processes of a session (setsid(2)) listen, as far as this user may see their sockets.
 #[must_use]
 pub fn ports_of_session(leader: u32) -> BTreeSet<u16> {
-    let rows = TABLES.into_iter().flat_map(|table| listeners(Path::new(table)));
-    let ports: BTreeMap<String, u16> = rows.filter_map(|row| port_of(&row)).collect();
-    let holders = socket_holders::of(&ports.keys().cloned().collect());
+    let ports: BTreeMap<String, u16> = listeners().map(|row| (row.link, row.local.port())).collect();
+    let holders = of(&ports.keys().cloned().collect());
     let is_of_session = |pid: &u32| {
         let pid = libc::pid_t::try_from(*pid).unwrap_or(-1);
         // SAFETY: getsid(2) takes a number and has no effect.
@@ -65,60 +55,61 @@ pub fn ports_of_session(leader: u32) -> BTreeSet<u16> {
     own.filter_map(|(link, _)| ports.get(link).copied()).collect()
 }
 
-/// The socket of a row that listens, as in `/proc/PID/fd`, and its port (proc_net_tcp).
-fn port_of(row: &str) -> Option<(String, u16)> {
-    let fields: Vec<&str> = row.split_whitespace().collect();
-    let port = u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok()?;
-    (fields.get(3) == Some(&TCP_LISTEN)).then(|| Some((format!("socket:[{}]", fields.get(9)?), port)))?
-}
-
 /// The sockets that listen at a TCP address, or at its port on all addresses, as in `/proc/PID/fd`. There are several
 /// if each worker of a server has its own (`SO_REUSEPORT`).
 #[must_use]
 pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
-    let rows = TABLES.into_iter().flat_map(|table| listeners(Path::new(table)));
-    let rows = rows.filter(|row| is_bound_to(row, address.ip()));
-    rows.filter_map(|row| listener_at(&row, address.port())).map(|inode| format!("socket:[{inode}]")).collect()
+    listeners().filter(|row| accepts(row.local, address)).map(|row| row.link).collect()
 }
 
-/// Whether the socket of a row accepts connections to an address: words in memory order (proc_pid_net(5)), zeros for
-/// all addresses.
-fn is_bound_to(row: &str, ip: IpAddr) -> bool {
-    let words = |octets: &[u8]| -> String {
-        let words = octets.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-        words.map(|word| format!("{word:08X}")).collect()
-    };
-    let local = row.split_whitespace().nth(1).and_then(|local| local.rsplit_once(':'));
-    let Some((bound, _)) = local else { return false };
-    match ip {
-        IpAddr::V4(v4) => {
-            let forms = [words(&v4.octets()), words(&v4.to_ipv6_mapped().octets())];
-            bound.bytes().all(|digit| digit == b'0') || forms.iter().any(|form| form == bound)
-        }
-        IpAddr::V6(v6) => {
-            bound.len() == 32 && (bound.bytes().all(|digit| digit == b'0') || bound == words(&v6.octets()))
-        }
+/// Whether a socket that is bound to an address accepts connections to another one.
+fn accepts(bound: SocketAddr, to: SocketAddr) -> bool {
+    let (ip, to_ip) = (bound.ip(), to.ip().to_canonical());
+    let is_at = ip == to_ip || ip.is_unspecified() && (to_ip.is_ipv4() || ip.is_ipv6());
+    is_at && bound.port() == to.port()
+}
+
+/// A socket in `/proc/net/tcp` (proc_net_tcp).
+struct TcpRow {
+    local: SocketAddr,
+    peer: SocketAddr,
+    state: String,
+    /// The socket as in `/proc/PID/fd`.
+    link: String,
+}
+
+impl TcpRow {
+    fn parse(row: &str) -> Option<TcpRow> {
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        let [_, local, peer, state, _, _, _, _, _, inode, ..] = fields[..] else { return None };
+        let (local, peer) = (address(local)?, address(peer)?);
+        Some(TcpRow { local, peer, state: state.into(), link: format!("socket:[{inode}]") })
     }
 }
 
-fn inode_at_port(port: u16) -> Option<u64> {
-    TABLES.into_iter().find_map(|table| listeners(Path::new(table)).find_map(|row| listener_at(&row, port)))
+/// An address of `/proc/net/tcp`: words in memory order, and the port (proc_pid_net(5)). Connections of an IPv6 listener with IPv4
+/// peers have mapped addresses.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (words, port) = text.split_once(':')?;
+    let words = words.as_bytes().chunks(8).map(|word| u32::from_str_radix(str::from_utf8(word).ok()?, 16).ok());
+    let bytes = words.map(|word| word.map(u32::to_ne_bytes)).collect::<Option<Vec<_>>>()?.concat();
+    let v4 = <[u8; 4]>::try_from(&bytes[..]).map(IpAddr::from);
+    let ip = v4.or_else(|_| <[u8; 16]>::try_from(&bytes[..]).map(IpAddr::from)).ok()?;
+    Some(SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
+}
+
+/// The listening sockets of both tables.
+fn listeners() -> impl Iterator<Item = TcpRow> {
+    let rows = TABLES.into_iter().flat_map(|table| rows_of_listeners(Path::new(table)));
+    rows.filter_map(|row| TcpRow::parse(&row)).filter(|row| row.state == TCP_LISTEN)
 }
 
 /// The rows of a table before all connections, which are those of listening sockets (`tcp_get_idx`,
 /// net/ipv4/tcp_ipv4.c; until Linux 4.4 with pending connections). The other rows are not read: a server has tens of
 /// thousands, and waiting for a listener repeats this every few milliseconds.
-fn listeners(table: &Path) -> impl Iterator<Item = String> {
+fn rows_of_listeners(table: &Path) -> impl Iterator<Item = String> {
     let rows = File::open(table).into_iter().flat_map(|table| BufReader::new(table).lines()).map_while(Result::ok);
     rows.skip(1).take_while(|row| matches!(row.split_whitespace().nth(3), Some(TCP_LISTEN | TCP_SYN_RECV)))
-}
-
-/// The inode of a row that listens at a port (proc_net_tcp).
-fn listener_at(row: &str, port: u16) -> Option<u64> {
-    let fields: Vec<&str> = row.split_whitespace().collect();
-    let local = fields.get(1)?.rsplit(':').next()?;
-    let is_ours = fields.get(3) == Some(&TCP_LISTEN) && u16::from_str_radix(local, 16).ok() == Some(port);
-    is_ours.then(|| fields.get(9)?.parse().ok()).flatten()
 }
 
 /// `Num: RefCount Protocol Flags Type St Inode Path` (proc_net_unix(5)).
@@ -130,14 +121,58 @@ fn is_listening_at(row: &[u8], path: &Path) -> bool {
     named && flags.is_some_and(|flags| flags & ACCEPTS != 0)
 }
 
+// Finds the processes that hold a socket or a pipe, from their descriptors in `/proc`, and the socket at the other end
+// of a local connection.
+//
+// Sees only the network namespace of the calling process, and processes whose descriptors it may read.
+
+/// The holders of each link, as in `/proc/PID/fd` (`pipe:[7]`, `socket:[7]`), by process number.
+#[must_use]
+pub fn of(links: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<u32>> {
+    let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        for (link, _) in links_of(pid).filter(|(link, _)| links.contains(link)) {
+            found.entry(link).or_default().insert(pid);
+        }
+    }
+    found
+}
+
+/// What the descriptors of a process refer to, as in `/proc/PID/fd`, and their numbers; nothing if this user may not see them.
+pub fn links_of(pid: u32) -> impl Iterator<Item = (String, i32)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let link = fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok()?;
+        Some((link, entry.file_name().to_str()?.parse().ok()?))
+    })
+}
+
+/// The name of a process; empty if it does not exist.
+#[must_use]
+pub fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// The socket at the other end of a TCP connection, as in `/proc/PID/fd`, if that end is on this machine.
+#[must_use]
+pub fn other_end(own: SocketAddr, peer: SocketAddr) -> Option<String> {
+    let [own, peer] = [own, peer].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
+    TABLES.into_iter().find_map(|table| {
+        let table = fs::read_to_string(table).ok()?;
+        let mut rows = table.lines().skip(1).filter_map(TcpRow::parse);
+        rows.find(|row| row.local == peer && row.peer == own).map(|row| row.link)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
-    use crate::eventually::eventually;
-    use crate::scratch::Scratch;
+    use crate::tests::Scratch;
+    use crate::tests::eventually;
 
     #[test]
     fn a_listener_is_found_without_a_connection() {
@@ -167,7 +202,7 @@ mod tests {
         let row = |state: &str| format!("0: 0100007F:1F90 00000000:0000 {state}\n");
         let rows: String = ["0A", "03", "0A", "06", "0A"].into_iter().map(row).collect();
         fs::write(&table, format!("sl local_address rem_address st\n{rows}")).unwrap();
-        assert_eq!(listeners(&table).count(), 3);
+        assert_eq!(rows_of_listeners(&table).count(), 3);
     }
 
     #[test]
@@ -178,9 +213,11 @@ mod tests {
         assert_eq!((at("127.0.0.1"), at("127.0.0.2"), at("::1")), (1, 0, 0));
         drop(listener);
         eventually("the address is free", || at("127.0.0.1") == 0);
-        let row = |local: &str| format!("0: {local}:1F90 00000000:0000 0A");
         let loopback = u32::from_ne_bytes([127, 0, 0, 1]);
-        let takes = |local: &str, ip: &str| is_bound_to(&row(local), ip.parse().unwrap());
+        let takes = |local: &str, ip: &str| {
+            let bound = address(&format!("{local}:1F90")).unwrap();
+            accepts(bound, (ip.parse::<IpAddr>().unwrap(), 0x1f90).into())
+        };
         let zeros = "0".repeat(32);
         assert!(takes(&format!("{loopback:08X}"), "127.0.0.1") && !takes(&format!("{loopback:08X}"), "127.0.0.2"));
         assert!(takes("00000000", "127.0.0.1") && !takes("00000000", "::1"));
@@ -198,5 +235,34 @@ mod tests {
         let _connection = UnixStream::connect(&path).unwrap();
         drop(listener);
         eventually("the path is free", || !at_path(&path));
+    }
+}
+
+#[cfg(test)]
+mod socket_holders_tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn the_peer_socket_is_found_with_its_process() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        let link = other_end(client.local_addr().unwrap(), client.peer_addr().unwrap()).unwrap();
+        let expected = fs::read_link(format!("/proc/self/fd/{}", server.as_raw_fd())).unwrap();
+        assert_eq!(link, expected.to_str().unwrap());
+        let holders = of(&BTreeSet::from([link.clone()]));
+        assert!(holders[&link].contains(&std::process::id()));
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_kernel_writes_them() {
+        let expected = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let word = format!("{:08X}", u32::from_ne_bytes([127, 0, 0, 1]));
+        assert_eq!(address(&format!("{word}:1F90")), Some(expected));
+        assert_eq!(address(&format!("0000000000000000FFFF0000{word}:1F90")), Some(expected));
+        assert_eq!(address("7F"), None);
     }
 }

@@ -7,13 +7,10 @@
 //! Sizes are bytes as the kernel counts them: memory with overhead, not payload. Never corrects a request and never
 //! selects a default.
 
-use std::fmt;
-use std::fs;
-use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::{fmt, fs, io};
 
-use crate::option_calls::{self, Name};
-use crate::pipe;
+use crate::{pipe, syscall_result};
 
 /// The longest name of a congestion control, its NUL included (`TCP_CA_NAME_MAX`, linux/tcp.h).
 const CONGESTION_NAME_MAX: usize = 16;
@@ -93,6 +90,10 @@ pub const BIND_ADDRESS_NO_PORT: KernelOption =
     flag(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT");
 /// `TCP_NODELAY`: send small segments at once.
 pub const NO_DELAY: KernelOption = flag(libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY");
+/// `TCP_CORK`: send full segments only, until it is off again.
+pub const CORK: KernelOption = flag(libc::IPPROTO_TCP, libc::TCP_CORK, "TCP_CORK");
+/// `TCP_QUICKACK`: acknowledge at once, until the kernel changes the mode.
+pub const QUICK_ACK: KernelOption = flag(libc::IPPROTO_TCP, libc::TCP_QUICKACK, "TCP_QUICKACK");
 /// `TCP_USER_TIMEOUT`, ms that data, or a connection request, may stay unacknowledged before the connection fails with
 /// `ETIMEDOUT`; 0 uses the system's default (tcp(7)).
 pub const USER_TIMEOUT: KernelOption =
@@ -132,6 +133,12 @@ impl KernelOption {
             Layer::Tcp => libc::IPPROTO_TCP,
         };
         KernelOption { name, place: Name(level, number), form, suffix }
+    }
+
+    /// Its level and its number there, as setsockopt(2) takes them; both 0 for a pipe.
+    #[must_use]
+    pub fn place(&self) -> (i32, i32) {
+        (self.place.0, self.place.1)
     }
 
     /// The form of its value.
@@ -239,11 +246,11 @@ pub fn set(fd: BorrowedFd<'_>, option: &SocketOption) -> Result<(), OptionError>
 fn set_raw(fd: BorrowedFd<'_>, option: &SocketOption) -> io::Result<()> {
     let KernelOption { place, form, .. } = option.known;
     match (form, &option.value) {
-        (Form::Int | Form::Cpu, Value::Number(number)) => option_calls::write_int(fd, place, saturated(*number)),
-        (Form::Long, Value::Number(number)) => option_calls::write_bytes(fd, place, &number.to_ne_bytes()),
-        (Form::Flag, Value::Number(number)) => option_calls::write_int(fd, place, (*number != 0).into()),
-        (Form::Flag, Value::Switch(on)) => option_calls::write_int(fd, place, (*on).into()),
-        (Form::Text, Value::Text(text)) => option_calls::write_bytes(fd, place, text.as_bytes()),
+        (Form::Int | Form::Cpu, Value::Number(number)) => write_int(fd, place, saturated(*number)),
+        (Form::Long, Value::Number(number)) => write_bytes(fd, place, &number.to_ne_bytes()),
+        (Form::Flag, Value::Number(number)) => write_int(fd, place, (*number != 0).into()),
+        (Form::Flag, Value::Switch(on)) => write_int(fd, place, (*on).into()),
+        (Form::Text, Value::Text(text)) => write_bytes(fd, place, text.as_bytes()),
         (Form::Linger, Value::Number(seconds)) => set_linger(fd, place, Some(saturated(*seconds))),
         (Form::Linger, Value::Switch(false)) => set_linger(fd, place, None),
         (Form::Pipe, Value::Number(bytes)) => {
@@ -262,7 +269,7 @@ fn set_linger(fd: BorrowedFd<'_>, place: Name, seconds: Option<libc::c_int>) -> 
     // struct linger is two ints: on or off, and the seconds (socket(7)).
     let on = libc::c_int::from(seconds.is_some()).to_ne_bytes();
     let seconds = seconds.unwrap_or(0).to_ne_bytes();
-    option_calls::write_bytes(fd, place, &[on, seconds].concat())
+    write_bytes(fd, place, &[on, seconds].concat())
 }
 
 /// The effective value on a socket or a pipe, in the kernel's units; for `SO_LINGER` the seconds, or off.
@@ -273,10 +280,10 @@ fn set_linger(fd: BorrowedFd<'_>, place: Name, seconds: Option<libc::c_int>) -> 
 pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
     let whole = |value: libc::c_int| Value::Number(u64::try_from(value).unwrap_or(0));
     match known.form {
-        Form::Int => option_calls::read_int(fd, known.place).map(whole),
+        Form::Int => read_int(fd, known.place).map(whole),
         Form::Long => read_long(fd, known.place).map(Value::Number),
-        Form::Flag => option_calls::read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
-        Form::Cpu => option_calls::read_int(fd, known.place).map(|cpu| Value::Switch(cpu >= 0)),
+        Form::Flag => read_int(fd, known.place).map(|value| Value::Switch(value != 0)),
+        Form::Cpu => read_int(fd, known.place).map(|cpu| Value::Switch(cpu >= 0)),
         Form::Text => read_text(fd, known.place).map(Value::Text),
         Form::Linger => read_linger(fd, known.place).map(|seconds| seconds.map_or(Value::Switch(false), whole)),
         Form::Pipe => pipe::pipe_size(fd).map(|bytes| Value::Number(bytes as u64)),
@@ -285,7 +292,7 @@ pub fn read(fd: BorrowedFd<'_>, known: KernelOption) -> io::Result<Value> {
 
 fn read_long(fd: BorrowedFd<'_>, place: Name) -> io::Result<u64> {
     let mut value = [0u8; size_of::<u64>()];
-    match option_calls::read_bytes(fd, place, &mut value)? {
+    match read_bytes(fd, place, &mut value)? {
         len if len == value.len() => Ok(u64::from_ne_bytes(value)),
         _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
@@ -293,7 +300,7 @@ fn read_long(fd: BorrowedFd<'_>, place: Name) -> io::Result<u64> {
 
 fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
     let mut name = [0u8; CONGESTION_NAME_MAX];
-    let len = option_calls::read_bytes(fd, place, &mut name)?;
+    let len = read_bytes(fd, place, &mut name)?;
     let name = &name[..len];
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(len);
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
@@ -301,7 +308,7 @@ fn read_text(fd: BorrowedFd<'_>, place: Name) -> io::Result<String> {
 
 fn read_linger(fd: BorrowedFd<'_>, place: Name) -> io::Result<Option<libc::c_int>> {
     let mut bytes = [0u8; 2 * size_of::<libc::c_int>()];
-    option_calls::read_bytes(fd, place, &mut bytes)?;
+    read_bytes(fd, place, &mut bytes)?;
     let [a, b, c, d, seconds @ ..] = bytes;
     Ok((libc::c_int::from_ne_bytes([a, b, c, d]) != 0).then_some(libc::c_int::from_ne_bytes(seconds)))
 }
@@ -317,6 +324,59 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
+// The two system calls under every socket option.
+//
+// Never interprets a value: [`crate::option`], [`crate::tcp_info`] and [`crate::socket_memory`]
+// know what they mean.
+
+/// Where an option lives: its level and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name(pub(crate) libc::c_int, pub(crate) libc::c_int);
+
+/// Fills the front of `value` and returns how many bytes the kernel wrote.
+pub(crate) fn read_bytes(fd: BorrowedFd<'_>, name: Name, value: &mut [u8]) -> io::Result<usize> {
+    let mut len = value.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes at `value`, which is borrowed exclusively,
+    // and the number written to `len`.
+    syscall_result::of(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), name.0, name.1, value.as_mut_ptr().cast(), &mut len)
+    })?;
+    Ok(len as usize)
+}
+
+/// Passes `value` to the kernel as it is.
+pub(crate) fn write_bytes(fd: BorrowedFd<'_>, name: Name, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel only reads `value.len()` bytes of `value`.
+    syscall_result::of(unsafe {
+        libc::setsockopt(fd.as_raw_fd(), name.0, name.1, value.as_ptr().cast(), value.len() as libc::socklen_t)
+    })
+    .map(drop)
+}
+
+/// Reads an option that is an `int`.
+pub(crate) fn read_int(fd: BorrowedFd<'_>, name: Name) -> io::Result<libc::c_int> {
+    let mut value = [0u8; size_of::<libc::c_int>()];
+    let len = read_bytes(fd, name, &mut value)?;
+    if len == value.len() {
+        Ok(libc::c_int::from_ne_bytes(value))
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EINVAL))
+    }
+}
+
+/// Writes an option that is an `int`.
+pub(crate) fn write_int(fd: BorrowedFd<'_>, name: Name, value: libc::c_int) -> io::Result<()> {
+    write_bytes(fd, name, &value.to_ne_bytes())
+}
+
+/// ioctl(2) with a request whose answer is an `int`, such as `FIONREAD`.
+pub(crate) fn ioctl_int(fd: BorrowedFd<'_>, request: libc::Ioctl) -> io::Result<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    // SAFETY: callers pass requests that write exactly one int, for which `value` has room.
+    syscall_result::of(unsafe { libc::ioctl(fd.as_raw_fd(), request, &mut value) })?;
+    Ok(value)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
@@ -324,7 +384,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::tcp_pair::tcp_pair;
+    use crate::tests::tcp_pair;
 
     fn check(option: &SocketOption, expected: impl Into<Value>) {
         let (client, _server) = tcp_pair();

@@ -55,7 +55,8 @@ impl FromStr for OwnerProcess {
 }
 
 /// The start time of a process that has not ended, in clock ticks since boot.
-fn start_ticks(pid: u32) -> Option<u64> {
+#[must_use]
+pub fn start_ticks(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may contain anything. The state is field 3.
     let mut fields = text.rsplit(')').next()?.split_whitespace();
@@ -120,8 +121,7 @@ pub fn remove_abandoned_folders(parent: &Path, prefix: &str) -> u64 {
 
 /// Folders of this user below `parent` whose names start with `prefix` and a dead owner.
 pub(crate) fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
-    // SAFETY: takes no argument and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let is_abandoned = |entry: &fs::DirEntry| {
         let name = entry.file_name();
@@ -130,6 +130,12 @@ pub(crate) fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
         owner.is_some_and(|owner| !owner.is_alive()) && is_ours()
     };
     entries.filter(is_abandoned).map(|entry| entry.path()).collect()
+}
+
+/// The effective user of this process.
+pub(crate) fn user() -> u32 {
+    // SAFETY: takes no argument and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// The owner at the start of `PID-START` or `PID-START-NUMBER`.
@@ -147,7 +153,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::tests::Scratch;
 
     const PREFIX: &str = "test-";
 
@@ -173,7 +179,7 @@ mod tests {
         let owner = OwnerProcess { pid: child.id(), start_ticks: start_ticks(child.id()).unwrap() };
         assert!(owner.is_alive());
         child.kill().unwrap();
-        crate::eventually::eventually("it has ended", || !owner.is_alive());
+        crate::tests::eventually("it has ended", || !owner.is_alive());
         child.wait().unwrap();
         assert!(!owner.is_alive());
     }

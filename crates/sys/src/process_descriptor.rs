@@ -1,14 +1,14 @@
 //! Duplicates descriptors of other processes, to read a socket's kind, addresses and options without its owner
 //! (pidfd_getfd(2), Linux 5.6).
 //!
-//! Needs permission to trace the process. Never reads from a socket, writes to it, or sets an option.
+//! Needs permission to trace the process. Never reads from a socket or writes to it.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::option_calls::{self, Name};
+use crate::option::{self, Name};
 use crate::{children, syscall_result};
 
 /// A duplicate of a process's descriptor.
@@ -18,12 +18,29 @@ use crate::{children, syscall_result};
 /// `EPERM` if the process may not be traced, `EBADF` if it has no such descriptor, `ESRCH` if it has ended, `ENOSYS` on
 /// a kernel before 5.6.
 pub fn descriptor(pid: u32, fd: i32) -> io::Result<OwnedFd> {
-    let process = children::watch(pid)?;
-    // SAFETY: passes three integers and no memory.
-    let returned = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0 as libc::c_uint) };
-    let fd = syscall_result::of(returned as libc::c_int)?;
-    // SAFETY: the kernel just made the descriptor for the caller alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    get(children::watch(pid)?.as_fd(), fd)
+}
+
+/// A process or thread, by its number (pidfd_open(2)).
+pub(crate) fn open(number: u32, flags: libc::c_uint) -> io::Result<OwnedFd> {
+    // SAFETY: passes two integers and no memory, and makes a descriptor.
+    unsafe {
+        let made = libc::syscall(libc::SYS_pidfd_open, number as libc::pid_t, flags);
+        syscall_result::descriptor(made as libc::c_int)
+    }
+}
+
+/// A duplicate of the descriptor of an opened process ([`children::watch`]).
+///
+/// # Errors
+///
+/// As [`descriptor`].
+pub fn get(process: BorrowedFd<'_>, fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: passes three integers and no memory, and makes a descriptor.
+    unsafe {
+        let made = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0 as libc::c_uint);
+        syscall_result::descriptor(made as libc::c_int)
+    }
 }
 
 /// Family and type of a socket.
@@ -58,8 +75,37 @@ impl SocketKind {
 ///
 /// `ENOTSOCK` if it is not a socket.
 pub fn socket_kind(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
-    let read = |number| option_calls::read_int(fd, Name(libc::SOL_SOCKET, number));
+    let read = |number| option::read_int(fd, Name(libc::SOL_SOCKET, number));
     Ok(SocketKind { family: read(libc::SO_DOMAIN)?, kind: read(libc::SO_TYPE)? })
+}
+
+/// `SOCK_RCVBUF_LOCK` of `SO_BUF_LOCK` (linux/socket.h): the program has set the receive buffer, so it no longer grows.
+const RECEIVE_BUFFER_LOCK: i32 = 2;
+
+const BUFFER_LOCKS: Name = Name(libc::SOL_SOCKET, libc::SO_BUF_LOCK);
+
+/// The buffers of a socket that a program has set, which no longer grow: `SOCK_SNDBUF_LOCK` and `SOCK_RCVBUF_LOCK`.
+///
+/// # Errors
+///
+/// `ENOPROTOOPT` before Linux 5.14.
+pub fn buffer_locks(fd: BorrowedFd<'_>) -> io::Result<i32> {
+    option::read_int(fd, BUFFER_LOCKS)
+}
+
+/// Fixes these buffers of a socket, and lets the others grow again.
+///
+/// # Errors
+///
+/// As [`buffer_locks`].
+pub fn set_buffer_locks(fd: BorrowedFd<'_>, locks: i32) -> io::Result<()> {
+    option::write_int(fd, BUFFER_LOCKS, locks)
+}
+
+/// Whether a program has fixed the receive buffer of a socket; false if that is unknown.
+#[must_use]
+pub fn has_fixed_receive_buffer(fd: BorrowedFd<'_>) -> bool {
+    buffer_locks(fd).is_ok_and(|locks| locks & RECEIVE_BUFFER_LOCK != 0)
 }
 
 /// The process at the other end of a Unix socket, at the time of connecting (unix(7), `SO_PEERCRED`); `None` if it is
@@ -67,7 +113,7 @@ pub fn socket_kind(fd: BorrowedFd<'_>) -> io::Result<SocketKind> {
 #[must_use]
 pub fn unix_peer(fd: BorrowedFd<'_>) -> Option<u32> {
     let mut bytes = [0; size_of::<libc::ucred>()];
-    let read = option_calls::read_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED), &mut bytes).ok()?;
+    let read = option::read_bytes(fd, Name(libc::SOL_SOCKET, libc::SO_PEERCRED), &mut bytes).ok()?;
     // struct ucred: the process comes first.
     let pid = i32::from_ne_bytes(*bytes.get(..read)?.first_chunk()?);
     u32::try_from(pid).ok().filter(|pid| *pid > 0)

@@ -12,7 +12,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::option_calls::{self, Name};
+use crate::option::{self, Name};
 use crate::syscall_result;
 
 /// `BPF_RET | BPF_K` (linux/bpf_common.h): returns a constant.
@@ -30,7 +30,7 @@ type ControlWords = [u64; 4];
 ///
 /// The kernel's error, if it is older than 4.6 or a sandbox forbids the call.
 pub fn give_way(socket: BorrowedFd<'_>) -> io::Result<()> {
-    option_calls::write_int(socket, Name(libc::SOL_SOCKET, libc::SO_REUSEPORT), 1)?;
+    option::write_int(socket, Name(libc::SOL_SOCKET, libc::SO_REUSEPORT), 1)?;
     let mut filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 1 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut filter };
     // SAFETY: the kernel reads the structure and the instruction that it points to, which both live until the call

@@ -14,6 +14,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use crate::counts::counts;
+
 /// The counts of one protocol, since the namespace was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UdpCounts {
@@ -35,23 +37,18 @@ pub struct UdpCounts {
     pub memory_errors: u64,
 }
 
-impl UdpCounts {
-    /// The difference to an earlier reading.
-    #[must_use]
-    pub fn since(&self, earlier: &UdpCounts) -> UdpCounts {
-        let gained = |of: fn(&UdpCounts) -> u64| of(self).saturating_sub(of(earlier));
-        UdpCounts {
-            received: gained(|c| c.received),
-            sent: gained(|c| c.sent),
-            no_port: gained(|c| c.no_port),
-            receive_errors: gained(|c| c.receive_errors),
-            receive_buffer_errors: gained(|c| c.receive_buffer_errors),
-            send_buffer_errors: gained(|c| c.send_buffer_errors),
-            checksum_errors: gained(|c| c.checksum_errors),
-            memory_errors: gained(|c| c.memory_errors),
-        }
-    }
+counts!(UdpCounts {
+    received,
+    sent,
+    no_port,
+    receive_errors,
+    receive_buffer_errors,
+    send_buffer_errors,
+    checksum_errors,
+    memory_errors
+});
 
+impl UdpCounts {
     fn of(count: impl Fn(&str) -> Option<u64>) -> UdpCounts {
         let count = |name| count(name).unwrap_or(0);
         UdpCounts {
@@ -100,7 +97,13 @@ pub struct TcpCounts {
     /// Times that nothing had been acknowledged for the retransmission time-out, SYNs included (`TCPTimeouts`;
     /// tcp_retransmit_timer, net/ipv4/tcp_timer.c).
     pub timeouts: Option<u64>,
+    /// The counts of [`TCP_DROPS`].
+    pub drops: [Option<u64>; TCP_DROPS.len()],
 }
+
+/// The kernel's names of the counts of segments that found no room at a receiver: dropped at a full receive buffer, dropped
+/// without a window, and buffers that were searched, or joined, for memory (net/ipv4/tcp_input.c).
+pub const TCP_DROPS: [&str; 4] = ["TCPRcvQDrop", "TCPZeroWindowDrop", "PruneCalled", "TCPRcvCollapsed"];
 
 impl TcpCounts {
     /// The difference to an earlier reading.
@@ -111,6 +114,7 @@ impl TcpCounts {
             delayed_acks: gained(|counts| counts.delayed_acks),
             listen_overflows: gained(|counts| counts.listen_overflows),
             timeouts: gained(|counts| counts.timeouts),
+            drops: std::array::from_fn(|at| Some(self.drops[at]?.saturating_sub(earlier.drops[at]?))),
         }
     }
 
@@ -120,6 +124,7 @@ impl TcpCounts {
             delayed_acks: count("DelayedACKs"),
             listen_overflows: count("ListenOverflows"),
             timeouts: count("TCPTimeouts"),
+            drops: TCP_DROPS.map(count),
         }
     }
 }
@@ -175,7 +180,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::eventually::eventually;
+    use crate::tests::eventually;
 
     #[test]
     fn both_files_are_read_by_name() {
@@ -198,12 +203,16 @@ mod tests {
 
     #[test]
     fn counts_of_tcp_are_read_by_name() {
-        let text = "TcpExt: TW ListenOverflows DelayedACKs TCPTimeouts\nTcpExt: 5 4 17 3\nIpExt: InOctets\nIpExt: 9\n";
+        let text = "TcpExt: PruneCalled ListenOverflows DelayedACKs TCPTimeouts\nTcpExt: 5 4 17 3\nIpExt: InOctets\nIpExt: 9\n";
         let counts = TcpCounts::of(text);
-        let expected = TcpCounts { delayed_acks: Some(17), listen_overflows: Some(4), timeouts: Some(3) };
+        let drops = |pruned| [None, None, pruned, None];
+        let expected =
+            TcpCounts { delayed_acks: Some(17), listen_overflows: Some(4), timeouts: Some(3), drops: drops(Some(5)) };
         assert_eq!(counts, expected);
-        let earlier = TcpCounts { delayed_acks: Some(7), listen_overflows: None, timeouts: Some(1) };
-        let gained = TcpCounts { delayed_acks: Some(10), listen_overflows: None, timeouts: Some(2) };
+        let earlier =
+            TcpCounts { delayed_acks: Some(7), listen_overflows: None, timeouts: Some(1), drops: drops(Some(2)) };
+        let gained =
+            TcpCounts { delayed_acks: Some(10), listen_overflows: None, timeouts: Some(2), drops: drops(Some(3)) };
         assert_eq!(counts.since(&earlier), gained);
         assert_eq!(TcpCounts::of("TcpExt: TW\n"), TcpCounts::default());
     }

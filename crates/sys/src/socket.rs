@@ -5,9 +5,10 @@
 //! Never loops and never retries.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::option_calls::{self, Name};
+use crate::clock::timespec;
+use crate::option::{self, Name};
 use crate::syscall_result;
 
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
@@ -43,18 +44,44 @@ pub struct SocketReadiness {
 /// see [`is_exhausted`] for a lack of descriptors.
 pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
-    // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)).
-    let fd = syscall_result::of(unsafe {
-        libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
-    })?;
-    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let (peer, len) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)). Makes a descriptor.
+    unsafe { syscall_result::descriptor(libc::accept4(listener.as_raw_fd(), peer, len, flags)) }
 }
 
 /// Whether an error means that descriptors or memory have run out: trying again at once would only spin.
 #[must_use]
 pub fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// The action whose error [`is_transient`] judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum During {
+    /// Accepting connections, or reading from one that was just accepted: another peer may still come.
+    Accept,
+    /// Moving bytes or datagrams on a connected socket, or waiting for events: every error of the peer is final.
+    Transfer,
+    /// Receiving at a socket that any sender may use: an error of the network concerns one earlier datagram.
+    Unconnected,
+}
+
+/// Whether an error only means that there is nothing to do at this moment, so that the action may be repeated.
+///
+/// A socket without data (`EAGAIN`, also after `SO_RCVTIMEO`) and a signal (`EINTR`) are transient in every case. accept(2) also
+/// reports a connection that went away (`ECONNABORTED`), and an unconnected socket what ICMP reported of an earlier
+/// datagram (udp(7)).
+#[must_use]
+pub fn is_transient(error: &io::Error, during: During) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock,
+    };
+    match error.kind() {
+        WouldBlock | Interrupted => true,
+        ConnectionAborted => during == During::Accept,
+        ConnectionRefused | HostUnreachable | NetworkUnreachable => during == During::Unconnected,
+        _ => false,
+    }
 }
 
 /// Takes the error that waits on a socket (`SO_ERROR`), such as that of a connection attempt (connect(2)).
@@ -64,7 +91,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 ///
 /// `ENOTSOCK` for a pipe or a file.
 pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
-    option_calls::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
+    option::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
 }
 
 /// Sends on a connected socket (send(2)), as the socket blocks or not: the same as write(2), without its detour
@@ -137,7 +164,22 @@ pub fn is_no_socket(error: &io::Error) -> bool {
 /// `EAGAIN` if there is no room; the kernel's other errors untouched. `SIGPIPE` is not raised.
 #[inline]
 pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    send_with(fd, bytes, libc::MSG_DONTWAIT)
+}
+
+/// Sends a part of a message; the kernel may hold it until the next one if there is `more` (`MSG_MORE`). `at_once` never waits.
+///
+/// # Errors
+///
+/// As [`send`].
+pub fn send_part(fd: BorrowedFd<'_>, bytes: &[u8], more: bool, at_once: bool) -> io::Result<usize> {
+    let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+    send_with(fd, bytes, flag(more, libc::MSG_MORE) | flag(at_once, libc::MSG_DONTWAIT))
+}
+
+#[inline]
+fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+    let flags = flags | libc::MSG_NOSIGNAL;
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
     syscall_result::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
@@ -182,7 +224,7 @@ fn set_timeout(fd: BorrowedFd<'_>, name: Name, timeout_ns: u64) -> io::Result<()
     // struct timeval is two machine words on 64-bit Linux (socket(7)). Less than a microsecond would be 0.
     let us = timeout_ns.div_ceil(1000);
     let value = [((us / 1_000_000) as i64).to_ne_bytes(), ((us % 1_000_000) as i64).to_ne_bytes()].concat();
-    option_calls::write_bytes(fd, name, &value)
+    option::write_bytes(fd, name, &value)
 }
 
 /// Waits until a socket is ready, for at most `timeout_ns` nanoseconds (ppoll(2)). `None`: the time is over.
@@ -198,10 +240,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
         Until::PeerShut => libc::POLLRDHUP,
     };
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as _,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
+    let timeout = timespec(timeout_ns);
     // SAFETY: `poll` is one valid pollfd and `timeout` a valid timespec, both live through the call; a null
     // mask leaves the signal mask alone.
     let count = syscall_result::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
@@ -237,11 +276,26 @@ mod tests {
     }
 
     #[test]
+    fn error_is_transient_by_its_action() {
+        let transient = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            [During::Accept, During::Transfer, During::Unconnected].map(|during| is_transient(&error, during))
+        };
+        assert_eq!(transient(libc::EAGAIN), [true; 3]);
+        assert_eq!(transient(libc::EINTR), [true; 3]);
+        assert_eq!(transient(libc::ECONNABORTED), [true, false, false]);
+        assert_eq!(transient(libc::ECONNREFUSED), [false, false, true]);
+        assert_eq!(transient(libc::EHOSTUNREACH), [false, false, true]);
+        assert_eq!(transient(libc::ECONNRESET), [false; 3]);
+        assert_eq!(transient(libc::EMFILE), [false; 3]);
+    }
+
+    #[test]
     fn a_reset_waits_in_the_socket_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = listener.accept().unwrap().0;
-        crate::option::set(server.as_fd(), &crate::option::LINGER.to(0)).unwrap();
+        option::set(server.as_fd(), &option::LINGER.to(0)).unwrap();
         assert_eq!(take_error(client.as_fd()).unwrap(), None);
         drop(server);
         // It was writable before, and is readable from the reset on.

@@ -11,11 +11,10 @@
 //! Never reads a byte, and cannot tell when all bytes have passed: `TCP_INFO` of both sockets tells.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::machine::kernel_release;
-use crate::option_calls::{self, Name};
-use crate::syscall_result;
+use crate::option::{self, Name};
+use crate::{machine, syscall_result};
 
 // Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
 /// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
@@ -111,7 +110,7 @@ impl SockMap {
     ///
     /// `Unsupported` before [`SINCE`], `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`, `EINVAL` or `ENOSYS` if the kernel was built without it.
     pub fn new(most: u32) -> io::Result<SockMap> {
-        if kernel_release::running().is_some_and(|release| release < SINCE) {
+        if machine::running().is_some_and(|release| release < SINCE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let map = || descriptor(MAP_CREATE, &Attributes::of(&[MAP_TYPE_SOCKHASH, 8, 8, most.max(1)]));
@@ -154,20 +153,19 @@ impl SockMap {
         enter(&self.armed, from)?;
         // Bytes that arrived before wake no reader. Setting the low-water mark wakes the reader if it is reached
         // (net/ipv4/tcp.c, `tcp_set_rcvlowat`).
-        option_calls::write_int(from, Name(libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
+        option::write_int(from, Name(libc::SOL_SOCKET, libc::SO_RCVLOWAT), 1)
     }
 }
 
 fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes = [0; 8];
-    option_calls::read_bytes(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE), &mut bytes)?;
+    option::read_bytes(socket, Name(libc::SOL_SOCKET, libc::SO_COOKIE), &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
 fn descriptor(command: libc::c_long, attributes: &Attributes) -> io::Result<OwnedFd> {
-    let fd = call(command, attributes)?;
-    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    // SAFETY: these commands make a descriptor.
+    unsafe { syscall_result::descriptor(call(command, attributes)?) }
 }
 
 fn call(command: libc::c_long, attributes: &Attributes) -> io::Result<libc::c_int> {
@@ -183,7 +181,7 @@ mod tests {
     use std::io::{Read, Write};
 
     use super::*;
-    use crate::tcp_pair::tcp_pair;
+    use crate::tests::tcp_pair;
 
     #[test]
     fn bytes_before_and_after_are_redirected() {

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::children::{self, ProcessUse, WaitResult};
-use crate::owner::OwnerProcess;
+use crate::owner::{OwnerProcess, user};
 use crate::process::set_death_signal;
 use crate::{descendants, syscall_result};
 
@@ -143,8 +143,7 @@ pub fn end_abandoned_programs() -> u64 {
 
 fn abandoned_programs() -> Vec<u32> {
     let namespace = pid_namespace("self");
-    // SAFETY: takes no argument and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
     let is_abandoned = |pid: u32, stat: &descendants::Stat| {
         let folder = format!("/proc/{pid}");
         stat.lives()
@@ -202,8 +201,8 @@ mod tests {
         children::in_own_session(&mut command, &[]);
         let child = command.spawn().unwrap();
         let ended = format!("/proc/{}/stat", child.id());
-        crate::eventually::eventually("the first shell's end", || fs::read_to_string(&ended).unwrap().contains(") Z "));
-        crate::eventually::eventually("three orphans", || descendants::used().unwrap().processes == 3);
+        crate::tests::eventually("the first shell's end", || fs::read_to_string(&ended).unwrap().contains(") Z "));
+        crate::tests::eventually("three orphans", || descendants::used().unwrap().processes == 3);
         let swept = supervisor.sweep(Duration::ZERO).unwrap();
         assert!(swept.processes >= 3, "{swept:?} of {child:?}");
         assert_eq!(descendants::used().unwrap().processes, 0);

@@ -4,11 +4,22 @@
 //! was a stop request.
 
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// The value of a call that returns −1 and sets `errno` on failure.
 #[inline]
 pub(crate) fn of(returned: libc::c_int) -> io::Result<libc::c_int> {
     if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(returned) }
+}
+
+/// The descriptor that a call made, which returns −1 and sets `errno` on failure.
+///
+/// # Safety
+///
+/// The call made the descriptor for its caller alone.
+pub(crate) unsafe fn descriptor(returned: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the caller vouches that nothing else owns it.
+    of(returned).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The count of a call that was made by syscall(2), which returns −1 and sets `errno` on failure.

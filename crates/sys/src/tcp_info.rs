@@ -15,7 +15,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::option_calls::{self, Name};
+use crate::option::{self, Name};
 
 /// A snapshot of one connection. Counts run since the connection was made.
 ///
@@ -30,8 +30,16 @@ pub struct TcpInfo {
     pub snd_wscale: Option<u8>,
     /// Shift of the windows that we announce.
     pub rcv_wscale: Option<u8>,
+    /// Payload bytes of a full segment that is sent.
+    pub snd_mss: Option<u32>,
+    /// Segments that were sent and not acknowledged yet.
+    pub unacked: Option<u32>,
+    /// Time since data was last sent, ms.
+    pub last_data_sent_ms: Option<u32>,
     /// Time since the peer last acknowledged anything, a question of keepalive among it, ms.
     pub last_ack_ms: Option<u32>,
+    /// Smoothed round-trip time, microseconds.
+    pub rtt_us: Option<u32>,
     /// Segments retransmitted.
     pub total_retrans: Option<u32>,
     /// Bytes that the peer acknowledged; the SYN of an active opener and the FIN included.
@@ -64,7 +72,7 @@ pub struct TcpInfo {
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     // Room for more than any kernel fills today: the rest is cut off, not an error.
     let mut bytes = [0u8; 512];
-    let len = option_calls::read_bytes(fd, Name(libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+    let len = option::read_bytes(fd, Name(libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
     Ok(parse(&bytes[..len]))
 }
 
@@ -74,10 +82,17 @@ impl TcpInfo {
     pub fn is_closed(&self) -> bool {
         self.state == Some(TCP_CLOSE)
     }
+
+    /// Whether the socket listens.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        self.state == Some(TCP_LISTEN)
+    }
 }
 
-/// `TCP_CLOSE` (include/net/tcp_states.h).
+/// `TCP_CLOSE` and `TCP_LISTEN` (include/net/tcp_states.h).
 const TCP_CLOSE: u8 = 7;
+const TCP_LISTEN: u8 = 10;
 
 /// `TCPI_OPT_SYN_DATA` (linux/tcp.h).
 const SYN_DATA: u8 = 32;
@@ -87,7 +102,11 @@ mod offset {
     pub(super) const STATE: usize = 0;
     pub(super) const OPTIONS: usize = 5;
     pub(super) const WSCALES: usize = 6;
+    pub(super) const SND_MSS: usize = 16;
+    pub(super) const UNACKED: usize = 24;
+    pub(super) const LAST_DATA_SENT: usize = 44;
     pub(super) const LAST_ACK: usize = 56;
+    pub(super) const RTT: usize = 68;
     pub(super) const TOTAL_RETRANS: usize = 100;
     pub(super) const BYTES_ACKED: usize = 120;
     pub(super) const BYTES_RECEIVED: usize = 128;
@@ -111,7 +130,11 @@ fn parse(bytes: &[u8]) -> TcpInfo {
         syn_data: byte(offset::OPTIONS).map(|options| options & SYN_DATA != 0),
         snd_wscale: wscales.map(|(first, _)| first),
         rcv_wscale: wscales.map(|(_, second)| second),
+        snd_mss: u32_at(offset::SND_MSS),
+        unacked: u32_at(offset::UNACKED),
+        last_data_sent_ms: u32_at(offset::LAST_DATA_SENT),
         last_ack_ms: u32_at(offset::LAST_ACK),
+        rtt_us: u32_at(offset::RTT),
         total_retrans: u32_at(offset::TOTAL_RETRANS),
         bytes_acked: u64_at(offset::BYTES_ACKED),
         bytes_received: u64_at(offset::BYTES_RECEIVED),
@@ -133,6 +156,58 @@ fn nibbles(byte: u8) -> (u8, u8) {
     if cfg!(target_endian = "little") { (byte & 0xF, byte >> 4) } else { (byte >> 4, byte & 0xF) }
 }
 
+// Whether a connection uses Multipath TCP.
+//
+// A socket of `IPPROTO_MPTCP` falls back to TCP without an error: where the peer, or a middlebox, does not support MPTCP, and
+// also later, after a mapping that does not fit (RFC 8684, section 3.7).
+
+/// `SOL_MPTCP` (include/linux/socket.h).
+const SOL_MPTCP: libc::c_int = 284;
+
+/// `MPTCP_INFO` (linux/mptcp.h), Linux 5.16 and later: `struct mptcp_info`.
+const MPTCP_INFO: libc::c_int = 1;
+
+/// The position of `mptcpi_flags` in `struct mptcp_info`: after six bytes, aligned to four.
+const FLAGS_AT: usize = 8;
+
+/// The position of `mptcpi_bytes_received`, Linux 6.5 and later.
+const BYTES_RECEIVED_AT: usize = 64;
+
+/// `MPTCP_INFO_FLAG_FALLBACK` (linux/mptcp.h).
+const FALLBACK: u32 = 1;
+
+/// The state of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MptcpInfo {
+    /// Whether it uses MPTCP. One that fell back has no `MPTCP_INFO`, as a TCP connection, or reports that it fell back.
+    pub in_use: bool,
+    /// Bytes that were received in order, each once; `TCP_INFO` counts those of one path, repeated ones included.
+    pub bytes_received: Option<u64>,
+}
+
+/// Reads the state of a connection.
+///
+/// # Errors
+///
+/// Errors of the descriptor itself, such as `EBADF` and `ENOTSOCK`.
+pub fn mptcp_info(fd: BorrowedFd<'_>) -> io::Result<MptcpInfo> {
+    let mut info = [0u8; 128];
+    let len = match option::read_bytes(fd, Name(SOL_MPTCP, MPTCP_INFO), &mut info) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => 0,
+        other => other?,
+    };
+    let flags = read_at(&info[..len], FLAGS_AT).map(u32::from_ne_bytes);
+    Ok(MptcpInfo {
+        in_use: flags.is_some_and(|flags| flags & FALLBACK == 0),
+        bytes_received: read_at(&info[..len], BYTES_RECEIVED_AT).map(u64::from_ne_bytes),
+    })
+}
+
+/// The bytes of a field; `None` where the kernel's structure ends before it.
+fn read_at<const N: usize>(info: &[u8], at: usize) -> Option<[u8; N]> {
+    info.get(at..at + N)?.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
@@ -141,7 +216,7 @@ mod tests {
 
     use super::*;
     use crate::io::{read, shutdown, write};
-    use crate::tcp_pair::tcp_pair;
+    use crate::tests::tcp_pair;
 
     fn drain(stream: &TcpStream, mut bytes: usize) {
         let mut buffer = vec![0u8; 64 << 10];
@@ -165,7 +240,11 @@ mod tests {
 
     #[test]
     fn offsets_agree_with_libc() {
+        assert_eq!(offset::SND_MSS, offset_of!(libc::tcp_info, tcpi_snd_mss));
+        assert_eq!(offset::UNACKED, offset_of!(libc::tcp_info, tcpi_unacked));
+        assert_eq!(offset::LAST_DATA_SENT, offset_of!(libc::tcp_info, tcpi_last_data_sent));
         assert_eq!(offset::LAST_ACK, offset_of!(libc::tcp_info, tcpi_last_ack_recv));
+        assert_eq!(offset::RTT, offset_of!(libc::tcp_info, tcpi_rtt));
         assert_eq!(offset::TOTAL_RETRANS, offset_of!(libc::tcp_info, tcpi_total_retrans));
     }
 
@@ -235,5 +314,26 @@ mod tests {
         let (reader, _writer) = crate::pipe::anonymous().unwrap();
         let error = tcp_info(reader.as_fd()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
+    }
+}
+
+#[cfg(test)]
+mod mptcp_tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::tests::tcp_pair;
+
+    #[test]
+    fn a_tcp_connection_does_not_use_it() {
+        let (client, server) = tcp_pair();
+        assert_eq!(mptcp_info(client.as_fd()).unwrap(), MptcpInfo::default());
+        assert_eq!(mptcp_info(server.as_fd()).unwrap(), MptcpInfo::default());
+    }
+
+    #[test]
+    fn a_file_is_an_error() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(mptcp_info(file.as_fd()).unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
     }
 }

@@ -7,14 +7,12 @@
 //!
 //! Never pins and never picks a placement.
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{affinity, cpu_list};
+use crate::affinity;
 
 /// Where one CPU sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,7 +212,7 @@ fn read_package(path: &Path) -> Result<usize, TopologyError> {
 
 fn read_list(path: &Path) -> Result<Vec<usize>, TopologyError> {
     let text = read_text(path)?;
-    cpu_list::parse(&text).ok_or_else(|| TopologyError::Malformed { path: path.to_owned(), text })
+    parse(&text).ok_or_else(|| TopologyError::Malformed { path: path.to_owned(), text })
 }
 
 fn read_text(path: &Path) -> Result<String, TopologyError> {
@@ -237,17 +235,47 @@ fn last_level_cache(dir: &Path) -> Option<usize> {
         .filter_map(|cache| {
             let text = |name: &str| fs::read_to_string(cache.path().join(name)).ok();
             let level: u32 = text("level")?.trim().parse().ok()?;
-            let first = cpu_list::parse(&text("shared_cpu_list")?)?.into_iter().min()?;
+            let first = parse(&text("shared_cpu_list")?)?.into_iter().min()?;
             Some((level, first))
         })
         .max_by_key(|(level, _)| *level)
         .map(|(_, first)| first)
 }
 
+// Reads the kernel's list format, `0-3,8,10-11`.
+//
+// The format is defined under "cpuset(7), List format" and used throughout
+// `/sys/devices/system`. Never touches a file.
+
+/// The numbers of a list, in the order written. `None` if the text is not a list.
+///
+/// An empty text is an empty list: sysfs has one for a node without CPUs.
+pub(crate) fn parse(text: &str) -> Option<Vec<usize>> {
+    let text = text.trim();
+    let mut numbers = Vec::new();
+    if text.is_empty() {
+        return Some(numbers);
+    }
+    for part in text.split(',') {
+        match part.split_once('-') {
+            None => numbers.push(part.trim().parse().ok()?),
+            Some((first, last)) => {
+                let first: usize = first.trim().parse().ok()?;
+                let last: usize = last.trim().parse().ok()?;
+                if last < first {
+                    return None;
+                }
+                numbers.extend(first..=last);
+            }
+        }
+    }
+    Some(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::tests::Scratch;
 
     /// Two nodes of two cores of two threads, numbered as Linux does on such a machine: the
     /// second threads come after all first ones.
@@ -380,5 +408,25 @@ mod tests {
     fn this_machine_is_readable() {
         let topology = Topology::read().unwrap();
         assert_eq!(topology.pairs(Relation::SameCpu).len(), affinity::allowed_cpus().unwrap().len());
+    }
+}
+
+#[cfg(test)]
+mod cpu_list_tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<&[usize]>) {
+        assert_eq!(parse(text).as_deref(), expected, "{text:?}");
+    }
+
+    #[test]
+    fn lists() {
+        check("0\n", Some(&[0]));
+        check("0-3,8,10-11\n", Some(&[0, 1, 2, 3, 8, 10, 11]));
+        check("", Some(&[]));
+        check("\n", Some(&[]));
+        check("3-1", None);
+        check("0,", None);
+        check("ff", None);
     }
 }

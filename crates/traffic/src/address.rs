@@ -1,14 +1,17 @@
 //! Addresses of ends.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::{fs, io};
 
 use bytegauge_model::{Place, Transport};
 use serde::{Deserialize, Serialize};
-use socket2::SockRef;
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::end_error::EndError;
+use crate::iperf3;
+use crate::transport::connect_in_time;
 
 /// The address of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,4 +102,133 @@ impl Host {
 /// The IP address of a connection's other side.
 pub(crate) fn peer_of(connection: impl AsFd) -> Option<IpAddr> {
     Some(SockRef::from(&connection).peer_addr().ok()?.as_socket()?.ip().to_canonical())
+}
+
+// Addresses of separate servers: looking them up, listening there, and checking that there is a listener.
+
+/// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Looks up where a server is, as [`resolved`]; a server that listens may leave its port to the system, but no client connects
+/// to port 0.
+///
+/// # Errors
+/// [`EndError::Missing`] if the name does not exist, or the port is 0.
+pub fn resolved_server(place: &Place) -> Result<Place, EndError> {
+    match resolved(place)? {
+        Place::Ip(at) if at.port() == 0 => {
+            Err(EndError::Missing(format!("{place} is no server's address: give a port from 1 to 65535")))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Looks a name up: the first of its addresses. A place without a name stays as it is.
+///
+/// # Errors
+/// [`EndError::Missing`] if the name does not exist.
+pub fn resolved(place: &Place) -> Result<Place, EndError> {
+    if let Place::Iperf3(at) = place {
+        return Ok(Place::Iperf3(Box::new(resolved(at)?)));
+    }
+    let Place::Named { host, port } = place else { return Ok(place.clone()) };
+    let found = (host.as_str(), *port).to_socket_addrs().map(|mut found| found.next());
+    let unknown = |why: String| EndError::Missing(format!("{host} cannot be resolved ({why}): give its IP address"));
+    match found {
+        Ok(Some(address)) => Ok(Place::Ip(address)),
+        Ok(None) => Err(unknown("it has no address".into())),
+        Err(error) => Err(unknown(error.to_string())),
+    }
+}
+
+/// Connects once, and closes, to check that there is a listener. A UDP server cannot be checked before it
+/// answers.
+///
+/// # Errors
+/// [`EndError::Missing`] with the place if there is no listener, or no answer within a few seconds.
+pub fn reach(place: &Place, transport: &Transport) -> Result<(), EndError> {
+    if let Place::Iperf3(at) = place {
+        return match **at {
+            Place::Ip(server) => iperf3::reach(server),
+            _ => Err(EndError::Impossible(format!("{place} was never looked up"))),
+        };
+    }
+    if transport.is_udp() {
+        return Ok(());
+    }
+    let connect = || {
+        let address = sock_addr(place)?;
+        let kind = if transport.is_datagram() { Type::DGRAM } else { Type::STREAM };
+        let socket = Socket::new(address.domain(), kind, None)?;
+        connect_in_time(&socket, &address, true)
+    };
+    connect().map_err(|error| {
+        EndError::Missing(format!("cannot connect to {place} ({error}): start the server, or check its address"))
+    })
+}
+
+/// Listens at a place that was looked up; with port 0, the place that it became.
+pub fn listen(place: &Place) -> Result<(OwnedFd, Place), EndError> {
+    listen_when(place, |_| {})
+}
+
+/// The same, with a function that gets the socket once it is bound.
+pub fn listen_when(place: &Place, bound: impl FnOnce(&Socket)) -> Result<(OwnedFd, Place), EndError> {
+    let fault = |source| EndError::Io { doing: format!("listening on {place}"), source };
+    let address = sock_addr(place).map_err(fault)?;
+    let socket = Socket::new(address.domain(), Type::STREAM, None).map_err(fault)?;
+    if address.domain() != Domain::UNIX {
+        // Connections of an earlier server may linger in TIME_WAIT; they are no reason to refuse the port.
+        socket.set_reuse_address(true).map_err(fault)?;
+    }
+    socket.bind(&address).map_err(|error| unbindable(place, error))?;
+    bound(&socket);
+    // Two may bind a port with that option as long as neither listens.
+    socket.listen(BACKLOG).map_err(|error| unbindable(place, error))?;
+    socket.set_nonblocking(true).map_err(fault)?;
+    let bound = socket.local_addr().map_err(fault)?;
+    Ok((socket.into(), bound.as_socket().map_or_else(|| place.clone(), Place::Ip)))
+}
+
+/// Removes the file of a listener.
+pub fn clear(place: &Place) {
+    if let Place::Path(path) = place {
+        // If the file is already removed, nothing is left to do.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The address of a place, for a socket.
+///
+/// # Errors
+/// If the place has no address, as a name that was never looked up.
+pub fn sock_addr(place: &Place) -> io::Result<SockAddr> {
+    match place {
+        Place::Ip(address) => Ok(SockAddr::from(*address)),
+        Place::Path(path) => SockAddr::unix(path),
+        Place::Named { .. } | Place::Iperf3(_) => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// The error of a place at which a server cannot listen, with the next step.
+pub fn unbindable(place: &Place, error: io::Error) -> EndError {
+    let next = match (place, error.kind()) {
+        (Place::Ip(ip), io::ErrorKind::AddrInUse) => {
+            format!("port {} is taken: use another one, or 0 for any that is free", ip.port())
+        }
+        (Place::Path(path), io::ErrorKind::AddrInUse) => {
+            format!("{} exists: remove it if no server uses it, or use another path", path.display())
+        }
+        (Place::Ip(ip), io::ErrorKind::AddrNotAvailable) => {
+            format!("{} is no address of this machine: use one of `ip address`, or 127.0.0.1", ip.ip())
+        }
+        (Place::Ip(ip), io::ErrorKind::PermissionDenied) => {
+            format!("port {} is for privileged users: use one of 1024 to 65535", ip.port())
+        }
+        (Place::Path(path), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            format!("{} cannot be made: use a path in a folder that you may write to", path.display())
+        }
+        _ => return EndError::Io { doing: format!("listening on {place}"), source: error },
+    };
+    EndError::Missing(format!("cannot listen on {place} ({error}): {next}"))
 }

@@ -30,6 +30,6 @@ impl Leftovers {
 }
 
 /// A temporary folder of this process.
-pub(crate) fn folder() -> io::Result<OwnedFolder> {
+pub fn folder() -> io::Result<OwnedFolder> {
     OwnedFolder::create_in(&temp_dir(), NAME)
 }

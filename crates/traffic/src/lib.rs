@@ -5,6 +5,7 @@
 //! a process of its own, or an agent on another host. Transport, engine and work are
 //! dispatched once per trial; the measured loop is monomorphic.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod address;
 pub mod agent_callers;
@@ -18,26 +19,23 @@ pub mod flow;
 pub mod iperf3;
 pub mod keeper;
 pub mod leftovers;
-pub mod live_bytes;
 pub mod message;
 pub mod meter;
 pub mod network;
 pub mod pace;
-pub mod party;
 pub mod path;
 pub mod pattern;
 pub mod planted_fault;
 pub mod relay;
 pub mod remote_host;
 pub mod ring;
-pub mod server_lookup;
 pub mod setup;
 mod setup_levels;
+pub mod socket_waits;
 mod spin;
 pub mod stream;
 pub mod tally;
 pub mod task;
-pub mod ticket;
 pub mod tls;
 pub mod transfer_limit;
 pub mod transport;
@@ -50,3 +48,8 @@ pub use network::{StartNetwork, TrialNetwork};
 pub use planted_fault::{PLANTED_FAULTS, PlantedFault};
 pub use remote_host::{RemoteError, RemoteFacts, RemoteHost, VisitLimits};
 pub use setup::Setup;
+
+/// Locks a value that a thread which panicked has left whole.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,4 +1,5 @@
-//! Commands to an end and its replies: plain values, the same for a thread, a process or a far host.
+//! Commands to an end and its replies: plain values, the same for a thread, a process or a far host; and its channel, as the end sees
+//! it.
 //!
 //! An end first sends `Hello`: its version of the protocol, and the addresses of its host.
 //!
@@ -87,4 +88,21 @@ impl Reply {
             Reply::Failed(..) => "failed",
         }
     }
+}
+
+/// The source of commands and the receiver of replies.
+pub trait Peer {
+    /// The next command; `None` if the channel is closed.
+    fn command(&mut self) -> Option<Command>;
+    /// Sends a reply. `false` if the channel is closed.
+    fn reply(&mut self, reply: Reply) -> bool;
+}
+
+/// Whether an end runs as a thread or as a process of its own; a planted death differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A thread of the measuring process.
+    Thread,
+    /// A process.
+    Process,
 }

@@ -5,7 +5,11 @@
 //! lap that ends after the warm-up, and closes it with the first that ends a window's length later. It never allocates
 //! after it was made.
 
+#[cfg(test)]
+mod tests;
 mod window;
+
+pub use window::{Schedule, Window};
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -13,16 +17,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::Bin;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::cpu_time::{ThreadUsage, process_usage, thread_usage};
-use bytegauge_sys::run_delay::RunDelay;
+use bytegauge_sys::cpu_time::{RunDelay, ThreadUsage, process_usage, thread_usage};
 use bytegauge_sys::socket_memory::queued_out;
 
 use crate::counter::Total;
 use crate::meter::window::{Mark, MeterCounts};
 use crate::tally::{Phase, Tally};
 use crate::transfer_limit::TransferLimit;
-
-pub use window::{Schedule, Window};
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;
@@ -38,7 +39,7 @@ const LAP_MIN_NS: u64 = 20_000;
 const LAP_CALLS_MAX: u64 = 1 << 22;
 
 /// How often the limit is checked if other threads or tasks count.
-const LOOK_NS: u64 = 20_000_000;
+const CHECK_NS: u64 = 20_000_000;
 
 /// Counters, marks and bins of one flow.
 #[derive(Debug)]
@@ -293,8 +294,9 @@ impl Meter {
         if phase != self.phase() {
             self.tell_phase();
         }
-        let goes_on = if self.until_stopped { !stop_requested.load(Ordering::Relaxed) } else { self.closed.is_none() };
-        goes_on && self.within_limit(now_ns)
+        let continues =
+            if self.until_stopped { !stop_requested.load(Ordering::Relaxed) } else { self.closed.is_none() };
+        continues && self.within_limit(now_ns)
     }
 
     /// Whether the end may continue within its host's limits.
@@ -316,7 +318,7 @@ impl Meter {
     /// Ends a lap if one is due: its calls were made, a mark is reached, or the loop was stopped. `false` when the
     /// flow's time is up.
     #[inline]
-    pub fn goes_on(&mut self, now_ns: u64, stop_requested: &AtomicBool) -> bool {
+    pub fn continues(&mut self, now_ns: u64, stop_requested: &AtomicBool) -> bool {
         let is_due = self.is_lap_used_up() || now_ns >= self.next_mark_ns() || stop_requested.load(Ordering::Relaxed);
         !is_due || self.lap(stop_requested)
     }
@@ -324,7 +326,7 @@ impl Meter {
     /// Ends a lap whose calls were made, between two clock reads: a round over many busy connections takes longer
     /// than a window's marks may wait. `false` when the flow's time is up.
     #[inline]
-    pub fn goes_on_within_a_round(&mut self, stop_requested: &AtomicBool) -> bool {
+    pub fn continues_within_round(&mut self, stop_requested: &AtomicBool) -> bool {
         !self.is_lap_used_up() || self.lap(stop_requested)
     }
 
@@ -334,7 +336,7 @@ impl Meter {
     pub fn next_mark_ns(&self) -> u64 {
         match (&self.tied, &self.tally) {
             // Counts of other threads end no lap of this thread.
-            (Some(_), Some(_)) => self.mark_ns().min(self.lap_began_ns + LOOK_NS),
+            (Some(_), Some(_)) => self.mark_ns().min(self.lap_began_ns + CHECK_NS),
             _ => self.mark_ns(),
         }
     }
@@ -484,6 +486,3 @@ impl Meter {
         self.lap_calls = aimed.clamp(1, (self.lap_calls * 2).min(LAP_CALLS_MAX));
     }
 }
-
-#[cfg(test)]
-mod tests;

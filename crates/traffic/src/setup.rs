@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{Direction, EndRole, Engine, Fill, ProgramTask, Spec, Work, Workload};
+use bytegauge_model::{Direction, EndRole, Engine, FactorKey, Fill, Level, ProgramTask, Spec, Work, Workload};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::{Address, Host};
 use crate::end_error::EndError;
-use crate::path::FarPath;
+use crate::path::{FarPath, Ticket};
 use crate::planted_fault::PlantedFault;
-use crate::ticket::Ticket;
 use crate::transfer_limit::Bound;
 
 /// How long an end may be late before it counts as stalled.
@@ -145,7 +144,9 @@ impl Setup {
             Workload::Stream | Workload::Call if spec.transport().is_none() => missing("a known transport"),
             Workload::Call if spec.request().is_none() => missing("request"),
             // The harness's own loop has a level here too, `auto`, where other cells have an external reader.
-            Workload::Stream if spec.read_size().is_none() && spec.connect.is_none() => missing("read_size"),
+            Workload::Stream if spec.read_size().is_none() && spec.level(FactorKey::connect) == Level::Absent => {
+                missing("read_size")
+            }
             Workload::Stream if self.transport().two_ended() && spec.write_size().is_none() => missing("write_size"),
             _ => Ok(()),
         }
@@ -163,8 +164,11 @@ impl Setup {
             |name: &str| ["transport", "host", "link_delay", "link_loss", "link_rate", "congestion"].contains(&name);
         let mut spec = self.spec.clone().with_workload(Workload::Stream);
         spec.retain(path);
-        (spec.flows, spec.direction) = (self.spec.load_flows, Some(Direction::Both));
-        (spec.read_size, spec.write_size, spec.engine) = (Some(LOAD_BYTES), Some(LOAD_BYTES), Some(Engine::Blocking));
+        spec.set_level(FactorKey::flows, self.spec.level(FactorKey::load_flows));
+        spec.put(FactorKey::direction, Direction::Both);
+        spec.put(FactorKey::read_size, LOAD_BYTES);
+        spec.put(FactorKey::write_size, LOAD_BYTES);
+        spec.put(FactorKey::engine, Engine::Blocking);
         let far = match self.far {
             Some(far) => Some(FarPath { ticket: Ticket::fresh()?, ..far }),
             None => None,
@@ -196,7 +200,7 @@ impl Setup {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{Engine, Level, OrAuto};
+    use bytegauge_model::{Engine, Level};
 
     use super::*;
     use crate::message::Command;
@@ -263,7 +267,9 @@ mod tests {
         };
         check(levels(), "read_size", "a cell without read_size");
         let mut alone = levels();
-        (alone.read_size, alone.engine, alone.connect) = (None, Some(Engine::Null), Some(OrAuto::Auto));
+        alone.clear(FactorKey::read_size);
+        alone.put(FactorKey::engine, Engine::Null);
+        alone.set_level(FactorKey::connect, Level::auto());
         assert_eq!(Setup::of(&alone).unwrap().read_size(), 65536, "as much as is written");
         check(levels(), "write_size", "a cell without write_size");
         check(levels(), "transport", "a cell without a known transport");

@@ -3,12 +3,15 @@
 //! Only here are the defaults of ends. Hot loops do not come here: a flow copies what it needs when it begins.
 
 use bytegauge_model::{
-    Arrivals, EmulatedLink, EndRole, Engine, FdTable, Fill, Implementation, Mode, RELAY_BUFFER, RelayChoice,
-    RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work, Workload,
+    Arrivals, EmulatedLink, EndRole, Engine, FdTable, Fill, Implementation, MessageWrites, Mode, RELAY_BUFFER,
+    RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work,
+    Workload,
 };
 
+use bytegauge_sys::buffer::PageOffset;
+
 use crate::address::Address;
-use crate::datagram::number::Layout;
+use crate::datagram::numbers::Layout;
 use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
@@ -24,6 +27,72 @@ pub const READ_SIZE: usize = 16 << 10;
 
 /// Datagrams that a system call moves at most in calls, and receives that a ring keeps in flight.
 pub const BATCH: usize = 64;
+
+/// Declares methods that read a level of the spec, or its default where the spec has none: `name: type = factor(default);`.
+macro_rules! levels {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $factor:ident($default:expr) $(as $cast:ty)?;)+) => {
+        impl Setup {
+            $($(#[doc = $doc])+ pub fn $name(&self) -> $type {
+                self.spec.$factor().unwrap_or($default) $(as $cast)?
+            })+
+        }
+    };
+}
+
+levels! {
+    /// Parallel flows.
+    flows: usize = flows(1) as usize;
+    /// Work per read, or per request.
+    work: Work = work(Work::None);
+    /// Private state touched per read, or per request, bytes.
+    working_set: usize = working_set(0) as usize;
+    /// Pause between two writes, or two calls, nanoseconds.
+    think_ns: u64 = think_time(0);
+    /// The users of the descriptor table of each measured thread.
+    fd_table: FdTable = fd_table(FdTable::Shared);
+    /// Encryption of connections.
+    tls: Tls = tls(Tls::None);
+    /// Where a writer of a stream has its bytes.
+    send_from: SendFrom = send_from(SendFrom::Memory);
+    /// The engine of both ends of a stream.
+    engine: Engine = engine(Engine::Blocking);
+    /// Work per write.
+    writer_work: Fill = writer_work(Fill::None);
+    /// CPU time that an end of a stream spends on its own per read or write, nanoseconds.
+    call_work_ns: u64 = call_work(0);
+    // `Setup::check` refuses calls without one.
+    /// Bytes of a request.
+    request: usize = request(0) as usize;
+    /// Pause of the server between two parts of a response, nanoseconds.
+    response_gap_ns: u64 = response_gap(0);
+    /// How a message of several parts is written.
+    message_writes: MessageWrites = message_writes(MessageWrites::Separate);
+    /// Whether every call opens a connection of its own.
+    connect_per_call: bool = connect_per_call(false);
+    /// Whether the server treats its first read as the whole request, replies and closes.
+    read_once: bool = read_once(false);
+    /// Further connections that are open and silent.
+    idle_flows: usize = idle_flows(0) as usize;
+    /// Flows of a second group of clients that loads the same server at the same time.
+    competing_flows: usize = competing_flows(0) as usize;
+    /// How an offered load is spaced.
+    arrivals: Arrivals = arrivals(Arrivals::Constant);
+    /// How long a call may take, nanoseconds.
+    timeout_ns: u64 = timeout(TIMEOUT_NS);
+    /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
+    reuseport: bool = reuseport(false);
+    /// Whether its sockets have `TCP_NODELAY`.
+    relay_nodelay: bool = relay_nodelay(true);
+    /// The threads of a relay whose method leaves the choice.
+    relay_threads: RelayThreads = relay_threads(RelayThreads::Direction);
+    // `Setup::check` refuses a ring without one.
+    /// The implementation that drives the ring.
+    implementation: Implementation = implementation(Implementation::Null);
+    /// The data of each operation.
+    user_data: UserData = user_data(UserData::None);
+    /// The task of the loop.
+    mode: Mode = mode(Mode::Ceiling);
+}
 
 /// The path, independent of the workload.
 impl Setup {
@@ -43,11 +112,6 @@ impl Setup {
         self.spec.transport().unwrap_or(&Transport::Unix)
     }
 
-    /// Parallel flows.
-    pub fn flows(&self) -> usize {
-        self.spec.flows().unwrap_or(1) as usize
-    }
-
     /// Buffer of a read, bytes.
     pub fn read_size(&self) -> usize {
         let default = match self.workload() {
@@ -58,34 +122,9 @@ impl Setup {
         self.spec.read_size().unwrap_or(default) as usize
     }
 
-    /// Work per read, or per request.
-    pub fn work(&self) -> Work {
-        self.spec.work().unwrap_or_default()
-    }
-
-    /// Private state touched per read, or per request, bytes.
-    pub fn working_set(&self) -> usize {
-        self.spec.working_set().unwrap_or(0) as usize
-    }
-
-    /// Pause between two writes, or two calls, nanoseconds.
-    pub fn think_ns(&self) -> u64 {
-        self.spec.think_time().unwrap_or(0)
-    }
-
-    /// The users of the descriptor table of each measured thread.
-    pub fn fd_table(&self) -> FdTable {
-        self.spec.fd_table().unwrap_or_default()
-    }
-
-    /// Encryption of connections.
-    pub fn tls(&self) -> Tls {
-        self.spec.tls().unwrap_or_default()
-    }
-
-    /// Where a writer of a stream has its bytes.
-    pub fn send_from(&self) -> SendFrom {
-        self.spec.send_from().unwrap_or_default()
+    /// Where the buffers of the ends begin within a page.
+    pub fn page_offset(&self) -> PageOffset {
+        self.spec.buffer_offset().map_or(PageOffset::Malloc, |offset| PageOffset::At(offset as usize))
     }
 
     /// The address of an external server: then only the end that writes or calls is bytegauge's.
@@ -159,11 +198,6 @@ impl Setup {
 
 /// A stream.
 impl Setup {
-    /// The engine of both ends of a stream.
-    pub fn engine(&self) -> Engine {
-        self.spec.engine().unwrap_or(Engine::Blocking)
-    }
-
     /// Buffer of a write, bytes; `None` for one-ended sources.
     pub fn write_size(&self) -> Option<usize> {
         self.spec.write_size().filter(|_| self.transport().two_ended()).map(|bytes| bytes as usize)
@@ -174,14 +208,9 @@ impl Setup {
         self.spec.batch().map(|n| n as usize)
     }
 
-    /// Work per write.
-    pub fn writer_work(&self) -> Fill {
-        self.spec.writer_work().unwrap_or_default()
-    }
-
-    /// CPU time that an end of a stream spends on its own per read or write, nanoseconds.
-    pub fn call_work_ns(&self) -> u64 {
-        self.spec.call_work().unwrap_or(0)
+    /// Whether the kernel joins datagrams for one receive.
+    pub fn joins_datagrams(&self) -> bool {
+        self.engine() == Engine::Gso && self.spec.gro() != Some(false)
     }
 
     /// Whether bytes go in both directions at once: each end writes and reads every connection, or has as many flows of datagrams
@@ -222,12 +251,6 @@ impl Setup {
 
 /// Calls.
 impl Setup {
-    /// Bytes of a request.
-    pub fn request(&self) -> usize {
-        // `Setup::check` refuses calls without one.
-        self.spec.request().unwrap_or(0) as usize
-    }
-
     /// Bytes of a reply. As long as the request, it is an echo: the same bytes.
     pub fn response(&self) -> usize {
         self.spec.response().map_or(self.request(), |bytes| bytes as usize)
@@ -238,44 +261,24 @@ impl Setup {
         self.spec.request_chunk().map(|bytes| bytes as usize)
     }
 
+    /// The same of a response.
+    pub fn response_chunk(&self) -> Option<usize> {
+        self.spec.response_chunk().map(|bytes| bytes as usize)
+    }
+
+    /// The value of `TCP_QUICKACK` that both ends of calls set again after each receive.
+    pub fn quickack_again(&self) -> Option<bool> {
+        self.spec.quickack().filter(|_| self.spec.quickack_again() == Some(true))
+    }
+
     /// Calls that a flow keeps outstanding.
     pub fn depth(&self) -> usize {
         at_least_one(self.spec.depth())
     }
 
-    /// Whether every call opens a connection of its own.
-    pub fn connect_per_call(&self) -> bool {
-        self.spec.connect_per_call() == Some(true)
-    }
-
-    /// Whether the server treats its first read as the whole request, replies and closes.
-    pub fn read_once(&self) -> bool {
-        self.spec.read_once() == Some(true)
-    }
-
-    /// Further connections that are open and silent.
-    pub fn idle_flows(&self) -> usize {
-        self.spec.idle_flows().unwrap_or(0) as usize
-    }
-
-    /// Flows of a second group of clients that loads the same server at the same time.
-    pub fn competing_flows(&self) -> usize {
-        self.spec.competing_flows().unwrap_or(0) as usize
-    }
-
     /// Streams in each direction that load the path of the calls. The harness's own loop has no path.
     pub fn load_flows(&self) -> usize {
         if self.has_two_ends() { self.spec.load_flows().unwrap_or(0) as usize } else { 0 }
-    }
-
-    /// How an offered load is spaced.
-    pub fn arrivals(&self) -> Arrivals {
-        self.spec.arrivals().unwrap_or_default()
-    }
-
-    /// How long a call may take, nanoseconds.
-    pub fn timeout_ns(&self) -> u64 {
-        self.spec.timeout().unwrap_or(TIMEOUT_NS)
     }
 
     /// The engine of the server.
@@ -313,11 +316,6 @@ impl Setup {
         self.spec.backlog().map_or(BACKLOG, |n| n.min(i32::MAX as u64) as u32)
     }
 
-    /// Whether each thread of the server has a socket of its own at the same address (`SO_REUSEPORT`).
-    pub fn reuseport(&self) -> bool {
-        self.spec.reuseport() == Some(true)
-    }
-
     /// Whether only the length of replies is known: an external server that replies with this number of bytes may return other
     /// bytes.
     pub fn is_opaque(&self) -> bool {
@@ -329,9 +327,9 @@ impl Setup {
         self.rate().is_some() || self.think_ns() > 0
     }
 
-    /// Whether a reply is the request itself.
+    /// Whether a reply is the request itself, sent from where it was received.
     pub fn echoes(&self) -> bool {
-        self.request() == self.response() && !self.is_opaque()
+        self.request() == self.response() && self.response_chunk().is_none() && !self.is_opaque()
     }
 }
 
@@ -346,11 +344,6 @@ impl Setup {
     /// The method of bytegauge's own relay.
     pub fn relay_method(&self) -> Option<RelayMethod> {
         self.relay().and_then(RelayChoice::method)
-    }
-
-    /// The threads of a relay whose method leaves the choice.
-    pub fn relay_threads(&self) -> RelayThreads {
-        self.spec.relay_threads().unwrap_or_default()
     }
 
     /// Bytes of the buffer of each direction, if the user sets them.
@@ -377,10 +370,9 @@ impl Setup {
 
 /// A ring.
 impl Setup {
-    /// The implementation that drives the ring.
-    pub fn implementation(&self) -> Implementation {
-        // `Setup::check` refuses a ring without one.
-        self.spec.implementation().unwrap_or(Implementation::Null)
+    /// The set-up of the ring.
+    pub fn ring_flags(&self) -> RingFlags {
+        self.spec.setup().unwrap_or_default()
     }
 
     /// Submissions that fit the ring.
@@ -391,21 +383,6 @@ impl Setup {
     /// Operations of one submission.
     pub fn submit_batch(&self) -> u32 {
         self.spec.submit_batch().map_or(self.entries(), saturated)
-    }
-
-    /// The data of each operation.
-    pub fn user_data(&self) -> UserData {
-        self.spec.user_data().unwrap_or_default()
-    }
-
-    /// The set-up of the ring.
-    pub fn ring_flags(&self) -> RingFlags {
-        self.spec.setup().unwrap_or_default()
-    }
-
-    /// The task of the loop.
-    pub fn mode(&self) -> Mode {
-        self.spec.mode().unwrap_or_default()
     }
 }
 

@@ -10,11 +10,12 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytegauge_sys::cpu_time::{ThreadClock, ThreadUsage, thread_usage};
 
 use crate::counter::{ThreadCounter, Total};
+use crate::lock;
 
 /// The state of a meter's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Tally {
     }
 
     fn spent(&self) -> MutexGuard<'_, TallySpent> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.spent)
     }
 
     /// Whether threads other than the meter's own ever counted.
@@ -185,13 +186,13 @@ impl Share {
     /// One call moved `moved` of the `asked` bytes.
     #[inline]
     pub fn count(&mut self, moved: usize, asked: usize) {
-        self.look();
+        self.check_window();
         self.calls.count(moved, asked);
     }
 
-    /// Notes what the thread has used if the window has opened or closed since the last look.
+    /// Notes what the thread has used if the window has opened or closed since the last check.
     #[inline]
-    fn look(&mut self) {
+    fn check_window(&mut self) {
         let phase = self.tally.phase.0.load(Ordering::Relaxed);
         if phase != self.phase {
             self.note(phase);
@@ -217,7 +218,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.look();
+        self.check_window();
         let Some(number) = self.charged else { return };
         let now = thread_usage();
         if self.phase == Phase::Within as u8 {

@@ -4,6 +4,7 @@
 //! Uses messages only as JSON values. Never allocates by a length that an unproven peer announced
 //! beyond [`FIRST_FRAME_MAX`], and never gives a caller a line before it has proved that it holds the key and is alive.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 #[cfg(any(test, fuzzing))]
 mod cheap;

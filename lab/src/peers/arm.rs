@@ -17,9 +17,6 @@ use super::ours::Ours;
 /// Its name on the command line.
 pub const NAME: &str = "peers-run";
 
-/// Time that an external program may take in addition to its measured seconds.
-pub const GRACE_SECONDS: u64 = 30;
-
 /// Runs one side of a pair.
 pub type Arm = fn(&mut RunPlace, &[&str]) -> Result<RunResult>;
 

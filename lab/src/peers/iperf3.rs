@@ -1,4 +1,4 @@
-//! One run of iperf3 over loopback, or between two hosts: a server for one client, and the client.
+//! One run of iperf3 over loopback: a server for one client, and the client.
 //!
 //! Both run under coreutils' `timeout`, so that nothing outlives a stall. Counts what the receiver counted.
 
@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::process;
-use super::two_hosts::{FAR, Hosts};
+use super::programs;
 
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -39,24 +38,12 @@ pub struct Job {
     pub seconds: u64,
     /// Seconds before them that do not count (`-O`).
     pub omit_seconds: u64,
-    /// Where its ends run, if not both here.
-    pub hosts: Option<Hosts>,
 }
 
 impl Job {
-    /// Where the server listens.
-    fn address(&self) -> &'static str {
-        if self.hosts.is_some() { FAR } else { LOOPBACK }
-    }
-
-    /// iperf3 with a deadline, on the host that is entered by these words.
-    fn bounded(&self, host: fn(Hosts) -> Vec<String>) -> Command {
-        let seconds = self.seconds + self.omit_seconds + GRACE_SECONDS;
-        let words = self.hosts.map(host).unwrap_or_default();
-        let mut words = words.iter().map(String::as_str).chain(["iperf3"]);
-        let mut command = process::bounded(words.next().unwrap_or_default(), seconds);
-        command.args(words);
-        command
+    /// iperf3 with a deadline.
+    fn bounded(&self) -> Command {
+        programs::bounded("iperf3", self.seconds + self.omit_seconds + GRACE_SECONDS)
     }
 }
 
@@ -95,8 +82,8 @@ impl Iperf3 {
 fn run(job: &Job, further: &[&str]) -> Result<Vec<u8>> {
     let mut server = IperfServer::start(job)?;
     let output = job
-        .bounded(Hosts::near)
-        .args(["--client", job.address(), "--port", &server.port.to_string(), "--json", "--interval", "0"])
+        .bounded()
+        .args(["--client", LOOPBACK, "--port", &server.port.to_string(), "--json", "--interval", "0"])
         .args(["--time", &job.seconds.to_string(), "--omit", &job.omit_seconds.to_string()])
         .args(["--length", &job.length.to_string(), "--parallel", &job.flows.to_string()])
         .args(further)
@@ -122,8 +109,8 @@ impl IperfServer {
         for _ in 0..PORTS_TRIED {
             let port = TcpListener::bind((LOOPBACK, 0)).context("looking for a free port")?.local_addr()?.port();
             let mut child = job
-                .bounded(Hosts::far)
-                .args(["--server", "--one-off", "--bind", job.address(), "--port", &port.to_string(), "--forceflush"])
+                .bounded()
+                .args(["--server", "--one-off", "--bind", LOOPBACK, "--port", &port.to_string(), "--forceflush"])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())

@@ -2,26 +2,17 @@
 //!
 //! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
 //! that one section can be measured again without the others. The product compares: two programs are a session of
-//! `bytegauge ab` ([`pairs`]), several servers or rings of its own one of `bytegauge run`. Traffic stays on loopback, or in
-//! namespaces of its own ([`two_hosts`]).
+//! `bytegauge ab` ([`pairs`]), [`engines`] runs its own rounds. Traffic stays on loopback.
 
 pub mod arm;
 mod bench;
-mod calls;
-mod compare;
 mod earlier;
 mod engines;
-mod hosts;
 mod iperf3;
-mod machine;
 mod ours;
 mod pairs;
-mod process;
-pub mod reference;
-mod rings;
-mod sockperf;
+pub mod programs;
 mod stream;
-mod two_hosts;
 mod udp;
 
 use std::path::PathBuf;
@@ -68,28 +59,10 @@ const SECTIONS: &[Section] = &[
         work: SectionWork::Pairs(&stream::COMPARISON),
     },
     Section {
-        name: "hosts",
-        summary: "a TCP stream between two hosts compared with iperf3's",
-        prepare: |_| hosts::prepare(),
-        work: SectionWork::Pairs(&hosts::COMPARISON),
-    },
-    Section {
         name: "engines",
         summary: "every engine compared with a minimal C program, one end at a time",
         prepare: engines::prepare,
         work: SectionWork::Session(engines::compared),
-    },
-    Section {
-        name: "sockperf",
-        summary: "ping-pong compared with sockperf's",
-        prepare: |_| setup::package("sockperf", "sockperf"),
-        work: SectionWork::Pairs(&sockperf::COMPARISON),
-    },
-    Section {
-        name: "ring",
-        summary: "io_uring NOPs compared with liburing in C and the io-uring crate",
-        prepare: |_| setup::library("liburing", "liburing-dev"),
-        work: SectionWork::Session(rings::compared),
     },
     Section {
         name: "udp",
@@ -202,22 +175,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     ensure!(asked.is_empty() || reasons.is_empty(), "not everything was compared: {}", reasons.join("; "));
     Ok(())
-}
-
-/// The comparisons as smoke tests. Returns the reasons why some cannot be made here.
-///
-/// # Errors
-/// As [`run`].
-pub fn smoke() -> Result<Vec<String>> {
-    let bench = PeerTests::new(None, BenchEffort::QUICK, 1)?;
-    let mut reasons = Vec::new();
-    for section in SECTIONS {
-        match (section.prepare)(&bench) {
-            Ok(()) => drop(compared(section, &bench)?),
-            Err(reason) => reasons.push(format!("{}: {reason}", section.name)),
-        }
-    }
-    Ok(reasons)
 }
 
 fn compared(section: &Section, bench: &PeerTests) -> Result<String> {

@@ -15,14 +15,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::process;
+use super::programs;
 
 /// The program, and where its results go meanwhile.
 pub struct Ours {
     program: PathBuf,
     folder: TempDir,
-    /// The command prefix that runs the measuring program on another host.
-    behind: Vec<String>,
 }
 
 /// The raw trials of a session.
@@ -40,7 +38,7 @@ impl Ours {
     /// When there is no room for temporary files.
     pub fn new(program: PathBuf) -> Result<Ours> {
         let folder = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
-        Ok(Ours { program, folder, behind: Vec::new() })
+        Ok(Ours { program, folder })
     }
 
     /// The program's file.
@@ -51,11 +49,6 @@ impl Ours {
     /// A file of this name next to its store.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
-    }
-
-    /// From now on runs the measuring program through this command prefix.
-    pub fn run_behind(&mut self, words: Vec<String>) {
-        self.behind = words;
     }
 
     /// The comparison of a session of two, or why it could not compare them.
@@ -79,7 +72,7 @@ impl Ours {
         // Results of an earlier run would be read if this run never began.
         let _ = fs::remove_file(self.store());
         let output = self.run(args, cpu)?;
-        let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
+        let stored = self.stored(&["report", "export"]).with_context(|| complaint(args, &output))?;
         SessionTrials::read(&stored.stdout)
     }
 
@@ -89,20 +82,13 @@ impl Ours {
     /// The program's own error output.
     pub fn exported(&self, args: &[&str]) -> Result<Vec<Value>> {
         let output = self.run(args, None)?;
-        let stored = self.stored(&["export"]).with_context(|| complaint(args, &output))?;
+        // Earlier builds have a command of its own for it.
+        let stored = self.stored(&["report", "export"]).or_else(|_| self.stored(&["export"]));
+        let stored = stored.with_context(|| complaint(args, &output))?;
         let lines = serde_json::Deserializer::from_slice(&stored.stdout).into_iter::<Value>();
         let lines = lines.collect::<Result<Vec<_>, _>>().context("reading bytegauge's export")?;
         let trials = lines.into_iter().filter(|line| line["kind"] == "trial").map(|mut line| line["trial"].take());
         Ok(trials.filter(|trial| trial["stage"] == "confirm").collect())
-    }
-
-    /// The report of the latest session as JSON.
-    ///
-    /// # Errors
-    /// When nothing was measured yet.
-    pub fn latest(&self) -> Result<Value> {
-        let output = self.stored(&["report", "--format", "json"])?;
-        serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")
     }
 
     /// The program's description of the machine in its latest session.
@@ -110,25 +96,20 @@ impl Ours {
     /// # Errors
     /// When nothing was measured yet.
     pub fn environment(&self) -> Result<Value> {
-        Ok(self.latest()?["environment"].take())
+        let output = self.stored(&["report", "--format", "json"])?;
+        let mut document: Value = serde_json::from_slice(&output.stdout).context("reading bytegauge's JSON")?;
+        Ok(document["environment"].take())
     }
 
     fn run<S: AsRef<OsStr>>(&self, args: &[S], cpu: Option<usize>) -> Result<Output> {
-        let mut command = match self.behind.split_first() {
-            None => Command::new(&self.program),
-            Some((first, rest)) => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(&self.program);
-                command
-            }
-        };
+        let mut command = Command::new(&self.program);
         command.args(args).args(["--quiet", "--format", "json", "--store"]).arg(self.store());
-        process::output(&mut command, cpu)
+        programs::output(&mut command, cpu)
     }
 
     fn stored(&self, args: &[&str]) -> Result<Output> {
         let mut command = Command::new(&self.program);
-        let output = process::output(command.args(args).arg("--store").arg(self.store()), None)?;
+        let output = programs::output(command.args(args).arg("--store").arg(self.store()), None)?;
         ensure!(output.status.success(), "{}", complaint(args, &output));
         Ok(output)
     }

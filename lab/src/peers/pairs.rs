@@ -1,16 +1,15 @@
 //! Compares two programs: each pair is a session of `bytegauge ab`, whose blocks, order, A/A control and interval are the
-//! product's own. This module adds only the programs and a table.
+//! product's own. This module adds the programs, the aims and a table.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use bytegauge_stats::interval::MedianEstimate;
+use bytegauge_stats::interval::{MedianEstimate, sign_interval};
 use serde_json::Value;
+use xtask::markdown::table;
 
 use super::arm::{self, Arm};
-use super::bench::PeerTests;
-use super::compare::{Aim, interval};
-use super::machine;
-use super::two_hosts::TwoHosts;
-use xtask::markdown::table;
+use super::bench::{PeerTests, machine_line};
 
 /// A section that compares pairs.
 pub struct Rivalry {
@@ -57,8 +56,6 @@ pub struct Rivals {
     pub pairs: Vec<Rival>,
     /// Why others cannot.
     pub left_out: Vec<String>,
-    /// Where they run, held as long as they are compared.
-    pub held: Option<TwoHosts>,
 }
 
 /// Two programs that do the same.
@@ -92,7 +89,7 @@ impl Player {
 /// # Errors
 /// When a program does not build, or a session does not begin.
 pub fn compared(rivalry: &Rivalry, section: &str, bench: &PeerTests) -> Result<String> {
-    let Rivals { pairs, mut left_out, held } = (rivalry.pairs)(bench)?;
+    let Rivals { pairs, mut left_out } = (rivalry.pairs)(bench)?;
     let mut text = format!(
         "## {}\n\nMade by `cargo lab peers {section} {}` on {}, each row by a session of `bytegauge ab`. Above 1, ours is \
          better.\n",
@@ -120,14 +117,13 @@ pub fn compared(rivalry: &Rivalry, section: &str, bench: &PeerTests) -> Result<S
         let headings = ["what", "program", measure.title, "ours", measure.title, "ours over it (95 %)"];
         text.push_str(&format!("\n{}{}{aims}", table(&headings, rows), if aims.is_empty() { "" } else { "\n" }));
     }
-    drop(held);
     if pairs.is_empty() {
         bail!("nothing can be compared here: {}", left_out.join("; "));
     }
     left_out.dedup();
     left_out.iter().for_each(|reason| text.push_str(&format!("\nLeft out: {reason}.\n")));
     println!("{text}");
-    let line = machine::line(&bench.ours.environment()?, &bench.topology);
+    let line = machine_line(&bench.ours.environment()?, &bench.topology);
     Ok(format!("{text}\n{line}\n\n{}{}", rivalry.method, method(bench)))
 }
 
@@ -188,6 +184,80 @@ fn method(bench: &PeerTests) -> String {
     )
 }
 
+/// The level of an interval that is printed.
+const LEVEL: f64 = 0.95;
+
+/// A ratio that one program is to reach over another.
+#[derive(Clone, Copy, Debug)]
+pub struct Aim {
+    /// The aim as text.
+    pub text: &'static str,
+    /// The least ratio that reaches it.
+    pub at_least: f64,
+}
+
+impl Aim {
+    /// Whether a ratio reaches the aim, as text, with the name of the pair. A missed aim is printed in bold.
+    pub fn verdict(&self, ratio: &MedianEstimate, whose: &str) -> String {
+        let reached = match (ratio.median, ratio.lower, ratio.upper) {
+            (_, Some(lower), _) if lower >= self.at_least => "reached",
+            (_, _, Some(upper)) if upper < self.at_least => "**missed**",
+            (Some(median), ..) if median >= self.at_least => "reached by the median, not proven",
+            (Some(_), ..) => "**missed** by the median, not proven",
+            (None, ..) => "not measured",
+        };
+        format!("Aim: {}: {reached}, {} ({whose}).", self.text, interval(ratio))
+    }
+}
+
+/// One's values over another's, from the differences of logarithms within blocks.
+fn ratio_at(ours: &[f64], theirs: &[f64], level: f64) -> MedianEstimate {
+    let differences: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| (ours / theirs).ln()).collect();
+    let estimate = sign_interval(&differences, level);
+    MedianEstimate {
+        median: estimate.median.map(f64::exp),
+        lower: estimate.lower.map(f64::exp),
+        upper: estimate.upper.map(f64::exp),
+        ..estimate
+    }
+}
+
+/// Rates by the block of a session in which they were measured.
+pub type Rates = BTreeMap<u64, f64>;
+
+/// The ratio of two in the blocks in which both were measured.
+pub fn over(ours: &Rates, theirs: &Rates) -> MedianEstimate {
+    over_at(ours, theirs, LEVEL)
+}
+
+/// As [`over`], for one of several ratios: each interval is wide enough that all of them hold together at 95 % (Bonferroni).
+pub fn over_among(ours: &Rates, theirs: &Rates, count: usize) -> MedianEstimate {
+    over_at(ours, theirs, 1.0 - (1.0 - LEVEL) / count.max(1) as f64)
+}
+
+fn over_at(ours: &Rates, theirs: &Rates, level: f64) -> MedianEstimate {
+    let pairs = ours.iter().filter_map(|(block, ours)| Some((*ours, *theirs.get(block)?)));
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    ratio_at(&ours, &theirs, level)
+}
+
+/// Rates without their blocks.
+pub fn values(rates: &Rates) -> Vec<f64> {
+    rates.values().copied().collect()
+}
+
+/// A ratio as `1.050 (1.010 to 1.080)`.
+pub fn interval(estimate: &MedianEstimate) -> String {
+    let shown = |value: f64| format!("{value:.3}");
+    match (estimate.median, estimate.lower, estimate.upper) {
+        (Some(median), Some(lower), Some(upper)) => {
+            format!("{} ({} to {})", shown(median), shown(lower), shown(upper))
+        }
+        (Some(median), ..) => format!("{} (no interval below 6 blocks)", shown(median)),
+        _ => "–".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,5 +268,36 @@ mod tests {
         let found = ratio(&versus);
         assert_eq!((found.median, found.lower, found.upper, found.n), (Some(0.8), Some(0.5), Some(1.5), 8));
         assert_eq!(ratio(&serde_json::json!({"longer": null})).median, None);
+    }
+
+    #[test]
+    fn ratios_pair_within_blocks() {
+        // The machine halves its speed midway; the ratio does not change.
+        let peer = [8.0, 8.0, 8.0, 4.0, 4.0, 4.0];
+        let ours: Vec<f64> = peer.iter().map(|rate| rate * 1.25).collect();
+        let got = ratio_at(&ours, &peer, LEVEL);
+        for end in [got.median, got.lower, got.upper] {
+            assert!((end.unwrap() - 1.25).abs() < 1e-12, "{got:?}");
+        }
+        assert_eq!(ratio_at(&ours[..5], &peer[..5], LEVEL).lower, None);
+    }
+
+    fn check(median: Option<f64>, ends: Option<(f64, f64)>, expected: &str) {
+        let (lower, upper) = (ends.map(|ends| ends.0), ends.map(|ends| ends.1));
+        let ratio = MedianEstimate { median, lower, upper, n: 8, level: 0.95, attained: None };
+        assert_eq!(
+            Aim { text: "quick", at_least: 0.97 }.verdict(&ratio, "a, b"),
+            format!("Aim: quick: {expected} (a, b).")
+        );
+    }
+
+    #[test]
+    fn missed_aims_are_printed() {
+        check(Some(1.0), Some((0.98, 1.02)), "reached, 1.000 (0.980 to 1.020)");
+        check(Some(1.0), Some((0.9, 1.1)), "reached by the median, not proven, 1.000 (0.900 to 1.100)");
+        check(Some(0.96), Some((0.9, 1.1)), "**missed** by the median, not proven, 0.960 (0.900 to 1.100)");
+        check(Some(0.9), Some((0.85, 0.95)), "**missed**, 0.900 (0.850 to 0.950)");
+        check(Some(1.0), None, "reached by the median, not proven, 1.000 (no interval below 6 blocks)");
+        check(None, None, "not measured, –");
     }
 }

@@ -8,9 +8,8 @@ use bytegauge_sys::topology::{Relation, Topology};
 use super::CONGESTION;
 use super::arm::{RunPlace, RunResult, seconds, word};
 use super::bench::PeerTests;
-use super::compare::Aim;
 use super::iperf3::{self, Iperf3};
-use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
+use super::pairs::{Aim, Measure, Player, Rival, Rivalry, Rivals};
 
 pub const COMPARISON: Rivalry = Rivalry {
     heading: "TCP over loopback, compared with iperf3",
@@ -113,7 +112,6 @@ fn theirs(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
         cpus: setting.cpus(&place.topology, swapped),
         seconds: seconds(words, 1)?,
         omit_seconds: 1,
-        hosts: None,
     };
     Ok(RunResult::rate(iperf3.rate(&job)?))
 }

@@ -5,9 +5,8 @@ use bytegauge_model::EndRole;
 
 use super::arm::{RunPlace, RunResult, seconds, word};
 use super::bench::PeerTests;
-use super::compare::Aim;
 use super::iperf3::{self, Iperf3};
-use super::pairs::{Measure, Player, Rival, Rivalry, Rivals};
+use super::pairs::{Aim, Measure, Player, Rival, Rivalry, Rivals};
 
 const SIZE_BYTES: u64 = 1000;
 
@@ -50,7 +49,6 @@ fn theirs(place: &mut RunPlace, words: &[&str]) -> Result<RunResult> {
         cpus: Some((cpus.client, cpus.server)),
         seconds: seconds(words, 0)?,
         omit_seconds: 0,
-        hosts: None,
     };
     let sum = Iperf3::datagrams(&job)?;
     Ok(RunResult::rate(sum.arrived() / sum.seconds))

@@ -1,6 +1,6 @@
 //! The programs, their settings, and the test whose result applies to them.
 //!
-//! Only a list. In all texts `bytegauge check` replaces `{value}`; `{port}`, `{back}` (free ports), `{dir}`, `{ends}`,
+//! Only a list. In all texts `bytegauge tune` replaces `{value}`; `{port}`, `{back}` (free ports), `{dir}`, `{ends}`,
 //! `{sinks}`, `{sources}`, `{go}` (files) are replaced here.
 
 /// Sizes that every program is tried with.
@@ -115,7 +115,7 @@ pub const CASES: &[ProgramCase] = &[
         placement: None,
         metric: "bytes:1G",
         start: None,
-        load: "exec dd if=/dev/zero of=/dev/null bs={value} count={count:1G} status=none",
+        load: "exec dd if=/dev/zero of=/dev/null bs={value} count={1G/value} status=none",
     },
     ProgramCase {
         name: "dd-pipe",
@@ -127,7 +127,7 @@ pub const CASES: &[ProgramCase] = &[
         placement: Some("unpinned"),
         metric: "bytes:128M",
         start: None,
-        load: "dd if=/dev/zero bs={value} count={count:128M} status=none | dd of=/dev/null bs={value} status=none",
+        load: "dd if=/dev/zero bs={value} count={128M/value} status=none | dd of=/dev/null bs={value} status=none",
     },
     ProgramCase {
         name: "pv",

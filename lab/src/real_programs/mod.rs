@@ -7,7 +7,6 @@
 
 mod cases;
 mod table;
-mod variants;
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,15 +17,12 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
-use crate::peers::reference;
+use crate::peers::programs;
 use crate::section;
 use cases::{CASES, ProgramCase, VALUES};
-use xtask::{cargo, product, setup};
+use xtask::{cargo, setup};
 
 const SECTION: &str = "real-programs";
-
-/// The section about questions that were asked in other words.
-const VARIANTS: &str = "real-programs-variants";
 
 /// Bytes of the file that is served.
 const FILE_BYTES: u64 = 64 << 20;
@@ -58,14 +54,6 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Measure nothing, make the table of what was measured"),
         )
-        .arg(
-            Arg::new("with")
-                .long("with")
-                .value_name("WORDS")
-                .action(ArgAction::Append)
-                .allow_hyphen_values(true)
-                .help("Ask every question again with these words added, \"--profile drain\"; runs no program"),
-        )
         .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the section, write no file"))
 }
 
@@ -80,13 +68,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let kept = KeptCases(target.join("real-programs"));
     fs::create_dir_all(&kept.0).with_context(|| format!("making {}", kept.0.display()))?;
     let mut missing = Vec::new();
-    if let Some(variants) = matches.get_many::<String>("with") {
-        let variants: Vec<&String> = variants.collect();
-        return ask_again(&kept, &variants, time("question")?, matches);
-    }
     if !matches.get_flag("report-only") {
-        let program = product::built()?;
-        reference::prepare_c().map_err(anyhow::Error::msg)?;
+        let program = cargo::release_build()?;
+        programs::prepare_c().map_err(anyhow::Error::msg)?;
         let bench = ProgramTests::new(program, [time("question")?, time("budget")?])?;
         for case in CASES.iter().filter(|case| asked.is_empty() || asked.iter().any(|name| *name == case.name)) {
             if matches.get_flag("resume") && kept.file(case).exists() {
@@ -115,55 +99,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     section::of_verification(SECTION, &text, matches.get_flag("no-write"))
 }
 
-/// Asks the question of each measured case with each of `variants` added, unless the answer is kept, and writes how often the
-/// recommendations hold in the programs. A question that several cases share is asked once.
-fn ask_again(kept: &KeptCases, variants: &[&String], time: &str, matches: &ArgMatches) -> Result<()> {
-    let measured = kept.all()?;
-    ensure!(!measured.is_empty(), "no case has been measured: run `cargo lab real-programs` first");
-    let store = tempfile::tempdir().context("making a temporary folder: check TMPDIR")?;
-    let mut answers = Vec::new();
-    for words in variants {
-        for case in first_of_each_question(&measured) {
-            let file = kept.answer_file(case, words);
-            if !file.exists() && !matches.get_flag("report-only") {
-                eprintln!("{}: {words}", case.name);
-                let mut ask = case.question_words(time);
-                ask.extend(words.split(' ').map(str::to_owned));
-                write_whole(&file, &document(&product::built()?, store.path(), &ask)?)?;
-            }
-            if file.exists() {
-                answers.push(variants::VariantAnswer { words, question: case.question, document: read(&file)? });
-            }
-        }
-    }
-    let text = variants::text(&measured, variants, &answers);
-    section::of_verification(VARIANTS, &text, matches.get_flag("no-write"))
-}
-
-/// The first measured case of each question.
-fn first_of_each_question(measured: &[(&'static ProgramCase, Value)]) -> Vec<&'static ProgramCase> {
-    let mut firsts: Vec<&ProgramCase> = Vec::new();
-    for (case, _) in measured {
-        if firsts.iter().all(|first| first.question != case.question) {
-            firsts.push(case);
-        }
-    }
-    firsts
-}
-
 /// Results of measured cases. A file that exists is complete.
 struct KeptCases(PathBuf);
 
 impl KeptCases {
     fn file(&self, case: &ProgramCase) -> PathBuf {
         self.0.join(format!("{}.json", case.name))
-    }
-
-    /// The answer to the question of the case with `words` added.
-    fn answer_file(&self, case: &ProgramCase, words: &str) -> PathBuf {
-        let words: String =
-            words.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
-        self.0.join(format!("{}.{words}.answer", case.name))
     }
 
     /// The cases that were measured, in the order of the list.
@@ -200,14 +141,14 @@ impl ProgramTests {
         fs::create_dir(&files).context("making a folder to serve files from")?;
         // A sparse file: read from the page cache, without disk blocks.
         fs::File::create(files.join("zeros")).and_then(|file| file.set_len(FILE_BYTES)).context("making a file")?;
-        Ok(ProgramTests { program, budgets: budgets.map(Clone::clone), folder, ends: reference::STREAM_ENDS.built()? })
+        Ok(ProgramTests { program, budgets: budgets.map(Clone::clone), folder, ends: programs::STREAM_ENDS.built()? })
     }
 
     /// The documents of both sessions: of the test and of the program.
     fn measured(&self, case: &ProgramCase, program: &Path) -> Result<Value> {
         let filled = self.fill(case, program)?;
         let [for_question, for_program] = &self.budgets;
-        let mut check = words(&["check", "--values", VALUES, "--default", case.default, "--metric", case.metric]);
+        let mut check = words(&["tune", "--values", VALUES, "--now", case.default, "--metric", case.metric]);
         check.extend(words(&["--time", for_program]));
         if let Some(placement) = case.placement {
             check.extend(words(&["--placement", placement]));
@@ -226,7 +167,7 @@ impl ProgramTests {
     fn fill(&self, case: &ProgramCase, program: &Path) -> Result<impl Fn(&str) -> String> {
         let mut free = free_ports();
         let mut port = || free.next().context("no port is free").map(|port| port.to_string());
-        let sources = reference::source();
+        let sources = programs::source();
         let dir = self.folder.path().display().to_string();
         let mut places = vec![
             ("{port}", port()?),
@@ -238,7 +179,7 @@ impl ProgramTests {
             ("{program}", program.display().to_string()),
         ];
         if case.load.contains("{go}") {
-            places.push(("{go}", reference::built_go_sink()?.display().to_string()));
+            places.push(("{go}", programs::built_go_sink()?.display().to_string()));
         }
         for name in ["haproxy.cfg", "nginx.conf", "nginx-stream.conf"] {
             let text = fs::read_to_string(sources.join("conf").join(name)).with_context(|| name)?;

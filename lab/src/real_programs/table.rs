@@ -8,8 +8,8 @@ use super::cases::{ProgramCase, VALUES};
 use xtask::markdown::table;
 
 /// Limits of a good result, and of a bad one for a single case.
-pub(super) const GOOD: f64 = 0.05;
-pub(super) const BAD: f64 = 0.15;
+const GOOD: f64 = 0.05;
+const BAD: f64 = 0.15;
 
 /// CPU use of other programs above which misses of a case show nothing.
 const CROWDED: f64 = 0.2;
@@ -24,8 +24,8 @@ struct Tried {
 }
 
 /// How much slower the recommended size is than the program's best.
-pub(super) struct LossRow {
-    pub by_median: f64,
+struct LossRow {
+    by_median: f64,
     bounds: Option<(f64, f64)>,
 }
 
@@ -34,18 +34,18 @@ impl LossRow {
         self.bounds.is_some_and(|(_, upper)| upper <= GOOD)
     }
 
-    pub fn may_be_good(&self) -> bool {
+    fn may_be_good(&self) -> bool {
         self.by_median <= GOOD || self.bounds.is_some_and(|(lower, _)| lower <= GOOD)
     }
 }
 
 /// The result of one case.
-pub(super) struct CaseResult<'a> {
-    pub case: &'a ProgramCase,
+struct CaseResult<'a> {
+    case: &'a ProgramCase,
     question: String,
     /// Every size that the recommendation names, and the one that a single setting takes.
     named: Vec<String>,
-    pub advised: Option<u64>,
+    advised: Option<u64>,
     proven: bool,
     tried: Vec<Tried>,
     steal: f64,
@@ -63,7 +63,7 @@ pub fn text(measured: &[(&ProgramCase, Value)], date: &str, missing: &[String]) 
     let worst = |losses: &mut dyn Iterator<Item = f64>| losses.fold(0.0, f64::max);
     let mut text = format!(
         "Made by `cargo lab real-programs` on {date}: for each program the matching test by `bytegauge stream`, then \
-         the program itself by `bytegauge check` with the recommendation among 4, 16, 64, 256 KiB and 1 MiB, in random order \
+         the program itself by `bytegauge tune` with the recommendation among 4, 16, 64, 256 KiB and 1 MiB, in random order \
          within blocks.\n\n\
          In {} cases the recommendation is within 5 % of the program's best in {} (95 % confidence); its median is within 5 % in {}, its \
          interval reaches there in {}; the worst median is {} slower. Defaults of the programs, or common choices: within 5 % in {}, \
@@ -158,7 +158,7 @@ fn sizes() -> impl Iterator<Item = u64> {
 }
 
 impl<'a> CaseResult<'a> {
-    pub fn of(case: &'a ProgramCase, documents: &Value) -> CaseResult<'a> {
+    fn of(case: &'a ProgramCase, documents: &Value) -> CaseResult<'a> {
         let test = &documents["question"]["tests"][0];
         let named: Vec<(&String, u64)> = list(&test["options"])
             .find(|option| option["id"] == test["recommended"])
@@ -208,7 +208,7 @@ impl<'a> CaseResult<'a> {
     }
 
     /// The cost of the recommendation compared with the best here, and its bounds.
-    pub fn loss(&self) -> Option<LossRow> {
+    fn loss(&self) -> Option<LossRow> {
         let advised = self.advised?;
         Some(LossRow { by_median: self.above_best(advised)?, bounds: self.at(advised)?.bounds })
     }
@@ -241,7 +241,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// A share in per cent; shares from 100 % on as a factor.
-pub(super) fn share(share: f64) -> String {
+fn share(share: f64) -> String {
     match share {
         share if share >= 1.0 => format!("{} ×", significant(1.0 + share, 2)),
         share => format!("{} %", significant(share * 100.0, 2)),

@@ -3,20 +3,14 @@
 import type { Figure, Lacking } from "../frame";
 import type { Looking, State } from "../state";
 import { gains, versus } from "../versus";
-import { audit } from "./audit";
 import { apart, travelled } from "./between";
-import { cost } from "./cost";
-import { course } from "./course";
 import { errors } from "./errors";
-import { forest } from "./forest";
 import { heatmap } from "./heatmap";
 import { knee } from "./knee";
 import { load } from "./load";
 import { overTime } from "./over-time";
 import { percentiles } from "./percentiles";
-import { sessions } from "./sessions";
 import { sweep } from "./sweep";
-import { aaControls } from "./aa-controls";
 
 /** Makes a figure for the selection; null if there is nothing to draw. `redraw` makes it again. */
 export type Maker = (looking: Looking, redraw: () => void) => Figure | Lacking | null;
@@ -24,8 +18,6 @@ export type Maker = (looking: Looking, redraw: () => void) => Figure | Lacking |
 export const makers = (state: State): Maker[] => [
   versus,
   gains,
-  forest,
-  (looking) => sessions(looking, state),
   (looking) => apart(looking, state),
   (looking) => travelled(looking, state),
   (looking, redraw) => heatmap(looking, state, redraw),
@@ -34,9 +26,5 @@ export const makers = (state: State): Maker[] => [
   load,
   knee,
   errors,
-  audit,
   overTime,
-  course,
-  cost,
-  aaControls,
 ];

@@ -15,7 +15,7 @@ export function verdict({ verdict }: BetweenDifference, margin: number): string 
     equivalent: `within ${percent(margin)}`,
     worse: "slower",
     better: "faster",
-    open: "inconclusive",
+    open: "undecided",
   };
   return names[verdict] ?? verdict;
 }
@@ -110,7 +110,7 @@ function table({ arms }: Between, all: Row[]) {
 export const FINDINGS: Record<BetweenChoice["finding"], string> = {
   holds: "confirmed",
   contradicted: "contradicted",
-  open: "inconclusive",
+  open: "undecided",
   absent: "not tried",
 };
 

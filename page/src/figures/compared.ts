@@ -2,27 +2,13 @@
 
 import { candidates, type CellView, type GroupView, isConfirmed, isMeasured, optionOf } from "../data";
 import { recommendedOf, type View } from "../data";
-import { percent } from "../format";
 
 /** Whether an option can be the best one of its test; null if it was not compared. */
 export function mayBeBest(view: View, cell: CellView): "yes" | "no" | null {
   const status = optionOf(view, cell)?.status;
-  if (status === "best" || status === "tied") return "yes";
-  return status === "slower" ? "no" : null;
+  if (status === "use" || status === "as-good" || status === "undecided") return "yes";
+  return status === "avoid" ? "no" : null;
 }
-
-/** Failed calls below this share are not part of a name. */
-const FAILING = 0.01;
-
-/** The share of failed calls, from one in a hundred on. */
-export function failing(cell: CellView | undefined): number | null {
-  const share = cell?.call?.failed_share;
-  return share != null && share >= FAILING ? share : null;
-}
-
-/** `carried 47 % of the load`, if the option missed the offered load that others carried. */
-export const carriedOf = ({ behind }: Pick<CellView, "behind">): string =>
-  behind == null ? "" : `carried ${percent(behind)} of the load`;
 
 /** Confirmed options in the order of the upper ends of their intervals; those without an interval last, the fastest first. */
 export function ranked(view: View, group: GroupView): CellView[] {

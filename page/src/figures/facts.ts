@@ -1,6 +1,6 @@
 // Tables: socket options, cells that were not measured, all cells, the machine.
 
-import { type CellView, candidates, factorOf, isMeasured, optionOf, slowerHeading, type View } from "../data";
+import { type CellView, candidates, factorOf, isMeasured, slowerHeading, slowerText, type View } from "../data";
 import { h } from "../dom";
 import { axisUnit, count, digits, duration, percent, size } from "../format";
 import { ends, percentOf } from "../outward";
@@ -156,7 +156,6 @@ export function cells({ view, group }: Looking): HTMLElement | null {
 function row(view: View, cell: CellView, of: Columns): Table["rows"][number] {
   const { id, label, outcome, stage, trials, estimate, limit } = cell;
   const { median, lower, upper } = estimate;
-  const option = optionOf(view, cell);
   return [
     (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
     ...(of.outcome ? [outcome] : []),
@@ -164,7 +163,7 @@ function row(view: View, cell: CellView, of: Columns): Table["rows"][number] {
     trials,
     median == null ? "–" : digits(median / of.divisor),
     lower == null || upper == null ? "–" : ends(lower / of.divisor, upper / of.divisor),
-    ...(of.compared ? [option?.slower ?? "–", mayBeBest(view, cell) ?? "–"] : []),
+    ...(of.compared ? [slowerText(view, cell), mayBeBest(view, cell) ?? "–"] : []),
     ...(median == null ? ["–", cell.reason ?? limit.sentence] : [limit.title, evidence(cell, of.short)]),
   ];
 }

@@ -40,7 +40,7 @@ export function heatmap(looking: Looking, state: State, redraw: () => void): Fig
   };
 }
 
-/** Axes, measure, contours, and a level of each factor that is not an axis. */
+/** Axes, measure, and a level of each factor that is not an axis. */
 function controls(map: HeatMap, choose: (change: Partial<Wish>) => void, open: (id: string) => void): HTMLElement {
   const { view, all, factors, wish, known, measure, chosen } = map;
   const option = (factor: string) => ({ value: factor, text: axisName(factorOf(view, factor)) });
@@ -69,12 +69,6 @@ function controls(map: HeatMap, choose: (change: Partial<Wish>) => void, open: (
       known.map(({ key, label }) => ({ value: key, text: label })),
       measure.key,
       (key) => choose({ measure: key }),
-    ),
-    select(
-      "contours",
-      ["none", "of medians"].map((text) => ({ value: text, text })),
-      wish.contours ? "of medians" : "none",
-      (how) => choose({ contours: how !== "none" }),
     ),
     ...others.map(fixed),
   );

@@ -6,7 +6,7 @@ import { h } from "../dom";
 import { duration, percent, quantity } from "../format";
 import type { Figure, Note } from "../frame";
 import { follows, named, varying } from "../levels";
-import { draw, faint, ink, NARROW, paper, rows as laidOut, symbolOf, toneOf } from "../look";
+import { draw, faint, ink, legend, paper, rows as laidOut, symbolOf, toneOf } from "../look";
 import { seriesOf } from "../series";
 import type { Looking } from "../state";
 import { lost, searched } from "./knee-probes";
@@ -155,27 +155,14 @@ const together = (): Plot.DotOptions => ({ symbol: "asterisk", stroke: ink(), st
 const closed = (): Plot.DotOptions => ({ stroke: faint(), strokeWidth: 1.8, r: 8 });
 
 /** The key, as a drawing, so that saved files have it. */
-function key(width: number, bars: boolean): SVGSVGElement {
-  const narrow = width < NARROW;
-  /** The left ends on a wide page, pixels. */
-  const KEYS = [12, 350, 540, 830];
-  const entries: [string, Plot.DotOptions][] = [
-    [`kept in half of the searches${bars ? ", with its interval" : ""}`, { fill: ink(), r: 5 }],
-    ["kept over all together", together()],
-    ["not kept; above: median of the lowest", lost()],
-    ["rate of a closed loop", closed()],
-  ];
-  const place = (at: number): [number, number] => (narrow ? [12, 12 + at * 22] : [KEYS[at] ?? 12, 12]);
-  const [wide, high] = narrow ? [width, 92] : [Math.min(width, 1100), 26];
-  return draw(wide, {
-    height: high,
-    margin: 0,
-    ariaLabel: `What the marks mean: ${entries.map(([name]) => name).join("; ")}`,
-    x: { axis: null, domain: [0, wide], range: [0, wide] },
-    y: { axis: null, domain: [0, high], range: [0, high] },
-    marks: entries.flatMap(([name, look], at) => {
-      const [x, y] = place(at);
-      return [Plot.dot([[x, y]], look), Plot.text([name], { x: x + 16, y, textAnchor: "start", fill: ink() })];
-    }),
-  });
-}
+const key = (width: number, bars: boolean): SVGSVGElement =>
+  legend(
+    "",
+    [
+      { name: `kept in half of the searches${bars ? ", with its interval" : ""}`, look: { fill: ink(), r: 5 } },
+      { name: "kept over all together", look: together() },
+      { name: "not kept; above: median of the lowest", look: lost() },
+      { name: "rate of a closed loop", look: closed() },
+    ],
+    width,
+  );

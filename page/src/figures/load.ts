@@ -128,7 +128,7 @@ function loadOf(view: View, cell: CellView, calls: CellView[]): Load {
 function chosenOf(view: View, cell: CellView): Point["chosen"] {
   const group = groupOf(view, cell.group);
   if (!group || recommendedOf(view, group) !== cell.id) return null;
-  return testOf(view, group)?.state === "decided" ? "decided" : "leads";
+  return testOf(view, group)?.claim.kind === "use" ? "decided" : "leads";
 }
 
 function panelsOf({ cost, keys }: Load): Panel[] {
@@ -197,8 +197,8 @@ function entriesOf({ view, points, series, places, factor, colour, cost, isLate 
   const isChosen = (how: Point["chosen"]) => cost && points.some(({ chosen }) => chosen === how);
   const entries: (Entry | false | undefined)[] = [
     ...(colour && series.length > 1 ? names : []),
-    isChosen("decided") && { name: "recommended there", look: ring("decided") },
-    isChosen("leads") && { name: "recommended there, inconclusive", look: ring("leads") },
+    isChosen("decided") && { name: "use there", look: ring("decided") },
+    isChosen("leads") && { name: "leads there, undecided", look: ring("leads") },
     points.some(isLate) && { name: `answered less than ${percent(view.plan.answered_share)}`, look: cross() },
   ];
   return entries.filter((entry): entry is Entry => Boolean(entry));

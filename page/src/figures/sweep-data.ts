@@ -21,7 +21,6 @@ export interface Wish {
   colour: string;
   facet: string;
   measure: string;
-  second: string;
 }
 /** No factor, or no measure. */
 export const NONE = "";
@@ -43,8 +42,7 @@ export interface Sweep {
   /** Factors of the axes, colours and panels. */
   used: string[];
   known: Measure[];
-  /** One measure, or two. */
-  shown: [Measure, ...Measure[]];
+  measure: Measure;
   fx: FactorView;
   fc: FactorView;
   ff: FactorView;
@@ -64,6 +62,8 @@ export interface Sweep {
   relayless: CellView | undefined;
   /** Each cell has one trial. */
   single: boolean;
+  /** The cell with a ring. */
+  chosen?: string;
 }
 
 export function sweepOf(
@@ -77,9 +77,8 @@ export function sweepOf(
   const used = [wish.x, wish.colour, wish.facet].filter((factor) => factor !== NONE);
   const cells = along(view, all, cell, used).filter(isMeasured);
   const known = measures(all);
-  const first = known.find((each) => each.key === wish.measure) ?? known[0];
-  const second = known.find((each) => each.key === wish.second);
-  if (!first) return null;
+  const measure = known.find((each) => each.key === wish.measure) ?? known[0];
+  if (!measure) return null;
   const marked = cells.filter((each) => level(each, wish.x) != null);
   const ofColour = wish.colour === NONE ? [] : levels(marked, wish.colour);
   const series = wish.colour === NONE ? [] : spread(ofColour, level(cell, wish.colour));
@@ -96,7 +95,7 @@ export function sweepOf(
     placeless: cells.filter((each) => level(each, wish.x) == null),
     used,
     known,
-    shown: [first, ...(second ? [second] : [])],
+    measure,
     fx: factorOf(view, wish.x),
     fc: factorOf(view, wish.colour),
     ff: factorOf(view, wish.facet),
@@ -108,20 +107,20 @@ export function sweepOf(
     mixed: !numbers && levels(marked, wish.x).some((value) => typeof value === "number"),
     fixed: held(view, all, cell, used),
     apart,
-    relayless: reference && first.of(reference) ? reference : undefined,
+    relayless: reference && measure.of(reference) ? reference : undefined,
     single: cells.length > 0 && cells.every((each) => each.trials <= 1),
   };
 }
 
 /** Whether the calls of a cell moved less than their size. */
-export function movedLess({ wish }: Sweep, cell: CellView, key: string): boolean {
-  const moved = movedBy(cell, key);
+export function movedLess({ wish, measure }: Sweep, cell: CellView): boolean {
+  const moved = movedBy(cell, measure.key);
   return moved != null && moved < SHORT * Number(level(cell, wish.x));
 }
 
 /** Whether the labels of sizes contain the bytes that a call moved: where its time is shown. */
-export const showsMoved = (sweep: Sweep, { key }: Measure): boolean =>
-  isOfCalls(key) &&
+export const showsMoved = (sweep: Sweep): boolean =>
+  isOfCalls(sweep.measure.key) &&
   sweep.series.length <= 1 &&
   SIZES.includes(sweep.wish.x) &&
-  sweep.cells.some((cell) => movedLess(sweep, cell, key));
+  sweep.cells.some((cell) => movedLess(sweep, cell));

@@ -9,7 +9,9 @@ import {
   dashOf,
   draw,
   faint,
+  farApart,
   heading,
+  inLines,
   ink,
   logarithmic,
   paper,
@@ -18,9 +20,9 @@ import {
   toneOf,
   valueAxis,
 } from "../look";
-import { type Measure, movedBy } from "../measure";
+import { movedBy } from "../measure";
 import { upperEnd, withInterval } from "../outward";
-import { isJoined, isNumeric } from "./axes";
+import { farthest, isJoined, isNumeric, topOf } from "./axes";
 import { ranked } from "./compared";
 import { movedLess, NONE, showsMoved, type Sweep } from "./sweep-data";
 
@@ -28,8 +30,8 @@ import { movedLess, NONE, showsMoved, type Sweep } from "./sweep-data";
 export const LINE_DASH = "4 3";
 /** More ribbons hide each other. */
 const RIBBONS_MAX = 2;
-/** The margins left and right, and the largest distance between series at a level; pixels. */
-const [LEFT, RIGHT, APART] = [66, 24, 16];
+/** The margins left and right, the largest distance between series at a level, and the width of a bold letter; pixels. */
+const [LEFT, RIGHT, APART, LETTER] = [66, 24, 16, 7.3];
 
 interface Point {
   one: CellView;
@@ -43,7 +45,6 @@ interface Point {
 /** What all marks of a panel share. */
 interface Panel {
   sweep: Sweep;
-  measure: Measure;
   points: Point[];
   xs: (string | number)[];
   numeric: boolean;
@@ -58,11 +59,12 @@ interface Panel {
 export function lines(
   sweep: Sweep,
   part: CellView[],
-  measure: Measure,
   title: string,
   width: number,
   [least, most]: [number, number],
+  height = 300,
 ): SVGSVGElement {
+  const { measure } = sweep;
   const xs = levelsOf(sweep);
   // Two levels make no curve.
   const numeric = sweep.numbers && xs.length >= CURVE_LEAST;
@@ -70,8 +72,7 @@ export function lines(
   const step = stepOf(sweep.series.length, numeric, (width - LEFT - RIGHT) / Math.max(xs.length, 1));
   const panel: Panel = {
     sweep,
-    measure,
-    points: pointsOf(sweep, part, measure).sort((a, b) => xs.indexOf(a.x) - xs.indexOf(b.x)),
+    points: pointsOf(sweep, part).sort((a, b) => xs.indexOf(a.x) - xs.indexOf(b.x)),
     xs,
     numeric,
     most,
@@ -79,27 +80,45 @@ export function lines(
     place: (value) => place(value == null ? null : Math.min(value, most)),
     shift: (s) => (s - (Math.max(1, sweep.series.length) - 1) / 2) * step,
   };
-  const tick = ticks(sweep, measure);
-  // Panels in a row have the same height.
-  const second = sweep.shown.some((each) => showsMoved(sweep, each)) ? 14 : 0;
+  const tick = ticks(sweep);
+  const secondLine = showsMoved(sweep) ? 14 : 0;
   const slope = numeric ? 0 : slopeOf(xs.map(tick.text), (width - LEFT - RIGHT) / Math.max(xs.length, 1));
+  const head = inLines(capital(name ? `${title}, ${name}` : title), Math.floor(width / LETTER), 2);
+  const above = 14 * (head.length - 1);
   return draw(width, {
-    height: 300 + slope + second,
+    height: height + above + slope + secondLine,
     marginLeft: LEFT,
     marginRight: RIGHT,
-    marginTop: 34,
-    marginBottom: 42 + slope + second,
+    marginTop: 34 + above,
+    marginBottom: 42 + slope + secondLine,
     ariaLabel: title,
     x: across(panel, tick, slope, width),
     y: axis,
     marks: [
-      heading(capital(name ? `${title}, ${name}` : title), LEFT, -28),
+      heading(head.join("\n"), LEFT, -28 - above),
       ...reference(panel),
       ...panel.sweep.places.flatMap((_, s) => marks(panel, s)),
       panel.points.length === 0 ? Plot.text(["nothing measured"], { frameAnchor: "middle", fill: faint() }) : null,
       tip(panel),
     ],
   });
+}
+
+/** The lowest and the highest value in all panels. */
+export function rangeOf({
+  cells,
+  relayless,
+  measure,
+}: Pick<Sweep, "cells" | "relayless" | "measure">): [number, number] {
+  const all = relayless ? [...cells, relayless] : cells;
+  const lows = all.map((one) => measure.of(one)?.lower ?? measure.of(one)?.mid ?? Number.POSITIVE_INFINITY);
+  const least = Math.min(...lows);
+  const values = all.flatMap((one) => {
+    const value = measure.of(one);
+    // The line without a relay is drawn without its interval.
+    return value ? [one === relayless ? { mid: value.mid, upper: null } : value] : [];
+  });
+  return [least, topOf(values, farApart(measure.unit, least, farthest(values)))];
 }
 
 /** The levels of the axis; names of options are in the order of the ranking. */
@@ -114,7 +133,7 @@ function levelsOf({ view, group, cells, wish, series }: Sweep): (string | number
 const stepOf = (series: number, numeric: boolean, room: number): number =>
   numeric ? Math.min(5, 16 / Math.max(1, series - 1)) : Math.min(APART, (0.7 * room) / Math.max(1, series));
 
-const pointsOf = ({ wish, seriesOf }: Sweep, part: CellView[], measure: Measure): Point[] =>
+const pointsOf = ({ wish, seriesOf, measure }: Sweep, part: CellView[]): Point[] =>
   part.flatMap((one): Point[] => {
     const [x, s, value] = [level(one, wish.x), seriesOf(one), measure.of(one)];
     return value == null || s < 0 || x == null ? [] : [{ one, x: x as string | number, s, ...value }];
@@ -127,16 +146,16 @@ interface Ticks {
 }
 
 /** The labels of the levels: below a size, the bytes that its calls moved if they moved less. */
-function ticks(sweep: Sweep, measure: Measure): Ticks {
-  const { fx, numbers, cells, wish } = sweep;
+function ticks(sweep: Sweep): Ticks {
+  const { fx, numbers, cells, wish, measure } = sweep;
   // A rate has its unit once, in the name of the axis.
   const unit = numbers && fx.unit?.endsWith("/s") && fx.unit !== "bytes/s" ? fx.unit : null;
   const text = (value: Level): string => {
     if (unit) return count(Number(value));
     const name = named(value, fx);
     const [one, ...others] = cells.filter((each) => level(each, wish.x) === value);
-    if (!one || others.length > 0 || !showsMoved(sweep, measure)) return name;
-    return movedLess(sweep, one, measure.key) ? `${name}\n→ ${size(movedBy(one, measure.key) ?? 0)}` : name;
+    if (!one || others.length > 0 || !showsMoved(sweep)) return name;
+    return movedLess(sweep, one) ? `${name}\n→ ${size(movedBy(one, measure.key) ?? 0)}` : name;
   };
   return { unit, text };
 }
@@ -166,8 +185,8 @@ function across({ sweep, xs, numeric }: Panel, { unit, text }: Ticks, slope: num
 }
 
 /** The line of the path without a relay. */
-function reference({ sweep, measure, place }: Panel): Plot.Markish[] {
-  const value = sweep.relayless && measure.of(sweep.relayless);
+function reference({ sweep, place }: Panel): Plot.Markish[] {
+  const value = sweep.relayless && sweep.measure.of(sweep.relayless);
   return value ? [Plot.ruleY([place(value.mid)], { stroke: ink(), strokeDasharray: LINE_DASH })] : [];
 }
 
@@ -213,11 +232,15 @@ function marks(panel: Panel, s: number): Plot.Markish[] {
       stroke,
       fill: (point: Point) => (isConfirmed(point.one) && !sweep.single ? stroke : paper()),
     } as Plot.DotOptions),
+    Plot.dot(
+      own.filter((point) => point.one.id === sweep.chosen),
+      { x, y: (point: Point) => place(point.mid), dx, r: 9, stroke: ink(), strokeWidth: 1.5 },
+    ),
   ];
 }
 
 /** The numbers of upper ends beyond the axis. */
-const beyond = ({ measure, most, place, at, numeric }: Panel, own: Point[], stroke: string, dx: number): Plot.Markish =>
+const beyond = ({ sweep, most, place, at, numeric }: Panel, own: Point[], stroke: string, dx: number): Plot.Markish =>
   Plot.text(
     own.filter((point) => (point.upper ?? 0) > most),
     {
@@ -225,7 +248,7 @@ const beyond = ({ measure, most, place, at, numeric }: Panel, own: Point[], stro
       y: () => place(most),
       dx,
       dy: -7,
-      text: (point) => `↑ to ${upperEnd(point.upper ?? 0, measure.unit)}`,
+      text: (point) => `↑ to ${upperEnd(point.upper ?? 0, sweep.measure.unit)}`,
       textAnchor: numeric ? "end" : "middle",
       fill: stroke,
       stroke: paper(),
@@ -240,8 +263,8 @@ function curve<Mark extends { x: unknown }>({ mixed, single, numbers, series }: 
 }
 
 /** Whether a line joins the marks of a series in a panel: the legend shows only lines that are drawn. */
-export function isLined(sweep: Sweep, panel: Level, measure: Measure, s: number): boolean {
-  const { wish, marked, seriesOf } = sweep;
+export function isLined(sweep: Sweep, panel: Level, s: number): boolean {
+  const { wish, marked, seriesOf, measure } = sweep;
   const own = marked
     .filter(
       (one) =>
@@ -257,8 +280,8 @@ export function isLined(sweep: Sweep, panel: Level, measure: Measure, s: number)
   );
 }
 
-function tip({ sweep, points, measure, at, place }: Panel): Plot.Markish {
-  const { fx, fc, series, single } = sweep;
+function tip({ sweep, points, at, place }: Panel): Plot.Markish {
+  const { fx, fc, series, single, measure } = sweep;
   const levelOf = ({ x, s }: Point) =>
     [`${fx.heading} ${named(x, fx)}`, series.length > 0 && `${fc.heading} ${named(series[s] ?? null, fc)}`]
       .filter((part) => part)

@@ -1,23 +1,25 @@
 //! `docs/factors.md`: every factor, and the names that its levels may have.
 
 use anyhow::Result;
-use bytegauge_model::catalog::{Batches, ENGINES, EngineEnd, PROFILES, TRANSPORTS, Threads};
+use bytegauge_model::catalog::{Batches, ENDS, ENGINES, EngineEnd, PROFILES, TRANSPORTS, Threads};
 use bytegauge_model::factor::{self, Factor, Role};
 use bytegauge_model::level::LevelKind;
-use bytegauge_model::level_descriptions;
 use bytegauge_model::relay_program::{READY_RELAYS, ReadyRelay};
+use bytegauge_model::value::rows;
 use bytegauge_model::{Bytes, Nanos, Transport, Workload};
 
 use xtask::markdown::{code, table};
 
 const INTRODUCTION: &str = "# Factors
 
-A factor is a setting that can vary. Each one is a flag of `bytegauge stream`, `call`, `ring`, `check` and `run`, and a
+A factor is a setting that can vary. Each one is a flag of `bytegauge stream`, `call`, `ring`, `tune` and `run`, and a
 key in a plan file (with `_` in place of `-`). It takes one level, a list (`4K,64K,1M`), or, for numbers, a range (`4K..1M`:
 doubled at each step, both ends included).
 
 **Options** are what your program can choose. They are compared. **Conditions** are decided by the environment or the peer. They
-are not compared: each combination is a test of its own.
+are not compared: each combination is a test of its own, except of one that `--compare` names.
+
+`bytegauge stream --help`, `call --help` and the others have the details of each.
 ";
 
 /// A heading, its workloads, and which of their factors it lists.
@@ -29,7 +31,7 @@ const SECTIONS: [FactorSection; 5] = [
     ("`stream`: bytes in one direction, or both", &[Workload::Stream], |factor| !in_both(factor)),
     ("`call`: requests and replies", &[Workload::Call], |factor| !in_both(factor)),
     ("`ring`: io_uring operations that do nothing", &[Workload::Ring], |_| true),
-    ("`check`: your own program", &[Workload::Check], |_| true),
+    ("`tune`: your own program", &[Workload::Check], |_| true),
 ];
 
 /// Whether streams and calls have the factor.
@@ -72,7 +74,7 @@ fn named() -> Vec<(&'static str, &'static str, String)> {
         ("Placements", "", names("placement")),
         ("Engines", "", engines),
         ("Relays (`--relay`)", "Details of each: [research/relays.md](research/relays.md#methods).", {
-            listed(level_descriptions::of("relay").into_iter().filter(is_ours))
+            listed(factor::listed("relay").into_iter().filter(is_ours))
         }),
         ("Programs that relay (`--relay`)", "Any other program: `cmd:WORDS` ([relays.md](relays.md)).", ready_relays()),
         ("Threads of a relay (`--relay-threads`)", "", names("relay_threads")),
@@ -85,7 +87,7 @@ fn named() -> Vec<(&'static str, &'static str, String)> {
         ("Ring set-ups (`--setup`)", "Several can be joined: `single-issuer+no-sqarray`.", names("setup")),
         ("User data of a ring (`--user-data`)", "", names("user_data")),
         ("Modes of a ring (`--mode`)", "", names("mode")),
-        ("Ends (`--ends`)", "", names("ends")),
+        ("Ends (`--ends`)", "", listed(rows(ENDS))),
     ]
 }
 
@@ -114,8 +116,8 @@ fn profiles() -> String {
 fn factor_row(workloads: &[Workload], factor: &Factor) -> Vec<String> {
     let transports = transports(workloads, factor);
     let summary = match transports.is_empty() {
-        true => factor.description(),
-        false => format!("{} ({transports} only)", factor.description()),
+        true => factor.summary.to_owned(),
+        false => format!("{} ({transports})", factor.summary),
     };
     vec![code(format!("--{}", factor.flag())), levels(factor.kind), defaults(workloads, factor), summary]
 }
@@ -124,7 +126,10 @@ fn factor_row(workloads: &[Workload], factor: &Factor) -> Vec<String> {
 fn defaults(workloads: &[Workload], factor: &Factor) -> String {
     let default_in = |workload: &Workload| factor.default_in(*workload).unwrap_or_default();
     let default = default_in(&workloads[0]);
-    let mut text = code(default);
+    let mut text = match factor.shown_default("").is_empty() {
+        true => code(default),
+        false => factor.shown_default(&code(default)),
+    };
     for workload in workloads.iter().filter(|workload| default_in(workload) != default) {
         text.push_str(&format!("; `{workload}`: {}", code(default_in(workload))));
     }
@@ -158,18 +163,33 @@ fn levels(kind: LevelKind) -> String {
     }
 }
 
-/// The transports to which a factor applies, if not all; IPv6 is like IPv4.
+/// A name of a group of transports, and whether one belongs to it.
+type TransportGroup = (&'static str, fn(&Transport) -> bool);
+
+const GROUPS: &[TransportGroup] = &[
+    ("sockets", Transport::is_socket),
+    ("connections", Transport::is_connection),
+    ("datagrams", Transport::is_datagram),
+    ("TCP", Transport::is_tcp),
+    ("TCP and UDP", |transport| transport.is_tcp() || transport.is_udp()),
+    ("two ends", Transport::two_ended),
+];
+
+/// The transports to which a factor applies, if not all: a group, or their names, where IPv6 is like IPv4.
 fn transports(workloads: &[Workload], factor: &Factor) -> String {
     let runs =
         |transport: &Transport| workloads.iter().any(|workload| workload.has_path() && workload.runs_over(transport));
-    let carried: Vec<Transport> =
-        TRANSPORTS.iter().filter_map(|row| row.name.parse().ok()).filter(|transport| runs(transport)).collect();
-    let fitting: Vec<String> =
-        carried.iter().filter(|transport| (factor.fits)(transport)).map(Transport::to_string).collect();
-    if fitting.len() == carried.len() {
+    let carried: Vec<Transport> = TRANSPORTS.iter().map(|row| row.value.clone()).filter(runs).collect();
+    let is_like =
+        |fits: fn(&Transport) -> bool| carried.iter().all(|transport| fits(transport) == (factor.fits)(transport));
+    if is_like(|_| true) {
         return String::new();
     }
-    fitting.iter().filter(|name| !name.ends_with('6')).cloned().collect::<Vec<_>>().join(", ")
+    if let Some((name, _)) = GROUPS.iter().find(|(_, fits)| is_like(*fits)) {
+        return (*name).to_owned();
+    }
+    let fitting = carried.iter().filter(|transport| (factor.fits)(transport)).map(Transport::to_string);
+    fitting.filter(|name| !name.ends_with('6')).collect::<Vec<_>>().join(", ")
 }
 
 /// The ends that an engine can drive.
@@ -220,7 +240,7 @@ fn carriers() -> Vec<Vec<String>> {
 
 /// The names of a factor's levels, with their meaning.
 fn names(factor: &str) -> String {
-    listed(level_descriptions::of(factor))
+    listed(factor::listed(factor))
 }
 
 fn listed(names: impl IntoIterator<Item = (&'static str, &'static str)>) -> String {

@@ -2,13 +2,13 @@
 
 mod factors;
 mod plans;
-pub mod screen;
+mod screen;
 
 use std::fs;
 
 use anyhow::{Context, Result, bail};
 use bytegauge_compare::schema as compared;
-use bytegauge_report::view::document::schema;
+use bytegauge_report::render::json;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use xtask::cargo;
@@ -28,7 +28,7 @@ const DOCUMENTS: &[Document] = &[
     Document { path: "README.md", notice: "", text: screen::readme },
     Document { path: "docs/tutorial.md", notice: "", text: screen::tutorial },
     // JSON has no comments; the README describes how it is made.
-    Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(schema::text()) },
+    Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(json::schema()) },
     Document { path: "crates/compare/schema/between.schema.json", notice: "", text: || Ok(compared::between_text()) },
     Document { path: "crates/compare/schema/compare.schema.json", notice: "", text: || Ok(compared::compare_text()) },
 ];

@@ -12,7 +12,7 @@ use xtask::markdown::{code, table};
 const INTRODUCTION: &str = "# Built-in plans
 
 `bytegauge run NAME` runs one of these plans. Flags change it (`--read-size 4K..64K`), and `--dry-run` prints what it
-measures on your machine. The plans are the files of `plans/`: copy one to write your own, and run it by its path.
+measures on your machine. The plans are the files of `crates/plan/plans/`: copy one to write your own, and run it by its path.
 
 The tables are for a machine that has every CPU and file that a plan uses. If your machine lacks something, its options are skipped with the reason.
 Factors that are not listed have the defaults of [factors.md](factors.md).

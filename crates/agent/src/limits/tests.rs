@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use std::os::fd::AsFd;
 
-use bytegauge_model::value::OrAuto;
-use bytegauge_model::{Level, Side, Spec, Transport};
+use bytegauge_model::{FactorKey, Level, Side, Spec, Transport};
 use bytegauge_sys::option::{self, Value};
 
 use super::*;
@@ -137,7 +136,7 @@ fn unsupported_ends_are_refused() {
     };
     check(EndRole::Sink, None, |setup| setup.plant = Some(PlantedFault::Corrupt { offset: 1 }));
     check(EndRole::Sink, None, |setup| setup.slowdown_ns = Some(1.0));
-    check(EndRole::Sink, None, |setup| setup.spec.transport = Some(Transport::UnixDatagram));
+    check(EndRole::Sink, None, |setup| setup.spec.put(FactorKey::transport, Transport::UnixDatagram));
     check(EndRole::Sink, None, |setup| setup.spec.set("transport", "/etc/passwd".into()));
     check(EndRole::Sink, None, |setup| setup.spec.set("connect", "192.0.2.9:80".into()));
     check(EndRole::Sink, None, |setup| setup.far = None);
@@ -161,7 +160,7 @@ fn unsupported_ends_are_refused() {
     });
     check(EndRole::Relay, to_caller(), |setup| {
         *setup = relayed("splice");
-        setup.spec.transport = Some(Transport::Unix);
+        setup.spec.put(FactorKey::transport, Transport::Unix);
     });
     let mut from = setup();
     from.far.as_mut().unwrap().end = Some(((HERE, 1).into(), Side::Source));
@@ -184,11 +183,11 @@ fn refusals_name_the_flag_that_allows_more() {
         assert!(refused.contains(named), "{refused}");
     };
     let all = Limits::default;
-    check(all(), |setup| setup.spec.flows = Some(2049), "--max-flows");
-    check(all(), |setup| setup.spec.flows = Some(u64::MAX), "--max-flows");
+    check(all(), |setup| setup.spec.put(FactorKey::flows, 2049), "--max-flows");
+    check(all(), |setup| setup.spec.put(FactorKey::flows, u64::MAX), "--max-flows");
     check(all(), |setup| setup.window_ns = u64::MAX, "--max-duration");
-    check(all(), |setup| setup.spec.read_size = Some(u64::MAX), "--max-memory");
-    check(all(), |setup| setup.spec.working_set = Some(u64::MAX), "--max-memory");
+    check(all(), |setup| setup.spec.put(FactorKey::read_size, u64::MAX), "--max-memory");
+    check(all(), |setup| setup.spec.put(FactorKey::working_set, u64::MAX), "--max-memory");
     check(Limits { rate: Some(1000), ..all() }, |_| {}, "--max-rate");
     // The caps of datagrams are the same; an end has buffers for as many as it receives at once.
     let datagrams = |changes: &[(&str, Level)]| {
@@ -213,12 +212,12 @@ fn refusals_name_the_flag_that_allows_more() {
         change(&mut asked);
         open(EndRole::Server, asked, None)
     };
-    assert!(calls(|setup| setup.spec.flows = Some(2000)).is_ok(), "one socket for all clients");
+    assert!(calls(|setup| setup.spec.put(FactorKey::flows, 2000)).is_ok(), "one socket for all clients");
     for (change, named) in [
         ((|setup| setup.spec.set("batch", (1 << 20).into())) as fn(&mut Setup), "--max-memory"),
-        (|setup| setup.spec.outstanding = Some(u64::MAX), "--max-memory"),
-        (|setup| setup.spec.request = Some(u64::MAX), "--max-memory"),
-        (|setup| setup.spec.flows = Some(2049), "--max-flows"),
+        (|setup| setup.spec.put(FactorKey::outstanding, u64::MAX), "--max-memory"),
+        (|setup| setup.spec.put(FactorKey::request, u64::MAX), "--max-memory"),
+        (|setup| setup.spec.put(FactorKey::flows, 2049), "--max-flows"),
         (|setup| setup.until_stopped = true, "until they are stopped"),
     ] {
         let refused = calls(change).unwrap_err();
@@ -253,9 +252,9 @@ fn visits_move_data_to_the_other_host_alone() {
     });
     check(|setup| setup.spec.set("connect", "192.0.2.9:80".into()));
     check(|setup| setup.spec.set("transport", "/etc/passwd".into()));
-    check(|setup| setup.spec.transport = Some(Transport::Unix));
-    check(|setup| setup.spec.flows = Some(1 << 20));
-    check(|setup| setup.spec.working_set = Some(1 << 50));
+    check(|setup| setup.spec.put(FactorKey::transport, Transport::Unix));
+    check(|setup| setup.spec.put(FactorKey::flows, 1 << 20));
+    check(|setup| setup.spec.put(FactorKey::working_set, 1 << 50));
     check(|setup| setup.window_ns = u64::MAX);
     check(|setup| setup.far = None);
     let run = serde_json::json!({"command": ["true"], "metric": "wall"});
@@ -270,8 +269,11 @@ fn work_of_every_connection_that_may_open_counts() {
             .with_workload(Workload::Call);
         let mut asked = between_hosts(Setup::of(&levels).unwrap());
         let spec = &mut asked.spec;
-        (spec.flows, spec.idle_flows, spec.server_threads) = (Some(10), Some(5), Some(threads));
-        (spec.working_set, spec.connect_per_call) = (Some(1 << 20), Some(connect_per_call));
+        spec.put(FactorKey::flows, 10);
+        spec.put(FactorKey::idle_flows, 5);
+        spec.put(FactorKey::server_threads, threads);
+        spec.put(FactorKey::working_set, 1 << 20);
+        spec.put(FactorKey::connect_per_call, connect_per_call);
         Limits { memory, ..Limits::default() }.allows(EndRole::Server, &asked)
     };
     // Clients, closing connections, and a margin.
@@ -327,11 +329,12 @@ fn kernel_socket_memory_counts() {
         assert_eq!(limits.allows(role, asked), Ok(()), "{role}");
     };
     let mut asked = stream("udp", "plain");
-    asked.spec.flows = Some(64);
+    asked.spec.put(FactorKey::flows, 64);
     check(&asked, EndRole::Sink, Side::Sink);
     for (transport, engine) in [("udp", "plain"), ("tcp", "blocking")] {
         let mut asked = stream(transport, engine);
-        (asked.spec.sndbuf, asked.spec.rcvbuf) = (Some(OrAuto::Is(64 << 20)), Some(OrAuto::Is(64 << 20)));
+        asked.spec.put(FactorKey::sndbuf, 64 << 20);
+        asked.spec.put(FactorKey::rcvbuf, 64 << 20);
         check(&asked, EndRole::Source, Side::Source);
         check(&asked, EndRole::Sink, Side::Sink);
     }

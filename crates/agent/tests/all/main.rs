@@ -1,4 +1,5 @@
 //! The fuzzer's inputs, unchanged and with reproducible random changes: for machines without the fuzzer itself.
+#![allow(clippy::disallowed_methods)]
 
 mod targets;
 

@@ -25,8 +25,7 @@ use std::time::Duration;
 use bytegauge_agent::{Agent, AgentLink, AgentSetup, Limits, VERSION};
 use bytegauge_model::{Place, Side, Spec};
 use bytegauge_traffic::Setup;
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::path::{FarPath, Ticket};
 use bytegauge_wire::Key;
 use snow::{Builder, StatelessTransportState};
 

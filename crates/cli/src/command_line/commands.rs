@@ -1,53 +1,65 @@
 //! The commands that measure no workload: comparisons, results, this machine.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use bytegauge_import::{FORMATS, rate_units};
 use bytegauge_model::Workload;
 use bytegauge_plan::built_in;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
 use super::option::{self, formats, switch, valued, with_details};
 use super::short::shortened;
 use super::{EXPORT_FORMATS, STORED_FORMATS};
 use crate::selftest::SCALES;
+use crate::survey::SURVEY;
 
-const CHECK_HELP: &str = "\
-Each run is one trial. Values are tried in random order, block by block, one of them twice, and compared within blocks. The \
-second example starts a server for each run and measures its client:
+const TUNE_HELP: &str = "\
+The first run is only watched: it shows which sockets the program opens and which options it sets itself. Then each change that can \
+matter is tried, one at a time: options are set from outside, or the program's own call is left out, without a change of the \
+program. In a block every change and the program as it is run once, in random order, one of them twice. No root is needed.
 
-  bytegauge check --values 4K..1M --default 512 -- \\
-    dd if=/dev/zero of=/dev/null bs={value} count={count:256M}
-  bytegauge check --values 4K..256K --default 8K --metric bytes:256M \\
+  bytegauge tune -- curl -so /dev/null http://127.0.0.1:8000/data
+  bytegauge tune --start './server 7000' --ready tcp:7000 -- ./client 7000
+  bytegauge tune --option sndbuf=64K,1M,unset --option congestion=cubic,bbr -- ./upload data
+
+With --pid a program that runs already is changed, on its open connections and its listener: each trial switches the options, leaves \
+out the first tenth of a second or ten round trips, compares CPU time for 1 GiB (--metric wall: time for 1 GiB), and sets them back, \
+also after Ctrl-C or if bytegauge is killed. --dry-run lists the sockets:
+
+  bytegauge tune --pid 4242 --port 443 --option notsent-lowat=auto,128K
+
+A value of --option is a level of the option of that name (docs/factors.md), or unset: the program's own call is left out.
+
+With {value} in the command, its values are tried instead; {256M/value} becomes 256 MiB divided by the value, so that every run moves \
+the same bytes. A size is passed as a number of bytes:
+
+  bytegauge tune --values 4K..1M --now 512 -- \\
+    dd if=/dev/zero of=/dev/null bs={value} count={256M/value}
+  bytegauge tune --values 4K..256K --now 8K --metric bytes:256M \\
     --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \\
     --load 'head -c 256M /dev/zero | socat -t 60 -b 65536 - TCP:127.0.0.1:7007'
 
-Options of check, such as --time 30s, are before --; the command and its own options are after it. {value} becomes a plain \
-number, 65536 for 64K, in the command, --start, --prepare and --load. {count:256M} becomes 256 MiB divided by the value, so \
-that every run moves the same bytes.
-
---metric is how a run is rated: wall, its time (the default); cpu, its CPU time and that of its server; bytes:N, as a rate \
-where each run moves N bytes; regex:RE, a rate that it prints; time:RE, seconds that it prints; counter:NAME, events.
-
 --values recommended tries the sizes that the latest session recommends and at most five tied with them; recommended:7 takes \
-session 7. --recommendation 7 adds the sizes that session 7 recommends to --values. The report shows whether they are within --margin \
-of the best value.
+session 7. --recommendation 7 adds the sizes that session 7 recommends to --values.
 
-Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge export --redact` leaves it out.
+Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge report export --redact` leaves it out.
 
-Exit code: 0 values were compared (3 with --strict if the result is inconclusive); 2 wrong usage; 5 nothing could be compared.";
+Exit code: 0 changes were compared (3 with --strict if the result is inconclusive); 2 wrong usage; 5 nothing could be compared.";
 const AB_HELP: &str = "\
 Both sides are measured in every block, in random order, one of them twice. The result holds at 95 %.
 
   bytegauge ab --a 'run:stream --read-size 4K' --b 'run:stream --read-size 64K'
-  bytegauge ab --a 'cmd:./old --input data' --b 'cmd:./new --input data' --margin 2%
+  bytegauge ab './old --input data' './new --input data' --margin 2%
+  bytegauge ab './upload data' --b-option nodelay=off
   bytegauge ab --a 'start:./old 7000' --b 'start:./new 7000' --ready tcp:7000 -- ./client 7000
   bytegauge ab --a addr:10.0.0.1:7000 --b addr:10.0.0.2:7000 --until conclusive
 
-Exit code: 0 B is as good or better, or it is not known (3 with --strict); 1 B is worse by more than --margin; 2 wrong usage; \
-5 a side could not be measured.";
+Exit code: 0 B is not slower by more than --margin; 1 B is slower; 3 undecided (0 with --undecided pass); 2 wrong usage; \
+5 a side could not be measured. Where time decides nothing, B is slower if it uses more CPU time than --margin allows.";
 const COMPARE_HELP: &str = "\
 A number means that session and the older sessions of the same plan on this machine: they show how much sessions differ by \
 themselves. A name means the sessions that --save kept under it. The comparison needs five sessions before the change; \
@@ -55,15 +67,15 @@ themselves. A name means the sessions that --save kept under it. The comparison 
 
   for i in 1 2 3 4 5; do bytegauge run buffer-size --save main; done
   bytegauge run buffer-size --against main
-  bytegauge compare main 12";
+  bytegauge report compare main 12";
 const IMPORT_HELP: &str = "\
 A row of a table is a trial. A row of a stream has the transport, read_size, and bytes with duration_sec or \
 throughput_mib_s. A row of calls has the transport, request, and calls_per_second or completed_calls with duration_sec. \
 These headings and the names of factors (rcvbuf, flows, server_engine, …) are recognised. --map names other columns, or \
 gives every row one value:
 
-  bytegauge import table.csv --map transport==tcp,request==512,calls_per_second=cps.mean
-  curl -s https://example.org/table.csv | bytegauge import - --map transport==unix";
+  bytegauge report import table.csv --map transport==tcp,request==512,calls_per_second=cps.mean
+  curl -s https://example.org/table.csv | bytegauge report import - --map transport==unix";
 const OBSERVE_HELP: &str = "\
 The program is traced for a tenth of a second at a time, which slows it; the report shows how long. Nothing of it is changed, \
 and its data is not read. Only root may observe programs of other users.
@@ -73,9 +85,11 @@ and its data is not read. Only root may observe programs of other users.
 
 A command that observe starts has no input, prints to standard error, and is stopped (TERM) at the end.";
 pub fn run(command: Command) -> Command {
-    let plan = Arg::new("plan").value_name("PLAN").required_unless_present("resume");
-    let plan = plan.help("Built-in plan (listed below), or a TOML file");
-    shortened(measuring(command.after_help(built_in_plans()).arg(plan), None))
+    let plan =
+        Arg::new("plan").value_name("PLAN").value_parser(value_parser!(OsString)).required_unless_present("resume");
+    let plan = plan.help("Built-in plan (listed below), a TOML file, or survey");
+    let only = valued("only", "PLANS", "Plans of a survey, such as buffer-size,tcp-echo");
+    shortened(measuring(command.after_help(built_in_plans()).arg(plan), None).arg(only))
 }
 
 /// The built-in plans, each with its summary.
@@ -84,18 +98,64 @@ fn built_in_plans() -> String {
         let line = text.lines().find_map(|line| line.strip_prefix("summary = "));
         line.unwrap_or_default().trim_matches('"')
     };
-    let each = built_in::PLANS.iter().map(|(name, text)| format!("  {name:<15} {}", summary(text)));
-    format!("Built-in plans:\n{}", each.collect::<Vec<_>>().join("\n"))
+    let each = built_in::PLANS.iter().map(|(name, text)| format!("  {name:<16} {}", summary(text)));
+    let survey = format!("  {SURVEY:<16} All of them, briefly (5 minutes)");
+    format!("Built-in plans:\n{}", each.chain([survey]).collect::<Vec<_>>().join("\n"))
 }
 
-pub fn check(command: Command) -> Command {
-    let command = with_program(command.after_help(CHECK_HELP))
-        .arg(valued("default", "VALUE", "Value that the program has now, to report the gain"))
+pub fn tune(command: Command) -> Command {
+    let on = valued("on", "PROGRAM", "Program whose sockets are changed: client, server or both");
+    let command = with_program(command.after_help(TUNE_HELP))
+        .arg(with_details(
+            valued("option", "NAME=VALUES", "Socket option to try, such as nodelay=on").action(ArgAction::Append),
+            "sndbuf=64K,1M, congestion=bbr, notsent-lowat=128K, …; unset leaves the program's own call out",
+        ))
+        .arg(with_details(on, "client: the measured command; server: that of --start, the default with --start"))
+        .arg(switch("crossed", "Combine the values of several --option"))
+        .arg(valued("now", "VALUE", "Value that the program has now, to report the gain"))
         .arg(with_details(
             valued("recommendation", "ID", "Session whose recommended sizes are tried as well"),
             "a session number, or latest; the report shows whether they are within --margin of the best value",
-        ));
+        ))
+        .next_help_heading("Running program")
+        .arg(with_details(
+            valued("pid", "PID", "Process that runs already, with its descendants")
+                .value_parser(value_parser!(u32).range(1..))
+                .conflicts_with_all([
+                    "command",
+                    "start",
+                    "load",
+                    "prepare",
+                    "ready",
+                    "stop",
+                    "on",
+                    "now",
+                    "recommendation",
+                ]),
+            "each --option is switched on its connections and set back after every trial",
+        ))
+        .arg(
+            valued("port", "PORT", "Local port of its listener and connections")
+                .value_parser(value_parser!(u16).range(1..)),
+        )
+        .arg(
+            valued("peer", "ADDRESS", "Address of the other end of its connections")
+                .value_parser(value_parser!(IpAddr)),
+        )
+        .arg(with_details(
+            valued("max-harm", "SHARE", "Harm that ends the session [default: 10%]"),
+            "if a change makes it worse by more than this in two trials in a row",
+        ))
+        .arg(switch("yes", "Change more than 2000 sockets"));
     measuring(command, Some(Workload::Check)).mut_args(hide_what_programs_lack)
+}
+
+/// The meaning of the options of a side.
+const OF_SIDE: &str = "set from outside; NAME=unset leaves the program's own call out; without B, both sides are A";
+
+/// An option of the sockets of one side.
+fn option_of(flag: &'static str, help: &'static str) -> Arg {
+    valued(flag, "NAME=VALUE", help).action(ArgAction::Append)
 }
 
 pub fn ab(command: Command) -> Command {
@@ -104,7 +164,11 @@ pub fn ab(command: Command) -> Command {
             valued("a", "SIDE", "Present side: run:FLAGS, cmd:CMD, start:CMD, addr:PLACE"),
             "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND of a server, or addr:HOST:PORT of a server",
         ))
-        .arg(valued("b", "SIDE", "Side that may replace it, of the same kind"));
+        .arg(valued("b", "SIDE", "Side that may replace it, of the same kind"))
+        .arg(Arg::new("present").value_name("A").conflicts_with("a").help("Present command, or a side as for --a"))
+        .arg(Arg::new("new").value_name("B").conflicts_with("b").help("Command that may replace it"))
+        .arg(with_details(option_of("a-option", "Socket option of A's program, such as nodelay=on"), OF_SIDE))
+        .arg(with_details(option_of("b-option", "Socket option of B's program"), OF_SIDE));
     let hidden = |arg: Arg| arg.hide(true);
     let command = measuring(with_program(command), Some(Workload::Check))
         .after_help(AB_HELP)
@@ -113,7 +177,12 @@ pub fn ab(command: Command) -> Command {
         .mut_arg("save", hidden)
         .mut_arg("against", hidden)
         .mut_arg("margin", |arg| arg.help("Slowdown of B that is acceptable [default: 5%]").long_help(None))
-        .mut_arg("strict", |arg| arg.help("Exit with 3 if the result is inconclusive"));
+        .mut_arg("strict", hidden)
+        .arg(
+            valued("undecided", "WORD", "Exit code of an undecided result: fail is 3, pass is 0")
+                .value_parser(["fail", "pass"])
+                .default_value("fail"),
+        );
     shortened(command)
 }
 
@@ -131,18 +200,6 @@ pub fn observe() -> Command {
         .arg(formats(&["text", "json"]))
 }
 
-pub fn survey() -> Command {
-    Command::new("survey")
-        .about("Run all built-in plans briefly (5 minutes)")
-        .arg(valued("time", "TIME", "Time of all plans together [default: 5m]"))
-        .arg(valued("only", "PLANS", "Plans to run, such as buffer-size,tcp-echo"))
-        .arg(option::seed())
-        .arg(option::half_load())
-        .arg(option::dry_run())
-        .arg(option::quiet())
-        .arg(option::no_page())
-}
-
 pub fn doctor() -> Command {
     Command::new("doctor")
         .about("Check this machine for sources of noise, with fixes")
@@ -152,36 +209,29 @@ pub fn doctor() -> Command {
             "by other programs and by the host of a virtual machine",
         ))
         .arg(option::strict().help("Exit with 3 if there is something to fix"))
-}
-
-pub fn selftest() -> Command {
-    let scale = valued("scale", "SCALE", "How much to simulate and to measure");
-    Command::new("selftest")
-        .about("Check the statistics and the harness here (2 minutes)")
-        .arg(option::seed().help("Seed of all random choices [default: 1]"))
-        .arg(option::full().help("Print every check with its target"))
-        .arg(formats(&["text", "json"]))
+        .arg(with_details(
+            switch("selftest", "Check the statistics and the harness here (2 minutes)"),
+            "the statistics on simulated trials, the harness by comparing equal options and injected slowdowns",
+        ))
+        .arg(option::seed().help("Seed of --selftest [default: 1]").long_help(None).requires("selftest"))
+        .arg(option::full().help("Print every check of --selftest with its target").requires("selftest"))
         .arg(
-            scale
+            valued("scale", "SCALE", "How much to simulate and to measure")
                 .value_parser(PossibleValuesParser::new(SCALES.map(|(name, _)| name)))
                 .default_value("minute")
                 .hide(true),
         )
 }
 
-pub fn watch() -> Command {
-    let port = valued("port", "PORT", "Port of 127.0.0.1, or 0 for a free one");
-    Command::new("watch")
-        .about("Show a running session as a page on 127.0.0.1")
-        .arg(option::session().help("Session number [default: the latest that is running]"))
-        .arg(port.value_parser(value_parser!(u16)).default_value("0"))
-        .arg(switch("open", "Open the page in the browser"))
-}
-
 pub fn report() -> Command {
     let format = formats(&STORED_FORMATS);
     Command::new("report")
-        .about("Print a stored session again, or write its page")
+        .about("Print, list, compare, export and import stored sessions")
+        .args_conflicts_with_subcommands(true)
+        .subcommand(Command::new("list").about("List stored sessions"))
+        .subcommand(compare())
+        .subcommand(export())
+        .subcommand(import())
         .arg(
             option::session()
                 .num_args(0..)
@@ -193,15 +243,20 @@ pub fn report() -> Command {
         ))
         .arg(with_details(format, "go-bench is for benchstat, prom for node_exporter, junit for CI services"))
         .arg(option::html())
-        .arg(option::open())
+        .arg(option::watch().conflicts_with_all(["across", "html", "format"]))
+        .arg(valued("port", "PORT", "Port of --watch").value_parser(value_parser!(u16)).default_value("0").hide(true))
+        .arg(switch("open", "Open the page in the browser"))
+        .group(ArgGroup::new("page").args(["html", "watch"]))
+        .mut_arg("open", |arg| arg.requires("page"))
         .arg(option::full())
         .arg(option::interval())
         .arg(option::group())
         .arg(option::strict())
         .arg(option::fit_max())
+        .arg(option::objective())
 }
 
-pub fn compare() -> Command {
+fn compare() -> Command {
     Command::new("compare")
         .about("Compare sessions before and after a change; exit 1 if worse")
         .after_help(COMPARE_HELP)
@@ -213,7 +268,7 @@ pub fn compare() -> Command {
         .arg(option::fit_max().hide(true))
 }
 
-pub fn export() -> Command {
+fn export() -> Command {
     Command::new("export")
         .about("Write the raw trials of a session")
         .arg(option::session())
@@ -236,13 +291,19 @@ fn import_formats() -> String {
     )
 }
 
-pub fn import() -> Command {
+fn import() -> Command {
     let map = valued("map", "OURS=THEIRS,…", "Columns of a CSV: read_size=read_buffer_bytes,…");
     let from = valued("from", "FORMAT", "Format of the file, if its first line does not show it");
     Command::new("import")
         .about("Read trials from tables and results of other tools")
         .after_help(format!("{}\n{IMPORT_HELP}", import_formats()))
-        .arg(Arg::new("file").value_name("FILE").required(true).help("File to read, or - for standard input"))
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .required(true)
+                .help("File to read, or - for standard input"),
+        )
         .arg(map.action(ArgAction::Append))
         .arg(from.value_parser(PossibleValuesParser::new(FORMATS.iter().map(|row| row.name))))
         .arg(valued("name", "NAME", "Name of the session [default: the file's]"))
@@ -250,7 +311,7 @@ pub fn import() -> Command {
 
 pub fn completions() -> Command {
     let shell = Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).value_name("SHELL");
-    Command::new("completions").about("Print completions for a shell").arg(shell.help("Shell"))
+    Command::new("completions").about("Print completions for a shell").arg(shell.help("Shell")).hide(true)
 }
 
 /// One end of a path, as the product starts it.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bytegauge_model::catalog::{ENDS, PROFILES};
-use bytegauge_model::{Workload, level_descriptions};
+use bytegauge_model::{Workload, factor};
 use bytegauge_traffic::PLANTED_FAULTS;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, value_parser};
@@ -17,29 +17,32 @@ use crate::measure::FAULTS;
 pub fn measuring(command: Command, workload: Option<Workload>) -> Command {
     let has_path = workload.is_none_or(Workload::has_path);
     let command = factor_args::args(workload).into_iter().fold(command, Command::arg);
-    let command = if has_path { with_names(command, workload) } else { command };
+    let command = match workload.filter(|_| has_path) {
+        Some(workload) => with_names(command, workload),
+        None => command,
+    };
+    let command = if has_path { command.next_help_heading(factor_args::HOSTS).args(hosts()) } else { command };
     let command = command.next_help_heading("Time").args(time(has_path));
     let command = command.next_help_heading("Design").args(design());
     command.next_help_heading("Output").args(output(has_path)).args(faults())
 }
 
-/// Adds the options of other hosts, and to the full help the names of levels.
-fn with_names(command: Command, workload: Option<Workload>) -> Command {
+/// Adds the names of levels to the full help of a workload; the help of `run` has the plans.
+fn with_names(command: Command, workload: Workload) -> Command {
     let after = command.get_after_help().map_or_else(String::new, |after| format!("{after}\n\n"));
-    let command = command.after_long_help(after + &level_names(workload));
-    command.next_help_heading(factor_args::HOSTS).args(hosts())
+    command.after_long_help(after + &level_names(workload))
 }
 
 /// The names of engines, relays and profiles, a line each.
-fn level_names(workload: Option<Workload>) -> String {
+fn level_names(workload: Workload) -> String {
     let of_workload = |name: &str| {
         let profile = PROFILES.iter().find(|profile| profile.name == name);
-        profile.is_none_or(|profile| workload.is_none_or(|workload| workload == profile.workload))
+        profile.is_none_or(|profile| profile.workload == workload)
     };
     // One line for all that only their own document describes.
     let is_listed = |name: &str| !name.ends_with(":sqpoll") && !name.starts_with("go-") && of_workload(name);
     let list = |(heading, factor): &(&str, &str)| {
-        let rows = level_descriptions::of(factor).into_iter().filter(|(name, _)| is_listed(name));
+        let rows = factor::listed(factor).into_iter().filter(|(name, _)| is_listed(name));
         let lines: Vec<String> = rows.map(|(name, summary)| format!("  {name:<18} {summary}")).collect();
         format!("{heading}:\n{}", lines.join("\n"))
     };
@@ -137,7 +140,9 @@ fn output(has_path: bool) -> Vec<Arg> {
         option::strict(),
         option::quiet(),
         option::no_page(),
+        option::watch(),
         option::fit_max(),
+        option::objective(),
     ];
     if has_path {
         args.push(with_details(
@@ -160,7 +165,7 @@ fn faults() -> Vec<Arg> {
 pub fn with_program(command: Command) -> Command {
     let words = Arg::new("command").value_name("COMMAND").num_args(0..).last(true);
     command
-        .arg(words.help("Command to measure, with {value} where the value goes"))
+        .arg(words.help("Command to measure"))
         .next_help_heading("Program")
         .arg(with_details(
             valued("metric", "METRIC", "Metric: wall, cpu, bytes:N, regex:RE, time:RE, counter:NAME"),

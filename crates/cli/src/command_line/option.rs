@@ -4,6 +4,7 @@
 //! shown by `--help` and left out by `-h`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, value_parser};
@@ -41,18 +42,18 @@ pub fn session() -> Arg {
 /// A session's number; a file of results is a likely mistake.
 fn session_number(given: &str) -> Result<i64, String> {
     given.parse().map_err(|_| {
-        "a session has a number, which `bytegauge sessions` lists; a file of results is named by --store FILE"
+        "a session has a number, which `bytegauge report list` lists; a file of results is named by --store FILE"
             .to_owned()
     })
 }
 
 pub fn html() -> Arg {
     let html = valued("html", "FILE", "Write a page with all figures, one file for a browser");
-    html.conflicts_with_all(["format", "full", "group"])
+    html.value_parser(value_parser!(PathBuf)).conflicts_with_all(["format", "full", "group"])
 }
 
-pub fn open() -> Arg {
-    switch("open", "Open the page in the browser").requires("html")
+pub fn watch() -> Arg {
+    switch("watch", "Show the session as a page on 127.0.0.1 while it runs")
 }
 
 pub fn full() -> Arg {
@@ -76,6 +77,13 @@ pub fn strict() -> Arg {
 
 pub fn fit_max() -> Arg {
     valued("fit-max", "SIZE", "Largest size in the fits of cost per call and byte")
+}
+
+pub fn objective() -> Arg {
+    with_details(
+        valued("objective", "WHAT", "Compare options by time or cpu [default: time]").value_parser(["time", "cpu"]),
+        "cpu: CPU time of the end that your program is; a fixed load (--rate) is always compared by it",
+    )
 }
 
 pub fn seed() -> Arg {
@@ -106,5 +114,5 @@ pub fn half_load() -> Arg {
 }
 
 pub fn output() -> Arg {
-    valued("output", "FILE", "Output file [default: standard output]").short('o')
+    valued("output", "FILE", "Output file [default: standard output]").short('o').value_parser(value_parser!(PathBuf))
 }

@@ -8,7 +8,7 @@ use bytegauge_mesh::launcher::{self, RankPlace};
 use bytegauge_mesh::{MeshPattern, Rank};
 use bytegauge_model::catalog::ENDS;
 use bytegauge_model::{Ends, Nanos, Place, Workload};
-use bytegauge_traffic::server_lookup;
+use bytegauge_traffic::address;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
@@ -278,7 +278,7 @@ where
 fn server(matches: &ArgMatches, pattern: MeshPattern) -> Result<Option<Place>, Failure> {
     let Some(text) = args::text(matches, "connect").filter(|text| *text != "auto") else { return Ok(None) };
     let place = text.parse::<Place>().map_err(|error| Failure::usage(format!("--connect: {error}")))?;
-    let found = server_lookup::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
+    let found = address::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
     if !matches!(found, Place::Ip(_)) {
         return Err(Failure::usage(format!("--connect: {text:?} is not one server for all hosts: give one HOST:PORT")));
     }
@@ -309,7 +309,10 @@ fn concurrent(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
 
 fn margin(matches: &ArgMatches) -> Result<f64, Failure> {
     let text = args::text(matches, "margin").unwrap_or("10%");
-    let share = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok()).map(|percent| percent / 100.0);
+    let percent = text
+        .strip_suffix('%')
+        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} has no unit: write a share with %, such as 10%")))?;
+    let share = percent.parse::<f64>().ok().map(|percent| percent / 100.0);
     share
         .filter(|share| (0.0..0.9).contains(share))
         .ok_or_else(|| Failure::usage(format!("--margin: {text:?} is out of range: use 0% to 90%, such as 10%")))

@@ -1,11 +1,11 @@
 //! `bytegauge mesh gather DIR`: merges the files of all ranks and shows the result.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use bytegauge_mesh::summary::MeshSummary;
 use bytegauge_mesh::{files, page};
+use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
 use super::screen;
@@ -16,16 +16,15 @@ use crate::terminal;
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let dir =
         matches.get_one::<PathBuf>("dir").ok_or_else(|| Failure::usage("gather needs DIR, the directory of --out"))?;
+    if !dir.is_dir() {
+        return Err(Failure::usage(format!("gather {}: it is no directory: give the one of --out", dir.display())));
+    }
     show(dir)?;
     Ok(DONE)
 }
 
-/// Writes the page, under another name until it is whole.
 fn write_page(html: &str, dir: &Path) -> io::Result<()> {
-    let fresh = dir.join("mesh.html.new");
-    // The directory may be writable by others: nothing is written through a link.
-    files::create_fresh(&fresh)?.write_all(html.as_bytes())?;
-    fs::rename(fresh, dir.join("mesh.html"))
+    new_file::replace(&dir.join("mesh.html"), |file| file.write_all(html.as_bytes()))
 }
 
 /// Shows the result of a directory, and writes its page and Parquet files there.
@@ -49,6 +48,8 @@ pub fn show(dir: &Path) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

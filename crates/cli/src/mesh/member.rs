@@ -183,7 +183,11 @@ impl Member {
         let rank = hello.rank;
         let failed = |error: LineError| Failure::failed(format!("rank {rank}: rank 0: {error}"));
         lock(sender).send(&ToRankZero::Hello(Box::new(hello.clone()))).map_err(failed)?;
-        let (settings, clock) = match receiver.receive(TO_RANK_MAX, Some(Instant::now() + SILENCE)).map_err(failed)? {
+        let (settings, clock) = match receiver
+            .receive(TO_RANK_MAX, Some(Instant::now() + SILENCE))
+            .map(ToRank::within_caps)
+            .map_err(failed)?
+        {
             ToRank::Welcome { settings, unix_ns: there } => (*settings, ClockOfRankZero::at(there)),
             ToRank::Refused(reason) => return Err(Failure::failed(format!("rank 0 refuses: {reason}"))),
             _ => {
@@ -227,7 +231,7 @@ impl Member {
         loop {
             // The coordinator of this process may be silent while the process is stopped.
             let until = (self.flags.rank() != 0).then(|| Instant::now() + SILENCE);
-            let message = match receiver.receive(TO_RANK_MAX, until) {
+            let message = match receiver.receive(TO_RANK_MAX, until).map(ToRank::within_caps) {
                 Ok(message) => message,
                 Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(error) => {

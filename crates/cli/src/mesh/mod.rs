@@ -21,6 +21,7 @@ use std::thread;
 
 use bytegauge_mesh::MeshRow;
 use bytegauge_mesh::files::{self, MeshFileError};
+use bytegauge_sys::new_file;
 use bytegauge_wire::Key;
 use clap::ArgMatches;
 
@@ -52,7 +53,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     forecast.check(matches)?;
     let key = key(matches)?;
-    std::fs::create_dir_all(&flags.out)
+    new_file::create_folder(&flags.out)
         .map_err(|error| Failure::usage(format!("--out {}: {error}: give another directory", flags.out.display())))?;
     let stop = interrupt::stop_on_signals()?;
     leftovers::remove(flags.quiet);

@@ -3,7 +3,7 @@
 use bytegauge_mesh::schedule::{MeshSchedule, SLOTS_MAX};
 use bytegauge_mesh::settings::FORMAT;
 use bytegauge_mesh::{MeshPattern, MeshSettings, files};
-use bytegauge_model::{CellKind, Place, Workload, factor};
+use bytegauge_model::{CellKind, Place, Spec, Workload, factor};
 use bytegauge_plan::{PlanSpec, resolve};
 use bytegauge_wire::random;
 use clap::ArgMatches;
@@ -46,7 +46,8 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     let mut given = args::factors(matches, workload)?;
     let external = flags.server.as_ref();
     given.retain(|(factor, _)| factor.name != "connect");
-    let is_ours = |name: &str| workload.row().of_our_server.contains(&name);
+    let is_ours =
+        |name: &str| factor::find(name).is_some_and(|factor| factor.is_of_server(workload, &Spec::of(workload)));
     let by_datagrams = given.iter().any(|(factor, level)| factor.name == "transport" && level.starts_with("udp"));
     for (name, level) in usual(workload, by_datagrams).iter().filter(|(name, _)| !(external.is_some() && is_ours(name)))
     {

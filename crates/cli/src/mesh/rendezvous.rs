@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use bytegauge_mesh::files::create_fresh;
 use bytegauge_sys::input::RANK_ZERO_ADDRESS;
+use bytegauge_sys::new_file;
 use serde::{Deserialize, Serialize};
 
 use super::flags::MeshFlags;
@@ -167,11 +167,7 @@ impl PublishedFile {
             Failure::failed(format!("{}: {error}: give another --out, or --coordinator HOST:PORT", path.display()))
         };
         let text = serde_json::to_vec(published).map_err(|error| failed(error.into()))?;
-        let fresh = path.with_extension("json.new");
-        create_fresh(&fresh)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&fresh, path))
-            .map_err(failed)?;
+        new_file::replace(path, |file| file.write_all(&text)).map_err(failed)?;
         Ok(PublishedFile(path.to_owned()))
     }
 }

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use bytegauge_harness::{AnalysisProgress, Event, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::{SessionId, escape, forecast::forecast, unit::counted};
+use bytegauge_report::words::fit::{columns as columns_of, cut_anywhere};
 use bytegauge_store::Store;
-use unicode_width::UnicodeWidthStr;
 
 use crate::{print, terminal};
-use redraw::{Redraw, cut};
+use redraw::Redraw;
 use state_lines::{Leader, SessionProgress};
 use test_names::TestNames;
 
@@ -171,8 +171,8 @@ impl Steps {
     pub fn show(&mut self, done: u64, total: u64, what: &str) {
         if let Some(redraw) = &mut self.redraw {
             let columns = terminal::size().0;
-            let line = print::in_locale(format!("{done} of {total} steps done: {what}"));
-            terminal::draw(&redraw.draw(&[cut(&line, columns.saturating_sub(1), "")], columns));
+            let line = print::in_locale(format!("{done} of {total} steps done: {}", escape::line(what)));
+            terminal::draw(&redraw.draw(&[cut_anywhere(&line, columns.saturating_sub(1), "")], columns));
         }
     }
 
@@ -194,10 +194,10 @@ fn screen(standing: &SessionProgress, columns: usize, rows: usize) -> Vec<String
     // A line that fills its row makes some terminals begin another one.
     let columns = columns.saturating_sub(1);
     let mut leaders: Vec<Leader> = standing.leaders(rows.saturating_sub(2)).into_iter().map(escaped).collect();
-    let test_width = leaders.iter().map(|leader| leader.test.width()).max().unwrap_or(0);
-    let option_width = leaders.iter().map(|leader| leader.option.width()).max().unwrap_or(0);
+    let test_width = leaders.iter().map(|leader| columns_of(&leader.test)).max().unwrap_or(0);
+    let option_width = leaders.iter().map(|leader| columns_of(&leader.option)).max().unwrap_or(0);
     let rate_width = |leaders: &[Leader]| {
-        let widths = leaders.iter().map(|leader| leader.rate.width() + leader.interval.width());
+        let widths = leaders.iter().map(|leader| columns_of(&leader.rate) + columns_of(&leader.interval));
         widths.max().unwrap_or(0)
     };
     let mark = print::in_locale("…".into());
@@ -210,12 +210,13 @@ fn screen(standing: &SessionProgress, columns: usize, rows: usize) -> Vec<String
     let option_width = option_width.min((left / 2).max(left.saturating_sub(test_width)));
     let test_width = test_width.min(left.saturating_sub(option_width));
     let lines = leaders.iter().map(|leader| {
-        let (test, option) = (cut(&leader.test, test_width, &mark), cut(&leader.option, option_width, &mark));
-        let (after_test, after_option) = (test_width - test.width() + 2, option_width - option.width() + 2);
+        let (test, option) =
+            (cut_anywhere(&leader.test, test_width, &mark), cut_anywhere(&leader.option, option_width, &mark));
+        let (after_test, after_option) = (test_width - columns_of(&test) + 2, option_width - columns_of(&option) + 2);
         format!("  {test}{:after_test$}{option}{:after_option$}{}{}", "", "", leader.rate, leader.interval)
     });
     let progress = print::in_locale(standing.progress(columns));
-    std::iter::once(progress).chain(lines).map(|line| cut(&line, columns, &mark)).collect()
+    std::iter::once(progress).chain(lines).map(|line| cut_anywhere(&line, columns, &mark)).collect()
 }
 
 /// Names may come from another host, and the locale may be ASCII.

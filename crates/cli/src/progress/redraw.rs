@@ -1,7 +1,7 @@
 //! Draws lines over the ones drawn before, by cursor movements that every terminal since the VT100 knows. Writes nothing
 //! itself.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use bytegauge_report::words::fit::columns as columns_of;
 
 /// The lines that are on the terminal now.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Redraw {
             text.push_str("\x1b[K\n");
         }
         text.push_str("\x1b[J");
-        self.widths = lines.iter().map(|line| line.width()).collect();
+        self.widths = lines.iter().map(|line| columns_of(line)).collect();
         text
     }
 
@@ -39,21 +39,6 @@ impl Redraw {
         let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         if rows == 0 { String::new() } else { format!("\r\x1b[{rows}A") }
     }
-}
-
-/// A line cut to a number of columns; a longer one ends with `mark`.
-pub fn cut(line: &str, columns: usize, mark: &str) -> String {
-    if line.width() <= columns {
-        return line.to_owned();
-    }
-    let room = columns.saturating_sub(mark.width());
-    let mut used = 0;
-    let fits = line.chars().take_while(|c| {
-        used += c.width().unwrap_or(0);
-        used <= room
-    });
-    let fits: String = fits.collect();
-    format!("{}{mark}", fits.trim_end()).chars().take(columns).collect()
 }
 
 #[cfg(test)]
@@ -102,18 +87,5 @@ mod tests {
         let first = redraw.draw(&lines(&["a line of thirty columns ......", "a line of thirty columns ......"]), 40);
         let second = redraw.draw(&lines(&["short"]), 20);
         assert_eq!(shown(20, &["$\n".into(), first, second]), "$\nshort");
-    }
-
-    #[test]
-    fn long_lines_are_cut_by_columns() {
-        let check = |line: &str, columns, expected: &str| assert_eq!(cut(line, columns, "…"), expected);
-        check("Read from TCP", 13, "Read from TCP");
-        check("Read from TCP", 12, "Read from T…");
-        check("Read from TCP", 11, "Read from…");
-        // Two columns each.
-        check("読み込み", 8, "読み込み");
-        check("読み込み", 7, "読み込…");
-        check("読み込み", 6, "読み…");
-        check("anything", 0, "");
     }
 }

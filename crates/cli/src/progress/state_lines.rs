@@ -6,8 +6,9 @@ use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, Counted, GroupId, Trial, Workload};
+use bytegauge_report::words::fit::columns as columns_of;
+use bytegauge_report::words::phrase::rate_unit;
 use bytegauge_stats::interval::sign_interval;
-use bytegauge_text::phrase::rate_unit;
 
 use super::test_names::TestNames;
 
@@ -164,7 +165,7 @@ impl SessionProgress {
     /// `confirmation: 30 % of 4 tests, 35 s left, steal 2 %`, as far as the columns suffice.
     pub fn progress(&self, columns: usize) -> String {
         let (short, full) = (self.progress_of(false), self.progress_of(true));
-        if full.chars().count() <= columns { full } else { short }
+        if columns_of(&full) <= columns { full } else { short }
     }
 
     fn progress_of(&self, full: bool) -> String {

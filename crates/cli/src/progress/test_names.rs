@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytegauge_model::{CellId, GroupId, SessionId};
-use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::{Store, StoreError};
 
 /// Names of the tests and options of a session.
@@ -28,7 +28,7 @@ impl TestNames {
             blocks: Vec::new(),
             trials: Vec::new(),
         };
-        let view = View::of(&data, &Settings::default());
+        let view = Report::of(&data, &Settings::default());
         let options = view.tests.iter().flat_map(|test| &test.options);
         Ok(TestNames {
             options: options.map(|option| (option.id.clone(), option.label.clone())).collect(),

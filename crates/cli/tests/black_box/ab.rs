@@ -34,19 +34,11 @@ fn versus(ran: &Ran) -> Value {
 #[test]
 fn worse_better_and_equal_sides_differ() {
     let bench = Bench::new();
-    took(&bench, "2", "3", &[]).exits(1).prints(&[
-        "B is 50 % slower than A",
-        "a regression of more than the margin",
-        "keep A",
-    ]);
-    took(&bench, "3", "2", &[]).exits(0).prints(&[
-        "A is 50 % slower than B",
-        "B is better by more than the margin",
-        "use B",
-    ]);
+    took(&bench, "2", "3", &[]).exits(1).prints(&["SLOWER B takes 50 % longer than A", "5 % is allowed", "keep A"]);
+    took(&bench, "3", "2", &[]).exits(0).prints(&["FASTER B takes 33 to 34 % less time than A", "use B"]);
     let ran = took(&bench, "2", "2.02", &[]).exits(0);
-    ran.prints(&["Equivalent: the difference is within the margin of 5 %", "B is 1 % slower", "use either"]);
-    took(&bench, "2", "2.02", &["--margin", "0.5%"]).exits(1).prints(&["margin of 0.5 %"]);
+    ran.prints(&["NOT SLOWER", "5 % is allowed", "use either"]);
+    took(&bench, "2", "2.02", &["--margin", "0.5%"]).exits(1).prints(&["0.5 % is allowed"]);
     let reported = versus(&took(&bench, "2", "3", &["--format", "json"]).exits(1));
     assert_eq!(
         (&reported["verdict"], &reported["blocks"], &reported["margin"]),
@@ -55,31 +47,41 @@ fn worse_better_and_equal_sides_differ() {
     assert!((reported["longer"].as_f64().unwrap() - 0.5).abs() < 1e-9, "{reported}");
     assert!(reported["lower"].as_f64() <= reported["longer"].as_f64(), "{reported}");
     // Stored like any session, and reported again from the store.
-    bench.run("report 1").exits(1).prints(&["a regression of more than"]);
-    bench.run("report 2 --full").exits(0).prints(&["B is better"]);
-    bench.run("report 1 --format markdown").exits(1).prints(&["a regression of more than"]);
-    bench.run("sessions").exits(0).prints(&["ab"]);
+    bench.run("report 1").exits(1).prints(&["SLOWER"]);
+    bench.run("report 2 --full").exits(0).prints(&["FASTER"]);
+    bench.run("report 1 --format markdown").exits(1).prints(&["B takes 50 % longer than A"]);
+    bench.run("report list").exits(0).prints(&["ab"]);
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.confirmed()["g1"], 6);
 }
 
 #[test]
+fn more_cpu_time_decides_where_time_is_noise() {
+    let Some(python) = python("the programs are written in Python", "import random") else { return };
+    let bench = Bench::new();
+    let works = |rounds: u64| {
+        let code = format!("import random, time; sum(range({rounds})); time.sleep(random.choice([0, 0.5]))");
+        bench.write(&format!("works-{rounds}.py"), &code)
+    };
+    let [a, b] = [works(2_000_000), works(10_000_000)].map(|file| format!("cmd:{python} -S {file}"));
+    ab(&bench, &["--a", &a, "--b", &b, "--margin", "50%"]).exits(1).prints(&["SLOWER", "50 % is allowed"]);
+}
+
+#[test]
 fn inconclusive_comparison_continues_until_conclusive() {
     let bench = Bench::new();
-    let few =
-        bench.run_args(&["ab", "--blocks", "3", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true", "--strict"]);
-    few.exits(3).prints(&["Inconclusive: 3 usable blocks; at least 6 are needed"]);
+    let few = bench.run_args(&["ab", "--blocks", "3", "--analyses", "1", "--a", "cmd:true", "--b", "cmd:true"]);
+    few.exits(3).prints(&["UNDECIDED", "3 usable blocks; at least 6 are needed"]);
     let words =
         ["ab", "--blocks", "3", "--metric", "time:took (.*)", "--a", "cmd:echo took 2", "--b", "cmd:echo took 3"];
     // Three blocks show nothing, six do.
     let decided = bench.run_args(&words.iter().copied().chain(["--until", "conclusive"]).collect::<Vec<_>>());
-    decided.exits(1).prints(&["a regression of more than", "analysis 2 of at most 3"]);
-    bench.run_args(&words).exits(0).prints(&["nconclusive", "ab --resume 3"]);
-    bench
-        .run("ab --resume 3 --until conclusive")
-        .exits(1)
-        .prints(&["a regression of more than", "analysis 2 of at most 3"]);
+    decided.exits(1).prints(&["SLOWER", "B takes 5", "6 pairs"]);
+    bench.run_args(&words).exits(3).prints(&["UNDECIDED", "ab --resume 3"]);
+    let passes: Vec<&str> = words.iter().copied().chain(["--undecided", "pass"]).collect();
+    bench.run_args(&passes).exits(0).prints(&["UNDECIDED"]);
+    bench.run("ab --resume 3 --until conclusive").exits(1).prints(&["SLOWER", "B takes 5", "6 pairs"]);
     bench.run("ab --resume 1").exits(2).complains(&["session 1"]);
     bench.run("ab --until proven --a cmd:true --b cmd:true").exits(2).complains(&["conclusive"]);
 }
@@ -91,7 +93,7 @@ fn flag_sets_are_compared_for_any_difference() {
         ["--a", "run:stream --transport unix --trial-time 50ms", "--b", "run:stream --read-size 4K --trial-time 50ms"];
     let words: Vec<&str> = flags.iter().chain(&["--format", "json"]).copied().collect();
     let ran = ab(&bench, &words);
-    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
+    assert!(matches!(ran.status.code(), Some(0 | 1 | 3)), "{ran}");
     let reported = versus(&ran);
     assert_eq!(
         (&reported["a"]["differs"]["transport"], &reported["b"]["differs"]["read"]),
@@ -103,8 +105,8 @@ fn flag_sets_are_compared_for_any_difference() {
     Raw::of(&bench, 1).check_sound();
     let call = "run:call --flows 2 --trial-time 100ms";
     let ran = ab(&bench, &["--a", call, "--b", &format!("{call} --server-engine blocking")]);
-    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
-    ran.prints(&["\nResult\n", "Both: ", "server-engine blocking"]);
+    assert!(matches!(ran.status.code(), Some(0 | 1 | 3)), "{ran}");
+    ran.prints(&["  A  ", "  B  ", "server-engine blocking", "pairs, 95 %"]);
     // The same twice is a fair question: what does chance make?
     let same = "run:stream --transport unix --read-size 64K --trial-time 20ms";
     let ran = ab(&bench, &["--a", same, "--b", same, "--format", "json"]);
@@ -118,13 +120,12 @@ fn incomparable_sides_are_refused() {
     let wrong = |words: &[&str], message: &str| {
         ab(&bench, words).exits(2).complains(&[message]);
     };
-    wrong(&[], "ab needs --a and --b");
-    wrong(&["--a", "cmd:true"], "ab needs --a and --b");
-    wrong(&["--a", "true", "--b", "cmd:true"], "--a: `true` is not a side");
+    wrong(&[], "ab needs two sides");
+    wrong(&["--a", "cmd:true"], "ab needs two sides");
     wrong(&["--a", "cmd:true", "--b", "run:stream"], "of different kinds");
     wrong(&["--a", "cmd:true", "--b", "cmd:no-such-program-at-all"], "was not found");
     wrong(&["--a", "run:strem", "--b", "run:stream"], "--a: unrecognized subcommand 'strem'");
-    wrong(&["--a", "run:check", "--b", "run:stream"], "--a: write a workload and its flags");
+    wrong(&["--a", "run:tune", "--b", "run:stream"], "--a: write a workload and its flags");
     wrong(&["--a", "run:stream", "--b", "run:call"], "--a is a stream, --b a call");
     wrong(&["--a", "run:stream --read-size 1K,2K", "--b", "run:stream"], "give one level each to --read-size");
     wrong(&["--a", "run:stream --time 5s", "--b", "run:stream"], "--time applies to both sides");
@@ -143,9 +144,9 @@ fn incomparable_sides_are_refused() {
 fn failed_side_is_reported_and_other_kept() {
     let bench = Bench::new();
     let ran = ab(&bench, &["--a", "cmd:true", "--b", "cmd:echo no room >&2; exit 7"]).exits(5);
-    ran.prints(&["B was not measured (the command exited with 7: it printed “no room”)", "fix B, then measure again"]);
+    ran.prints(&["NOT COMPARED", "B – cmd:echo no room", "The command exited with 7: it printed “no room”"]);
     let both = ab(&bench, &["--a", "cmd:sh -c 'exit 7'", "--b", "cmd:sh -c 'exit 8'"]).exits(5);
-    both.prints(&["neither A nor B was measured (the command exited with 7", "fix A and B, then measure again"])
+    both.prints(&["NOT COMPARED", "The command exited with 7"])
         .complains(&["B is not measured any more: the command exited with 8"]);
     assert!(Raw::of(&bench, 1).confirmed()["g1"] >= 6);
 }
@@ -188,7 +189,7 @@ fn two_servers_are_compared_by_one_client() {
     let (ready, port) = (format!("tcp:{port}"), port.to_string());
     let words =
         ["--a", &a, "--b", &b, "--ready", &ready, "--metric", "time:took (.*)", "--", &python, "-S", &client, &port];
-    ab(&bench, &words).exits(1).prints(&["B is 25 % slower than A"]);
+    ab(&bench, &words).exits(1).prints(&["B takes 25 % longer than A"]);
 }
 
 /// An echo server of the test, for the duration of the tests.
@@ -210,7 +211,7 @@ fn running_servers_are_compared_by_address() {
     let [with_a, with_b] = [&a, &b].map(|side| format!("{side} --flows 2 --request 100 --trial-time 100ms"));
     let ran = ab(&bench, &["--a", &with_a, "--b", &with_b, "--format", "json"]);
     // Which is faster is the machine's business.
-    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
+    assert!(matches!(ran.status.code(), Some(0 | 1 | 3)), "{ran}");
     assert!(versus(&ran)["verdict"].is_string());
     let document = ran.json();
     let cells = document["cells"].as_array().expect("cells");
@@ -227,8 +228,8 @@ fn running_servers_are_compared_by_address() {
 fn export_can_redact_both_commands() {
     let bench = Bench::new();
     ab(&bench, &["--a", "cmd:true hunter2", "--b", "cmd:true"]);
-    assert!(bench.run("export").exits(0).stdout.contains("hunter2"));
-    assert!(!bench.run("export --redact").exits(0).stdout.contains("hunter2"));
+    assert!(bench.run("report export").exits(0).stdout.contains("hunter2"));
+    assert!(!bench.run("report export --redact").exits(0).stdout.contains("hunter2"));
 }
 
 /// The script of the action, as a job runs it.
@@ -249,13 +250,13 @@ fn a_job_fails_where_it_has_become_slower() {
         return;
     }
     let bench = Bench::new();
-    gate(&bench, "3", "pass", "6").exits(1).prints(&["a regression of more than"]);
-    gate(&bench, "2.01", "fail", "6").exits(0).prints(&["quivalent"]);
+    gate(&bench, "3", "pass", "6").exits(1).prints(&["SLOWER"]);
+    gate(&bench, "2.01", "fail", "6").exits(0).prints(&["NOT SLOWER"]);
     gate(&bench, "2", "pass", "1").exits(0).prints(&["::warning::"]);
     gate(&bench, "2", "fail", "1").exits(3);
     // A side that cannot be measured, and wrong usage, are shown as well.
     gate(&bench, "3; exit 7", "pass", "6").exits(5);
-    gate(&bench, "2", "pass", "none <&>").exits(2);
+    gate(&bench, "2", "pass", "none<&>").exits(2);
     let outputs = std::fs::read_to_string(bench.path("output")).expect("the outputs");
     let verdicts: Vec<&str> = outputs.lines().filter_map(|line| line.strip_prefix("verdict=")).collect();
     assert_eq!(verdicts, ["worse", "equivalent", "open", "open", "error", "error"]);
@@ -264,5 +265,5 @@ fn a_job_fails_where_it_has_become_slower() {
     let signs = ["<failure", "</system-out>", "<skipped", "<skipped", "<error", "<error"];
     assert!(cases.iter().zip(signs).all(|(text, sign)| text.contains(sign)), "each gate has its own: {cases:?}");
     assert!(!cases[5].contains("<&>") && cases[5].contains("&lt;&amp;&gt;"), "{}", cases[5]);
-    assert!(std::fs::read_to_string(bench.path("summary")).expect("the summary").contains("a regression of more than"));
+    assert!(std::fs::read_to_string(bench.path("summary")).expect("the summary").contains("SLOWER"));
 }

@@ -35,6 +35,17 @@ fn flags() -> impl Strategy<Value = String> {
     proptest::sample::select(flags)
 }
 
+#[test]
+fn names_of_files_may_be_no_text() {
+    let bench = Bench::with_known_session();
+    let ran = bench.shell(
+        "name=$(printf 'a\\377') && \"$BYTEGAUGE\" report export 1 -o \"$name.jsonl\" && \"$BYTEGAUGE\" report import \"$name.jsonl\" && \
+         \"$BYTEGAUGE\" report --html \"$name.html\" && printf 'workload = \"ring\"' > \"$name.toml\" && \
+         \"$BYTEGAUGE\" run \"$name.toml\" --dry-run && rm \"$name.jsonl\" \"$name.html\" \"$name.toml\"",
+    );
+    ran.exits(0).prints(&["session 2: ", "the page is in "]);
+}
+
 proptest! {
     #![proptest_config(few())]
 
@@ -62,7 +73,7 @@ proptest! {
             table.push('\n');
         }
         bench.write("table.csv", &table);
-        let ran = bench.run("import table.csv --map bytes==4096 --map write_size==4096");
+        let ran = bench.run("report import table.csv --map bytes==4096 --map write_size==4096");
         prop_assert!(matches!(ran.status.code(), Some(0 | 2)) && !ran.stderr.contains("panicked"), "{}", ran);
         if ran.status.success() {
             bench.run("report --format json").exits(0);

@@ -17,7 +17,11 @@ fn differing_control_is_reported() {
     // A millisecond a read: more than a hundred times as slow as the cell that it repeats, whatever else runs.
     let ran = bench.run(&format!("{TWO} --blocks 12 --plant c2t@spin:1000000 --format json")).exits(0);
     for test in ran.json()["tests"].as_array().unwrap() {
-        assert_eq!((&test["state"], &test["recommended"]), (&"invalid".into(), &Value::Null), "{test}");
+        assert_eq!(
+            (&test["claim"]["reason"], &test["recommended"]),
+            (&"control-differs".into(), &Value::Null),
+            "{test}"
+        );
     }
     // Open, or without a bound where a machine's mood makes blocks resemble each other: never as if it were proven.
     let strict = bench.run("report --strict");
@@ -56,7 +60,7 @@ fn a_throttled_cpu() {
 
 /// The confirmation's trials of a session, as its export has them.
 fn confirmed(bench: &Bench) -> Vec<Value> {
-    let lines = bench.run("export").exits(0).json_lines();
+    let lines = bench.run("report export").exits(0).json_lines();
     let trials = lines.into_iter().filter_map(|mut line| line.get_mut("trial").map(Value::take));
     trials.filter(|trial| trial["stage"] == "confirm").collect()
 }

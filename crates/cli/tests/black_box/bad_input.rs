@@ -45,6 +45,33 @@ fn sizes() {
     check("stream --fit-max 1Q", &["--fit-max", "`Q` in `1Q` is not a unit"]);
 }
 
+/// Refused before anything runs, also before the first run of a program that is tuned.
+#[test]
+fn no_time_is_wrong_usage() {
+    for command in ["run survey", "run buffer-size", "stream", "ring", "ab true false", "tune --values 1,2 --load true"]
+    {
+        check(&format!("{command} --time 0s"), &["--time: a session needs time: give for example 60s"]);
+    }
+    check("run buffer-size --until conclusive --max-time 0s", &["--max-time: a session needs time"]);
+    let bench = Bench::new();
+    for flags in ["--time 0s", "--blocks 0", "--until conclusive --max-time 0s", "--interval 1ms", "--analyses 0"] {
+        bench
+            .run(&format!("tune {flags} -- touch ran"))
+            .exits(2)
+            .complains(&[flags.split(' ').rfind(|word| word.starts_with("--")).unwrap()]);
+    }
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn tests_and_kinds_of_tuning_are_checked_first() {
+    check("run buffer-size --group g99", &["--group g99: the plan has g1"]);
+    check(
+        "tune --option nodelay=on --values 1,2 -- true {value}",
+        &["--option changes sockets", "one of them at a time"],
+    );
+}
+
 #[test]
 fn other_levels() {
     check("stream --flows 0", &["--flows", "0 is out of range: use 1 to 65536"]);
@@ -77,10 +104,12 @@ fn unknown_names_are_guessed_at() {
     check("run buffersize", &["did you mean `buffer-size`?", ".toml"]);
     check(
         "run speed",
-        &["known are buffer-size, buffer-grid, read-sweep, pipe-sizes, socket-buffers, tcp-echo, udp-echo"],
+        &[
+            "known are buffer-size, buffer-alignment, buffer-grid, read-sweep, pipe-sizes, socket-buffers, tcp-echo, udp-echo",
+        ],
     );
     check("completions bsh", &["bash"]);
-    check("import x --from jsn", &["--from", "jsonl"]);
+    check("report import x --from jsn", &["--from", "jsonl"]);
 }
 
 #[test]
@@ -115,6 +144,7 @@ fn calls() {
     check("call --request 0", &["--request", "0 is out of range: use 1 to 16M"]);
     check("call --response different", &["--response", "write for example 64K"]);
     check("call --depth 0", &["--depth", "use 1 to 4096"]);
+    check("call --connect localhost:0", &["--connect: localhost:0 is no server's address", "1 to 65535"]);
     check("call --connect-per-call maybe", &["--connect-per-call", "use on or off"]);
     for nonsense in ["fast", "1e9", "nan", "inf", "20q", "0.5"] {
         check(&format!("call --rate {nonsense}"), &["--rate", "is not a rate of calls", "20k"]);
@@ -180,6 +210,22 @@ fn sources_that_cannot_be_read() {
     check(&format!("stream --transport {fifo}"), &["named pipe", "--transport pipe"]);
 }
 
+/// A full disk may cut a file off: all options of all transports would be measured.
+#[test]
+fn empty_plan_is_refused() {
+    let bench = Bench::new();
+    let empty = bench.write("empty.toml", "# nothing\n");
+    for plan in [&empty, "/dev/null"] {
+        check(&format!("run {plan}"), &["is empty", "workload = "]);
+    }
+}
+
+#[test]
+fn mesh_is_refused_before_it_measures() {
+    check("mesh gather /no/such/folder", &["/no/such/folder", "directory"]);
+    check("mesh --rank 0 --size 2 --key-file key --out out --margin 0", &["--margin", "no unit"]);
+}
+
 #[test]
 fn design() {
     check("stream --time 0s", &["--time"]);
@@ -240,7 +286,7 @@ fn a_plan_that_is_no_text() {
 
 #[test]
 fn no_store_yet() {
-    for words in ["sessions", "report", "report 1", "export", "export 1 --format csv"] {
+    for words in ["report list", "report", "report 1", "report export", "report export 1 --format csv"] {
         check(words, &["no results yet", "bytegauge run buffer-size", "--store"]);
     }
     check("stream --store", &["--store"]);
@@ -251,12 +297,12 @@ fn sessions_that_do_not_exist() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --engine null --trial-time 1ms --quiet")).exits(2);
     bench.run("stream --engine null --connection-age fresh --transport unix --read-size 4K --write-size 4K --trial-time 1ms --blocks 1 --analyses 1 --time 1s -q").exits(0);
-    bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
-    bench.run("export 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
+    bench.run("report 99").exits(2).complains(&["no session 99", "bytegauge report list"]);
+    bench.run("report export 99").exits(2).complains(&["no session 99", "bytegauge report list"]);
     bench.run("report x").exits(2).complains(&["x", "ID"]);
     bench.run("report -1").exits(2);
-    bench.run("stream --resume 99").exits(2).complains(&["no session 99", "bytegauge sessions"]);
-    bench.run("stream --resume soon").exits(2).complains(&["--resume", "`soon`", "bytegauge sessions"]);
+    bench.run("stream --resume 99").exits(2).complains(&["no session 99", "bytegauge report list"]);
+    bench.run("stream --resume soon").exits(2).complains(&["--resume", "`soon`", "bytegauge report list"]);
     bench.run("stream --resume").exits(2).complains(&["no session of plan stream can be resumed", "without --resume"]);
     bench.run("stream --resume 1").exits(2).complains(&["session 1 is over", "analyses: 1 of 1"]);
 }
@@ -264,7 +310,7 @@ fn sessions_that_do_not_exist() {
 #[test]
 fn where_results_go_must_be_known() {
     let bench = Bench::new();
-    let ran = bench.shell("unset HOME XDG_DATA_HOME; exec \"$BYTEGAUGE\" sessions");
+    let ran = bench.shell("unset HOME XDG_DATA_HOME; exec \"$BYTEGAUGE\" report list");
     ran.exits(2).complains(&["XDG_DATA_HOME", "--store"]);
 }
 
@@ -275,25 +321,25 @@ fn imports() {
     let refused = |words: &str, expected: &[&str]| {
         bench.run(words).exits(2).complains(expected);
     };
-    refused("import /no/such/file", &["/no/such/file", "check the path"]);
-    refused(&format!("import {table}"), &["--map"]);
-    refused(&format!("import {table} --map read_size"), &["--map read_size", "OURS=THEIRS"]);
-    refused(&format!("import {table} --map reed_size=size"), &["did you mean `read_size`?"]);
+    refused("report import /no/such/file", &["/no/such/file", "check the path"]);
+    refused(&format!("report import {table}"), &["--map"]);
+    refused(&format!("report import {table} --map read_size"), &["--map read_size", "OURS=THEIRS"]);
+    refused(&format!("report import {table} --map reed_size=size"), &["did you mean `read_size`?"]);
     refused(
-        &format!("import {table} --map read_size=bytes"),
+        &format!("report import {table} --map read_size=bytes"),
         &["no such column", "connection_type, size, secs, calls"],
     );
-    refused(&format!("import {table} --map read_size=size,read_size=secs"), &["twice"]);
+    refused(&format!("report import {table} --map read_size=size,read_size=secs"), &["twice"]);
     let prose = bench.write("prose.txt", "Nothing to see here\n");
-    refused(&format!("import {prose}"), &["convert them to CSV"]);
+    refused(&format!("report import {prose}"), &["convert them to CSV"]);
     let bad = bench.write(
         "bad.csv",
         "connection_type,read_buffer_bytes,write_buffer_bytes,duration_sec,throughput (MiB/s)\nunix,4096,4096,1,fast\n",
     );
-    refused(&format!("import {bad}"), &["line 2", "nothing was imported"]);
+    refused(&format!("report import {bad}"), &["line 2", "nothing was imported"]);
     let empty = bench.write("empty.csv", "");
-    refused(&format!("import {empty}"), &["no trial"]);
-    bench.run("sessions").exits(0).prints(&["no sessions yet"]);
+    refused(&format!("report import {empty}"), &["no trial"]);
+    bench.run("report list").exits(0).prints(&["no sessions yet"]);
 }
 
 #[test]

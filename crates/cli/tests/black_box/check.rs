@@ -10,7 +10,7 @@ use crate::contract::check_schema;
 use crate::raw::Raw;
 
 /// Six blocks of two values and an A/A control.
-pub(crate) const QUICK: [&str; 7] = ["check", "--blocks", "6", "--analyses", "1", "--seed", "1"];
+pub(crate) const QUICK: [&str; 7] = ["tune", "--blocks", "6", "--analyses", "1", "--seed", "1"];
 
 /// Checks a script of `sh` over values.
 pub(crate) fn check(bench: &Bench, flags: &[&str], script: &str) -> Ran {
@@ -37,9 +37,9 @@ pub(crate) fn check_no_process_is_left(bench: &Bench) {
 #[test]
 fn better_value_has_a_gain() {
     let bench = Bench::new();
-    let flags = ["--values", "0.002,0.06", "--default", "0.06", "--metric", "time:took (.*)"];
+    let flags = ["--values", "0.002,0.06", "--now", "0.06", "--metric", "time:took (.*)"];
     let ran = check(&bench, &flags, "echo took {value}").exits(0);
-    let ran = ran.prints(&["sh", "0.002", "<- ", "Gain: 0.002 "]);
+    let ran = ran.prints(&["tune", "Use 0.002, not 0.06: ", " times as fast"]);
     assert!(!ran.stdout.contains("--ends"), "a program is a process anyway: {ran}");
     let document = bench.run("report --format json").exits(0).json();
     check_schema(&document);
@@ -51,14 +51,14 @@ fn better_value_has_a_gain() {
             [&cell["total_rate"], &cell["estimate"]["median"]].map(|rate| rate.as_f64().expect("a rate"));
         assert!((all / median - 1.0).abs() < 1e-6 && cell["cpu"]["ends_s_per_gib"].is_null(), "{cell}");
     }
-    assert_eq!((&document["check"]["program"], &document["plan"]["workload"]), (&"sh".into(), &"check".into()));
+    assert_eq!((&document["check"]["program"], &document["plan"]["workload"]), (&"sh".into(), &"tune".into()));
     let raw = Raw::of(&bench, 1);
     raw.check_sound();
     assert_eq!(raw.confirmed()["g1"], 6);
     bench.run("report --full").exits(0).prints(&["sh", "a run"]);
     bench.run("report --format csv").exits(0).prints(&["ns_per_run", "0.06"]);
     bench.run("report --format markdown").exits(0);
-    bench.run("export --format csv").exits(0).prints(&["rate_per_second", "run_timeout"]);
+    bench.run("report export --format csv").exits(0).prints(&["rate_per_second", "run_timeout"]);
     check_no_process_is_left(&bench);
 }
 
@@ -66,7 +66,7 @@ fn better_value_has_a_gain() {
 fn sizes_are_passed_as_bytes() {
     let bench = Bench::new();
     let written = bench.path("written");
-    let script = format!("echo {{value}} {{count:1M}} >> {}", written.display());
+    let script = format!("echo {{value}} {{1M/value}} >> {}", written.display());
     check(&bench, &["--values", "4K,64K", "--metric", "bytes:1M"], &script).exits(0).prints(&["value", "iB/s"]);
     let lines = std::fs::read_to_string(written).expect("the output of the runs");
     assert!(lines.lines().all(|line| line == "4096 256" || line == "65536 16"), "{lines}");
@@ -78,12 +78,10 @@ fn sizes_are_passed_as_bytes() {
 #[test]
 fn printed_number_is_a_rate_or_time() {
     let bench = Bench::new();
-    let rate = ["--values", "100,500", "--default", "100", "--metric", r"regex:([0-9.]+) MB/s"];
-    check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2")
-        .exits(0)
-        .prints(&["printed", "500 is 5× as fast as 100"]);
-    let time = ["--values", "1,5", "--default", "5", "--metric", r"time:took ([0-9.]+)"];
-    check(&bench, &time, "echo took {value}").exits(0).prints(&["1 is 5× as fast as 5"]);
+    let rate = ["--values", "100,500", "--now", "100", "--metric", r"regex:([0-9.]+) MB/s"];
+    check(&bench, &rate, "echo 1 MB/s; echo {value} MB/s >&2").exits(0).prints(&["printed", "Use 500, not 100"]);
+    let time = ["--values", "1,5", "--now", "5", "--metric", r"time:took ([0-9.]+)"];
+    check(&bench, &time, "echo took {value}").exits(0).prints(&["Use 1, not 5: a run takes 1 s instead of 5 s"]);
     let silent =
         check(&bench, &["--values", "1,2", "--metric", "regex:([0-9]+) ops", "--format", "json"], "echo {value}");
     let document = silent.exits(5).json();
@@ -102,9 +100,8 @@ fn kernel_counters_can_be_the_metric() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();
     let sender = bench.write("sender.py", SENDER);
-    let flags =
-        ["--values", "10,2000", "--default", "2000", "--metric", "counter:Udp.OutDatagrams", "--format", "json"];
-    let few = ["check", "--blocks", "2", "--analyses", "1", "--seed", "1"];
+    let flags = ["--values", "10,2000", "--now", "2000", "--metric", "counter:Udp.OutDatagrams", "--format", "json"];
+    let few = ["tune", "--blocks", "2", "--analyses", "1", "--seed", "1"];
     let words: Vec<&str> =
         few.iter().chain(&flags).chain(&["--", &python, "-S", &sender, "{value}"]).copied().collect();
     let document = bench.run_args(&words).exits(0).json();
@@ -122,7 +119,7 @@ fn kernel_counters_can_be_the_metric() {
     bench.run("report --full").exits(0).prints(&["events"]);
     bench.run("report --format csv").exits(0).prints(&["events_per_run"]);
     bench.run("report --format go-bench").exits(0).prints(&["events/op"]);
-    bench.run("export --format csv").exits(0).prints(&["left_behind,events"]);
+    bench.run("report export --format csv").exits(0).prints(&["left_behind,events"]);
 }
 
 #[test]
@@ -154,9 +151,9 @@ fn wrong_usage_is_reported_first() {
         let words: Vec<&str> = QUICK.iter().chain(words).copied().collect();
         bench.run_args(&words).exits(2).complains(&[message]);
     };
-    wrong(&["--", "sh", "-c", &touch], "{value} is not in the command");
+    wrong(&["--values", "1,2", "--", "sh", "-c", &touch], "{value} is not in the command");
     wrong(&["--", "no-such-program-at-all", "{value}"], "`no-such-program-at-all` was not found");
-    wrong(&["--values", "4K"], "check needs a command: write it last");
+    wrong(&["--values", "4K"], "tune needs a command: write it last");
     wrong(&["--values", "4K", "--start", "./server {value}"], "as --load 'CLIENT …'");
     wrong(&["--start", &touch, "--ready", "tcp", "--", "true", "{value}"], "is not a test that a server is ready");
     wrong(&["--start", &touch, "--", "true", "{value}"], "--ready");
@@ -167,8 +164,8 @@ fn wrong_usage_is_reported_first() {
     wrong(&["--metric", "regex:(", "--", "true", "{value}"], "is no regular expression");
     wrong(&["--start", &touch, "--ready", "tcp:9", "--stop", "TREM", "--", "true", "{value}"], "is no signal");
     wrong(&["--placement", "cross-core", "--", "true", "{value}"], "separates two programs");
-    wrong(&["--default", "1,2", "--", "true", "{value}"], "is several values");
-    wrong(&["--values", "3K,4K", "--", "dd", "count={count:1M}"], "does not divide");
+    wrong(&["--now", "1,2", "--", "true", "{value}"], "is several values");
+    wrong(&["--values", "3K,4K", "--", "dd", "count={1M/value}"], "does not divide");
     wrong(&["--values", "recommended", "--", "true", "{value}"], "no results");
     assert!(!mark.exists() && !bench.store().exists());
 }
@@ -177,20 +174,20 @@ fn wrong_usage_is_reported_first() {
 fn failing_value_is_dropped_and_others_compared() {
     let bench = Bench::new();
     let script = "case {value} in 1) exit 7;; 2) echo no room >&2; kill -SEGV $$;; esac; sleep 0.00{value}";
-    let ran = check(&bench, &["--values", "1,2,3,4", "--default", "1", "--format", "json"], script).exits(0);
+    let ran = check(&bench, &["--values", "1,2,3,4", "--now", "1", "--format", "json"], script).exits(0);
     let document = ran.json();
     check_schema(&document);
     assert_eq!(reason(&document, "1"), "the command exited with 7");
     assert_eq!(reason(&document, "2"), "the command was ended by SIGSEGV: it printed “no room”");
     assert_eq!(document["groups"][0]["blocks"]["used"], 6);
-    assert!(document["check"]["gains"][0]["text"].as_str().unwrap().contains("the present value, 1, was not measured"));
+    assert!(document["check"]["gains"][0]["gain"].is_null(), "the present value was not measured");
     // Each is named; where one value alone is left, nothing was compared.
     bench.run("report 1").exits(0).prints(&["1 failed: ", "2 failed: "]);
     let script = "case {value} in 3) ;; *) exit 7;; esac";
     check(&bench, &["--values", "1,2,3"], script).exits(5).prints(&["2 failed: the command exited with 7"]);
     // Where all fail in the same way, the reason is printed once.
     let ran = check(&bench, &["--values", "1,2"], "exit 7; : {value}").exits(5);
-    let ran = ran.prints(&["2 options without a result", "Nothing was measured: the command exited with 7"]);
+    let ran = ran.prints(&["Nothing was measured: the command exited with 7."]);
     assert_eq!(ran.stdout.matches("exited with 7").count(), 1, "{ran}");
 }
 
@@ -199,7 +196,7 @@ fn failing_value_is_dropped_and_others_compared() {
 fn cold_first_run_does_not_set_the_plan() {
     let bench = Bench::new();
     let script = "test -e warm || sleep 4; touch warm; : {value}";
-    let words = ["check", "--time", "8s", "--analyses", "1", "--values", "1,2", "--quiet", "--", "sh", "-c", script];
+    let words = ["tune", "--time", "8s", "--analyses", "1", "--values", "1,2", "--quiet", "--", "sh", "-c", script];
     bench.run_args(&words).exits(0);
 }
 
@@ -208,11 +205,11 @@ fn cold_first_run_does_not_set_the_plan() {
 fn long_runs_fill_the_budget() {
     let bench = Bench::new();
     let words =
-        ["check", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
+        ["tune", "--time", "3s", "--analyses", "1", "--values", "1,2", "--", "sh", "-c", "sleep 0.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
     ran.complains(&["the minimum of 6 blocks", "may give no significant result; for one give --time"]);
     // One value decides nothing, however long it is measured: the next step asks for no more time.
-    let words = ["check", "--time", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
+    let words = ["tune", "--time", "2s", "--save", "v1", "--values", "1", "--", "sh", "-c", "sleep 1.5; : {value}"];
     let ran = bench.run_args(&words).exits(0);
     assert!(!ran.stderr.contains("give --time"), "{ran}");
     let document = bench.run("report --format json").exits(0).json();
@@ -262,8 +259,8 @@ fn interrupt_ends_the_program_and_keeps_trials() {
     let bench = Bench::new();
     let script =
         bench.write("run.sh", "test $1 = 1 && test -e $0.hang && { setsid sleep 3600 & sleep 3600; }; echo took=$1\n");
-    let flags = "--blocks 40 --analyses 1 --values 1,2 --default 2 --metric time:took=(.*) --seed 1 --save v1";
-    let mut running = bench.start(&format!("check {flags} --json-stream -- sh {script} {{value}}"));
+    let flags = "--blocks 40 --analyses 1 --values 1,2 --now 2 --metric time:took=(.*) --seed 1 --save v1";
+    let mut running = bench.start(&format!("tune {flags} --json-stream -- sh {script} {{value}}"));
     // Six blocks and more, of which intervals could be made, and not all.
     running.until("some trials", |running| running.stdout().matches("\"event\":\"trial\"").count() >= 3 + 6 * 3);
     std::fs::write(format!("{script}.hang"), "").expect("a file");
@@ -280,10 +277,10 @@ fn interrupt_ends_the_program_and_keeps_trials() {
     before.check_sound();
     assert!(before.trials.len() >= 4 && before.status() == "incomplete");
     let reported = bench.run("report 1").exits(0);
-    reported.prints(&["no result before the first analysis"]);
-    bench.run("compare v1 1").exits(2).complains(&["`v1` is not complete (session 1)"]);
+    reported.prints(&["the session stopped before its first analysis"]);
+    bench.run("report compare v1 1").exits(2).complains(&["`v1` is not complete (session 1)"]);
     std::fs::remove_file(format!("{script}.hang")).expect("the file");
-    bench.run("check --resume 1 -q").exits(0).prints(&["Summary"]);
+    bench.run("tune --resume 1 -q").exits(0).prints(&["report 1 --full"]);
     let after = Raw::of(&bench, 1);
     after.check_sound();
     assert_eq!((after.status(), after.confirmed()["g1"]), ("complete", 40));
@@ -295,15 +292,15 @@ fn resumed_session_reaches_the_minimum_of_blocks() {
     // One block takes longer than the budget and the half of it that is overrun for the fewest, until the file is gone.
     let script = bench.write("run.sh", "test -e $0.slow && sleep 1.6; echo took=$1\n");
     std::fs::write(format!("{script}.slow"), "").expect("a file");
-    let flags = "--values 1,2 --default 2 --metric time:took=(.*) --time 3s";
-    let ran = bench.run(&format!("check {flags} -- sh {script} {{value}}"));
+    let flags = "--values 1,2 --now 2 --metric time:took=(.*) --time 3s";
+    let ran = bench.run(&format!("tune {flags} -- sh {script} {{value}}"));
     ran.exits(0).complains(&["the blocks of analysis 1 stopped after 1 of 6", "--resume measures what"]);
     let before = Raw::of(&bench, 1);
     assert_eq!((before.status(), before.confirmed()["g1"]), ("incomplete", 1));
-    bench.run("sessions").exits(0).prints(&["incomplete"]);
-    bench.run("report 1").exits(0).prints(&["the session stopped before its first analysis", "check --resume 1"]);
+    bench.run("report list").exits(0).prints(&["incomplete"]);
+    bench.run("report 1").exits(0).prints(&["the session stopped before its first analysis", "tune --resume 1"]);
     std::fs::remove_file(format!("{script}.slow")).expect("the file");
-    let ran = bench.run("check --resume 1").exits(0);
+    let ran = bench.run("tune --resume 1").exits(0);
     assert!(!ran.stderr.contains("a run takes about"), "how long runs take is settled: {ran}");
     let after = Raw::of(&bench, 1);
     after.check_sound();
@@ -317,7 +314,7 @@ fn resumed_session_reaches_the_minimum_of_blocks() {
 #[test]
 fn killed_session_leaves_no_program() {
     let bench = Bench::new();
-    let mut running = bench.start("check --blocks 6 --values 3600,3601 -q -- sleep {value}");
+    let mut running = bench.start("tune --blocks 6 --values 3600,3601 -q -- sleep {value}");
     running.until("the program runs", |running| {
         bench.processes().iter().any(|id| {
             *id != running.id()
@@ -344,7 +341,7 @@ fn the_advice_of_a_stored_answer_is_tried() {
     let cell = cells.iter().find(|cell| cell["id"] == *recommended).expect("an option");
     let advised = cell["factors"]["read_size"].as_u64().expect("a read size");
     let other = if advised == 4096 { "64K" } else { "4K" };
-    let flags = ["--values", "recommended", "--default", other, "--metric", "time:took (.*)", "--format", "json"];
+    let flags = ["--values", "recommended", "--now", other, "--metric", "time:took (.*)", "--format", "json"];
     let script = format!("test {{value}} = {advised} && echo took 2 || echo took 1");
     let document = check(&bench, &flags, &script).exits(0).json();
     check_schema(&document);
@@ -355,19 +352,24 @@ fn the_advice_of_a_stored_answer_is_tried() {
         .filter_map(|cell| cell["factors"]["value"].as_u64())
         .collect();
     for option in tests[0]["options"].as_array().expect("a list") {
-        let is_as_good = option["status"] == "best" || option["status"] == "tied";
+        let is_as_good = ["use", "as-good", "undecided"].iter().any(|status| option["status"] == **status);
         assert!(!is_as_good || tried.contains(&option["settings"]["read_size"].as_u64().expect("a size")), "{option}");
     }
     let advice = &document["check"]["advice"][0];
-    assert_eq!((&advice["session"], &advice["held"]), (&session.into(), &false.into()), "{advice}");
-    assert!(advice["predicted"].as_f64().is_some() && advice["observed"].as_f64() < Some(1.0), "{advice}");
-    bench.run("report").exits(0).prints(&["Earlier recommendation: ", "did not hold: it ", " values in sh"]);
+    assert_eq!(advice["session"], session, "{advice}");
+    let held = |ran: &Ran| {
+        let findings = ran.json()["findings"].clone();
+        let facts = findings.as_array().expect("a list").iter().map(|finding| finding["fact"].clone());
+        facts.filter(|fact| fact["kind"] == "advice").map(|fact| fact["held"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(held(&bench.run("report --format json")), [serde_json::json!(false)]);
+    bench.run("report").exits(0).prints(&["the recommendation of session ", "does not hold here: it takes "]);
     // The better one of two shows nothing about the best of all.
     let script = format!("test {{value}} = {advised} && echo took 1 || echo took 2");
     let flags = [
         "--values",
         if advised == 4096 { "4K" } else { "64K" },
-        "--default",
+        "--now",
         other,
         "--recommendation",
         &session.to_string(),
@@ -376,7 +378,8 @@ fn the_advice_of_a_stored_answer_is_tried() {
     ];
     check(&bench, &flags, &script)
         .exits(0)
-        .prints(&["cannot be judged: it was compared with", " alone, so add --values"]);
+        .prints(&["the recommendation of session ", "does not show that it is the best"]);
+    assert_eq!(held(&bench.run("report --format json")), [Value::Null]);
 }
 
 #[test]
@@ -384,13 +387,13 @@ fn export_can_redact_secrets() {
     let bench = Bench::new();
     let script = "test {value} = 2 && exit 0; echo token-hunter2 >&2; exit 3";
     check(&bench, &["--values", "1,2", "--prepare", "true hunter2"], script).exits(5);
-    let plain = bench.run("export").exits(0).stdout;
+    let plain = bench.run("report export").exits(0).stdout;
     assert!(plain.contains("token-hunter2") && plain.contains("true hunter2"));
     for format in ["jsonl", "csv"] {
-        let redacted = bench.run(&format!("export --redact --format {format}")).exits(0).stdout;
+        let redacted = bench.run(&format!("report export --redact --format {format}")).exits(0).stdout;
         assert!(!redacted.contains("hunter2"), "{redacted}");
     }
-    bench.run("export --redact -o kept.jsonl").exits(0);
-    bench.run("import kept.jsonl").exits(0);
+    bench.run("report export --redact -o kept.jsonl").exits(0);
+    bench.run("report import kept.jsonl").exits(0);
     bench.run("report 2").exits(5).prints(&["(redacted)"]);
 }

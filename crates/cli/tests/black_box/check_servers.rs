@@ -65,11 +65,11 @@ fn server_is_restarted_for_each_run() {
 #[test]
 fn documented_server_runs() {
     let bench = Bench::new();
-    let help = bench.run("check --help").exits(0).stdout;
+    let help = bench.run("tune --help").exits(0).stdout;
     let joined = |text: &str| text.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
     let of = |text: &str| {
         let text = joined(text);
-        let from = text.find("bytegauge check --values 4K..256K").expect("the example");
+        let from = text.find("bytegauge tune --values 4K..256K").expect("the example");
         let end = text[from..].find(":7007'").expect("its end");
         text[from..from + end + 6].to_owned()
     };
@@ -199,7 +199,7 @@ fn server_that_ignores_its_signal_is_killed() {
         let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
         let start = format!("exec {python} -S {server} {port} {{value}} deaf");
         let words =
-            ["check", "--blocks", "1", "--analyses", "1", "--values", "1K,2K", "--stop", stop, "--start", &start];
+            ["tune", "--blocks", "1", "--analyses", "1", "--values", "1K,2K", "--stop", stop, "--start", &start];
         let ready = format!("tcp:{port}");
         let port = port.to_string();
         let words: Vec<&str> =

@@ -112,7 +112,7 @@ fn two_servers_are_compared() {
     // The compared bytes are not visible.
     let ran = calling(&bench, &format!("{},{}", quick.address, slow.address), "--rate 300 --format json").exits(0);
     let document = ran.json();
-    let text = document["tests"][0]["result"].as_str().unwrap_or_default();
+    let text = document["sentence"].as_str().unwrap_or_default();
     assert!(text.contains("leave out --rate"), "{text}");
 }
 

@@ -144,7 +144,7 @@ fn sockets_and_a_device_in_one_document() {
         .exits(0);
     let document = ran.json();
     check_document(&document);
-    assert_eq!(document["schema_version"], 3);
+    assert_eq!(document["schema_version"], 4);
     assert_eq!(document["status"], "complete");
     assert_eq!(document["seed"], 7);
     assert_eq!(document["plan"]["name"], "stream");

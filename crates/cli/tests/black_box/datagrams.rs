@@ -88,7 +88,8 @@ fn fragmented_datagrams_are_reported() {
 #[test]
 fn the_highest_rate_keeps_the_loss() {
     let bench = Bench::new();
-    // A reader with 20 ns of work for each byte takes at most 50,000 datagrams a second on any machine; the sender is faster.
+    // A reader with 20 ns of work for each byte takes at most 50,000 datagrams a second on any machine; the sender is faster. What
+    // waits in its buffer when the 100 ms begin adds to them.
     let words = "stream --transport udp --write-size 1000 --engine plain --work 20ns --max-loss 30% --blocks 1 \
                  --long-trials off --trial-time 100ms --time 60s --format json";
     let document = bench.run(words).exits(0).json();
@@ -96,7 +97,7 @@ fn the_highest_rate_keeps_the_loss() {
     assert_eq!(cell["outcome"], "measured", "{cell}");
     let lost = cell["datagrams"]["lost_share"].as_f64().unwrap();
     let rate = cell["estimate"]["median"].as_f64().unwrap();
-    assert!(lost <= 0.3 && rate > 0.0 && rate <= 51e6, "{lost} lost at {rate} bytes/s: {cell}");
+    assert!(lost <= 0.3 && rate > 0.0 && rate <= 60e6, "{lost} lost at {rate} bytes/s: {cell}");
     let refused = bench.run("stream --transport udp --write-size 1000 --max-loss 1% --rate 10M --time 5s").exits(2);
     assert!(refused.stderr.contains("leave one of them out"), "{}", refused.stderr);
 }

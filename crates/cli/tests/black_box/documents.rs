@@ -13,7 +13,7 @@ fn root() -> PathBuf {
 /// The documents that show commands to users, by path.
 fn documents() -> Vec<PathBuf> {
     let mut paths = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(|name| root().join(name)).to_vec();
-    for folder in ["docs", "docs/development", "docs/research", "docs/research/case-studies"] {
+    for folder in ["docs", "docs/development", "docs/research"] {
         let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
         paths.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     }

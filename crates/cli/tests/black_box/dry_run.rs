@@ -17,6 +17,7 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
     match (factor.kind, factor.name) {
         (_, "transport") if workload == Workload::Call => ["unix", "tcp"],
         (_, "profile") if workload == Workload::Call => ["echo", "rpc"],
+        (_, "buffer_offset") => ["malloc", "16"],
         (LevelKind::Size { auto: true, .. }, _) => ["auto", "64K"],
         (LevelKind::Size { .. }, _) => ["4K", "100"],
         (LevelKind::SizeOr { name, .. }, _) => [name, "4K"],
@@ -41,6 +42,8 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "arrivals") => ["constant", "poisson"],
         (_, "slo") => ["none", "p99=2ms"],
         (_, "rcvbuf_on") => ["listener", "client"],
+        (_, "nodelay_at") => ["both", "server"],
+        (_, "message_writes") => ["separate", "writev"],
         (_, "server_engine" | "client_engine") => ["blocking", "epoll"],
         (_, "engine") => ["blocking", "null"],
         (_, "mode") => ["checked", "ceiling"],
@@ -69,7 +72,9 @@ fn transport(factor: &Factor) -> &'static str {
 /// The other factors of such a plan: few cells.
 fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static str)> {
     let mut small = if workload.has_path() { vec![("transport", transport(factor))] } else { Vec::new() };
-    if let "relay_host" | "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" = factor.name {
+    if let "relay_host" | "relay_placement" | "relay_threads" | "relay_buffer" | "relay_pipe" | "relay_nodelay" =
+        factor.name
+    {
         // A way to pass on that has what the factor sets.
         small.push(("relay", if factor.name == "relay_buffer" { "read-write" } else { "splice" }));
     }
@@ -79,6 +84,7 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
     small.extend(match (workload, factor.name) {
         (Workload::Stream, "connect") => vec![("write_size", "64K")],
         (Workload::Stream, "batch") => vec![("engine", "mmsg"), ("read_size", "4K"), ("write_size", "1000")],
+        (Workload::Stream, "gro") => vec![("engine", "gso"), ("read_size", "64K"), ("write_size", "1000")],
         (Workload::Stream, "outstanding") => {
             vec![("engine", "uring:plain"), ("read_size", "4K"), ("write_size", "1000")]
         }
@@ -91,6 +97,10 @@ fn others(workload: Workload, factor: &Factor) -> Vec<(&'static str, &'static st
         (Workload::Stream, _) => vec![("read_size", "4K"), ("write_size", "64K")],
         (Workload::Call, "arrivals") => vec![("rate", "10k")],
         (Workload::Call, "rcvbuf_on") => vec![("rcvbuf", "64K")],
+        (Workload::Call, "nodelay_at") => vec![("nodelay", "on")],
+        (Workload::Call, "response_gap") => vec![("response_chunk", "64")],
+        (Workload::Call, "message_writes") => vec![("response_chunk", "64"), ("server_engine", "epoll")],
+        (Workload::Call, "quickack_again") => vec![("quickack", "on"), ("server_engine", "epoll")],
         (Workload::Call, "server_threads" | "server_engine") => vec![("server_engine", "epoll")],
         (Workload::Call, "read_once") => vec![("connect_per_call", "on")],
         (Workload::Call, "min_wait") => vec![("server_engine", "uring:plain")],
@@ -150,7 +160,7 @@ fn a_flag_outranks_the_plan() {
     let bench = Bench::new();
     let plan = bench.write("mine.toml", "transport = \"tcp\"\nread-size = \"1K..2M\"\nwrite-size = \"64K\"\n");
     let ran = bench.run(&format!("run {plan} --transport unix --read-size 4K --dry-run")).exits(0);
-    ran.prints(&["plan mine: 3 options in 3 tests", "unix", "read-size  fixed     4K\n"]);
+    ran.prints(&["plan mine: 1 option in 1 test", "unix", "read-size  fixed     4K\n"]);
 }
 
 #[test]
@@ -223,14 +233,14 @@ fn tests_alike_are_one_line_each() {
 fn resumed_plan_is_shown_first() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
-    let before = bench.run("export").exits(0).stdout;
+    let before = bench.run("report export").exits(0).stdout;
     bench.run("stream --resume 1 --dry-run").exits(0).prints(&[
         "session 1 of plan stream continues to analysis 2 of 3:\n  6 more confirmation blocks (6 of 12 are measured)",
         "if blocks take as long as before",
         "read-size  compared  4K 64K",
     ]);
     bench.run("run --resume --dry-run").exits(0).prints(&["session 1 of plan stream continues to analysis 2 of 3"]);
-    assert_eq!(bench.run("export").exits(0).stdout, before, "nothing was measured");
+    assert_eq!(bench.run("report export").exits(0).stdout, before, "nothing was measured");
 }
 
 #[test]
@@ -241,7 +251,7 @@ fn nothing_is_run_and_nothing_is_written() {
     }
     bench.run("stream --dry-run --resume").exits(2).complains(&["no results yet"]);
     assert!(!bench.path("data").exists());
-    bench.run("sessions").exits(2).complains(&["no results yet"]);
+    bench.run("report list").exits(2).complains(&["no results yet"]);
 }
 
 #[test]

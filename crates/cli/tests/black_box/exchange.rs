@@ -66,17 +66,17 @@ fn without_advice(value: &mut Value) {
 fn our_own_lines_come_back_as_they_were() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
-    bench.run("export 1 -o out.jsonl").exits(0);
-    bench.run("import out.jsonl").exits(0).prints(&["session 2", "bytegauge report 2"]);
-    let elsewhere = bench.run("--store other.db import out.jsonl").exits(0);
+    bench.run("report export 1 -o out.jsonl").exits(0);
+    bench.run("report import out.jsonl").exits(0).prints(&["session 2", "bytegauge report 2"]);
+    let elsewhere = bench.run("--store other.db report import out.jsonl").exits(0);
     elsewhere.prints(&["show it with `bytegauge --store /", "other.db report 1`"]);
     assert_eq!(reported(&bench, 2), reported(&bench, 1));
     let without_header = |session: i64| {
-        let text = bench.run(&format!("export {session}")).exits(0).stdout;
+        let text = bench.run(&format!("report export {session}")).exits(0).stdout;
         text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(without_header(2), without_header(1));
-    bench.run("sessions").exits(0).prints(&["complete, imported"]);
+    bench.run("report list").exits(0).prints(&["complete, imported"]);
     // An imported session cannot be resumed.
     bench.run("stream --resume 2").exits(2).complains(&["session 2 was measured elsewhere"]);
 }
@@ -85,8 +85,8 @@ fn our_own_lines_come_back_as_they_were() {
 fn own_csv_is_imported_unchanged() {
     let bench = Bench::new();
     bench.run(&format!("{QUICK} --quiet")).exits(0);
-    bench.run("export 1 --format csv -o out.csv").exits(0);
-    bench.run("import out.csv --name again").exits(0).prints(&["session 2"]);
+    bench.run("report export 1 --format csv -o out.csv").exits(0);
+    bench.run("report import out.csv --name again").exits(0).prints(&["session 2"]);
     let (measured, imported) = (reported(&bench, 1), reported(&bench, 2));
     assert_eq!((&imported["status"], &imported["plan"]["name"]), (&"imported".into(), &"again".into()));
     let numbers = |document: &Value| -> BTreeMap<String, (Value, Value)> {
@@ -112,7 +112,7 @@ fn imported_table_is_mapped() {
     let rows: String = noise.iter().map(|n| format!("4096;1.0;{}\n65536;1.0;{}\n", 1000 + n, 2000 - n)).collect();
     bench.write("strange.csv", &format!("buffer;secs;MBps\n{rows}"));
     let map = "--map read_size=buffer,duration_sec=secs --map throughput_megabytes_s=MBps --map transport==unix,write_size==64K";
-    bench.run(&format!("import strange.csv {map}")).exits(0).prints(&["24 trials of 2 cells"]);
+    bench.run(&format!("report import strange.csv {map}")).exits(0).prints(&["24 trials of 2 cells"]);
     let document = reported(&bench, 1);
     let medians: Vec<f64> = document["cells"]
         .as_array()
@@ -129,30 +129,36 @@ fn imported_table_is_mapped() {
 fn what_is_no_file_is_not_read() {
     let bench = Bench::new();
     bench.shell("mkfifo pipe").exits(0);
-    bench.run("import pipe").exits(2).complains(&["pipe is a named pipe, not a file", "bytegauge import - <pipe"]);
-    bench.run("import /dev/zero").exits(2).complains(&["/dev/zero is a device"]);
+    bench
+        .run("report import pipe")
+        .exits(2)
+        .complains(&["pipe is a named pipe, not a file", "bytegauge report import - <pipe"]);
+    bench.run("report import /dev/zero").exits(2).complains(&["/dev/zero is a device"]);
 }
 
 #[test]
 fn standard_input_is_imported_and_reported() {
     let bench = Bench::new();
     bench.write("calls.csv", "SO_RCVBUF,cps.mean\n2000,3120.5\n5000,4711.25\n");
-    let words = "import - --map transport==tcp,request==512 <calls.csv";
+    let words = "report import - --map transport==tcp,request==512 <calls.csv";
     bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
-    bench.run("report --full").exits(0).prints(&["4.71 k calls/s", "2000 B        3.1"]);
+    bench.run("report --full").exits(0).prints(&["k calls/s", "5000 B       4.71"]);
     bench.run("report --interval 1s").exits(0).prints(&["OVER TIME", "--trial-time 10s"]);
     bench
         .run("stream --interval 1ms --transport unix")
         .exits(2)
         .complains(&["--interval: bins are a millisecond long"]);
-    bench.shell(&format!("cat calls.csv | {}", "\"$BYTEGAUGE\" import - 2>&1")).exits(2).prints(&["--map transport=="]);
+    bench
+        .shell(&format!("cat calls.csv | {}", "\"$BYTEGAUGE\" report import - 2>&1"))
+        .exits(2)
+        .prints(&["--map transport=="]);
 }
 
 #[test]
 fn the_published_grid_needs_no_mapping() {
     let bench = Bench::new();
     bench.write("grid.csv", GRID);
-    let ran = bench.run("import grid.csv").exits(0).prints(&["4 trials of 4 cells"]);
+    let ran = bench.run("report import grid.csv").exits(0).prints(&["4 trials of 4 cells"]);
     assert_eq!(ran.stderr, "");
     let document = reported(&bench, 1);
     assert_eq!(document["plan"]["name"], "grid");
@@ -166,7 +172,7 @@ fn the_published_grid_needs_no_mapping() {
 fn the_published_text_needs_no_mapping() {
     let bench = Bench::new();
     bench.write("published.txt", SEED_TEXT);
-    bench.run("import published.txt").exits(0).prints(&["4 trials of 4 cells"]);
+    bench.run("report import published.txt").exits(0).prints(&["4 trials of 4 cells"]);
     let document = reported(&bench, 1);
     let cells = document["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);

@@ -41,7 +41,7 @@ fn missing_interval_is_4_with_strict() {
 
 #[test]
 fn failure_is_5() {
-    Bench::new().run_args(&["check", "--values", "1,2", "--time", "2s", "--quiet", "--", "false", "{value}"]).exits(5);
+    Bench::new().run_args(&["tune", "--values", "1,2", "--time", "2s", "--quiet", "--", "false", "{value}"]).exits(5);
 }
 
 #[test]

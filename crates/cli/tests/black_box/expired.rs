@@ -25,6 +25,6 @@ fn changed_machine_is_noted() {
     run()
         .exits(0)
         .complains(&["since session 1, the same test, this machine has changed: kernel: 4.19.0-1-amd64 then"]);
-    let compared = bench.run("compare 1 2");
+    let compared = bench.run("report compare 1 2");
     compared.complains(&["between sessions 1 and 2 this machine has changed: kernel: 4.19.0-1-amd64 then"]);
 }

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_agent::AgentLink;
 use bytegauge_model::{EndRole, Ends, Side};
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::path::{FarPath, Ticket};
 use bytegauge_traffic::{EndPool, RemoteHost, engine};
 use bytegauge_wire::Key;
 use serde_json::{Value, json};
@@ -84,7 +83,11 @@ pub fn stopped(agent: Running) -> Ran {
 }
 
 pub fn trials(running: &Running) -> usize {
-    running.stdout().lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
+    trials_in(&running.stdout())
+}
+
+pub fn trials_in(stdout: &str) -> usize {
+    stdout.lines().filter(|line| line.contains("\"event\":\"trial\"")).count()
 }
 
 /// Starts a long session, as soon as the agent has a place for it, and waits until some of it is measured.
@@ -292,7 +295,7 @@ fn an_agent_of_another_version_is_named() {
 }
 
 /// An agent at a port that no other socket gets automatically, so that it can be started again there.
-fn restartable(bench: &Bench) -> (Running, String) {
+pub fn restartable(bench: &Bench) -> (Running, String) {
     agent_at(bench, &free_address().to_string(), "")
 }
 
@@ -389,7 +392,7 @@ fn cutting(agent: &str, after: &'static [usize]) -> (String, Arc<AtomicUsize>) {
 }
 
 /// `Some` if the connection is to be cut; the last bytes are lost then.
-fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
+pub fn pass(caller: &TcpStream, callee: &TcpStream, cut: Option<(usize, bool)>) -> Option<()> {
     let (mut bytes, mut message, mut ended) = ([0; 4096], 0, [false; 2]);
     for stream in [caller, callee] {
         stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();

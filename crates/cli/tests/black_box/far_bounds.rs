@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_agent::AgentLink;
 use bytegauge_model::{EndRole, Ends, Spec};
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::ticket::{SHOWN, Ticket};
+use bytegauge_traffic::path::{FarPath, SHOWN, Ticket};
 use bytegauge_traffic::{Address, Command, EndPool, RemoteHost, Reply, Setup};
 use bytegauge_wire::Key;
 

@@ -144,7 +144,7 @@ fn relay_and_server_are_on_different_hosts() {
          $BYTEGAUGE {calls} --relay hybrid,epoll --relay-host 10.9.0.2:4712 --host 10.9.1.2:4711 --key-file key > calls.json\n\
          $FAR cat /proc/net/dev > dev\n\
          $BYTEGAUGE {STREAM} --relay epoll --relay-host 10.9.0.2:4711 --host 10.9.1.2:4711 --key-file key --store no.db > no.json || true\n\
-         $BYTEGAUGE export 1 --store no.db > no.jsonl"
+         $BYTEGAUGE report export 1 --store no.db > no.jsonl"
     );
     let Some(ran) = between_two_hosts(&bench, &script) else { return };
     for (file, hosts) in [("home.json", 1), ("third.json", 2), ("calls.json", 2)] {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Spec};
-use bytegauge_traffic::ticket::SHOWN;
+use bytegauge_traffic::path::SHOWN;
 use bytegauge_traffic::{Address, Command, Reply, relay};
 use serde_json::Value;
 

@@ -47,7 +47,7 @@ fn check_failure(at: SocketAddr, flags: &str, parts: &[&str]) {
 
 /// Bytes that our writers wrote in all trials of a session.
 fn written(bench: &Bench) -> u64 {
-    let lines = json_lines(&bench.run("export 1").exits(0).stdout);
+    let lines = json_lines(&bench.run("report export 1").exits(0).stdout);
     let source = |line: &Value| line["trial"]["ends"]["source"]["total_bytes"].as_u64();
     lines.iter().filter_map(source).sum()
 }
@@ -92,7 +92,7 @@ fn two_sinks_are_compared() {
     ran.prints(&[&quick.to_string(), &slow.to_string()]);
     // The compared bytes are not visible.
     let document = feeding(&bench, &format!("{quick},{slow}"), "--rate 50M --format json");
-    let text = document.exits(0).json()["tests"][0]["result"].as_str().unwrap_or_default().to_owned();
+    let text = document.exits(0).json()["sentence"].as_str().unwrap_or_default().to_owned();
     assert!(text.contains("leave out --rate"), "{text}");
 }
 

@@ -18,7 +18,7 @@ case "$1" in
 record)
     case "$*" in
     *tried*) ;;
-    *) "$BYTEGAUGE" export 1 | grep -c '"kind":"trial"' >> "$0.counts" ;;
+    *) "$BYTEGAUGE" report export 1 | grep -c '"kind":"trial"' >> "$0.counts" ;;
     esac
     while [ "$1" != -- ]; do shift; done
     shift

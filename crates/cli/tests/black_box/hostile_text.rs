@@ -1,18 +1,36 @@
 //! Text from outside that tries to act on the terminal, in all that the program prints.
 
 use bytegauge_model::escape;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use crate::bench::{BINARY, Bench, QUICK, possible};
 
 /// A title, a colour, a bell, a C1 sequence, a reordering, a line separator.
 const HOSTILE: &str = "\u{1b}]0;pwned\u{7}\u{1b}[31mEVIL\u{9b}1m\u{202e}\u{2028}";
 
+/// Every output of stored results.
+const OUTPUTS: [&str; 12] = [
+    "report",
+    "report --full",
+    "report --format json",
+    "report --format csv",
+    "report --format markdown",
+    "report --format junit",
+    "report --format openmetrics",
+    "report --format prom",
+    "report --format go-bench",
+    "report list",
+    "report export",
+    "report export --format csv",
+];
+
 /// A bench with a session under a hostile name.
 fn imported() -> Bench {
     let bench = Bench::new();
     bench.run(&format!("--store other.db {QUICK} --quiet")).exits(0);
-    bench.run("--store other.db export --output exported.jsonl").exits(0);
-    let imported = bench.run_args(&["import", "exported.jsonl", "--name", HOSTILE]).exits(0);
+    bench.run("--store other.db report export --output exported.jsonl").exits(0);
+    let imported = bench.run_args(&["report", "import", "exported.jsonl", "--name", HOSTILE]).exits(0);
     check(&imported.stdout, &imported.words);
     bench
 }
@@ -28,20 +46,7 @@ fn check(text: &str, words: &str) {
 #[test]
 fn stored_names_are_escaped_in_every_format() {
     let bench = imported();
-    for words in [
-        "report",
-        "report --full",
-        "report --format json",
-        "report --format csv",
-        "report --format markdown",
-        "report --format junit",
-        "report --format openmetrics",
-        "report --format prom",
-        "report --format go-bench",
-        "sessions",
-        "export",
-        "export --format csv",
-    ] {
+    for words in OUTPUTS {
         let ran = bench.run(words).exits(0);
         check(&ran.stdout, words);
         check(&ran.stderr, words);
@@ -55,7 +60,7 @@ fn stored_names_are_escaped_on_terminals() {
         return;
     }
     let bench = imported();
-    for words in ["report", "report --full", "sessions", "report 7", "export --format csv"] {
+    for words in ["report", "report --full", "report list", "report 7", "report export --format csv"] {
         let ran = bench.shell(&format!("TERM=xterm-256color script -qec '{BINARY} {words}' /dev/null"));
         check(&ran.stdout, words);
     }
@@ -72,8 +77,8 @@ fn wrong_words_are_escaped_in_messages() {
         vec!["report", "--format", HOSTILE],
         vec!["stream", "--read-size", HOSTILE],
         vec!["--store", HOSTILE, "report"],
-        vec!["import", HOSTILE],
-        vec!["compare", HOSTILE, "1"],
+        vec!["report", "import", HOSTILE],
+        vec!["report", "compare", HOSTILE, "1"],
         vec!["observe", "--", HOSTILE],
         vec!["agent", "--listen", "127.0.0.1:0", "--key-file", HOSTILE],
     ] {
@@ -88,11 +93,34 @@ fn wrong_words_are_escaped_in_messages() {
 fn printed_words_of_programs_are_escaped() {
     let bench = Bench::new();
     bench.write("fails", "printf '\\033]0;pwned\\007\\033[31m\\302\\2331m\\342\\200\\256' >&2; exit 3\n");
-    let ran = bench.run("check --values 1,2 --time 2s -- sh fails {value}");
+    let ran = bench.run("tune --values 1,2 --time 2s -- sh fails {value}");
     check(&ran.stderr, "check");
     check(&ran.stdout, "check");
-    for words in ["report --full", "report --format json", "export --format csv"] {
+    for words in ["report --full", "report --format json", "report export --format csv"] {
         let ran = bench.run(words);
         check(&ran.stdout, words);
+    }
+}
+
+proptest! {
+    // Each case starts the program fourteen times.
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Names of any characters, of any width: no renderer panics, and none prints a character that a reader cannot see.
+    #[test]
+    fn any_names_are_shown_in_every_format(names in prop::collection::vec(any::<String>(), 3), long in 0usize..400) {
+        let bench = Bench::new();
+        let wide = "é読\u{301}".repeat(long);
+        let result = |(at, name): (usize, &String)| {
+            json!({"command": format!("{at} {name} {wide}"), "times": [1.0, 1.1, 0.9, 1.05]})
+        };
+        let results: Vec<Value> = names.iter().enumerate().map(result).collect();
+        bench.write("results.json", &json!({ "results": results }).to_string());
+        for words in ["report import results.json"].into_iter().chain(OUTPUTS) {
+            let ran = bench.run(words).exits(0);
+            check(&ran.stdout, &ran.words);
+            check(&ran.stderr, &ran.words);
+        }
+        bench.run("report --html page.html").exits(0);
     }
 }

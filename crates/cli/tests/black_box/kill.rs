@@ -53,7 +53,7 @@ fn check_kills(rounds: u64, flags: &str) {
         let ran = running.kill();
         assert!(killed_by(ran.status) == Some(9) || ran.status.success(), "{at}: {ran}");
         let lines = ran.json_lines();
-        let listed = bench.run("sessions");
+        let listed = bench.run("report list");
         // The kill may have come before the store was there.
         assert!(listed.status.success() || (listed.status.code() == Some(2) && lines.is_empty()), "{at}: {listed}");
         let Some(session) = lines.first().map(|line| number(&line["session"]) as i64) else { continue };

@@ -41,8 +41,8 @@ fn knee_is_stored_with_its_probes() {
     assert!(number(knee, &["probes_mean"]) >= 3.0, "{knee}");
     assert!(number(knee, &["overall_per_second"]) > 0.0 && number(knee, &["searches"]) >= 1.0, "{knee}");
     let full = bench.run("report --full").exits(0);
-    full.prints(&["p50 ≤ 50ms", "from the moment when the call should begin", "Over all trials it is kept at"]);
-    let raw = bench.run("export 1").exits(0).stdout;
+    full.prints(&["p50 ≤ 50ms", "from the moment when the call should begin", "overall"]);
+    let raw = bench.run("report export 1").exits(0).stdout;
     assert!(raw.contains("\"search\"") && raw.contains("\"offered\""), "no probes in {raw}");
     // A rate keeps the objective only if its own probe did.
     let trials = Raw::of(&bench, 1).trials;
@@ -57,7 +57,7 @@ fn impossible_limit_is_reported() {
     let bench = Bench::new();
     searching(&bench, "--work 2000ns --slo p50=100us").exits(5);
     let reasons = bench.run("report --format csv").stdout;
-    bench.run("sessions").exits(0).prints(&["  failed  ", "failed: no option has a result"]);
+    bench.run("report list").exits(0).prints(&["  failed  ", "failed: no option has a result"]);
     for part in ["p50 was ", " even at ", "(clients that wait for each reply reach "] {
         assert!(reasons.contains(part), "no `{part}` in {reasons}");
     }

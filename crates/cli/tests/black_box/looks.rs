@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::contract::check_document;
 use crate::interrupt::patch;
-use crate::raw::{Raw, findings, name, number};
+use crate::raw::{Raw, name, number, scope};
 
 /// Two cells that hardly differ, and a margin that hardly any number of blocks proves.
 const ALIKE: &str = "stream --connection-age fresh --transport unix --profile sum --read-size 60K,64K --write-size 64K --trial-time 2ms \
@@ -84,7 +84,7 @@ fn an_interrupted_look_leaves_the_one_before_it() {
     assert_eq!((&document["status"], &look["done"], &look["blocks"]), (&json!("incomplete"), &json!(1), &json!(20)));
     let so_far = Raw::of(&bench, 1).confirmed()["g1"] - 20;
     assert_eq!(look["so_far"], so_far);
-    let valid = findings(&document, "valid-for").join(" ");
+    let valid = scope(&document).join(" ");
     assert_eq!(valid.contains("measured since then count at the next"), so_far > 0, "{valid}");
     bench.run("stream --resume 1 --quiet").exits(0);
     let raw = Raw::of(&bench, 1);

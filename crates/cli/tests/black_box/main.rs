@@ -3,6 +3,7 @@
 //! Nothing here looks inside: every check goes through arguments, exit codes, files and what was printed.
 //! Each test has a folder of its own, so tests run side by side; no check depends on how fast the machine
 //! is, and the only deadlines are those that keep a hang from lasting for ever.
+#![allow(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 // Tests print why they were skipped, and what they saw.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -30,6 +31,7 @@ mod failing_output;
 mod far;
 mod far_bounds;
 mod far_hosts;
+mod far_losses;
 mod far_relay;
 mod far_unauthenticated;
 mod far_ways;
@@ -41,7 +43,6 @@ mod history;
 mod hostile_text;
 mod interrupt;
 mod iperf3;
-mod iperf3_server;
 mod kill;
 mod knee;
 mod looks;
@@ -70,4 +71,6 @@ mod store_faults;
 mod stored;
 mod supervision;
 mod survey;
+mod tune;
+mod tune_service;
 mod watch;

@@ -251,7 +251,7 @@ fn bad_words_are_refused() {
     check(&to_server("--connect 127.0.0.1:9"), &["--connect", "incast:K"]);
     check(&to_server("--pattern incast:2 --connect unix:/x"), &["--connect", "HOST:PORT"]);
     check(&to_server("--pattern incast:2 --connect 127.0.0.1:9 --server-engine epoll"), &["--server-engine"]);
-    bench.run("mesh gather nowhere").exits(5).complains(&["nowhere"]);
+    bench.run("mesh gather nowhere").exits(2).complains(&["nowhere"]);
 }
 
 /// Validates each document of standard input against the schemas of Kubernetes, unknown fields included.

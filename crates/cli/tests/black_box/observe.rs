@@ -83,7 +83,7 @@ fn calls_are_counted_and_the_plan_runs() {
     }
     assert_eq!(end(&document, "/dev/null")["writes"]["calls"], 40);
     assert_eq!((&document["observed"]["program"], &document["asked"]["kind"]), (&"dd".into(), &"file-reader".into()));
-    let check = "bytegauge check --values 4K..1M --default 12345 -- dd if=/dev/zero of=/dev/null bs={value} \
+    let check = "bytegauge tune --values 4K..1M --now 12345 -- dd if=/dev/zero of=/dev/null bs={value} \
                  count=493800 iflag=count_bytes";
     assert_eq!(document["asked"]["check"], check);
     assert_eq!(document["plan_file"], "observed-dd.toml");
@@ -92,6 +92,57 @@ fn calls_are_counted_and_the_plan_runs() {
     let again = ["observe", "--time", "60s", "--sample", "60s", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=12345"];
     let again = bench.run_args(&[&again[..], &["count=40"]].concat());
     again.exits(0).prints(&["Ends ", "Cost ", "tracing made it", "bytegauge run ./observed-dd-2.toml", check]);
+}
+
+/// Arguments are text from outside: a newline, letters of several bytes, and control characters.
+#[test]
+fn any_argument_is_shown_on_one_line() {
+    let bench = Bench::new();
+    let argument = format!("x\n{}\u{1b}[31m", "é".repeat(100));
+    let script = "exec dd if=/dev/zero of=/dev/null bs=12345 count=40 2>/dev/null";
+    let words = ["observe", "--time", "60s", "--sample", "60s", "--", "sh", "-c", script, &argument];
+    let ran = bench.run_args(&words).exits(0).prints(&["Ends ", "\\n", "\\u{1b}[31m"]);
+    assert!(!ran.stdout.contains('\u{1b}'), "{ran}");
+}
+
+/// Reads of 200 KiB, which no other part of the program makes. A session that got no CPU is given more time.
+#[test]
+fn buffers_of_engines_begin_at_their_offset() {
+    let bench = Bench::new();
+    for engine in ["blocking", "epoll", "tokio"] {
+        let reads = ["1s", "8s", "30s"].into_iter().find_map(|time| {
+            let flags = format!(
+                "stream --transport unix --engine {engine} --read-size 200K --write-size 50K --buffer-offset 24 --time {time} -q"
+            );
+            let own = [env!("CARGO_BIN_EXE_bytegauge"), "--store", "own.db"];
+            let command: Vec<&str> = own.into_iter().chain(flags.split(' ')).collect();
+            let document = observe(&bench, &command).exits(0).json();
+            let ends = document["observed"]["ends"].as_array().expect("ends");
+            let end = ends.iter().find(|end| end["reads"]["asked"]["most_often"] == 200 << 10)?;
+            Some(end["reads"].clone())
+        });
+        let reads = reads.unwrap_or_else(|| panic!("{engine} never read"));
+        assert_eq!(reads["page_offset"]["most_often"], 24, "{engine} {reads:#}");
+        assert!(reads["slow_addresses"].as_f64() > Some(0.5), "{engine} {reads:#}");
+    }
+}
+
+/// Aligned reads of dd need no advice.
+#[test]
+fn slow_addresses_are_compared_with_aligned_ones() {
+    let Some(python) = python("the program is written in Python", "import mmap") else { return };
+    let bench = Bench::new();
+    for (offset, is_slow) in [(16, true), (64, false)] {
+        let script = format!(
+            "import mmap, os\nroom = memoryview(mmap.mmap(-1, 1 << 20))\nzero = os.open('/dev/zero', os.O_RDONLY)\n\
+             for _ in range(60): os.readv(zero, [room[{offset}:{offset} + 200000]])\n"
+        );
+        let script = bench.write("reads.py", &script);
+        let flags = ["observe", "--time", "60s", "--sample", "60s", "--", &python, &script];
+        let ran = bench.run_args(&flags).exits(0);
+        assert_eq!(ran.stdout.contains("\nBuffer "), is_slow, "{ran}");
+        assert_eq!(ran.stdout.contains("docs/buffer-sizes.md"), is_slow, "{ran}");
+    }
 }
 
 #[test]
@@ -147,7 +198,7 @@ fn a_shim_is_looked_through() {
         assert_eq!(document["asked"]["kind"], "file-reader");
         assert_eq!(
             document["asked"]["check"],
-            format!("bytegauge check --values 4K..1M --default 12345 -- sh {shim} {{value}}")
+            format!("bytegauge tune --values 4K..1M --now 12345 -- sh {shim} {{value}}")
         );
     }
     let Some(python) = python("an interpreter with modules", "pass") else { return };
@@ -267,7 +318,7 @@ fn running_server_is_observed_without_harm() {
     assert_eq!(document["asked"]["kind"], "server");
     assert!(document["observed"]["cost"]["samples"].as_u64() >= Some(1));
     let check = document["asked"]["check"].as_str().expect("a command");
-    assert!(check.contains("--default 5000 --start 'exec ") && check.contains("recv({value})"), "{check}");
+    assert!(check.contains("--now 5000 --start 'exec ") && check.contains("recv({value})"), "{check}");
     assert!(check.ends_with(&format!("--ready tcp:{} -- CLIENT", port.trim())), "{check}");
     let plans = fs::read_dir(bench.path(".")).expect("the bench").flatten();
     let plan =

@@ -13,6 +13,7 @@ fn every_ready_plan_is_planned() {
     let bench = Bench::new();
     for (name, fewest) in [
         ("buffer-size", 25),
+        ("buffer-alignment", 8),
         ("buffer-grid", 1000),
         ("read-sweep", 100),
         ("pipe-sizes", 10),
@@ -20,6 +21,8 @@ fn every_ready_plan_is_planned() {
         ("tcp-echo", 96),
         ("udp-echo", 144),
         ("receive-buffer", 120),
+        ("part-written", 10),
+        ("streaming", 2),
         ("relay-copy", 8),
         ("relay-calls", 6),
         ("remote-tcp --host 127.0.0.1:1", 15),
@@ -33,8 +36,8 @@ fn every_ready_plan_is_planned() {
         assert!(plan["cells"].as_array().is_some_and(|cells| cells.len() >= fewest), "{name}");
     }
     let help = bench.run("run -h").exits(0).stdout;
-    let names = "buffer-size buffer-grid read-sweep pipe-sizes socket-buffers tcp-echo udp-echo receive-buffer relay-copy \
-                 relay-calls remote-tcp delay-loss ring-nop";
+    let names = "buffer-size buffer-alignment buffer-grid read-sweep pipe-sizes socket-buffers tcp-echo udp-echo receive-buffer \
+                 part-written streaming relay-copy relay-calls remote-tcp delay-loss ring-nop";
     for name in names.split(' ') {
         assert!(help.lines().any(|line| line.starts_with(&format!("  {name} "))), "{name}: {help}");
     }

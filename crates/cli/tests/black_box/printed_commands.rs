@@ -7,7 +7,7 @@ use crate::bench::{Bench, QUICK, Ran};
 use crate::far::{agent, stopped};
 
 /// Commands with a plan.
-const MEASURING: [&str; 6] = ["stream", "call", "ring", "run", "check", "ab"];
+const MEASURING: [&str; 6] = ["stream", "call", "ring", "run", "tune", "ab"];
 
 /// Runs once without an interval, so that every screen has a next step that measures.
 const SHORT: &str = "--trial-time 50ms --blocks 2 --long-trials off --seed 1 --time 5s";
@@ -17,12 +17,13 @@ fn commands(text: &str) -> Vec<String> {
     let joined = text.replace("\\\n", " ");
     let lines = joined.lines().map(str::trim);
     let lines = lines.filter_map(|line| {
-        let line =
-            ["Next: ", "All details: ", "again "].iter().fold(line, |line, lead| line.trim_start_matches(lead)).trim();
-        line.starts_with("bytegauge ").then(|| line.split("  (").next().unwrap_or(line).to_owned())
+        let line = ["Next ", "again "].iter().fold(line, |line, lead| line.trim_start_matches(lead)).trim();
+        // A time that it takes may follow; a program of the user is a placeholder.
+        let command = line.split("   ").next().unwrap_or(line);
+        (line.starts_with("bytegauge ") && !line.contains(" ./prog ")).then(|| command.to_owned())
     });
     // A heading names a plan and its session, and an explanation has a placeholder.
-    let lines = lines.filter(|line| !line.contains(" · ") && !line.contains(" ID "));
+    let lines = lines.filter(|line| !line.contains(" #") && !line.contains(" ID "));
     let quoted = joined.split('`').skip(1).step_by(2).filter(|part| part.starts_with("bytegauge ")).map(str::to_owned);
     let mut all: Vec<String> = lines.chain(quoted).collect();
     all.sort();
@@ -59,16 +60,16 @@ fn check(bench: &Bench, screen: &Ran) -> usize {
 
 #[test]
 fn commands_are_found_in_texts() {
-    let text = "  Next: narrow it:\n    bytegauge --store r.db call \\\n      --resume 2\n  All details: bytegauge report 1 --full\n\
-                bytegauge call · session 1\nrun `bytegauge doctor`\nagain     bytegauge report 4";
+    let text = "  Next     bytegauge --store r.db call --resume 2     ≤ 170 s\n           bytegauge report 1 --full\n\
+                bytegauge call #1  5 s · loopback\nrun `bytegauge doctor`\nagain     bytegauge report 4";
     let expected = [
-        "bytegauge --store r.db call        --resume 2",
+        "bytegauge --store r.db call --resume 2",
         "bytegauge doctor",
         "bytegauge report 1 --full",
         "bytegauge report 4",
     ];
     assert_eq!(commands(text), expected);
-    assert_eq!(planned("bytegauge check --values 1,2 -- ls"), "bytegauge check --values 1,2 --dry-run -- ls");
+    assert_eq!(planned("bytegauge tune --values 1,2 -- ls"), "bytegauge tune --values 1,2 --dry-run -- ls");
     assert_eq!(planned("bytegauge call --help"), "bytegauge call --help");
 }
 
@@ -87,7 +88,7 @@ fn commands_on_result_screens_run() {
     for words in &sessions {
         run += check(&bench, &bench.run(words).exits(0));
     }
-    for words in ["report 1", "report 1 --full", "report 2 --full", "sessions"] {
+    for words in ["report 1", "report 1 --full", "report 2 --full", "report list"] {
         run += check(&bench, &bench.run(words).exits(0));
     }
     // A store with a space in its name.
@@ -101,8 +102,8 @@ fn commands_on_screens_of_programs_run() {
     let bench = Bench::new();
     let base = ["--blocks", "6", "--seed", "1", "--metric", "time:took (.*)"];
     let screens: [&[&str]; 4] = [
-        &["check", "--values", "2,2.01", "--", "sh", "-c", "echo took {value}"],
-        &["check", "--values", "2,3", "--default", "3", "--", "sh", "-c", "echo \"took {value}\""],
+        &["tune", "--values", "2,2.01", "--", "sh", "-c", "echo took {value}"],
+        &["tune", "--values", "2,3", "--now", "3", "--", "sh", "-c", "echo \"took {value}\""],
         &["ab", "--a", "cmd:echo took 2", "--b", "cmd:echo took $((1 + 1))"],
         // Sides that differ from run to run are not decided.
         &["ab", "--a", "cmd:echo took 1$(date +%N)", "--b", "cmd:echo took 1$(date +%N)"],
@@ -112,7 +113,8 @@ fn commands_on_screens_of_programs_run() {
         let own = screen.iter().position(|word| *word == "--").unwrap_or(screen.len());
         let words: Vec<&str> = screen[..own].iter().chain(&base).chain(&screen[own..]).copied().collect();
         let ran = bench.run_args(&words);
-        assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran}");
+        // A chance of sides that differ at random: some of their sessions decide nothing.
+        assert!(matches!(ran.status.code(), Some(0 | 1 | 3)), "{ran}");
         run += check(&bench, &ran);
     }
     assert!(run >= 4, "{run} commands");
@@ -131,7 +133,7 @@ fn commands_after_an_interruption_run() {
     let stopped = running.insist("INT");
     assert!(matches!(stopped.status.code(), Some(130)), "{stopped}");
     let printed =
-        check(&bench, &stopped) + check(&bench, &bench.run("report 1")) + check(&bench, &bench.run("sessions"));
+        check(&bench, &stopped) + check(&bench, &bench.run("report 1")) + check(&bench, &bench.run("report list"));
     assert!(printed >= 2, "{stopped}");
 }
 
@@ -153,7 +155,7 @@ fn commands_begin_as_the_program_was_called() {
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let report = |called: &str| {
         let script = format!("ln -sf \"$BYTEGAUGE\" bytegauge; PATH=${{BYTEGAUGE%/*}}:$PATH; exec {called} report");
-        let all = format!("  All details: {called} report 1 --full\n");
+        let all = format!(" {called} report 1 --full\n");
         bench.shell(&script).exits(0).prints(&[&all]);
     };
     ["./bytegauge", "bytegauge"].into_iter().for_each(report);

@@ -43,7 +43,7 @@ fn mptcp_and_tcp_are_compared() {
     }
     for words in [STREAM, "call --profile echo --server-engine epoll"] {
         let bench = Bench::new();
-        let ran = bench.run(&format!("{words} --transport tcp,mptcp --compare transport {SHORT}")).exits(0);
+        let ran = bench.measures(&format!("{words} --transport tcp,mptcp --compare transport {SHORT}"));
         ran.prints(&["mptcp"]);
         for transport in ["tcp", "mptcp"] {
             check_outcome(&bench, ("transport", transport), "measured");
@@ -66,7 +66,7 @@ fn hosts_are_joined_by_mptcp() {
     ] {
         let words =
             format!("{words} --transport tcp,mptcp --host {place} --key-file key {SHORT} --quiet --format json");
-        let ran = bench.run(&words).exits(0);
+        let ran = bench.measures(&words);
         check_cells(&ran, &place, roles, &bench);
         assert!(!cells_with(&bench, "transport", "mptcp").is_empty(), "{ran}");
     }
@@ -81,7 +81,7 @@ fn external_server_without_mptcp_is_named() {
     }
     let (bench, server) = (Bench::new(), answering(100, |_| ()));
     let words = format!("call --connect {} --transport tcp,mptcp --request 100 --timeout 5s {SHORT}", server.address);
-    bench.run(&words).exits(0).prints(&["fell back from MPTCP to TCP: measure with --transport tcp"]);
+    bench.measures(&words).complains(&["fell back from MPTCP to TCP: measure with --transport tcp"]);
     check_outcome(&bench, ("transport", "tcp"), "measured");
 }
 
@@ -99,7 +99,7 @@ fn encryption_is_compared() {
         let bench = Bench::new();
         let words =
             format!("{words} --transport tcp --tls none,rustls,kernel --compare tls --placement unpinned {SHORT}");
-        let ran = bench.run(&words).exits(0);
+        let ran = bench.measures(&words);
         for kind in ["none", "rustls"] {
             check_outcome(&bench, ("tls", kind), "measured");
         }
@@ -118,7 +118,7 @@ fn profiles_with_encryption_are_measured() {
         [("stream --read-size 64K --write-size 64K", "tls"), ("call --server-engine epoll", "tls-rpc")]
     {
         let bench = Bench::new();
-        bench.run(&format!("{words} --transport tcp --profile {profile} --placement unpinned {SHORT}")).exits(0);
+        bench.measures(&format!("{words} --transport tcp --profile {profile} --placement unpinned {SHORT}"));
         let cells = cells_with(&bench, "profile", profile);
         let measured = cells.iter().filter(|cell| cell["outcome"] == "measured");
         assert!(measured.clone().count() > 0, "{cells:?}");
@@ -160,7 +160,7 @@ fn streams_between_hosts_are_encrypted() {
     let (agent, place) = agent(&bench, "");
     let words = format!("{STREAM} --tls rustls --host {place} --key-file key --rate 50M {SHORT} --quiet --format json");
     for flags in ["--verify", "--direction from --flows 3"] {
-        let ran = bench.run(&format!("{words} {flags}")).exits(0);
+        let ran = bench.measures(&format!("{words} {flags}"));
         check_cells(&ran, &place, ["source", "sink"], &bench);
     }
     let calls = format!("call --profile echo --server-engine epoll --tls rustls --host {place} --key-file key {SHORT}");
@@ -218,7 +218,7 @@ fn external_servers_of_openssl_are_measured() {
         command.args([&script, &format!("{folder}/certificate.der"), &format!("{folder}/key.der"), does]);
         let mut server = bench.spawn(command, script);
         let at = server.place();
-        bench.run(&format!("{words} --connect {at} --tls rustls {SHORT}")).exits(0);
+        bench.measures(&format!("{words} --connect {at} --tls rustls {SHORT}"));
         check_outcome(&bench, ("tls", "rustls"), "measured");
     }
 }

@@ -25,7 +25,7 @@ impl Raw {
     /// Reads a session back.
     #[track_caller]
     pub fn of(bench: &Bench, session: i64) -> Raw {
-        Raw::parse(&bench.run(&format!("export {session}")).exits(0).json_lines())
+        Raw::parse(&bench.run(&format!("report export {session}")).exits(0).json_lines())
     }
 
     /// Sorts lines by kind.
@@ -111,7 +111,7 @@ impl Raw {
 
 #[track_caller]
 fn check_trial(trial: &Value) {
-    if trial["workload"] == "check" {
+    if trial["workload"] == "tune" {
         // The bytes of an external program can be unknown.
         let end = &trial["ends"]["command"];
         assert!(end["task"]["rate"].as_f64() > Some(0.0) && number(&end["window_ns"]) > 0, "{trial}");
@@ -135,10 +135,9 @@ pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no whole number"))
 }
 
-/// The sentences of a document's findings of a kind.
-pub fn findings(document: &Value, kind: &str) -> Vec<String> {
-    let all = document["findings"].as_array().expect("a list");
-    all.iter().filter(|finding| finding["kind"] == kind).map(|finding| name(&finding["text"])).collect()
+/// The sentences of a document about the conditions of its results: their scope, relays, links.
+pub fn scope(document: &Value) -> Vec<String> {
+    document["scope"].as_array().expect("a list").iter().map(name).collect()
 }
 
 /// A name that must be there.

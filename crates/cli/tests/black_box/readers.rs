@@ -4,7 +4,7 @@ use crate::bench::{Bench, possible};
 
 /// A session of two values, of which nothing but what is printed decides.
 fn session(bench: &Bench) {
-    let words = ["check", "--blocks", "6", "--analyses", "1", "--seed", "1", "--values", "1,2", "--quiet", "--metric"];
+    let words = ["tune", "--blocks", "6", "--analyses", "1", "--seed", "1", "--values", "1,2", "--quiet", "--metric"];
     let words: Vec<&str> = words.into_iter().chain(["time:took (.*)", "--", "echo", "took", "{value}"]).collect();
     bench.run_args(&words).exits(0);
 }

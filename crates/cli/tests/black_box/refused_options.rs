@@ -52,7 +52,7 @@ fn refused_values_are_skipped() {
 fn absent_modules_are_named() {
     let bench = Bench::new();
     bench.run(&format!("stream --transport tcp,vsock {SHORT}")).exits(0);
-    let stored = bench.run("export 1").exits(0).stdout;
+    let stored = bench.run("report export 1").exits(0).stdout;
     let is_here = stored.contains("\"transport\":\"vsock\"");
     assert!(is_here || stored.contains("modprobe vsock_loopback, or leave out --transport vsock"), "{stored}");
 }
@@ -313,5 +313,6 @@ fn check_reason(bench: &Bench, ran: &Ran, (factor, level): (&str, &str), expecte
         cells.iter().find(|cell| cell["factors"][factor] == level).unwrap_or_else(|| panic!("no {level}: {ran}"));
     let reason = cell["reason"].as_str().unwrap_or_default();
     assert!(cell["outcome"] == "skipped" && reason.contains(expected), "{level}: {cell}");
-    assert!(screen(ran).contains(expected), "{level}: {reason} is not on the screen: {ran}");
+    let full = screen(&bench.run("report 1 --full"));
+    assert!(full.contains(expected), "{level}: {reason} is not on the screen: {full}");
 }

@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::bench::Bench;
 use crate::contract::check_schema;
-use crate::raw::{Raw, findings, number};
+use crate::raw::{Raw, number, scope};
 use crate::relay_programs::{CALL, STREAM, relayed, run};
 
 /// A relay that a test started long before the program.
@@ -79,7 +79,7 @@ fn one_is_measured_and_charged_and_goes_on() {
             let moved = [&ends["sink"]["total_bytes"], &ends["client"]["call"]["completed"]];
             assert!(moved.iter().any(|count| count.as_u64() > Some(0)), "{trial}");
         }
-        let reported = findings(&document, "relay").join(" ");
+        let reported = scope(&document).join(" ");
         assert!(reported.contains("which ran already"), "{reported}");
         assert!(relay.child.try_wait().unwrap().is_none(), "it still runs");
     }

@@ -1,4 +1,4 @@
-//! `bytegauge selftest` at a small scale, with an exit code that agrees with it.
+//! `bytegauge doctor --selftest` at a small scale, with an exit code that agrees with it.
 //!
 //! The result of a row depends on the machine and on chance: few repetitions may miss a target. Only the report and
 //! the counts are checked here.
@@ -13,7 +13,7 @@ const ROWS: [&str; 3] =
 #[test]
 fn table_has_requests_and_results() {
     let bench = Bench::new();
-    let ran = bench.run("selftest --scale test --format json");
+    let ran = bench.run("doctor --selftest --scale test --format json");
     let document = ran.json();
     assert_eq!(document["seed"], 1);
     let (failed, rows) = (number(&document["failed"]), document["rows"].as_array().expect("rows"));

@@ -21,22 +21,29 @@ fn check_refused(ran: Ran, expected: &[&str]) {
     assert!(ran.stdout.is_empty() && !ran.stderr.contains("panicked"), "{ran}");
 }
 
+/// Wrong usage: nothing was measured.
+#[track_caller]
+fn check_no_file(ran: Ran, expected: &[&str]) {
+    let ran = ran.exits(2).complains(expected).complains(&["--store"]);
+    assert!(ran.stdout.is_empty(), "{ran}");
+}
+
 #[test]
 fn a_directory() {
     let bench = Bench::new();
     fs::create_dir(bench.path("folder")).expect("a folder");
-    check_refused(bench.run(&format!("{NULL} --store folder")), &["folder"]);
-    check_refused(bench.run("sessions --store folder"), &["folder"]);
+    check_no_file(bench.run(&format!("{NULL} --store folder")), &["folder"]);
+    check_no_file(bench.run("report list --store folder"), &["folder"]);
 }
 
 #[test]
 fn what_keeps_nothing() {
     let bench = Bench::new();
     for (store, kind) in [("", "is empty"), (":memory:", "memory"), ("/dev/null", "is a device")] {
-        for words in [NULL, "sessions"] {
+        for words in [NULL, "report list"] {
             let mut words: Vec<&str> = words.split(' ').collect();
             words.extend(["--store", store]);
-            check_refused(bench.run_args(&words), &[kind, "give the path of a file"]);
+            check_no_file(bench.run_args(&words), &[kind, "give the path of a file"]);
         }
     }
     assert!(!bench.path("data").exists());
@@ -68,7 +75,7 @@ fn lost_store_is_reported() {
         meanwhile(&bench, &mut running, script);
         let ran = running.wait().exits(5).complains(&[how, "results.db.saved-1", "--resume"]);
         let reported = ran.stdout.matches("\"event\":\"trial\"").count();
-        let kept = bench.run("--store results.db.saved-1 export 1").exits(0).json_lines();
+        let kept = bench.run("--store results.db.saved-1 report export 1").exits(0).json_lines();
         let trials = kept.iter().filter(|line| line["kind"] == "trial").count();
         assert!(trials >= reported && reported >= 2, "{trials} of {reported} are kept: {ran}");
         bench.run("--store results.db.saved-1 stream --resume --quiet").exits(0);
@@ -92,7 +99,8 @@ fn another_kind_of_file() {
     let bench = Bench::new();
     let text = "not a database, despite its name\n".repeat(40);
     bench.write("results.db", &text);
-    for words in [&format!("{NULL} --store results.db"), "sessions --store results.db", "report --store results.db"] {
+    for words in [&format!("{NULL} --store results.db"), "report list --store results.db", "report --store results.db"]
+    {
         check_refused(bench.run(words), &["results.db is not a result store of bytegauge"]);
     }
     assert_eq!(fs::read_to_string(bench.path("results.db")).expect("the file"), text, "it is left alone");
@@ -127,7 +135,7 @@ fn a_store_of_a_newer_version() {
     let bench = Bench::new();
     bench.run(NULL).exits(0);
     patch(&bench, USER_VERSION, &99_u32.to_be_bytes());
-    for words in [NULL, "sessions", "report", "export 1"] {
+    for words in [NULL, "report list", "report", "report export 1"] {
         check_refused(bench.run(words), &["newer bytegauge (schema 99", "upgrade bytegauge"]);
     }
 }
@@ -138,7 +146,7 @@ fn a_store_with_holes() {
     bench.run(NULL).exits(0);
     let length = fs::metadata(bench.store()).expect("the store").len();
     patch(&bench, 4096, &vec![0xa5; length as usize - 4096]);
-    for words in [NULL, "sessions", "report 1", "export 1"] {
+    for words in [NULL, "report list", "report 1", "report export 1"] {
         let ran = bench.run(words).exits(5).complains(&["damaged", "move the file away", "recover"]);
         assert!(!ran.stderr.contains("panicked"), "{ran}");
     }
@@ -160,7 +168,7 @@ fn any_byte_may_rot() {
             rotten[at] ^= (state >> 12) as u8 | 1;
         }
         fs::write(bench.store(), &rotten).expect("the store");
-        for words in ["sessions", "report 1", "export 1"] {
+        for words in ["report list", "report 1", "report export 1"] {
             let ran = bench.run(words);
             let code = ran.status.code();
             assert!(matches!(code, Some(0 | 2 | 5)), "seed {seed}, round {round}: {ran}");

@@ -30,7 +30,7 @@ fn page_contains_its_sessions() {
     }
     bench.run("report 2 1 2 --html page.html").exits(0).prints(&["the page is in ", "page.html"]);
     let page = fs::read_to_string(bench.path("page.html")).expect("the page");
-    let data = bytegauge_formats::page::documents_in(&page).expect("the data");
+    let data = bytegauge_report::render::page::documents_in(&page).expect("the data");
     let documents: serde_json::Value = serde_json::from_str(&data).expect("JSON");
     let reported: Vec<_> = documents.as_array().expect("a list").iter().map(|one| one["session"].as_i64()).collect();
     assert_eq!(reported, [Some(2), Some(1)], "each once, in the order in which they were named");
@@ -59,11 +59,11 @@ fn sessions_are_listed_separately() {
     bench.run(&format!("{QUICK} --quiet")).exits(0);
     let null = "stream --engine null --connection-age fresh --transport pipe --read-size 8K --write-size 8K --trial-time 1ms --blocks 1 --time 1s";
     bench.run(&format!("{null} --quiet")).exits(0);
-    let listed = bench.run("sessions").exits(0).prints(&["complete", "stream", "bytegauge report"]);
+    let listed = bench.run("report list").exits(0).prints(&["complete", "stream", "bytegauge report"]);
     let numbers: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(numbers[1..3], ["2", "1"], "the newest first: {listed}");
-    bench.run("report --full").exits(0).prints(&["session 2", "moves nothing"]);
-    bench.run("report 1").exits(0).prints(&["session 1"]);
+    bench.run("report --full").exits(0).prints(&["stream #2", "moves nothing"]);
+    bench.run("report 1").exits(0).prints(&["#1"]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn store_can_be_anywhere() {
     let mut words: Vec<&str> = QUICK.split_whitespace().collect();
     words.extend(["--quiet", "--store", &store]);
     bench.run_args(&words).exits(0);
-    bench.run_args(&["--store", &store, "sessions"]).exits(0).prints(&["complete"]);
+    bench.run_args(&["--store", &store, "report", "list"]).exits(0).prints(&["complete"]);
     assert!(bench.path("new folder/my results.db").is_file() && !bench.path("data").exists());
 }
 
@@ -96,11 +96,14 @@ fn an_export_holds_every_trial() {
     for facts in [&raw.session["machine"], &raw.session["machine_after"]] {
         assert!(facts["kernel_release"].is_string(), "the machine before and after: {facts}");
     }
-    let csv = bench.run("export 1 --format csv").exits(0).stdout;
+    let csv = bench.run("report export 1 --format csv").exits(0).stdout;
     assert_eq!(csv.lines().count() - 1, raw.trials.len());
-    bench.run("export 1 -o out.jsonl").exits(0);
-    assert_eq!(fs::read_to_string(bench.path("out.jsonl")).expect("the file"), bench.run("export 1").exits(0).stdout);
-    bench.run("export 1 -o /no/such/folder/x").exits(5).complains(&["/no/such/folder/x", "--output"]);
+    bench.run("report export 1 -o out.jsonl").exits(0);
+    assert_eq!(
+        fs::read_to_string(bench.path("out.jsonl")).expect("the file"),
+        bench.run("report export 1").exits(0).stdout
+    );
+    bench.run("report export 1 -o /no/such/folder/x").exits(5).complains(&["/no/such/folder/x", "--output"]);
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn strict_is_for_scripts() {
         "t.csv",
         "transport,read_size,write_size,duration_s,bytes\nunix,4096,4096,1,1000000\nunix,8192,4096,1,900000\n",
     );
-    bench.run("import t.csv").exits(0);
+    bench.run("report import t.csv").exits(0);
     bench.run("report").exits(0);
     bench.run("report --strict").exits(4);
 }
@@ -152,7 +155,7 @@ fn several_sessions_of_a_plan_are_judged_together() {
     let words = "stream --transport unix --connection-age fresh --profile sum --read-size 1,64K --write-size 64K --trial-time 20ms \
                  --blocks 6 --time 1s --long-trials off --quiet";
     bench.run(&format!("{words} --seed 1")).exits(0);
-    bench.run("report --across").exits(2).complains(&["only one session of this plan", "bytegauge sessions"]);
+    bench.run("report --across").exits(2).complains(&["only one session of this plan", "bytegauge report list"]);
     bench.run(&format!("{words} --seed 2")).exits(0);
     // At least three; more until one recommends something, since a session whose blocks depend on each other does not.
     let judged = (3..=20).find_map(|seed: usize| {
@@ -186,7 +189,7 @@ fn empty_session_report_has_a_reason() {
     let bench = Bench::new();
     // It is killed while it prepares its first run.
     let words = [
-        "check",
+        "tune",
         "--values",
         "1,2",
         "--prepare",
@@ -201,7 +204,7 @@ fn empty_session_report_has_a_reason() {
     let mut running = bench.spawn(command, words.join(" "));
     running.until("its preparation", |_| bench.path("prepares").exists());
     running.kill();
-    let ran = bench.run("report").exits(5).prints(&["bytegauge check --resume 1"]);
+    let ran = bench.run("report").exits(5).prints(&["bytegauge tune --resume 1"]);
     ran.complains(&["session 1", "interrupted before anything was measured"]);
 }
 
@@ -216,7 +219,7 @@ fn store_path_need_not_be_text() {
     };
     run(&format!("{QUICK} --quiet")).exits(0);
     assert!(bench.path("").join(store).exists());
-    run("sessions").exits(0);
+    run("report list").exits(0);
     run("report").exits(0);
-    run("export").exits(0).prints(&["\"kind\":\"trial\""]);
+    run("report export").exits(0).prints(&["\"kind\":\"trial\""]);
 }

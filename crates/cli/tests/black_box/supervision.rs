@@ -109,18 +109,18 @@ fn relay_command_ends_with_us() {
 
 #[test]
 fn checked_command_ends_with_us() {
-    check(&["check", "--values", "1,2", "--quiet", "--load", "PROGRAM {value}"]);
+    check(&["tune", "--values", "1,2", "--quiet", "--load", "PROGRAM {value}"]);
 }
 
 #[test]
 fn preparing_command_ends_with_us() {
-    check(&["check", "--values", "1,2", "--quiet", "--prepare", "PROGRAM", "--", "echo", "{value}"]);
+    check(&["tune", "--values", "1,2", "--quiet", "--prepare", "PROGRAM", "--", "echo", "{value}"]);
 }
 
 #[test]
 fn server_ends_with_us() {
     let server = ["--start", "PROGRAM", "--ready", "regex:never", "--", "echo", "{value}"];
-    check(&[&["check", "--values", "1,2", "--quiet"][..], &server].concat());
+    check(&[&["tune", "--values", "1,2", "--quiet"][..], &server].concat());
 }
 
 #[test]
@@ -144,6 +144,21 @@ fn observed_command_ends_with_us() {
     let mut running = bench.spawn(command, "observe".into());
     program.until_it_runs(&mut running);
     running.kill();
+    program.is_gone(&bench);
+}
+
+/// The first run, which is only watched, is no trial of a session.
+#[test]
+fn interrupted_first_run_ends_its_program() {
+    let bench = Bench::new();
+    let program = Program::new(&bench, STUBBORN);
+    let (path, mark) = (bench.path("program").display().to_string(), program.mark.clone());
+    let mut command = Command::new(BINARY);
+    command.args(["tune", "--quiet", "--", &path, &mark]);
+    let mut running = bench.spawn(command, "tune".into());
+    program.until_it_runs(&mut running);
+    running.signal("INT");
+    running.wait().exits(130).complains(&["interrupted in the first run", "nothing was measured"]);
     program.is_gone(&bench);
 }
 
@@ -219,7 +234,7 @@ fn next_start_ends_what_dead_supervisors_left() {
     let bench = Bench::new();
     let program = Program::new(&bench, ORDINARY);
     let mut command = Command::new(BINARY);
-    command.args(["check", "--values", "1,2", "--quiet", "--load", &format!("{} {{value}}", program.command(&bench))]);
+    command.args(["tune", "--values", "1,2", "--quiet", "--load", &format!("{} {{value}}", program.command(&bench))]);
     let mut running = bench.spawn(command, "check".into());
     program.until_it_runs(&mut running);
     kill_all(&bench, running);

@@ -8,7 +8,7 @@ use crate::raw::Raw;
 #[test]
 fn survey_runs_built_in_plans() {
     let bench = Bench::new();
-    let forecast = bench.run("survey --dry-run").exits(0);
+    let forecast = bench.run("run survey --dry-run").exits(0);
     forecast.prints(&[
         "buffer-size: which sizes",
         "pipe-sizes: which sizes for pipes and devices",
@@ -20,7 +20,7 @@ fn survey_runs_built_in_plans() {
     ]);
     assert!(!bench.store().exists());
     // A part without time is reported, and the rest continues.
-    let ran = bench.run("survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
+    let ran = bench.run("run survey --only udp-echo,buffer-size --time 10s --seed 1 -q").exits(0);
     let ran = ran.prints(&["1/2 buffer-size", "its part of the time is too short", "2/2 udp-echo: ", "(session 1)"]);
     // Whether so short a look names a server is the machine's business.
     let ran = ran.prints(&["One CPU copies", "bytegauge report 1 --html survey.html"]);
@@ -35,20 +35,32 @@ fn survey_runs_built_in_plans() {
 }
 
 #[test]
-fn a_survey_of_nothing_has_failed() {
+fn a_survey_of_nothing_is_refused() {
     let bench = Bench::new();
-    let ran = bench.run("survey --only buffer-size --time 1s -q").exits(5);
-    ran.prints(&["1/1 buffer-size", "its part of the time is too short", "nothing was measured"]);
+    let ran = bench.run("run survey --only buffer-size --time 1s -q").exits(2);
+    ran.complains(&["nothing of the survey can be measured: buffer-size: its part of the time is too short"]);
     bench
-        .run("survey --only buffer-sise")
+        .run("run survey --only buffer-sise")
         .exits(2)
         .complains(&["`buffer-sise` is not a part of the survey: use buffer-size, "]);
 }
 
 #[test]
+fn a_survey_has_few_options() {
+    let bench = Bench::new();
+    bench.run("run survey --transport tcp").exits(2).complains(&["--transport does not work with run survey"]);
+    bench.run("run survey --full").exits(2).complains(&["--full does not work"]);
+    bench.run("run buffer-size --only tcp-echo").exits(2).complains(&["--only names plans of `bytegauge run survey`"]);
+}
+
+#[test]
 fn doctor_shows_fixes() {
     let bench = Bench::new();
-    let text = bench.run("doctor").exits(0).prints(&["bytegauge doctor · Linux", "governor", "open files"]).stdout;
+    let text = bench
+        .run("doctor")
+        .exits(0)
+        .prints(&["bytegauge doctor · Linux", "governor", "open files", "buffers", "page + 16"])
+        .stdout;
     assert!(text.lines().count() <= 35, "{text}");
     let found = bench.run("doctor --time 200ms --format json").exits(0).json();
     for symptom in found.as_array().expect("symptoms") {
@@ -63,7 +75,7 @@ fn doctor_shows_fixes() {
 #[test]
 fn help_lists_what_means_something_there() {
     let bench = Bench::new();
-    for command in ["check", "ab"] {
+    for command in ["tune", "ab"] {
         let help = bench.run(&format!("{command} --help")).exits(0).stdout;
         for flag in ["--verify", "--ends", "--long-trials", "--fit-max"] {
             assert!(!help.contains(flag), "{command}: {flag}");

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn watched(bench: &Bench) -> (Running, Running, String) {
     let mut session = bench.start(ENDLESS);
     session.until("a lock", |_| lock(bench).exists());
-    let mut watch = bench.start("watch");
+    let mut watch = bench.start("report --watch");
     watch.until("an address", |watch| watch.stdout().contains("until it ends"));
     let reported = watch.stdout();
     let address = reported.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).expect("an address");
@@ -117,21 +117,30 @@ fn page_ends_with_its_session() {
     // As after a power failure: the end is not recorded.
     session.kill();
     watch.wait().exits(0).prints(&["session 1 was cut off: continue with --resume 1"]);
-    bench.run("watch").exits(2).complains(&["no session of this store is running", "report --html"]);
-    bench.run("watch 1").exits(2).complains(&["session 1 is not running", "report 1 --html"]);
-    bench.run("watch 7").exits(2).complains(&["session 7"]);
+    bench.run("report --watch").exits(2).complains(&["no session of this store is running", "report --html"]);
+    bench.run("report --watch 1").exits(2).complains(&["session 1 is not running", "report 1 --html"]);
+    bench.run("report --watch 7").exits(2).complains(&["session 7"]);
 }
 
 #[test]
 fn unwatchable_session_gets_advice() {
     let bench = Bench::new();
-    bench.run("watch").exits(2).complains(&["bytegauge run buffer-size"]);
+    bench.run("report --watch").exits(2).complains(&["bytegauge run buffer-size"]);
     let mut session = bench.start(ENDLESS);
     session.until("a lock", |_| lock(&bench).exists());
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its number").port();
-    bench.run(&format!("watch --port {port}")).exits(5).complains(&["is not available", "--port"]);
-    bench.run("watch --port 65536").exits(2);
+    bench.run(&format!("report --watch --port {port}")).exits(5).complains(&["is not available", "--port"]);
+    bench.run("report --watch --port 65536").exits(2);
+    session.signal("INT");
+    session.wait().exits(130);
+}
+
+#[test]
+fn a_session_starts_its_own_page() {
+    let bench = Bench::new();
+    let mut session = bench.start(&format!("{ENDLESS} --watch"));
+    session.until("an address", |session| session.stderr().contains("session 1 is at http://127.0.0.1:"));
     session.signal("INT");
     session.wait().exits(130);
 }

@@ -1,10 +1,9 @@
 //! Several sessions: a line per group, and the result of each session.
 
-use bytegauge_report::view::document::TestState;
-use bytegauge_text::interval_rounding::{NOTHING, at_most, excludes_nothing, percent, up_to_times};
-use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
+use bytegauge_report::words::interval_rounding::{NOTHING, at_most, excludes_nothing, percent, up_to_times};
+use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
 
-use super::{AcrossResult, AcrossTest, AcrossView};
+use super::{AcrossResult, AcrossState, AcrossTest, AcrossView};
 
 /// Indentation of a group's lines.
 const INDENT: usize = 4;
@@ -45,9 +44,7 @@ fn head(view: &AcrossView) -> String {
 
 /// The default congestion control of TCP: good sizes depend on it, and no cell shows it.
 fn congestion(view: &AcrossView) -> Option<String> {
-    let is_tcp = |test: &AcrossTest| {
-        test.environment.get("transport").is_some_and(|transport| transport == "tcp" || transport == "tcp6")
-    };
+    let is_tcp = |test: &AcrossTest| test.environment.transport().is_some_and(bytegauge_model::Transport::is_tcp);
     if !view.tests.iter().any(is_tcp) {
         return None;
     }
@@ -75,7 +72,7 @@ fn congestion(view: &AcrossView) -> Option<String> {
 
 fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
     let sessions = test.sessions.len();
-    let verdict = if test.state == TestState::Decided { "conclusive" } else { "inconclusive" };
+    let verdict = if test.state == AcrossState::Certain { "certain" } else { "undecided" };
     let text = match (&test.recommended, test.slower_upper) {
         (None, _) => "no two options were confirmed in all sessions".to_owned(),
         (Some(option), bound) => {
@@ -85,7 +82,7 @@ fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
                     up_to_times(bound)
                 ),
                 Some(bound) => {
-                    let is_decided = test.state == TestState::Decided;
+                    let is_decided = test.state == AcrossState::Certain;
                     let why = match test.changes_nothing && !is_decided {
                         true => " (the default; no option is significantly better)",
                         false => "",
@@ -94,7 +91,7 @@ fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
                         bound if bound <= NOTHING => "the fastest".to_owned(),
                         bound => format!("at most {} slower than the best", at_most(bound)),
                     };
-                    let named = if is_decided { "use" } else { "the safest is" };
+                    let named = if is_decided { "use" } else { "can lose least:" };
                     format!("{named} {option}, {how} in the mean of {sessions} sessions{why}")
                 }
                 None => format!(
@@ -123,7 +120,7 @@ fn of_test(test: &AcrossTest, width: usize, paint: &Paint) -> Vec<String> {
 fn of_session(result: &AcrossResult) -> String {
     let option = result.recommended.as_deref().unwrap_or("no result");
     let bound = match (result.state, result.slower_upper) {
-        (TestState::Decided, _) => " (conclusive)".to_owned(),
+        (AcrossState::Certain, _) => " (certain)".to_owned(),
         (_, Some(bound)) => format!(" (at most {} slower)", at_most(bound)),
         _ => String::new(),
     };
@@ -132,7 +129,7 @@ fn of_session(result: &AcrossResult) -> String {
 
 fn legend(view: &AcrossView) -> String {
     format!(
-        "conclusive: within {} of the best option, at {} confidence. Only options that every session confirmed are compared, \
+        "certain: within {} of the best option, at {} confidence. Only options that every session confirmed are compared, \
          and each session counts once. “sessions differ by”: how much more a difference of two options varies between \
          sessions than their own trials explain.",
         percent(view.margin),

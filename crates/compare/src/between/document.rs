@@ -1,7 +1,7 @@
 //! Comparison of sessions: how far apart the same cells are in them, and whether the choice of one holds in another.
 
 use bytegauge_model::{CellId, GroupId, SessionId};
-use bytegauge_report::view::document::SubjectDifference;
+use bytegauge_report::view::numbers::SubjectDifference;
 use schemars::JsonSchema;
 use serde::Serialize;
 

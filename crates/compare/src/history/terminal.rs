@@ -1,9 +1,9 @@
 //! Sessions before and after: a line per test, the slowest first, then the verdict.
 
-use bytegauge_report::view::document::SubjectDifference;
-use bytegauge_text::interval_rounding::{ShareScale, percent};
-use bytegauge_text::number::{common_unit, fixed, rate};
-use bytegauge_text::paint::{Paint, TerminalStyle, wrap};
+use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
+use bytegauge_report::words::interval_rounding::{ShareScale, percent};
+use bytegauge_report::words::number::{common_unit, fixed, rate};
+use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
 
 use super::{HistoryLine, HistoryView};
 
@@ -75,7 +75,12 @@ fn of_line(line: &HistoryLine, scale: ShareScale, unit: Option<(f64, &str)>) -> 
         (Some(lower), Some(upper)) => format!(" ({})", scale.signed_interval(lower, upper)),
         _ => format!(", no interval ({} before)", bytegauge_model::unit::counted(line.sessions_before, "session")),
     };
-    let verdict = if verdict == "open" { "inconclusive" } else { verdict };
+    let verdict = match verdict {
+        Verdict::Worse => "worse",
+        Verdict::Better => "better",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Open => "undecided",
+    };
     format!("{} → {}: {difference}{interval}: {verdict}", shown(line.rate_before), shown(line.rate_after))
 }
 
@@ -107,8 +112,12 @@ mod tests {
         for (longer, expected) in [(0.5, 0.5), (-1.0, -0.5), (-0.25, -0.2), (0.0, 0.0)] {
             assert!((of_time(longer) - expected).abs() < 1e-12, "{longer}");
         }
-        let difference =
-            SubjectDifference { longer: Some(-1.0), lower: Some(-1.2041), upper: Some(-0.8013), verdict: "better" };
+        let difference = SubjectDifference {
+            longer: Some(-1.0),
+            lower: Some(-1.2041),
+            upper: Some(-0.8013),
+            verdict: Verdict::Better,
+        };
         let line = line("tcp", (1e9, 2e9), difference);
         let text = of_line(&line, scale(std::slice::from_ref(&line)), None);
         assert!(text.ends_with(": time −50 % (−54.7 % to −44.4 %): better"), "{text}");
@@ -117,7 +126,7 @@ mod tests {
     #[test]
     fn every_test_is_listed_in_one_unit() {
         let gib = f64::from(1 << 30);
-        let open = SubjectDifference { longer: Some(-1.0), lower: None, upper: None, verdict: "open" };
+        let open = SubjectDifference { longer: Some(-1.0), lower: None, upper: None, verdict: Verdict::Open };
         let view = HistoryView {
             plan: "buffer-size".into(),
             before: vec![bytegauge_model::SessionId(1)],
@@ -129,7 +138,7 @@ mod tests {
                 NotCompared { label: "TCP: 4K".into(), lacks: "after" },
                 NotCompared { label: "pipe".into(), lacks: "before" },
             ],
-            verdict: "open",
+            verdict: Verdict::Open,
             lacking: 4,
             text: String::new(),
         };

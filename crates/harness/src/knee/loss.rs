@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::slo::PROBE_MAX_NS;
 use bytegauge_model::unit::byte_rate;
-use bytegauge_model::{Deaths, EndRole, LossShare, OrMax, Outcome};
+use bytegauge_model::{Deaths, EndRole, FactorKey, LossShare, Outcome};
 use bytegauge_traffic::{EndPool, Setup};
 
 use super::{Found, Probed, search};
@@ -30,7 +30,7 @@ pub(crate) fn measure(
     let found = search(bytes_per_second, stop, |offered| {
         let mut step = setup.clone();
         step.window_ns = limit.probe_ns(setup.window_ns, datagrams_per_second * offered as f64 / bytes_per_second);
-        step.spec.rate = Some(OrMax::Is(offered));
+        step.spec.put(FactorKey::rate, offered);
         step.modes_are_shown = true;
         if step.window_ns > PROBE_MAX_NS {
             return Some(Probed::TooLong);

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytegauge_model::{EndRole, Outcome};
+use bytegauge_traffic::end::LATE;
 use bytegauge_traffic::{EndPool, Setup};
 
 use super::answers::Answers;
 use super::checks::check_counts;
-use super::script::Script;
+use super::script::{Script, WaitTimes};
 
 /// The ends of a load that are open.
 pub(super) struct PathLoad {
@@ -46,7 +47,9 @@ impl PathLoad {
             return (outcome, false);
         }
         let PathLoad { setup, script } = self;
-        let Some(load) = script.collect(pool, (0, patience), &AtomicBool::new(false), &mut |_| {}) else {
+        let Some(load) =
+            script.collect(pool, WaitTimes { window_ns: 0, due: LATE, patience }, &AtomicBool::new(false), &mut |_| {})
+        else {
             return (outcome, false);
         };
         let of_load = load.trouble().unwrap_or_else(|| check_counts(&setup, &load));

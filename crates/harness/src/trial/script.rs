@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndRole, Engine, Outcome, RelayChoice, Workload};
+use bytegauge_model::{EndRole, Engine, FactorKey, Outcome, RelayChoice, Workload};
 use bytegauge_traffic::address::Host;
-use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::end::{ChannelError, LATE};
 use bytegauge_traffic::{Address, Channel, Command, EndPool, Reply, Setup};
 
 use crate::trial::answers::{Answers, LastReply, crossed, stopped};
@@ -15,6 +15,17 @@ use crate::trial::checks::relay;
 
 /// How long preparing may take beyond the joints' own time-outs: thousands of threads and their memory.
 const PREPARE: Duration = Duration::from_secs(30);
+
+/// How long a trial waits for the end that measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitTimes {
+    /// The length of the measurement: a short one is always waited for.
+    pub window_ns: u64,
+    /// When the end should have replied.
+    pub due: Duration,
+    /// When it counts as stuck.
+    pub patience: Duration,
+}
 
 /// A trial longer than this can be interrupted in the middle, nanoseconds.
 pub(super) const LONG_NS: u64 = 1_000_000_000;
@@ -91,7 +102,7 @@ impl Script {
                 _ => end.host(),
             };
             let sent = end.send(Command::Open(role, Box::new(setup), address.clone()));
-            let opened = match sent.and_then(|()| end.reply(PREPARE)) {
+            let opened = match sent.and_then(|()| end.reply_due(LATE, PREPARE)) {
                 Ok(Reply::Ready) => Ok(()),
                 Ok(Reply::Listening(listens)) => {
                     address = Some(listens);
@@ -125,12 +136,13 @@ impl Script {
     pub(super) fn collect(
         &self,
         pool: &mut EndPool,
-        (window_ns, patience): (u64, Duration),
+        times: WaitTimes,
         stop: &AtomicBool,
         waiting: &mut dyn FnMut(u64),
     ) -> Option<Answers> {
+        let patience = times.patience;
         let first = match pool.end(self.measures) {
-            Ok(end) => reply_or_stop(end, patience, window_ns, stop, waiting)?,
+            Ok(end) => reply_or_stop(end, times, stop, waiting)?,
             Err(error) => Err(error),
         };
         if self.both {
@@ -145,7 +157,7 @@ impl Script {
         for role in others.filter(|role| *role != self.measures) {
             answers.insert(role, LastReply::of(stop_end(pool, role, patience)));
         }
-        let last = if closed { pool.end(self.measures).and_then(|end| end.reply(patience)) } else { first };
+        let last = if closed { pool.end(self.measures).and_then(|end| end.reply_due(LATE, patience)) } else { first };
         answers.insert(self.measures, LastReply::of(last));
         Some(Answers { by_role: answers })
     }
@@ -161,7 +173,7 @@ impl Script {
         let others = self.others.iter().map(|(role, _)| *role);
         let mut replies = vec![(self.measures, first)];
         for role in others {
-            replies.push((role, pool.end(role).and_then(|end| end.reply(patience))));
+            replies.push((role, pool.end(role).and_then(|end| end.reply_due(LATE, patience))));
         }
         for (role, _) in &replies {
             // An end that has died needs no command.
@@ -169,7 +181,7 @@ impl Script {
         }
         let last = replies.into_iter().map(|(role, reply)| {
             let reply = match reply {
-                Ok(Reply::Closed) => pool.end(role).and_then(|end| end.reply(patience)),
+                Ok(Reply::Closed) => pool.end(role).and_then(|end| end.reply_due(LATE, patience)),
                 other => other,
             };
             (role, LastReply::of(reply))
@@ -217,18 +229,20 @@ fn competitors(setup: &Setup) -> Option<Setup> {
     }
     // Another seed: their random arrivals are not to come at the same moments.
     let mut competitors = Setup { seed: !setup.seed, series: false, until_stopped: true, ..setup.clone() };
-    (competitors.spec.flows, competitors.spec.idle_flows) = (competitors.spec.competing_flows.take(), None);
+    competitors.spec.set_level(FactorKey::flows, setup.spec.level(FactorKey::competing_flows));
+    competitors.spec.clear(FactorKey::competing_flows);
+    competitors.spec.clear(FactorKey::idle_flows);
     Some(competitors)
 }
 
 fn stop_end(pool: &mut EndPool, role: EndRole, patience: Duration) -> Result<Reply, ChannelError> {
     let end = pool.end(role)?;
     end.send(Command::Stop)?;
-    end.reply(patience)
+    end.reply_due(LATE, patience)
 }
 
 fn ready(end: &mut Channel) -> Result<(), Outcome> {
-    match end.reply(PREPARE)? {
+    match end.reply_due(LATE, PREPARE)? {
         Reply::Ready => Ok(()),
         other => Err(stopped(other)),
     }
@@ -238,20 +252,26 @@ fn ready(end: &mut Channel) -> Result<(), Outcome> {
 /// an interrupt does not take minutes. `None` if the user wants to stop.
 fn reply_or_stop(
     end: &mut Channel,
-    patience: Duration,
-    window_ns: u64,
+    times: WaitTimes,
     stop: &AtomicBool,
     waiting: &mut dyn FnMut(u64),
 ) -> Option<Result<Reply, ChannelError>> {
+    let WaitTimes { window_ns, due, patience } = times;
     if window_ns < LONG_NS {
-        return Some(end.reply(patience));
+        return Some(end.reply_due(due, patience));
     }
-    let deadline = Instant::now() + patience;
+    let (began, mut is_late) = (Instant::now(), false);
     loop {
-        let reply = end.reply(LOOK_AFTER.min(deadline.saturating_duration_since(Instant::now())));
+        let reply = end.reply(LOOK_AFTER.min(patience.saturating_sub(began.elapsed())));
         match reply {
             Err(ChannelError::Silent(_)) if stop.load(Ordering::Relaxed) => return None,
-            Err(ChannelError::Silent(_)) if Instant::now() < deadline => {}
+            Err(ChannelError::Silent(_)) if !is_late && began.elapsed() >= due => {
+                is_late = true;
+                if let Some(gone) = end.unanswered() {
+                    return Some(Err(gone));
+                }
+            }
+            Err(ChannelError::Silent(_)) if began.elapsed() < patience => {}
             Ok(Reply::Waiting(left_ns)) if !stop.load(Ordering::Relaxed) => waiting(left_ns),
             Ok(Reply::Waiting(_)) => return None,
             reply => return Some(reply),

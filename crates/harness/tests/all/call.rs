@@ -8,7 +8,7 @@ use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::ENGINES;
 use bytegauge_model::{
-    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, OrAuto, OrSame, Outcome, Spec, Transport, UringKind,
+    CallError, CallReport, EndRole, Ends, Engine, ErrorClass, FactorKey, Outcome, Spec, Transport, UringKind,
     UringMode, Workload,
 };
 use bytegauge_traffic::{EndPool, PlantedFault, Setup};
@@ -32,9 +32,10 @@ fn setup(transport: &str, engine: Engine) -> Setup {
 /// Calls over UDP whose server may move many datagrams per call.
 fn by_batches(flows: u64, depth: u64, batch: u64) -> Setup {
     let mut setup = setup("udp", Engine::Mmsg);
-    setup.spec.flows = Some(flows);
-    (setup.spec.client_engine, setup.spec.depth) = (Some(Engine::Plain), Some(depth));
-    setup.spec.batch = Some(OrAuto::Is(batch));
+    setup.spec.put(FactorKey::flows, flows);
+    setup.spec.put(FactorKey::client_engine, Engine::Plain);
+    setup.spec.put(FactorKey::depth, depth);
+    setup.spec.put(FactorKey::batch, batch);
     setup
 }
 
@@ -57,7 +58,7 @@ fn calls_are_measured_with_every_engine() {
     for row in ENGINES.iter().filter(|row| row.value.suits(&Transport::Tcp)) {
         for connect_per_call in [false, true] {
             let mut setup = setup("tcp", row.value);
-            setup.spec.connect_per_call = Some(connect_per_call);
+            setup.spec.put(FactorKey::connect_per_call, connect_per_call);
             // One message at a time fills no bundle, and one per connection no multishot: the trial must
             // report that the mode did not run.
             let lacks_load = match row.value {
@@ -97,7 +98,7 @@ fn calls_over_datagrams_are_measured_with_their_engines() {
             let mut setup = setup(&transport.to_string(), row.value);
             setup.window_ns = 200_000_000;
             if row.value != Engine::Null {
-                setup.spec.client_engine = Some(Engine::Plain);
+                setup.spec.put(FactorKey::client_engine, Engine::Plain);
             }
             let measured = run_until(&setup, in_mode);
             if let Outcome::Skipped(reason) = &measured.outcome {
@@ -124,15 +125,16 @@ fn errors(measured: &TrialResult) -> Vec<CallError> {
 #[test]
 fn lost_datagrams_count_truncated_ones_are_named() {
     let mut lossy = Setup { plant: Some(PlantedFault::Lose { every: 10 }), ..setup("udp", Engine::Plain) };
-    lossy.spec.timeout = Some(5_000_000);
+    lossy.spec.put(FactorKey::timeout, 5_000_000);
     let lost = |measured: &TrialResult| measured.outcome == Outcome::Measured && !errors(measured).is_empty();
     let measured = run_until(&lossy, lost);
     assert_eq!(measured.outcome, Outcome::Measured);
     let errors = errors(&measured);
     assert!(!errors.is_empty() && errors.iter().all(|error| error.class == ErrorClass::TimedOut), "{errors:?}");
     let mut short = setup("udp", Engine::Plain);
-    short.spec.read_size = Some(4096);
-    (short.spec.request, short.spec.response) = (Some(8192), Some(OrSame::Is(8192)));
+    short.spec.put(FactorKey::read_size, 4096);
+    short.spec.put(FactorKey::request, 8192);
+    short.spec.put(FactorKey::response, 8192);
     let Outcome::NothingMoved(reason) = run(&short).outcome else { panic!("no reply was complete") };
     assert!(
         reason.contains("short-reply") && reason.contains("MSG_TRUNC") && reason.contains("--read-size"),
@@ -165,7 +167,7 @@ fn corrupted_replies_fail_short_ones_count() {
     let planted = |plant| {
         let mut setup = Setup { plant: Some(plant), ..setup("tcp", epoll) };
         // Not an echo: a byte after an echo is sent by itself, and may arrive in the middle of the next call.
-        setup.spec.response = Some(OrSame::Is(32));
+        setup.spec.put(FactorKey::response, 32);
         run_until(&setup, seen)
     };
     let corrupt = planted(PlantedFault::Corrupt { offset: 1000 });
@@ -192,7 +194,7 @@ fn a_dying_server_fails_the_trial_counts_stay() {
 fn a_window_without_a_call_has_a_reason() {
     let mut setup = setup("unix", "epoll".parse().unwrap());
     setup.plant = Some(PlantedFault::Stall { after_bytes: 1 });
-    setup.spec.timeout = Some(10_000_000);
+    setup.spec.put(FactorKey::timeout, 10_000_000);
     let Outcome::NothingMoved(reason) = run(&setup).outcome else { panic!("nothing was completed") };
     assert!(reason.contains("timed-out in phase first-byte"), "{reason}");
 }

@@ -6,7 +6,7 @@ use crate::support::{in_mode, run, run_until};
 use bytegauge_harness::trial::TrialResult;
 use bytegauge_model::catalog::{ENGINES, TRANSPORTS};
 use bytegauge_model::{
-    DatagramReport, Deaths, Direction, EndRole, Engine, Level, OrMax, Outcome, Spec, Transport, Work,
+    DatagramReport, Deaths, Direction, EndRole, Engine, FactorKey, Level, Outcome, Spec, Transport, Work,
 };
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::{PlantedFault, Setup};
@@ -62,7 +62,8 @@ fn every_engine_carries_its_transports() {
             for (flows, verify, size) in [(1, false, 1000), (2, true, 1000), (1, true, 3), (1, false, 60_000)] {
                 let engine = engine.to_string();
                 let mut setup = Setup { verify, ..pinned(setup(transport.name, &engine)) };
-                (setup.spec.flows, setup.spec.write_size) = (Some(flows), Some(size));
+                setup.spec.put(FactorKey::flows, flows);
+                setup.spec.put(FactorKey::write_size, size);
                 let Some(measured) = measured(&setup) else { continue };
                 let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
                 let (sent, came) = (source.datagrams.as_ref().unwrap(), sink.datagrams.as_ref().unwrap());
@@ -85,7 +86,8 @@ fn datagrams_both_ways_are_counted_per_direction() {
     let suits = |engine: &Engine| *engine != Engine::Null && engine.suits(&udp);
     for engine in ENGINES.iter().map(|row| row.value).filter(suits) {
         let mut both = Setup { verify: true, ..setup("udp", &engine.to_string()) };
-        (both.spec.flows, both.spec.direction) = (Some(2), Some(Direction::Both));
+        both.spec.put(FactorKey::flows, 2);
+        both.spec.put(FactorKey::direction, Direction::Both);
         // Either end's window is its own, and a busy machine may keep any of its threads from it.
         let came_both_ways = |measured: &TrialResult| {
             let sink = measured.end(EndRole::Sink);
@@ -116,7 +118,7 @@ fn datagrams_both_ways_are_counted_per_direction() {
 fn the_socket_reports_losses_of_a_fast_sender() {
     // The reader is far slower than the sender, and its buffer holds a few datagrams only.
     let mut slow = Setup { window_ns: 50_000_000, ..setup("udp", "plain") };
-    slow.spec.work = Some(Work::NsPerByte(100.0));
+    slow.spec.put(FactorKey::work, Work::NsPerByte(100.0));
     slow.spec.set("rcvbuf", Level::Number(20_000));
     let before = backlog_drops().unwrap();
     let measured = measured_until(&slow, |measured| deaths(measured).lost > 0).unwrap();
@@ -131,7 +133,7 @@ fn the_socket_reports_losses_of_a_fast_sender() {
 #[test]
 fn unix_datagrams_wait_for_their_reader() {
     let mut slow = setup("unix-dgram", "mmsg");
-    slow.spec.work = Some(Work::NsPerByte(20.0));
+    slow.spec.put(FactorKey::work, Work::NsPerByte(20.0));
     assert_eq!(deaths(&measured(&slow).unwrap()), Deaths::default());
 }
 
@@ -141,7 +143,7 @@ fn planted_faults_are_counted_by_kind() {
         // Slow enough that nothing else happens to the datagrams.
         let planted = |plant| {
             let mut setup = Setup { plant: Some(plant), ..setup("udp", engine) };
-            setup.spec.rate = Some(OrMax::Is(50_000_000));
+            setup.spec.put(FactorKey::rate, 50_000_000);
             pinned(setup)
         };
         let counts = |measured: &TrialResult| *measured.end(EndRole::Sink).unwrap().datagrams.clone().unwrap();
@@ -181,7 +183,8 @@ fn invented_datagrams_fail_the_trial() {
 fn every_engine_detects_a_small_buffer() {
     for engine in ["plain", "mmsg", "uring:plain", "uring:multishot"] {
         let mut small = Setup { verify: true, ..setup("udp", engine) };
-        (small.spec.read_size, small.spec.write_size) = (Some(4096), Some(8192));
+        small.spec.put(FactorKey::read_size, 4096);
+        small.spec.put(FactorKey::write_size, 8192);
         let Some(measured) = measured(&small) else { continue };
         let sink = measured.end(EndRole::Sink).unwrap();
         let came = sink.datagrams.as_ref().unwrap();
@@ -191,7 +194,7 @@ fn every_engine_detects_a_small_buffer() {
     }
     // The part of a joined receive that exceeds the buffer is lost: 4 of 64 datagrams and a part of the fifth stay.
     let mut small = setup("udp", "gso");
-    small.spec.read_size = Some(4096);
+    small.spec.put(FactorKey::read_size, 4096);
     let measured = measured(&small).unwrap();
     let sink = measured.end(EndRole::Sink).unwrap();
     let came = sink.datagrams.as_ref().unwrap();
@@ -221,7 +224,7 @@ fn a_receiver_that_dies_is_noticed() {
 fn too_large_datagrams_are_skipped() {
     for (transport, size) in [("udp", 65_508), ("unix-dgram", 16 << 20)] {
         let mut large = setup(transport, "plain");
-        large.spec.write_size = Some(size);
+        large.spec.put(FactorKey::write_size, size);
         let outcome = run(&large).outcome;
         let Outcome::Skipped(reason) = &outcome else { panic!("{transport}: {outcome:?}") };
         assert!(reason.contains("use a smaller --write-size"), "{reason}");
@@ -232,7 +235,7 @@ fn too_large_datagrams_are_skipped() {
 fn a_pace_is_kept() {
     let nothing_dies = |rate: u64| {
         let mut paced = Setup { window_ns: 100_000_000, ..setup("udp", "plain") };
-        paced.spec.rate = Some(OrMax::Is(rate));
+        paced.spec.put(FactorKey::rate, rate);
         let began = Instant::now();
         let measured = measured(&paced).unwrap();
         // Never more than what is due, and one datagram.

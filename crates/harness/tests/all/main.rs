@@ -1,4 +1,5 @@
 //! Single trials as the harness carries them.
+#![allow(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
 mod call;

@@ -1,7 +1,7 @@
 //! Encrypted connections: by the library in each engine that can, by the kernel where it has TLS, and refusals elsewhere.
 
 use bytegauge_harness::trial::TrialResult;
-use bytegauge_model::{Direction, EndRole, Engine, Level, Outcome, Spec, Tls, Workload};
+use bytegauge_model::{Direction, EndRole, Engine, FactorKey, Level, Outcome, Spec, Tls, Workload};
 use bytegauge_traffic::{Setup, tls, transport};
 
 use crate::support::{run, run_until};
@@ -52,7 +52,7 @@ fn streams_by_the_library_conserve_bytes() {
         }
         for flows in [1, 3] {
             let mut setup = stream(name, Tls::Rustls, "blocking");
-            setup.spec.flows = Some(flows);
+            setup.spec.put(FactorKey::flows, flows);
             let measured = run_until(&setup, moved);
             assert_eq!(measured.outcome, Outcome::Measured, "{name}");
             let (source, sink) = (measured.end(EndRole::Source).unwrap(), measured.end(EndRole::Sink).unwrap());
@@ -72,7 +72,7 @@ fn calls_by_the_library_are_answered() {
         for (request, connects) in [(64, false), (300_000, false), (64, true), (300_000, true)] {
             let mut setup = call(Tls::Rustls, server, client);
             setup.spec.set("connect_per_call", Level::Switch(connects));
-            setup.spec.request = Some(request);
+            setup.spec.put(FactorKey::request, request);
             let measured = run_until(&setup, |measured| completed(measured) > 0);
             let case = format!("{server} {client} {request} {connects}");
             assert_eq!(measured.outcome, Outcome::Measured, "{case}");
@@ -86,7 +86,8 @@ fn calls_by_the_library_are_answered() {
 fn depth_and_idle_connections_work_with_the_library() {
     for engine in ["blocking", "epoll", "epoll:edge"] {
         let mut setup = call(Tls::Rustls, engine, engine);
-        (setup.spec.depth, setup.spec.idle_flows) = (Some(8), Some(5));
+        setup.spec.put(FactorKey::depth, 8);
+        setup.spec.put(FactorKey::idle_flows, 5);
         let measured = run_until(&setup, |measured| completed(measured) > 0);
         assert_eq!(measured.outcome, Outcome::Measured, "{engine}");
     }
@@ -107,7 +108,7 @@ fn the_kernel_encrypts_or_has_a_reason() {
         }
         assert_eq!(run_until(&of_bytes, moved).outcome, Outcome::Measured, "{engine}");
         let mut both = of_bytes;
-        both.spec.direction = Some(Direction::Both);
+        both.spec.put(FactorKey::direction, Direction::Both);
         assert_eq!(run_until(&both, moved).outcome, Outcome::Measured, "{engine}");
         let measured = run_until(&of_calls, |measured| completed(measured) > 0);
         assert_eq!(measured.outcome, Outcome::Measured, "{engine}");
@@ -132,6 +133,7 @@ fn unfit_connections_are_skipped_with_advice() {
     per_call.spec.set("connect_per_call", Level::Switch(true));
     check(&per_call, "use --tls rustls with --connect-per-call");
     let mut both = stream("tcp", Tls::Rustls, "blocking");
-    (both.spec.direction, both.spec.engine) = (Some(Direction::Both), Some(Engine::Blocking));
+    both.spec.put(FactorKey::direction, Direction::Both);
+    both.spec.put(FactorKey::engine, Engine::Blocking);
     check(&both, "use --direction to or from");
 }

@@ -8,7 +8,7 @@ use crate::support::{in_mode, is_short, run, run_until};
 use bytegauge_harness::environment::Watch;
 use bytegauge_harness::trial::{TrialResult, measure};
 use bytegauge_model::catalog::{ENGINES, EngineEnd, TRANSPORTS};
-use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, Level, OrMax, Outcome, Spec, Transport};
+use bytegauge_model::{Direction, EndReport, EndRole, Ends, Engine, FactorKey, Level, Outcome, Spec, Transport};
 use bytegauge_traffic::setup::GRACE_NS;
 use bytegauge_traffic::{EndPool, PlantedFault, Setup};
 
@@ -59,8 +59,9 @@ fn bytes_both_ways_are_conserved_per_direction() {
     for engine in ENGINES.iter().map(|row| row.value).filter(|engine| suits(*engine)) {
         for flows in [1, 3] {
             let mut both = Setup { verify: true, ..setup("tcp") };
-            (both.spec.engine, both.spec.flows, both.spec.direction) =
-                (Some(engine), Some(flows), Some(Direction::Both));
+            both.spec.put(FactorKey::engine, engine);
+            both.spec.put(FactorKey::flows, flows);
+            both.spec.put(FactorKey::direction, Direction::Both);
             let Some(measured) = check_measured(&both) else { continue };
             let of = |role, back: bool| {
                 let flows = measured.end(role).unwrap().flows.iter().enumerate();
@@ -89,7 +90,7 @@ fn bytes_both_ways_are_conserved_per_direction() {
 fn the_rate_of_flows_has_one_window() {
     for transport in ["unix", "tcp"] {
         let mut setup = setup(transport);
-        setup.spec.flows = Some(12);
+        setup.spec.put(FactorKey::flows, 12);
         let measured = run(&setup);
         assert_eq!(measured.outcome, Outcome::Measured);
         let (bytes, wall_ns) = measured.throughput();
@@ -108,7 +109,8 @@ fn writes_without_copies_keep_their_bytes() {
     {
         // Compared byte for byte: memory that changes before the kernel returned it would be seen.
         let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
-        (setup.spec.engine, setup.spec.flows) = (Some(engine.parse().unwrap()), Some(flows));
+        setup.spec.set_level(FactorKey::engine, engine.into());
+        setup.spec.put(FactorKey::flows, flows);
         setup.spec.set("zerocopy", Level::Switch(true));
         let measured = check_measured(&setup).expect("every kernel has TCP");
         let writer = measured.end(EndRole::Source).unwrap().engine.as_deref().expect("the writer counts its sends");
@@ -126,9 +128,9 @@ fn every_transport_conserves_bytes() {
         for flows in [1, 3] {
             for verify in [false, true] {
                 let mut setup = Setup { verify, ..setup(row.name) };
-                setup.spec.flows = Some(flows);
+                setup.spec.put(FactorKey::flows, flows);
                 if setup.transport().keeps_bounds() {
-                    setup.spec.read_size = setup.spec.write_size;
+                    setup.spec.set_level(FactorKey::read_size, setup.spec.level(FactorKey::write_size));
                 }
                 check_measured(&setup);
             }
@@ -140,7 +142,8 @@ fn every_transport_conserves_bytes() {
 fn packets_that_would_be_cut_are_skipped() {
     let skipped = |read: u64, write: u64| {
         let mut setup = setup("unix-seqpacket");
-        (setup.spec.read_size, setup.spec.write_size) = (Some(read), Some(write));
+        setup.spec.put(FactorKey::read_size, read);
+        setup.spec.put(FactorKey::write_size, write);
         let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("{write} B do not fit") };
         reason
     };
@@ -172,7 +175,7 @@ fn setup_one_ended(path: &str) -> Setup {
 #[test]
 fn the_null_engine_moves_nothing_and_counts() {
     let mut null = setup("tcp");
-    null.spec.engine = Some(Engine::Null);
+    null.spec.put(FactorKey::engine, Engine::Null);
     let measured = run(&null);
     assert_eq!(measured.outcome, Outcome::Measured);
     assert!(measured.end(EndRole::Source).is_none());
@@ -213,8 +216,8 @@ fn every_option_of_a_stream_is_read_back() {
             let asked = row.kind.parse(row.example).unwrap();
             let mut setup = setup(transport);
             if joint.is_datagram() {
-                setup.spec.engine = Some(Engine::Plain);
-                setup.spec.write_size = Some(1000);
+                setup.spec.put(FactorKey::engine, Engine::Plain);
+                setup.spec.put(FactorKey::write_size, 1000);
             }
             if row.form == option::ValueForm::Engine {
                 let engine = match row.factor {
@@ -222,7 +225,7 @@ fn every_option_of_a_stream_is_read_back() {
                     "zerocopy_receive" => "blocking",
                     _ => "epoll",
                 };
-                setup.spec.engine = Some(engine.parse().unwrap());
+                setup.spec.set_level(FactorKey::engine, engine.into());
             }
             setup.spec.set(row.factor, asked.clone());
             let measured = run(&setup);
@@ -256,7 +259,8 @@ fn every_option_of_a_stream_is_read_back() {
 fn a_reader_that_maps_keeps_every_byte() {
     for flows in [1, 2] {
         let mut setup = Setup { verify: true, window_ns: 50_000_000, ..setup("tcp") };
-        (setup.spec.engine, setup.spec.flows) = (Some(Engine::Blocking), Some(flows));
+        setup.spec.put(FactorKey::engine, Engine::Blocking);
+        setup.spec.put(FactorKey::flows, flows);
         setup.spec.set("zerocopy_receive", Level::Switch(true));
         let measured = check_measured(&setup).expect("every kernel has TCP");
         let sink = measured.end(EndRole::Sink).unwrap();
@@ -272,7 +276,8 @@ fn a_reader_that_maps_keeps_every_byte() {
 fn a_reader_gets_the_count_of_queued_bytes() {
     for transport in ["tcp", "unix"] {
         let mut setup = setup(transport);
-        (setup.spec.engine, setup.spec.read_size) = (Some(Engine::Blocking), Some(1024));
+        setup.spec.put(FactorKey::engine, Engine::Blocking);
+        setup.spec.put(FactorKey::read_size, 1024);
         setup.spec.set("inq", Level::Switch(true));
         let measured = run(&setup);
         if let Outcome::Skipped(reason) = &measured.outcome {
@@ -293,8 +298,9 @@ fn writers_of_files_send_every_byte() {
                 let mut setup = Setup { verify, ..setup(transport) };
                 setup.spec.set("send_from", place.into());
                 // Messages that go across the end of the file.
-                (setup.spec.engine, setup.spec.write_size) = (Some(engine.parse().unwrap()), Some(100_000));
-                setup.spec.flows = Some(flows);
+                setup.spec.set_level(FactorKey::engine, engine.into());
+                setup.spec.put(FactorKey::write_size, 100_000);
+                setup.spec.put(FactorKey::flows, flows);
                 let Some(measured) = check_measured(&setup) else { continue };
                 let writer = measured.end(EndRole::Source).unwrap().engine.as_deref();
                 assert!(place != "sendfile" || writer.is_some_and(|writer| writer.system_calls > 0), "{writer:?}");
@@ -314,7 +320,7 @@ fn unfit_writers_of_files_are_skipped() {
         for (name, level) in [("send_from", "sendfile"), (with, level)] {
             setup.spec.set(name, bytegauge_model::factor::find(name).unwrap().kind.parse(level).unwrap());
         }
-        setup.spec.engine = Some(engine.parse().unwrap());
+        setup.spec.set_level(FactorKey::engine, engine.into());
         let Outcome::Skipped(reason) = run(&setup).outcome else { panic!("{with}") };
         assert!(reason.contains(expected), "{reason}");
     }
@@ -336,7 +342,7 @@ fn an_offered_load_is_kept() {
 /// Never more is written than what is due, and one write: a stall of the machine does not change that.
 fn check_paced(setup: &Setup) {
     let mut paced = Setup { window_ns: 60_000_000, ..setup.clone() };
-    paced.spec.rate = Some(OrMax::Is(20 << 20));
+    paced.spec.put(FactorKey::rate, 20 << 20);
     let began = Instant::now();
     let measured = run(&paced);
     let sink = measured.end(EndRole::Sink).unwrap();
@@ -354,11 +360,14 @@ fn work_and_walk_and_fill_run() {
     use bytegauge_model::{Fill, Work};
     for work in [Work::Sum, Work::Copy, Work::NsPerByte(0.1)] {
         let mut setup = setup("unix");
-        (setup.spec.work, setup.spec.working_set, setup.spec.writer_work) = (Some(work), Some(4096), Some(Fill::Touch));
+        setup.spec.put(FactorKey::work, work);
+        setup.spec.put(FactorKey::working_set, 4096);
+        setup.spec.put(FactorKey::writer_work, Fill::Touch);
         check_measured(&setup);
     }
     let mut setup = setup("unix");
-    (setup.spec.writer_work, setup.spec.think_time) = (Some(Fill::NsPerByte(0.1)), Some(10_000));
+    setup.spec.put(FactorKey::writer_work, Fill::NsPerByte(0.1));
+    setup.spec.put(FactorKey::think_time, 10_000);
     check_measured(&setup);
 }
 
@@ -441,7 +450,7 @@ fn one_bad_flow_ends_the_trial_early() {
         grace_ns: 600_000_000_000,
         ..setup("unix")
     };
-    planted.spec.flows = Some(3);
+    planted.spec.put(FactorKey::flows, 3);
     // On a busy machine the bad flow may not come to its bytes.
     let measured = run_until(&planted, |measured| measured.outcome != Outcome::Measured);
     let Outcome::Failed(reason) = &measured.outcome else { panic!("the corruption went unnoticed") };
@@ -481,8 +490,9 @@ fn thread_sharing_engines_conserve_a_stream() {
             }
             for (flows, verify) in [(1, false), (3, true)] {
                 let mut setup = Setup { verify, ..setup(transport) };
-                (setup.spec.engine, setup.spec.write_size) = (Some(engine), Some(4096));
-                setup.spec.flows = Some(flows);
+                setup.spec.put(FactorKey::engine, engine);
+                setup.spec.put(FactorKey::write_size, 4096);
+                setup.spec.put(FactorKey::flows, flows);
                 check_measured(&setup);
             }
         }
@@ -495,7 +505,7 @@ fn thread_sharing_engines_catch_faults() {
         let with = |plant| {
             let verify = matches!(plant, PlantedFault::Corrupt { .. });
             let mut planted = Setup { verify, plant: Some(plant), window_ns: window_ns(engine), ..setup("tcp") };
-            planted.spec.engine = Some(engine);
+            planted.spec.put(FactorKey::engine, engine);
             // Work of its own fails nothing; the others may not come to their bytes on a busy machine.
             let harmless = matches!(plant, PlantedFault::Spin { .. });
             let shows = |measured: &TrialResult| harmless || measured.outcome != Outcome::Measured;
@@ -515,7 +525,7 @@ fn thread_sharing_engines_catch_faults() {
             assert!(reason.contains(expected), "{engine}: {reason}");
         }
         let mut setup = setup("tcp");
-        setup.spec.engine = Some(engine);
+        setup.spec.put(FactorKey::engine, engine);
         check_paced(&setup);
     }
 }

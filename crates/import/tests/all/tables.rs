@@ -127,7 +127,7 @@ fn tables_with_old_factor_names_are_read() {
     let factors = &desk.store.cells(imported.session).unwrap()[0].cell.factors;
     let level = |name: &str| factors.get(name).to_string();
     assert_eq!(["role", "connection_age", "writer_work"].map(level), ["reader", "fresh", "touch"]);
-    assert_eq!((factors.working_set, factors.think_time), (Some(0), Some(0)));
+    assert_eq!((factors.working_set(), factors.think_time()), (Some(0), Some(0)));
     assert!(factors.other.is_empty(), "{:?}", factors.other);
 }
 
@@ -142,7 +142,7 @@ fn durations_without_a_unit_are_refused() {
     let error = desk.import(&table("91"), &[]).unwrap_err().to_string();
     assert!(error.contains("column link_delay: `91` has no unit: use ns, us, ms, s, m"), "{error}");
     let imported = desk.import(&table("91ms"), &[]).unwrap();
-    assert_eq!(desk.store.cells(imported.session).unwrap()[0].cell.factors.link_delay, Some(91_000_000));
+    assert_eq!(desk.store.cells(imported.session).unwrap()[0].cell.factors.link_delay(), Some(91_000_000));
 }
 
 #[test]
@@ -406,4 +406,33 @@ fn broken_results_of_other_tools_are_refused() {
     desk.check_refused("{\"start\":{\"test_start\":{}},\"error\":\"busy\"}", &[], &["iperf3 failed: busy"]);
     let units = "link_delay,transport,read_size,throughput_mib_s,rcvbuf\n91,tcp,64K,1.3,128K\n";
     desk.check_refused(units, &[], &["link_delay", "unit"]);
+}
+
+/// Every format has the same limits: nothing is imported beyond them.
+#[test]
+fn limits_hold_in_every_format() {
+    let long = "x".repeat(5_000);
+    let line = "x".repeat(100_000);
+    let rows = |count: usize| (1..=count).map(|size| format!("tcp,{size},100000,1.5\n")).collect::<String>();
+    let columns: String = (0..1_001).map(|column| format!(",c{column}")).collect();
+    let hyperfine = |name: &str| format!(r#"{{"results":[{{"command":"{name}","times":[1.0,1.1,0.9]}}]}}"#);
+    for (text, expected) in [
+        (format!("transport,read_size,bytes,duration_sec,machine\ntcp,1,1,1,{long}\n"), "5000 bytes"),
+        (format!("transport,read_size,bytes,duration_sec,{long}\ntcp,1,1,1,2\n"), "bytes in a field"),
+        (format!("transport,read_size,bytes,duration_sec,{line}\ntcp,1,1,1,2\n"), "line 1: it has 100039 bytes"),
+        (format!("transport,read_size,bytes,duration_sec{columns}\n"), "more than 1000 columns"),
+        (format!("transport,read_size,bytes,duration_sec\n{}", rows(5_001)), "more than 5000 options"),
+        (format!("Running 3s @ http://{line}\nRequests/sec: 4\n"), "line 1: it has"),
+        (format!("Running 3s @ http://{long}\nRequests/sec: 4\n"), "bytes in a field"),
+        (format!("Benchmark{long}-8 1000 2000 ns/op\n"), "bytes in a field"),
+        (hyperfine(&long), "bytes in a field"),
+        (hyperfine("many").replace("1.1", &vec!["1.1"; 300_000].join(",")), "more than 300000 results"),
+    ] {
+        let mut desk = desk();
+        let error = desk.import(&text, &[]).map(|_| ()).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error:.300}: {expected}");
+        assert!(desk.store.sessions().unwrap().is_empty());
+    }
+    desk().import(&format!("transport,read_size,bytes,duration_sec\n{}", rows(1_000)), &[]).unwrap();
+    desk().import(&hyperfine("short"), &[]).unwrap();
 }

@@ -32,7 +32,7 @@ impl SlotEnd {
     }
 }
 
-/// A text of a rank without the part beyond 2 KiB.
+/// A text of another host without the part beyond 2 KiB.
 pub fn shortened(reason: String) -> String {
     cut(reason, REASON_MAX)
 }

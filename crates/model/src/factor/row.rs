@@ -1,12 +1,14 @@
-//! One row of the table of factors, and the values that many rows share.
+//! One row of the table of factors: its columns, and the values that many rows share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Transport;
-use crate::factor::defaults::{Defaults, NOWHERE};
+use crate::catalog::{EngineEnd, Transport};
+use crate::factor::FactorKey;
 use crate::level::LevelKind;
-use crate::spec::{Lens, lens};
+use crate::option::{OptionLayer, OptionRow, Setter, ValueForm, When};
+use crate::spec::Spec;
+use crate::value::TypedLevel;
 use crate::workload::Workload;
 
 /// Whether the user may set a factor, or the environment or the peer sets it.
@@ -19,17 +21,86 @@ pub enum Role {
     Condition,
 }
 
+/// The heading of a factor in the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each has its title")]
+pub enum HelpSection {
+    Test,
+    Load,
+    Work,
+    Engines,
+    Sizes,
+    Options,
+    Relays,
+    Hosts,
+    Ring,
+    Trials,
+}
+
+/// The sections with their titles, in the order of the help.
+pub const SECTIONS: &[(HelpSection, &str)] = &[
+    (HelpSection::Test, "Test (factors take one level, a list or a range: 4K,64K or 4K..1M)"),
+    (HelpSection::Load, "Messages and load"),
+    (HelpSection::Work, "Work of the program"),
+    (HelpSection::Engines, "Engines and threads"),
+    (HelpSection::Sizes, "Sizes"),
+    (HelpSection::Options, "Options of sockets and pipes"),
+    (HelpSection::Relays, "Relays"),
+    (HelpSection::Hosts, "Hosts and links"),
+    (HelpSection::Ring, "Ring"),
+    (HelpSection::Trials, "Trials"),
+];
+
+impl HelpSection {
+    /// Its title.
+    pub const fn title(self) -> &'static str {
+        SECTIONS[self as usize].1
+    }
+}
+
+/// The levels of other factors without which a factor has no effect.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// The factors that decide it. They come earlier in the table and have the same role.
+    pub with: &'static [FactorKey],
+    /// Whether the factor has an effect with these levels.
+    pub when: fn(&Spec) -> bool,
+    /// The change that would give it an effect.
+    pub text: &'static str,
+}
+
+/// The default list of levels in each workload; where it is `None` the factor has no meaning.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// In `stream`.
+    pub stream: Option<&'static str>,
+    /// In `call`.
+    pub call: Option<&'static str>,
+    /// Over datagrams, in those workloads in which the factor has a meaning; `None`: the same.
+    pub datagrams: Option<&'static str>,
+    /// In `ring`.
+    pub ring: Option<&'static str>,
+    /// In `check`.
+    pub check: Option<&'static str>,
+}
+
 /// One thing that can be varied.
 #[derive(Clone, Copy, Debug)]
 pub struct Factor {
-    /// The key in JSON (`read_size`), and in TOML unless the flag differs.
+    /// The key in JSON (`read_size`), and in TOML unless the flag differs. The name, the key and the type are those of the row.
     pub name: &'static str,
-    /// The field of a spec that holds its level.
-    pub lens: Lens,
+    /// Its position in the table.
+    pub key: FactorKey,
+    /// The value of a level that is a name; `None` where the type has no such name.
+    pub(crate) typed: fn(&str) -> Option<TypedLevel>,
+    /// The names that a level may have, with their descriptions; empty if the levels are numbers.
+    pub listed: fn() -> Vec<(&'static str, &'static str)>,
     /// The flag, where it is not the name with dashes: another row has that name in another workload.
     pub flag: Option<&'static str>,
     /// Choice or condition.
     pub role: Role,
+    /// The heading in the help.
+    pub section: HelpSection,
     /// How levels are read, bounded and printed.
     pub kind: LevelKind,
     /// The default list of levels of a plan that does not name the factor.
@@ -42,6 +113,22 @@ pub struct Factor {
     pub details: &'static str,
     /// The transports that it applies to; it is absent for others. Not used in a workload without a path.
     pub fits: fn(&Transport) -> bool,
+    /// The ends that it is set at, where these are not both. An option of the kernel has `sites` instead.
+    pub(crate) set_at: &'static [Setter],
+    /// The factors of which a plan must name one, so that this one has a level; empty where it always has one.
+    pub only_with: &'static [FactorKey],
+    /// The levels of its default list that are measured where only one is: the first that fits; else the first of the list.
+    pub usual: &'static [&'static str],
+    /// The end whose engine it names.
+    pub engine_of: Option<EngineEnd>,
+    /// Whether one recommendation may serve all levels of the condition: it does not separate the tests of a plan.
+    pub within_test: bool,
+    /// When it has an effect, if that depends on other factors.
+    pub needs: Option<Needs>,
+    /// The option of the kernel that it sets.
+    pub option: Option<OptionRow>,
+    /// A level for tests, which every kernel accepts from any user who may set the option.
+    pub example: &'static str,
 }
 
 impl Factor {
@@ -76,6 +163,29 @@ impl Factor {
     pub fn applies(&self, workload: Workload, transport: Option<&Transport>) -> bool {
         self.is_in(workload) && transport.is_none_or(|transport| (self.fits)(transport))
     }
+
+    /// Its default list, for people: `off (10ms with --link-rate)`.
+    pub fn shown_default(&self, default: &str) -> String {
+        let flags: Vec<String> = self
+            .only_with
+            .iter()
+            .filter(|key| **key != self.key)
+            .map(|key| format!("--{}", key.row().flag()))
+            .collect();
+        if flags.is_empty() { default.to_owned() } else { format!("off ({default} with {})", flags.join(" or ")) }
+    }
+
+    /// The ends at which it is set with the levels of a cell; empty for both ends, and for neither.
+    pub fn ends(&self, spec: &Spec) -> &'static [Setter] {
+        self.option.map_or(self.set_at, |option| (option.sites)(spec).0)
+    }
+
+    /// Whether it is set only at the end that accepts connections, so that it has no meaning for an external server.
+    pub fn is_of_server(&self, workload: Workload, spec: &Spec) -> bool {
+        let ends = self.ends(spec);
+        let is_near = |[near, _]: [Setter; 2]| ends.contains(&near);
+        self.is_in(workload) && !ends.is_empty() && !Setter::of(workload).is_none_or(is_near)
+    }
 }
 
 /// The largest buffer of one call.
@@ -87,8 +197,11 @@ pub(crate) const FLOWS_MAX: u64 = 65_536;
 // Each has a thread for either direction at both ends.
 pub(crate) const LOAD_FLOWS_MAX: u64 = 1_024;
 pub(crate) const THREADS: LevelKind = LevelKind::Count { min: 1, max: 1024, auto: false };
+pub(crate) const BUFFER: LevelKind = LevelKind::Size { min: 1, max: SIZE_MAX, auto: false };
+pub(crate) const SOCKET_BUFFER: LevelKind = LevelKind::Size { min: 1, max: 1 << 30, auto: true };
+pub(crate) const SHORT_TIME: LevelKind = LevelKind::Duration { min_ns: 1_000, max_ns: 1_000_000_000, auto: true };
+pub(crate) const SWITCH: LevelKind = LevelKind::Switch { auto: true };
 
-pub(crate) const EVERYWHERE: fn(&Transport) -> bool = |_| true;
 pub(crate) const SOCKETS: fn(&Transport) -> bool = Transport::is_socket;
 pub(crate) const CONNECTIONS: fn(&Transport) -> bool = Transport::is_connection;
 pub(crate) const DATAGRAMS: fn(&Transport) -> bool = Transport::is_datagram;
@@ -102,22 +215,134 @@ pub(crate) const ENCRYPTED: fn(&Transport) -> bool = |transport| transport.is_tc
 pub(crate) const BYTE_PATHS: fn(&Transport) -> bool = |transport| transport.two_ended() && !transport.is_datagram();
 pub(crate) const BYTE_STREAMS: fn(&Transport) -> bool = |transport| !transport.is_datagram();
 pub(crate) const NO_PATH: fn(&Transport) -> bool = |_| false;
-pub(crate) const BUFFER: LevelKind = LevelKind::Size { min: 1, max: SIZE_MAX, auto: false };
-pub(crate) const SOCKET_BUFFER: LevelKind = LevelKind::Size { min: 1, max: 1 << 30, auto: true };
 
-/// The fields that most choices share.
-pub(crate) const CHOICE: Factor = Factor {
+pub(crate) const WRITERS: &[Setter] = &[Setter::Source, Setter::Client, Setter::Server];
+pub(crate) const READERS: &[Setter] = &[Setter::Sink, Setter::Client, Setter::Server];
+/// The ends that work on the data.
+pub(crate) const WORKERS: &[Setter] = &[Setter::Sink, Setter::Server];
+
+const NOWHERE: Defaults = Defaults { stream: None, call: None, datagrams: None, ring: None, check: None };
+
+impl Defaults {
+    /// The same, with another list over datagrams.
+    pub(crate) const fn datagrams(self, text: &'static str) -> Defaults {
+        Defaults { datagrams: Some(text), ..self }
+    }
+
+    /// The same, and in `check`.
+    pub(crate) const fn and_check(self, text: &'static str) -> Defaults {
+        Defaults { check: Some(text), ..self }
+    }
+}
+
+pub(crate) const fn both(text: &'static str) -> Defaults {
+    each(text, text)
+}
+
+pub(crate) const fn everywhere(text: &'static str) -> Defaults {
+    Defaults { ring: Some(text), ..both(text) }
+}
+
+pub(crate) const fn each(stream: &'static str, call: &'static str) -> Defaults {
+    Defaults { stream: Some(stream), call: Some(call), ..NOWHERE }
+}
+
+pub(crate) const fn stream(text: &'static str) -> Defaults {
+    Defaults { stream: Some(text), ..NOWHERE }
+}
+
+pub(crate) const fn call(text: &'static str) -> Defaults {
+    Defaults { call: Some(text), ..NOWHERE }
+}
+
+pub(crate) const fn ring(text: &'static str) -> Defaults {
+    Defaults { ring: Some(text), ..NOWHERE }
+}
+
+pub(crate) const fn check(text: &'static str) -> Defaults {
+    Defaults { check: Some(text), ..NOWHERE }
+}
+
+/// The fields that most rows of a section share, by section.
+pub(crate) const TEST: Factor = Factor {
     name: "",
-    lens: lens!(transport),
+    key: FactorKey::transport,
+    typed: |_| None,
+    listed: Vec::new,
     flag: None,
-    role: Role::Choice,
+    role: Role::Condition,
+    section: HelpSection::Test,
     kind: THREADS,
     defaults: NOWHERE,
     heading: "",
     summary: "",
     details: "",
-    fits: EVERYWHERE,
+    fits: |_| true,
+    set_at: &[],
+    only_with: &[],
+    usual: &[],
+    engine_of: None,
+    within_test: false,
+    needs: None,
+    option: None,
+    example: "",
+};
+pub(crate) const LOAD: Factor = Factor { section: HelpSection::Load, ..TEST };
+pub(crate) const WORK: Factor = Factor { section: HelpSection::Work, within_test: true, ..TEST };
+pub(crate) const HOSTS: Factor = Factor { section: HelpSection::Hosts, ..TEST };
+pub(crate) const TRIALS: Factor = Factor { section: HelpSection::Trials, ..TEST };
+pub(crate) const ENGINES: Factor = Factor { section: HelpSection::Engines, role: Role::Choice, ..TEST };
+pub(crate) const SIZES: Factor = Factor { section: HelpSection::Sizes, role: Role::Choice, ..TEST };
+pub(crate) const LINK: Factor =
+    Factor { fits: ROUTED, only_with: &[FactorKey::link_delay, FactorKey::link_loss, FactorKey::link_rate], ..HOSTS };
+pub(crate) const RELAYS: Factor = Factor {
+    section: HelpSection::Relays,
+    role: Role::Choice,
+    fits: CONNECTIONS,
+    only_with: &[FactorKey::relay],
+    ..TEST
+};
+pub(crate) const RING: Factor = Factor { section: HelpSection::Ring, role: Role::Choice, fits: NO_PATH, ..TEST };
+pub(crate) const OPTION: Factor = Factor {
+    section: HelpSection::Options,
+    role: Role::Choice,
+    kind: SWITCH,
+    defaults: both("auto"),
+    fits: TCP,
+    example: "64K",
+    ..TEST
 };
 
-/// The fields that most conditions share.
-pub(crate) const CONDITION: Factor = Factor { role: Role::Condition, ..CHOICE };
+/// The fields that most options of the kernel share.
+pub(crate) const KERNEL: OptionRow = OptionRow {
+    factor: "",
+    kind: SWITCH,
+    fits: TCP,
+    example: "",
+    name: "",
+    layer: OptionLayer::Socket,
+    number: 0,
+    variant: |_, _| None,
+    form: ValueForm::Int,
+    suffix: "",
+    unit: 1,
+    sites: |_| (WRITERS, When::Early),
+    doubled: false,
+    always: false,
+    changes: false,
+    readable: |_| true,
+    of_listener: false,
+    no_effect: |_| None,
+    why: "the kernel may change it",
+    why_more: None,
+};
+
+/// An option of all sockets.
+pub(crate) const fn socket_option(name: &'static str, number: i32) -> OptionRow {
+    OptionRow { name, number, ..KERNEL }
+}
+
+/// An option of TCP.
+pub(crate) const fn tcp_option(name: &'static str, number: i32) -> OptionRow {
+    OptionRow { layer: OptionLayer::Tcp, ..socket_option(name, number) }
+}

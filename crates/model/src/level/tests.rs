@@ -64,6 +64,8 @@ fn lists_and_ranges() {
     check(SIZE, "8K..4K", "the range 8K..4K is in the wrong order: write the smaller end first");
     check(SIZE, "4K..", "the range 4K.. lacks an end: write both, such as 1K..2M");
     check(SIZE, "4096-65536", "`4096-65536` is not a level: write a range as 4096..65536");
+    check(SIZE, "4K:1M", "`4K:1M` is not a level: write a range as 4K..1M");
+    check(crate::factor::row::BUFFER, "auto", "there is no `auto` here: write a value from 1 to 16M");
     check(SIZE, "default", "`default` is not a level: write auto to keep the system's default");
     check(SIZE, "0", "0 is out of range: use 1 to 16M");
     check(SIZE, "32M", "32M is out of range: use 1 to 16M");

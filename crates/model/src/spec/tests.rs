@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::factor::FACTORS;
+use crate::catalog::Fill;
 
 /// Texts of which each factor accepts some.
 const TEXTS: &[&str] = &[
@@ -40,7 +40,7 @@ const TEXTS: &[&str] = &[
 /// Any level that the factor accepts.
 fn level(index: usize) -> impl Strategy<Value = Level> {
     let factor = &FACTORS[index];
-    let names = crate::level_descriptions::of(factor.name).into_iter().map(|(name, _)| name);
+    let names = (factor.listed)().into_iter().map(|(name, _)| name);
     let levels = names.chain(TEXTS.iter().copied()).filter_map(|text| factor.kind.parse(text).ok());
     prop::sample::select(levels.collect::<Vec<_>>())
 }
@@ -49,21 +49,13 @@ fn any_level() -> impl Strategy<Value = (usize, Level)> {
     (0..FACTORS.len()).prop_flat_map(|index| (Just(index), level(index)))
 }
 
-#[test]
-fn rows_and_fields_have_one_order() {
-    let rows: Vec<_> = FACTORS.iter().map(|factor| (factor.name, factor.lens.name)).collect();
-    let fields: Vec<_> = LENSES.iter().map(|lens| (lens.name, lens.name)).collect();
-    assert_eq!(rows, fields);
-    assert!(LENSES.iter().enumerate().all(|(index, lens)| lens.index() == index));
-}
-
 proptest! {
     #[test]
     fn a_level_is_read_as_it_was_set((index, level) in any_level()) {
-        let lens = &FACTORS[index].lens;
+        let key = FACTORS[index].key;
         let mut spec = Spec::default();
-        prop_assert!(lens.set(&mut spec, &level), "{} {level:?}", lens.name);
-        prop_assert_eq!(lens.get(&spec), level);
+        spec.set_level(key, level.clone());
+        prop_assert_eq!(spec.level(key), level);
     }
 
     #[test]
@@ -97,7 +89,8 @@ fn absent_factors_are_stored_and_equal_none() {
     assert_eq!(spec, Spec::from([("flows", 2.into())]));
     assert!(spec.states("writer_work") && !spec.states("working_set"));
     assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"flows":2,"writer_work":null}"#);
-    (spec.writer_work, spec.flows) = (Some(Fill::Touch), None);
+    spec.put(FactorKey::writer_work, Fill::Touch);
+    spec.set_level(FactorKey::flows, Level::Absent);
     assert_eq!(serde_json::to_string(&spec).unwrap(), r#"{"flows":null,"writer_work":"touch"}"#);
     let mut other = Spec::from([("writer_work", Level::Absent), ("working_set", 1.into())]);
     other.extend(&Spec::from([("writer_work", "touch".into()), ("working_set", Level::Absent)]));

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytegauge_model::SocketWaits;
 use bytegauge_plan::{Catalog, resolve};
+use bytegauge_sys::trace::{Transfer, Way};
 
 use super::*;
 use crate::call_counts::OneWay;
@@ -11,7 +13,16 @@ use crate::observations::TracingCost;
 
 fn side(name: &'static str, asked: u64, moved: u64, calls: u64) -> Option<SideView> {
     let mut side = OneWay::default();
-    (0..calls).for_each(|_| side.add(name, Some(asked), moved as i64, 1, 1));
+    let transfer = Transfer {
+        fd: 3,
+        way: Way::In,
+        asked: Some(asked),
+        address: Some(0),
+        moved: moved as i64,
+        pieces: 1,
+        messages: 1,
+    };
+    (0..calls).for_each(|_| side.add(name, &transfer));
     side.view()
 }
 
@@ -44,8 +55,10 @@ fn observed(ends: Vec<EndView>, command: &[&str]) -> Observed {
         threads_at_once: 1,
         under: None,
         ends,
+        connection_waits: Default::default(),
         waits: 0,
         uring: (0, 0),
+        slow_copies: None,
         user_ns_per_byte: Some(0.25),
         user_ns_per_call: None,
         cpus: None,
@@ -86,7 +99,7 @@ fn a_reader_is_tested_with_its_peers_sizes() {
     let short = vec![end(tcp(), side("read", 65_536, 1448, 90), None, 0)];
     let lines = ["role = \"reader\"", "write-size = \"1448\"", "work = \"0.25ns\"", "flows = 2"];
     let asked = check_plan(short, ProgramKind::Reader, &lines);
-    assert_eq!(asked.check.command, "bytegauge check --values 4K..1M --default 64K -- thing --buffer {value}");
+    assert_eq!(asked.check.command, "bytegauge tune --values 4K..1M --now 64K -- thing --buffer {value}");
     let full = vec![end(tcp(), side("read", 10_000, 10_000, 90), None, 0)];
     let asked =
         check_plan(full, ProgramKind::Reader, &["write-size = \"16K,1M\"", "read-size = \"4K,10000,16K,64K,256K,1M\""]);
@@ -103,7 +116,7 @@ fn every_kind_has_a_plan_that_runs() {
     let (reads, answers) = calls();
     let lines = ["workload = \"call\"", "request = 100", "response = 900", "work = \"2.5ns\""];
     let asked = check_plan(vec![end(served(), reads, answers, 100)], ProgramKind::Server, &lines);
-    let expected = "--default 4K --start 'exec thing --buffer 64K {value}' --ready tcp:7000 -- CLIENT";
+    let expected = "--now 4K --start 'exec thing --buffer 64K {value}' --ready tcp:7000 -- CLIENT";
     assert!(asked.check.command.ends_with(expected), "{}", asked.check.command);
     let (reads, requests) = calls();
     check_plan(vec![end(tcp(), reads, requests, 100)], ProgramKind::Client, &["request = 900", "response = 100"]);
@@ -136,7 +149,7 @@ fn behaviour_without_a_test_is_only_checked() {
     let out = end(Leads::File { path: "/tmp/out".into() }, None, side("write", 4096, 4096, 9), 0);
     let asked = DerivedTest::of(&observed(vec![out], &["cp", "--size=4096", "a b"]), "x");
     assert_eq!((asked.kind, asked.plan), (ProgramKind::Other, None));
-    assert_eq!(asked.check.command, "bytegauge check --values 4K..1M --default 4K -- cp --size={value} 'a b'");
+    assert_eq!(asked.check.command, "bytegauge tune --values 4K..1M --now 4K -- cp --size={value} 'a b'");
     assert_eq!(DerivedTest::of(&observed(Vec::new(), &["x"]), "x").plan, None);
     let library = end(Leads::File { path: "/lib/libc.so.6".into() }, side("read", 832, 832, 1), None, 0);
     assert_eq!(DerivedTest::of(&observed(vec![library], &["x"]), "x").plan, None);
@@ -188,4 +201,22 @@ fn missing_bounds_and_ended_peers_are_named() {
     reader.peers.insert(PeerProcess { ended: false, pid: 99_999, name: "next".into() });
     let asked = DerivedTest::of(&observed(vec![reader], &["x"]), "x");
     assert!(asked.assumed[0].contains("to observe next: bytegauge observe --pid 99999"), "{asked:?}");
+}
+
+#[test]
+fn a_connection_per_request_is_no_stream() {
+    // As Python's http.server: two reads and three writes on each connection.
+    let (reads, writes) = (side("recv", 8192, 90, 40), side("write", 4096, 4096, 60));
+    let one = EndView { seen: 20, flows: 1, ..end(served(), reads, writes, 20) };
+    check_plan(vec![one], ProgramKind::Server, &["workload = \"call\""]);
+}
+
+#[test]
+fn a_wait_has_the_command_that_proves_its_cause() {
+    let (reads, writes) = (side("read", 4096, 100, 50), side("write", 900, 900, 50));
+    let mut seen = observed(vec![end(served(), reads, writes, 100)], &["thing"]);
+    seen.connection_waits = SocketWaits { samples: 10, held: 9, ..SocketWaits::default() };
+    let asked = DerivedTest::of(&seen, "observed-thing");
+    let proofs: Vec<&str> = asked.waits.iter().map(|one| one.proof.as_str()).collect();
+    assert_eq!(proofs, ["bytegauge tune --option nodelay=on --start 'exec thing' --ready tcp:7000 -- CLIENT"]);
 }

@@ -144,7 +144,7 @@ fn a_search_is_a_condition_with_its_time() {
     let (plain, searching) = (plan_of(text).unwrap(), plan_of(&format!("{text}\nslo = \"p99=2ms\"")).unwrap());
     assert_eq!((searching.groups.len(), searching.cells.len()), (1, 2));
     for cell in &searching.cells {
-        assert_eq!((cell.factors.call_rate, cell.factors.think_time), (None, None));
+        assert_eq!((cell.factors.call_rate(), cell.factors.think_time()), (None, None));
         assert_eq!(cell.factors.arrivals(), Some(Arrivals::Constant));
         assert!(!cell.factors.offers_load() && cell.factors.slo().is_some());
     }
@@ -164,10 +164,11 @@ fn factors_without_effect_are_wrong_usage() {
     check("arrivals = \"poisson\"", "--arrivals has no effect without --rate or --slo");
     let none = "has no effect without --slo none (a search sets the rates itself): leave one of them out";
     check("slo = \"p99=2ms\"\nrate = \"10k\"", &format!("--rate {none}"));
-    check("slo = \"p99=2ms\"\nthink-time = \"1ms\"", &format!("--think-time {none}"));
+    let neither = none.replace("--slo none", "--slo none and --max-loss none");
+    check("slo = \"p99=2ms\"\nthink-time = \"1ms\"", &format!("--think-time {neither}"));
     check_error(
         "workload = \"stream\"\ntransport = \"udp\"\nmax-loss = \"1%\"\nthink-time = \"1ms\"",
-        &format!("--think-time {}", none.replace("--slo", "--max-loss")),
+        &format!("--think-time {neither}"),
     );
     check("rcvbuf-on = \"client\"", "--rcvbuf-on has no effect without a size in --rcvbuf");
     check(
@@ -211,7 +212,7 @@ fn missing_features_are_skipped_with_a_note() {
         open_files_max: Some(1000),
         ..Catalog::default()
     };
-    let text = "transport = \"unix\"\nread-size = \"4K\"\nwrite-size = \"4K\"\nplacement = \"cross-core,same-cpu\"";
+    let text = "transport = \"unix\"\nread-size = \"4K\"\nwrite-size = \"4K\"\nprofile = \"drain,program,parser\"\nplacement = \"cross-core,same-cpu\"";
     let plan = resolve(&parse("t", text).unwrap(), &catalog, 1).unwrap();
     assert_eq!(plan.skipped.len(), 3);
     assert_eq!(plan.notes, ["skipped: one CPU only"]);
@@ -234,7 +235,8 @@ fn a_missing_screen_moves() {
 
 #[test]
 fn screening_takes_the_extremes() {
-    let plan = plan_of("transport = \"unix\"\nplacement = \"cross-core,same-cpu\"").unwrap();
+    let plan = plan_of("transport = \"unix\"\nprofile = \"drain,program,parser\"\nplacement = \"cross-core,same-cpu\"")
+        .unwrap();
     let family = &plan.families[0];
     assert!(family.is_screened());
     let shown: Vec<_> = family

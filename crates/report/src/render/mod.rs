@@ -1,19 +1,18 @@
-//! Prints views. Decides nothing: every number and every sentence is settled before.
+//! Lays reports out: terminal, page, Markdown, JSON, and formats for other programs. Decides nothing: every number and every sentence
+//! is settled before.
 
+pub mod brief;
+pub mod csv;
+pub mod full;
+pub mod go_bench;
+mod interval_picture;
 pub mod json;
+pub mod junit;
+mod layout;
+pub mod markdown;
+pub mod openmetrics;
+pub mod over_time;
+pub mod page;
 pub mod screen;
-pub mod terminal;
-mod versus;
 
-mod both_ways;
-mod calls;
-pub mod cell_text;
-mod datagrams;
-pub mod details;
-mod rings;
-mod rows;
-pub mod texts;
-
-use bytegauge_text::{fit, paint};
-
-pub use paint::{TerminalStyle, on_terminal, wrap};
+pub use crate::words::paint::{TerminalStyle, on_terminal, wrap};

@@ -8,8 +8,8 @@ use bytegauge_model::{GroupId, SessionStatus};
 use bytegauge_stats::interim::{InterimAnalysis, completed, next, schedule};
 use bytegauge_store::GroupRow;
 
-use super::document::InterimView;
-use super::group_blocks::GroupBlocks;
+use super::input::GroupBlocks;
+use super::numbers::InterimView;
 
 /// The analyses of a session.
 pub struct SessionAnalyses {

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::compare::{GroupAnalysis, groups};
 use super::counted_trials::Settled;
-use super::document::difference::share;
-use super::document::{AuditRival, AuditSummary, AuditView};
 use super::input::CompareInput;
+use super::input::Settings;
+use super::numbers::difference::share;
+use super::numbers::{AuditFinding, AuditRival, AuditSummary, AuditView};
 use super::recommendation::Conditions;
-use super::settings::Settings;
 use crate::SessionData;
 
 /// The results of the long trials of a session together.
@@ -118,11 +118,11 @@ pub fn view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView>
     })
 }
 
-fn name(finding: AuditResult) -> &'static str {
+fn name(finding: AuditResult) -> AuditFinding {
     match finding {
-        AuditResult::Holds => "holds",
-        AuditResult::Contradicts => "contradicts",
-        AuditResult::Open => "open",
+        AuditResult::Holds => AuditFinding::Holds,
+        AuditResult::Contradicts => AuditFinding::Contradicts,
+        AuditResult::Open => AuditFinding::Open,
     }
 }
 

@@ -6,7 +6,7 @@
 use bytegauge_model::{EndRole, ErrorClass, ErrorPhase, Place, Spec, Trial};
 
 use super::counted_trials::Settled;
-use super::document::ErrorView;
+use super::numbers::ErrorView;
 
 /// Times that a listener's queue was full during the trials of a cell: by the counts of the server's own listeners, or for
 /// another server on this machine by that of the whole network namespace. `None` where neither was counted.

@@ -17,9 +17,9 @@ use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
 use super::counted_trials::Settled;
-use super::document::{CallView, Counters, CpuView, RingView};
 use super::knee::objective;
 use super::levels::moves_nothing;
+use super::numbers::{CallView, Counters, CpuView, RingView};
 
 /// The known properties of a cell before its limit is determined.
 pub struct Known<'a> {
@@ -37,7 +37,7 @@ pub struct Known<'a> {
     pub floor_ns: Option<f64>,
     /// See [`larger_buffers`].
     pub larger_buffer: Option<(&'static str, f64)>,
-    /// See [`super::rings::cheapest_siblings`].
+    /// See [`super::counters::cheapest_siblings`].
     pub cheapest_nop_ns: Option<f64>,
 }
 

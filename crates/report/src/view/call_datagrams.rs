@@ -6,8 +6,8 @@ use bytegauge_model::{CallDatagrams, EndRole, Spec, Trial, UdpUse};
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
-use super::datagrams::namespace;
-use super::document::CallDatagramView;
+use super::counters::namespace;
+use super::numbers::CallDatagramView;
 
 /// The datagrams of a cell; `None` if its calls had connections.
 pub fn view(settled: &Settled) -> Option<CallDatagramView> {

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CallError, CallReport, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial};
+use bytegauge_model::{
+    CallError, CallReport, CellKind, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Trial,
+};
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
 use bytegauge_stats::interval::sign_interval;
@@ -14,9 +16,10 @@ use bytegauge_stats::trial_counts::ratio;
 use super::backlog::listen_overflows;
 use super::call_datagrams;
 use super::counted_trials::Settled;
-use super::document::{CallView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView};
 use super::knee::knee;
-use super::lateness::lateness;
+use super::numbers::{
+    CallView, CellView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView, LateFinding, LatenessView,
+};
 use bytegauge_bottleneck::call_errors::{self as errors, Circumstances};
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
@@ -68,9 +71,9 @@ const DELAYED_ACK_MIN_NS: u64 = 39_000_000;
 /// Delayed acknowledgements, and the calls that are as long as their timer; `None` where none were counted, or no
 /// write can wait for one.
 fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
-    // A client whose writes never follow each other before a reply waits for nothing but the server.
+    // Ends whose writes never follow each other before the peer replies wait for nothing but the peer.
     let levels = &settled.cell.factors;
-    let pieces = levels.request_chunk().is_some() || levels.depth() > Some(1);
+    let pieces = levels.request_chunk().is_some() || levels.response_chunk().is_some() || levels.depth() > Some(1);
     let acks: u64 = settled.trials.iter().filter_map(|trial| trial.machine.as_ref()?.delayed_acks.get()).sum();
     if acks == 0 || !pieces {
         return None;
@@ -82,10 +85,11 @@ fn delayed_acks(settled: &Settled) -> Option<DelayedAcksView> {
     Some(DelayedAcksView { acks, slow_calls, slow_share, slow_time_share })
 }
 
-/// The same where it can have been Nagle's algorithm that made a client wait: it was on there, a closed loop tells how
+/// The same where it can have been Nagle's algorithm that made a client wait: it was on at an end, a closed loop tells how
 /// long a call took, and as many acknowledgements were delayed as there were slow calls, give or take half of them.
 pub fn waiting(call: &CallView, counters: &Counters) -> Option<DelayedAcksView> {
-    let nagle = counters.options.get("nodelay")?.source == serde_json::Value::Bool(false);
+    let nodelay = counters.options.get("nodelay")?;
+    let nagle = [&nodelay.source, &nodelay.sink].contains(&&serde_json::Value::Bool(false));
     let closed = call.timing == CLOSED && call.knee.is_none();
     call.delayed_acks.filter(|seen| nagle && closed && 2 * seen.acks >= seen.slow_calls)
 }
@@ -109,7 +113,7 @@ fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
             count: 0,
             request_bytes_lost: 0,
             reply_bytes_missing: 0,
-            ..error.clone()
+            ..*error
         });
         sum.count = sum.count.saturating_add(error.count);
         sum.request_bytes_lost = sum.request_bytes_lost.saturating_add(error.request_bytes_lost);
@@ -185,4 +189,65 @@ fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
         failed: errors.iter().map(|error| error.count).fold(0, u64::saturating_add),
         errors,
     })
+}
+
+/// Lateness of the clients above this share of the reported value, the latency of an open loop or the pause of a closed one, is a
+/// finding. The median and the 99th percentile are checked, each if ten calls are beyond it.
+const LARGE: f64 = 0.1;
+
+/// The checked percentiles, with their names.
+const LOOKED_AT: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
+
+/// The lateness of a cell over its trials; `None` if calls have no intended times.
+pub fn lateness(settled: &Settled) -> Option<LatenessView> {
+    let late = |trial: &Trial| TimeDistribution::decode(trial.client()?.late.as_ref()?);
+    let mut all = TimeDistribution::default();
+    settled.trials.iter().filter_map(|trial| late(trial)).for_each(|times| all.add(&times));
+    Some(LatenessView {
+        p50_ns: all.percentile(0.5)?,
+        p99_ns: all.percentile(0.99)?,
+        max_ns: all.percentile(1.0)?,
+        finding: LOOKED_AT.iter().filter_map(|(share, name)| finding(settled, *share, name)).max_by(|a, b| {
+            let part = |found: &LateFinding| found.late_ns / found.of_ns;
+            part(a).total_cmp(&part(b))
+        }),
+    })
+}
+
+/// Trials that are late at a percentile, if there are any.
+fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<LateFinding> {
+    let levels = &settled.cell.factors;
+    let is_open = levels.offered_rate().is_some() || levels.slo().is_some();
+    let pause_ns = levels.think_time().map(|ns| ns as f64);
+    // Late and reported, trial by trial.
+    let pairs: Vec<(f64, f64)> = settled
+        .trials
+        .iter()
+        .filter_map(|trial| {
+            let call = trial.client()?;
+            let late = TimeDistribution::decode(call.late.as_ref()?)
+                .filter(|times| times.reaches(share))?
+                .percentile(share)?;
+            let reported =
+                if is_open { TimeDistribution::decode(call.total.as_ref()?)?.percentile(share)? } else { pause_ns? };
+            Some((late, reported))
+        })
+        .collect();
+    let trials = pairs.iter().filter(|(late, reported)| *late > LARGE * reported).count();
+    let of = pairs.len();
+    let (late, reported): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let median = |values: Vec<f64>| sign_interval(&values, 0.95).median;
+    let (late_ns, of_ns) = (median(late)?, median(reported)?);
+    (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
+}
+
+/// The cell with the largest share of lateness, and that lateness. `most`: only cells in which most trials are late.
+pub fn latest(cells: &[CellView], most: bool) -> Option<(&CellView, LateFinding)> {
+    let found = |cell: &CellView| {
+        let finding = cell.call.as_ref()?.lateness.as_ref()?.finding;
+        finding.filter(|found| cell.kind == CellKind::Candidate && (!most || 2 * found.trials > found.of))
+    };
+    let part = |found: &LateFinding| found.late_ns / found.of_ns;
+    let all = cells.iter().filter_map(|cell| Some((cell, found(cell)?)));
+    all.max_by(|(_, a), (_, b)| part(a).total_cmp(&part(b)))
 }

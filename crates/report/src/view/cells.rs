@@ -6,39 +6,34 @@ use bytegauge_bottleneck::{CellLimit, Doubt, call, ring, stream, task};
 use bytegauge_model::footprint::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload, factor};
+use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload};
 use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::modes::{MIN_VALUES, modes};
 use bytegauge_stats::trend::drift;
 use bytegauge_store::CellRow;
-use serde_json::Value;
 
 use super::bottleneck_inputs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};
 use super::calls::{calls, mean_and_sd};
 use super::compare::GroupAnalysis;
-use super::counted_trials::{Blocks, Settled};
-use super::counters::{counters, cpu};
-use super::datagrams::datagrams;
-use super::document::difference::share;
-use super::document::{
-    CallView, CellView, Counters, CpuView, Estimate, Factors, LimitDoubt, LimitView, ModeView, ModesView,
-    RelayProgramView, RingView, StalledView,
-};
+use super::counted_trials::Settled;
+use super::counters::{artefact, cheapest_siblings, counters, cpu, datagrams, ring};
 use super::environment::{cpus, irq_accounting};
-use super::estimate::{more, outliers, throughput, total_rate};
+use super::estimate::{more, throughput, total_rate};
 use super::floor::Floors;
 use super::harm::harm;
 use super::levels::moves_nothing;
-use super::rings::{artefact, cheapest_siblings, ring};
+use super::numbers::difference::share;
+use super::numbers::{
+    CallView, CellOutcome, CellView, Counters, CpuView, Estimate, LimitDoubt, LimitView, ModeView, ModesView,
+    RelayProgramView, RingView, StalledView,
+};
 use crate::{SessionData, phrase};
 
 /// The common input of all cells of a session.
 pub struct Context<'a> {
     /// The session.
     pub data: &'a SessionData,
-    /// Its blocks.
-    pub blocks: &'a Blocks<'a>,
     /// The harness's cost.
     pub floors: &'a Floors,
     /// Every factor that the plan varies.
@@ -105,9 +100,9 @@ struct Siblings {
 }
 
 /// Why a cell failed, with what explains most of the errors of its calls.
-fn explained(reason: String, outcome: &str, call: Option<&CallView>) -> String {
+fn explained(reason: String, outcome: CellOutcome, call: Option<&CallView>) -> String {
     match call.and_then(|call| call.errors.first()) {
-        Some(error) if outcome == "failed" && !error.explanation.is_empty() => {
+        Some(error) if outcome == CellOutcome::Failed && !error.explanation.is_empty() => {
             format!("{reason}: {}", error.explanation)
         }
         _ => reason,
@@ -121,7 +116,9 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
     let (outcome, reason) = settled.outcome(row.outcome.as_ref(), goes_on);
     let seen = CellCounts::of(settled, context);
     let total_rate = total_rate(settled);
-    let (mean, sd) = mean_and_sd(&settled.trials.iter().filter_map(|trial| trial.rate()).collect::<Vec<_>>());
+    let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
+    let (mean, sd) = mean_and_sd(&rates);
+    let drift = drift(&rates).filter(|_| settled.is_confirmed());
     let limit = seen.limit(settled, estimate.median, siblings, context);
     let limit = with_other_rate(in_doubt(limit, settled, siblings, context), &estimate, total_rate);
     let CellCounts { counters, cpu, call, ring } = seen;
@@ -136,7 +133,7 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         twin_of: settled.cell.twin_of.clone(),
         label: label(levels, context.varied),
         stage: settled.stage,
-        factors: factors(levels),
+        factors: levels.clone(),
         outcome,
         reason,
         trials: settled.trials.len(),
@@ -145,8 +142,8 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         behind: None,
         harm: harm(settled),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
-        modes: modes_of(settled, &estimate, total_rate),
-        outliers: outliers(settled, context.blocks),
+        modes: if settled.is_confirmed() { modes_of(&rates, drift.is_some(), &estimate, total_rate) } else { None },
+        drift,
         more: more(settled, context.level),
         footprint: footprint(levels, &settled.trials, context.varied),
         above_best_lower: None,
@@ -285,28 +282,18 @@ fn label(levels: &Spec, varied: &[String]) -> String {
     if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
 }
 
-/// The level of every factor of the workload, `null` where it does not apply.
-pub fn factors(levels: &Spec) -> Factors {
-    let value = |name: &str| serde_json::to_value(levels.get(name)).unwrap_or(Value::Null);
-    factor::of(levels.workload()).map(|factor| (factor.name.to_owned(), value(factor.name))).collect()
-}
-
-/// Sentence only where confirmation shows it: screening trials are too few and from different minutes.
-fn modes_of(settled: &Settled, estimate: &Estimate, total_rate: Option<f64>) -> Option<ModesView> {
-    if !settled.is_confirmed() {
-        return None;
-    }
-    let rates: Vec<f64> = settled.trials.iter().filter_map(|trial| trial.rate()).collect();
+/// Only where confirmation shows it: screening trials are too few and from different minutes.
+fn modes_of(rates: &[f64], drifts: bool, estimate: &Estimate, total_rate: Option<f64>) -> Option<ModesView> {
     let total_rate_disagrees = match (total_rate, estimate.lower, estimate.upper) {
         (Some(total), Some(lower), Some(upper)) => total < lower || total > upper,
         _ => false,
     };
     // A rate that rises or falls all the time has no speeds of its own.
-    let modes = if drift(&rates).is_some() { Vec::new() } else { modes(&rates).unwrap_or_default() };
+    let modes = if drifts { Vec::new() } else { modes(rates).unwrap_or_default() };
     if modes.is_empty() && !total_rate_disagrees {
         return None;
     }
-    let dip_p = (rates.len() >= MIN_VALUES).then(|| p_value(dip(&rates), rates.len()));
+    let dip_p = (rates.len() >= MIN_VALUES).then(|| p_value(dip(rates), rates.len()));
     let modes = modes.into_iter().map(|mode| ModeView { median: mode.centre, share: mode.share }).collect();
     Some(ModesView { dip_p, total_rate_disagrees, modes })
 }

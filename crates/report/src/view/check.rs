@@ -4,15 +4,14 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::{CellId, CellKind, Counted, Level, Metric, ProgramTask, ReadyWhen, Trial};
+use bytegauge_model::{Counted, Level, Metric, ProgramTask, ReadyWhen, ServiceCounts, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
-use super::document::difference::share;
-use super::document::{AdviceView, CellView, CheckView, GainView, Unreached};
+use super::numbers::difference::share;
+use super::numbers::{AdviceView, CellView, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
 use super::recommendation::Conditions;
-use crate::interval_rounding::ShareScale;
 use crate::phrase;
 
 /// The factor whose levels are tried.
@@ -21,16 +20,16 @@ const VALUE: &str = "value";
 /// The results of a session that checked a program.
 pub fn check(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions) -> CheckView {
     let gains = judged.iter().filter_map(|judged| gain(task, judged, conditions));
-    let advice = judged.iter().flat_map(|judged| advice(task, judged, conditions));
+    let advice = judged.iter().flat_map(|judged| advice(task, judged));
     CheckView {
         program: task.name(),
         metric: task.metric.to_string(),
-        rates_by_time: !matches!(task.metric, Metric::Cpu | Metric::Counter(_)),
         includes_start: matches!(task.metric, Metric::Wall | Metric::Bytes(_)),
         listens_at: listens_at(conditions),
         unreached: unreached(task, conditions),
         default: task.default.as_ref().map(shown),
         gains: gains.collect(),
+        changes: changes(task, judged, conditions),
         advice: advice.collect(),
         left_behind: runs(conditions, |trial| trial.task().is_some_and(|task| task.left_behind > 0)),
         stopped_by_force: runs(conditions, |trial| trial.task().is_some_and(|task| task.stopped_by_force)),
@@ -90,122 +89,92 @@ fn cpu_ns(settled: &Settled) -> Option<f64> {
     median(&settled.trials.iter().filter_map(|trial| trial.cpu_ns_per_run()).collect::<Vec<_>>())
 }
 
+/// The gain of the recommended value over the present one; its numbers are unknown where one of the two was not confirmed, or
+/// before the first analysis.
 fn gain(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Option<GainView> {
     let default = task.default.as_ref().filter(|_| conditions.cells.iter().any(|cell| cell.trials > 0))?;
     let reference = choice_of(judged, default, conditions);
     let named = judged.alone.cell;
-    let label = phrase::placed(&judged.row.group.factors).filter(|_| {
-        // A single test needs no name.
-        conditions.settled.iter().any(|cell| cell.cell.group != judged.row.group.id)
-    });
-    let place = label.map_or_else(String::new, |label| format!("{label}: "));
-    let phrases = |text: String, cell: Option<CellId>| GainView {
-        group: judged.row.group.id.clone(),
-        cell,
-        default: shown(default),
-        gain: None,
-        lower: None,
-        upper: None,
-        cpu_ns: None,
-        default_cpu_ns: None,
-        text: format!("{place}{text}"),
-    };
-    let (Some(reference), Some(named)) = (reference, named) else {
-        let own = conditions.cells.iter().find(|cell| {
-            cell.group == judged.row.group.id
-                && cell.kind == CellKind::Candidate
-                && cell.factors.get(VALUE) == serde_json::to_value(default).ok().as_ref()
-        });
-        let why = if own.is_some_and(|cell| cell.reason.is_some()) { "not measured" } else { "not confirmed" };
-        return Some(phrases(format!("unknown: the present value, {}, was {why}", shown(default)), None));
-    };
-    let (at, at_default) = (judged.cell(Some(named))?, judged.cell(Some(reference))?);
-    let value = shown(&conditions.settled[at].cell.factors.get(VALUE));
-    let id = Some(conditions.cells[at].id.clone());
-    if named == reference {
-        let text = match judged.cells.len() {
-            ..2 => format!("unknown: no value but the present one, {value}, was measured"),
-            _ if !judged.standing.proves => "unknown: no result before the first analysis".into(),
-            _ => format!("none: no value is recommended instead of the present one, {value}"),
-        };
-        return Some(phrases(text, id));
-    }
-    let instead = format!("{value} instead of {}", shown(default));
-    if !judged.standing.proves {
-        return Some(phrases(format!("{instead}: no result before the first analysis"), id));
-    }
-    let Some((gain, lower, upper)) = against(judged, named, reference) else {
-        return Some(phrases(format!("{instead}: unknown without an interval"), id));
-    };
-    let scale = ShareScale::of([gain, lower, upper]);
-    let interval = scale.signed_interval(lower, upper);
-    let default = shown(default);
-    let is_cpu = compares_cpu(judged, conditions.settled);
-    let how = match (lower > 0.0, upper < 0.0) {
-        _ if is_cpu => of_cpu(&value, &default, [gain, lower, upper]),
-        (true, _) if scale.multiples => format!("{value} is {} as fast as {default} ({interval})", scale.signed(gain)),
-        (true, _) => format!("{instead}: {} ({interval})", scale.signed(gain)),
-        (_, true) => format!("{value} is slower than the present value, {default}: {interval}"),
-        _ => format!("{instead}: not significant ({interval})"),
-    };
+    let known = reference.zip(named).filter(|(reference, named)| judged.standing.proves && reference != named);
+    let found = known.and_then(|(reference, named)| against(judged, named, reference));
+    let cpu = |choice: Option<usize>| cpu_ns(&conditions.settled[judged.cell(choice)?]);
     Some(GainView {
-        gain: Some(gain),
-        lower: Some(lower),
-        upper: Some(upper),
-        cpu_ns: cpu_ns(&conditions.settled[at]),
-        default_cpu_ns: cpu_ns(&conditions.settled[at_default]),
-        ..phrases(how, id)
+        group: judged.row.group.id.clone(),
+        cell: judged.cell(named).map(|at| conditions.cells[at].id.clone()),
+        default: shown(default),
+        gain: found.map(|(gain, ..)| gain),
+        lower: found.map(|(_, lower, _)| lower),
+        upper: found.map(|(.., upper)| upper),
+        cpu_ns: cpu(named).filter(|_| found.is_some()),
+        default_cpu_ns: cpu(reference).filter(|_| found.is_some()),
     })
 }
 
-/// The change of the CPU time by a value, of a gain and its ends.
-fn of_cpu(value: &str, default: &str, [gain, lower, upper]: [f64; 3]) -> String {
-    let change = |gain: f64| 1.0 / (1.0 + gain) - 1.0;
-    let (least, most) = (change(upper), change(lower));
-    let scale = ShareScale::of([change(gain), least, most]);
-    let interval = scale.signed_interval(least, most);
-    match (lower > 0.0, upper < 0.0) {
-        (true, _) => format!("{value} instead of {default}: CPU time {} ({interval})", scale.signed(change(gain))),
-        (_, true) => format!("{value} takes more CPU time than the present value, {default}: {interval}"),
-        _ => format!("{value} instead of {default}: not significant (CPU time {interval})"),
-    }
+/// The options that were changed, each against the program as it is.
+fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions) -> Option<ChangesView> {
+    let (changes, default) = (task.changes.as_ref()?, task.default.as_ref()?);
+    let of_group = |judged: &GroupAnalysis| {
+        let reference = choice_of(judged, default, conditions);
+        let candidates = judged.candidates.iter().map(|at| (&conditions.settled[*at], &conditions.cells[*at]));
+        let changed = candidates.filter(|(settled, _)| settled.cell.factors.get(VALUE) != *default);
+        let each = changed.map(|(settled, cell)| {
+            let value = settled.cell.factors.get(VALUE);
+            let choice = choice_of(judged, &value, conditions);
+            let pair = choice.zip(reference).and_then(|(choice, reference)| judged.verdict.pair(choice, reference));
+            let pair = pair.filter(|_| judged.standing.proves);
+            // A cause that makes the same program differ from itself may make a change differ by as much.
+            let alarm = judged.verdict.twin.filter(|twin| twin.alarm).map_or(0.0, |twin| twin.reach);
+            let end = |side: f64| pair.and_then(|pair| share(pair.mean + side * (pair.critical * pair.error + alarm)));
+            let reason = cell.reason.clone().or_else(|| match judged.verdict.inconclusive {
+                Some(why) => Some(why.to_string()),
+                None => pair.is_none().then(|| "no result before the first analysis".to_owned()),
+            });
+            let (change, lower, upper) = (end(0.0), end(-1.0), end(1.0));
+            let left_for = cell.reason.clone();
+            ChangeView { value: shown(&value), cell: cell.id.clone(), change, lower, upper, reason, left_for }
+        });
+        each.collect::<Vec<_>>()
+    };
+    Some(ChangesView {
+        on: changes.on.to_string(),
+        cost: match task.metric {
+            Metric::Cpu => "CPU time",
+            Metric::Counter(_) => "events",
+            _ => "time",
+        },
+        changes: judged.iter().flat_map(of_group).collect(),
+        not_tried: changes.not_tried.clone(),
+        service: changes.service.iter().flat_map(|_| service(conditions)).collect(),
+        task: Some(changes.clone()),
+    })
 }
 
-/// An earlier recommendation, compared with the present value; whether it held follows from the options of the test.
-fn advice(task: &ProgramTask, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<AdviceView> {
-    let Some(advice) = &task.advice else { return Vec::new() };
-    let reference = task.default.as_ref().and_then(|default| choice_of(judged, default, conditions));
-    let each = advice.values.iter().map(|advised| {
-        let choice = choice_of(judged, &advised.value, conditions);
-        let observed = choice.zip(reference).and_then(|(choice, reference)| against(judged, choice, reference));
-        AdviceView {
-            group: judged.row.group.id.clone(),
-            session: advice.session,
-            value: shown(&advised.value),
-            question: advised.question.clone(),
-            held: None,
-            predicted: advised.against_default,
-            observed: observed.map(|(share, ..)| 1.0 + share),
-            observed_lower: observed.map(|(_, lower, _)| 1.0 + lower),
-            observed_upper: observed.map(|(.., upper)| 1.0 + upper),
+/// What the connections of a running program did with each value that was measured.
+fn service(conditions: &Conditions) -> Vec<ServiceView> {
+    let of_cell = |settled: &Settled| {
+        let trials = || settled.measured.iter().filter_map(|trial| Some((trial, trial.task()?.service.as_ref()?)));
+        let of = |number: fn(&Trial, &ServiceCounts) -> f64| {
+            median(&trials().map(|(trial, counts)| number(trial, counts)).collect::<Vec<_>>())
+        };
+        ServiceView {
+            value: shown(&settled.cell.factors.get(VALUE)),
+            gib_per_s: of(|trial, counts| counts.gib() * 1e9 / trial.wall_ns.max(1) as f64),
+            retransmitted_per_gib: of(|_, counts| counts.retransmitted as f64 / counts.gib()),
+            rtt_us: of(|_, counts| counts.rtt_us as f64),
         }
-    });
-    each.collect()
+    };
+    let candidates = conditions.settled.iter().filter(|settled| settled.cell.twin_of.is_none());
+    candidates.map(of_cell).filter(|view| view.gib_per_s.is_some()).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gain_of_cpu_time_is_its_change() {
-        let text = |gain| of_cpu("64 KiB", "4 KiB", gain);
-        assert!(
-            text([1.0, 0.6, 1.5]).starts_with("64 KiB instead of 4 KiB: CPU time −50 % (−60 %"),
-            "{}",
-            text([1.0, 0.6, 1.5])
-        );
-        assert!(text([0.0, -0.1, 0.1]).contains("not significant (CPU time −9"), "{}", text([0.0, -0.1, 0.1]));
-        assert!(text([-0.35, -0.4, -0.3]).contains("takes more CPU time than the present value, 4 KiB: +4"));
-    }
+/// The values that an earlier session recommended; whether they held follows from the options of the test.
+fn advice(task: &ProgramTask, judged: &GroupAnalysis) -> Vec<AdviceView> {
+    let each = task.advice.iter().flat_map(|advice| advice.values.iter().map(|advised| (advice.session, advised)));
+    each.map(|(session, advised)| AdviceView {
+        group: judged.row.group.id.clone(),
+        session,
+        value: shown(&advised.value),
+        question: advised.question.clone(),
+    })
+    .collect()
 }

@@ -7,22 +7,22 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
 use bytegauge_model::footprint::footprint;
-use bytegauge_model::{CellKind, GroupId, Role, Spec, Trial};
+use bytegauge_model::{CellKind, Counted, GroupId, Role, Spec, Trial};
 use bytegauge_stats::call_percentiles::p99_of_trial;
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
-use bytegauge_stats::trial_metrics::compared_cpu_ns;
+use bytegauge_stats::recommend::{OptionRecommendation, recommend};
+use bytegauge_stats::trial_metrics::{compared_cost_ns, compared_cpu_ns};
 use bytegauge_store::GroupRow;
 
 use super::analyses::GroupProgress;
 use super::bottleneck_inputs::offered_rate;
 use super::counted_trials::Settled;
-use super::document::HarmView;
-use super::document::difference::share;
 use super::estimate::total_rate;
 use super::harm::{beyond, harm, least};
 use super::input::CompareInput;
 use super::levels::{is_default, moves_nothing, varied};
+use super::numbers::HarmView;
+use super::numbers::difference::share;
 use crate::SessionData;
 
 /// One group, judged.
@@ -37,7 +37,7 @@ pub struct GroupAnalysis<'a> {
     pub twin: Option<usize>,
     /// Choice factors that vary among its candidates.
     pub varied: Vec<String>,
-    /// The load is offered, so CPU time is compared.
+    /// CPU time is compared: the load is offered, or the user asked for it.
     pub offered: bool,
     /// The share of that load that each option answered in all of its trials together; `None` where none is offered.
     pub answered: Vec<Option<f64>>,
@@ -47,6 +47,8 @@ pub struct GroupAnalysis<'a> {
     pub audit: Vec<Vec<Option<f64>>>,
     /// The verdict on it.
     pub verdict: GroupVerdict,
+    /// The confirmation blocks by CPU time of a run, where two programs are compared by their time and the A/A control agrees.
+    pub input_of_cpu: Option<GroupInput>,
     /// The verdict by CPU time, where a busy machine leaves time undecided and the A/A control agrees.
     pub cpu: Option<GroupVerdict>,
     /// The verdict by the p99 of calls, where a load is offered and the A/A control agrees.
@@ -88,11 +90,6 @@ impl GroupAnalysis<'_> {
     pub fn cell(&self, choice: Option<usize>) -> Option<usize> {
         self.cells.get(choice?).copied()
     }
-
-    /// Whether any option was confirmed and is in the comparison.
-    pub fn is_confirmed(&self) -> bool {
-        !self.verdict.present.is_empty()
-    }
 }
 
 /// Compares everything in a session, in the order of the plan.
@@ -125,10 +122,12 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let candidates: Vec<usize> =
         members.iter().copied().filter(|&at| settled[at].cell.kind == CellKind::Candidate).collect();
     let twin = members.iter().copied().find(|&at| settled[at].cell.kind == CellKind::Twin);
-    let offered = row.group.factors.offers_load();
+    // Operations of a ring, and runs of a program, have one kind of cost.
+    let [time, cpu] = row.group.factors.workload().row().unit.costs;
+    let offered = row.group.factors.offers_load() || (scene.by_cpu && time != cpu);
     let standing = scene.looks.standing(row, scene.group_blocks.of_group(&row.group.id).used);
     let answered: Vec<Option<f64>> = cells.iter().map(|&at| answered(&settled[at])).collect();
-    let mut input = input(&cells, twin, |trial| trial.cost_ns(offered), scene);
+    let mut input = input(&cells, twin, |trial| compared_cost_ns(trial, offered, &row.group.factors), scene);
     let harms: Vec<HarmView> = cells.iter().map(|&at| harm(&settled[at])).collect();
     let least = least(&harms.iter().collect::<Vec<_>>());
     for (choice, own) in harms.iter().enumerate() {
@@ -145,10 +144,14 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let method = &Method { level: standing.level, ..*method };
     let audit = audit_rows(&cells, offered, scene);
     let verdict = analyse(&input, method);
-    let alone = over_profiles(&[(&input, &verdict)], method);
+    let alone = recommend(&input, &verdict, method);
     let once = once(&input, &verdict, &standing, method);
+    let tasks = || cells.iter().flat_map(|at| &settled[*at].measured).filter_map(|trial| trial.task());
+    let is_timed = is_of_two && tasks().all(|task| matches!(task.counted, Counted::Runs | Counted::Bytes));
+    let by_cpu = is_timed.then(|| self::input(&cells, twin, Trial::cpu_ns_per_run, scene));
     GroupAnalysis {
         row,
+        input_of_cpu: by_cpu.filter(|input| !analyse(input, method).twin_alarm),
         cpu: None,
         p99: None,
         varied: varied_choices(&candidates, settled),
@@ -170,14 +173,13 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
 pub fn by_cpu(groups: &mut [GroupAnalysis], scene: &CompareInput) {
     let is_open = |group: &&mut GroupAnalysis| !group.offered && !group.alone.proven && group.cells.len() > 1;
     for group in groups.iter_mut().filter(is_open) {
-        let condition = group.cells.first().and_then(|&at| scene.settled[at].cell.factors.compare());
-        group.cpu = by(group, |trial| compared_cpu_ns(trial, condition), scene);
+        group.cpu = by(group, |trial| compared_cpu_ns(trial, &group.row.group.factors), scene);
     }
 }
 
 /// Compares the groups with an offered load by the p99 of their calls, over the same blocks.
 pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
-    for group in groups.iter_mut().filter(|group| group.offered && group.cells.len() > 1) {
+    for group in groups.iter_mut().filter(|group| group.row.group.factors.offers_load() && group.cells.len() > 1) {
         group.p99 = by(group, |trial| p99_of_trial(trial.client()?), scene);
     }
 }
@@ -208,7 +210,7 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method
         let judged = GroupInput { blocks: input.blocks[..blocks.min(input.blocks.len())].to_vec(), ..input.clone() };
         let then = analyse(&judged, method);
         once.avoided.extend((0..input.cells.len()).filter(|&choice| !then.twin_alarm && avoids(&then, choice)));
-        let named = over_profiles(&[(&judged, &then)], method);
+        let named = recommend(&judged, &then, method);
         once.proven.extend(named.cell.filter(|_| named.proven));
     }
     for found in [&mut once.avoided, &mut once.proven] {
@@ -264,7 +266,8 @@ fn audit_rows(cells: &[usize], offered: bool, scene: &CompareInput) -> Vec<Vec<O
     for (choice, at) in cells.iter().enumerate() {
         let trials = &scene.settled[*at].audited;
         for trial in trials.iter().filter(|trial| scene.blocks.is_whole(trial.block)) {
-            by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[choice] = trial.cost_ns(offered);
+            by_block.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[choice] =
+                compared_cost_ns(trial, offered, &scene.settled[*at].cell.factors);
         }
     }
     by_block.into_values().collect()

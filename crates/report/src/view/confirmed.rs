@@ -3,13 +3,14 @@
 use bytegauge_model::{CellId, CellKind, GroupId, Role, Spec};
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::quantile::median;
+use bytegauge_stats::trial_metrics::compared_cost_ns;
 
 use super::compare::{self, GroupAnalysis};
 use super::estimate::throughput;
 use super::groups;
 use super::input::CompareInput;
+use super::input::Settings;
 use super::levels::matching;
-use super::settings::Settings;
 use crate::SessionData;
 
 /// A group of a session, with the cells that were compared.
@@ -58,7 +59,12 @@ fn of_group(group: GroupAnalysis, input: &CompareInput) -> SessionGroup {
         ConfirmedCell {
             id: settled.cell.id.clone(),
             choices: matching(&settled.cell.factors, Some(Role::Choice)),
-            ln_costs: settled.trials.iter().filter_map(|trial| trial.cost_ns(group.offered)).map(f64::ln).collect(),
+            ln_costs: settled
+                .trials
+                .iter()
+                .filter_map(|trial| compared_cost_ns(trial, group.offered, &settled.cell.factors))
+                .map(f64::ln)
+                .collect(),
             footprint_bytes: cell.footprint_bytes,
             unfit: cell.unfit,
         }
@@ -94,7 +100,13 @@ impl ConfirmedRate {
         let each = confirmed.filter_map(|cell| {
             let rate = throughput(cell, input.method.level).median;
             let cost = match cell.cell.factors.offers_load() {
-                true => median(&cell.trials.iter().filter_map(|trial| trial.cost_ns(true)).collect::<Vec<_>>()),
+                true => median(
+                    &cell
+                        .trials
+                        .iter()
+                        .filter_map(|trial| compared_cost_ns(trial, true, &cell.cell.factors))
+                        .collect::<Vec<_>>(),
+                ),
                 false => rate.map(|rate| 1.0 / rate),
             };
             let ln_cost = cost?.ln();

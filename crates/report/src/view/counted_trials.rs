@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use bytegauge_model::{BlockRecord, Cell, CellId, GroupId, Outcome, Stage, Trial, Workload};
 
+use super::numbers::CellOutcome;
+
 /// Blocks by index. Without recorded blocks (an import) every trial belongs to a whole one; otherwise a trial without one belongs
 /// to an interrupted block.
 pub struct Blocks<'a> {
@@ -47,11 +49,6 @@ impl<'a> Blocks<'a> {
         let is_complete = || self.by_index.get(&index).is_some_and(|block| block.complete);
         self.by_index.is_empty() || is_complete() && !self.is_unjudged(index)
     }
-
-    /// CPU steal in the block, as a share.
-    pub fn steal_share(&self, index: u64) -> Option<f64> {
-        self.by_index.get(&index).and_then(|block| block.surroundings.steal_share)
-    }
 }
 
 /// A cell with the trials that count for it.
@@ -83,6 +80,15 @@ pub struct Settled<'a> {
     pub tried: usize,
     /// The last reason of a skipped or failed trial, with the outcome.
     trouble: Option<&'a Outcome>,
+}
+
+/// The outcome of a trial as that of its cell.
+fn named(outcome: &Outcome) -> CellOutcome {
+    match outcome {
+        Outcome::Measured => CellOutcome::Measured,
+        Outcome::Skipped(_) => CellOutcome::Skipped,
+        Outcome::Failed(_) | Outcome::NothingMoved(_) => CellOutcome::Failed,
+    }
 }
 
 impl<'a> Settled<'a> {
@@ -173,17 +179,17 @@ impl<'a> Settled<'a> {
     }
 
     /// `measured`, `skipped` or `failed`, and why it was not measured or left its group.
-    pub fn outcome(&self, recorded: Option<&Outcome>, resumable: bool) -> (&'static str, Option<String>) {
+    pub fn outcome(&self, recorded: Option<&Outcome>, resumable: bool) -> (CellOutcome, Option<String>) {
         if let Some(contradiction) = &self.contradiction {
-            return ("failed", Some(format!("its numbers contradict each other: {contradiction}")));
+            return (CellOutcome::Failed, Some(format!("its numbers contradict each other: {contradiction}")));
         }
         match (self.stage, self.trouble(recorded)) {
-            (Some(_), None) => ("measured", None),
-            (Some(_), Some(outcome)) => ("measured", self.why_it_left(recorded, outcome)),
-            (None, Some(outcome)) => (outcome.name(), outcome.reason().map(str::to_owned)),
+            (Some(_), None) => (CellOutcome::Measured, None),
+            (Some(_), Some(outcome)) => (CellOutcome::Measured, self.why_it_left(recorded, outcome)),
+            (None, Some(outcome)) => (named(outcome), outcome.reason().map(str::to_owned)),
             (None, None) => {
                 let next = if resumable { ": go on with --resume" } else { "" };
-                ("skipped", Some(format!("the session ended before it was measured{next}")))
+                (CellOutcome::Skipped, Some(format!("the session ended before it was measured{next}")))
             }
         }
     }

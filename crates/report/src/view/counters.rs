@@ -1,13 +1,19 @@
-//! The counts of the trials behind an estimate, summed, and their CPU time.
+//! The counts of the trials behind an estimate, summed, and their CPU time; those of datagrams and of rings.
+
+use std::collections::BTreeMap;
 
 use bytegauge_model::threads::threads;
-use bytegauge_model::{EndCounts, Spec, Trial, Workload};
+use bytegauge_model::{
+    CellKind, DatagramReport, Deaths, EndCounts, EndReport, EndRole, Level, RingReport, Side, Spec, Trial, UdpUse,
+    Workload,
+};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{
     GIB, MachineSums, TcpSums, queued, ratio, sink_sums, socket_memory, source_sums, windows_agree,
 };
 
-use super::document::{Counters, CpuView, EndCpu, PerFlow};
+use super::counted_trials::Settled;
+use super::numbers::{Counters, CpuView, DatagramView, EndCpu, PerFlow, RingView};
 use super::options;
 
 fn cpu_view(end: &EndCounts, threads: u64) -> EndCpu {
@@ -50,6 +56,7 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         sink_voluntary_switches: switches(sink, |end| end.voluntary_switches),
         sink_involuntary_switches: switches(sink, |end| end.involuntary_switches),
         retransmits: tcp.retransmits,
+        tcp_drops: tcp_drops(trials),
         rwnd_limited_share: tcp.limited_share(tcp.rwnd_limited_us),
         sndbuf_limited_share: tcp.limited_share(tcp.sndbuf_limited_us),
         delivery_rate: median(&tcp.delivery_rates),
@@ -67,6 +74,16 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         options: options::of_cell(levels, trials),
         per_flow: per_flow(trials),
     }
+}
+
+fn tcp_drops(trials: &[&Trial]) -> BTreeMap<String, u64> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in trials.iter().filter_map(|trial| trial.machine.as_ref()).flat_map(|machine| &machine.tcp_drops)
+    {
+        let sum = sums.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    sums
 }
 
 /// The CPU time of a cell.
@@ -124,4 +141,117 @@ fn per_flow(trials: &[&Trial]) -> Option<PerFlow> {
         max: rates.iter().copied().reduce(f64::max)?,
         rates,
     })
+}
+
+/// The datagrams of a cell; `None` where no trial counted any at both ends.
+pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
+    let trials = settled.trials.as_slice();
+    let mut sums: Option<(DatagramReport, DatagramReport, Deaths)> = None;
+    for trial in trials {
+        let counted = |role| trial.end(role)?.datagrams.as_deref();
+        let Some((source, sink)) = counted(EndRole::Source).zip(counted(EndRole::Sink)) else { continue };
+        let deaths = Deaths::of(source, sink);
+        sums = Some(match sums {
+            None => (*source, *sink, deaths),
+            Some(sum) => (sum.0.plus(source), sum.1.plus(sink), sum.2.plus(&deaths)),
+        });
+    }
+    let (source, sink, deaths) = sums?;
+    Some(DatagramView {
+        sent: source.total,
+        arrived: sink.total,
+        lost: deaths.lost,
+        lost_share: ratio(deaths.lost, source.total),
+        lost_at_socket: deaths.at_socket,
+        lost_unknown: deaths.unknown,
+        reordered: sink.reordered,
+        duplicated: sink.duplicated,
+        truncated: sink.truncated,
+        cut_bytes: sink.cut_bytes,
+        sends_refused: source.refused,
+        packets_sent: source.total_packets,
+        packets_arrived: sink.total_packets,
+        packets_dropped: sink.socket_drops,
+        packets_dropped_reported: sink.told_drops,
+        datagrams_per_packet: ratio(sink.total, sink.total_packets),
+        datagrams_per_receive: per_call(trials, |trial| trial.end(EndRole::Sink)),
+        datagrams_per_send: per_call(trials, |trial| trial.end(EndRole::Source)),
+        // Where they arrive on another host, it would be this one's that is blamed.
+        namespace: namespace(trials).filter(|_| arrives_here(&settled.cell.factors)),
+    })
+}
+
+fn arrives_here(levels: &Spec) -> bool {
+    levels.far().is_none_or(|(_, direction)| direction.far_side() == Side::Source)
+}
+
+/// Datagrams of the window that a call moved on average.
+fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<f64> {
+    let ends = trials.iter().filter_map(|trial| Some((end(trial)?.calls, end(trial)?.datagrams.as_ref()?.datagrams)));
+    let (calls, datagrams) =
+        ends.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
+    ratio(datagrams, calls)
+}
+
+/// The kernel's counts of UDP meanwhile, of all programs.
+pub(super) fn namespace(trials: &[&Trial]) -> Option<UdpUse> {
+    let counted = trials.iter().filter_map(|trial| trial.machine.as_ref()?.udp.as_deref().copied());
+    counted.reduce(|one, other| one.plus(&other))
+}
+
+/// The ring of a cell; `None` where none ran.
+pub fn ring(settled: &Settled) -> Option<RingView> {
+    let reports: Vec<&RingReport> = settled.trials.iter().filter_map(|trial| trial.ring()).collect();
+    let first = reports.first()?;
+    let sum = |read: fn(&RingReport) -> u64| reports.iter().map(|report| read(report)).fold(0, u64::saturating_add);
+    let completed = settled.trials.iter().map(|trial| trial.calls).fold(0, u64::saturating_add);
+    Some(RingView {
+        submitted: sum(|report| report.submitted),
+        completed,
+        checked: sum(|report| report.checked),
+        left: sum(|report| report.left),
+        enters: sum(|report| report.enters),
+        nops_per_enter: ratio(completed, sum(|report| report.enters)).filter(|n| *n > 0.0),
+        overflowed_after_rounds: first.overflowed_after_rounds,
+        completion_entries: first.completion_entries,
+        kernel_thread_cpus: kernel_thread_cpus(&settled.trials),
+    })
+}
+
+/// The kernel's thread lives as long as its ring: its CPU time is divided by completions.
+fn kernel_thread_cpus(trials: &[&Trial]) -> Option<f64> {
+    let part = |trial: &&Trial| {
+        let (end, ring) = (trial.end(EndRole::Ring)?, trial.ring()?);
+        let ns = end.engine.as_ref()?.kernel_threads_ns? as f64;
+        Some((ns * end.calls as f64 / ring.total_completed.max(1) as f64, end.window_ns as f64))
+    };
+    let parts = trials.iter().filter_map(part);
+    let (busy_ns, window_ns) = parts.fold((0.0, 0.0), |sums, (busy, window)| (sums.0 + busy, sums.1 + window));
+    (busy_ns > 0.0 && window_ns > 0.0).then(|| busy_ns / window_ns)
+}
+
+/// Why a cell is shown and not compared: a loop that takes no completion measures something else.
+pub fn artefact(settled: &Settled, ring: Option<&RingView>) -> Option<String> {
+    if settled.cell.kind != CellKind::Artefact {
+        return None;
+    }
+    let rounds = ring?.overflowed_after_rounds?;
+    Some(format!(
+        "an artefact, not compared: its loop never takes a completion; after {rounds} rounds the completion queue has \
+         overflowed, and what it counts are submissions"
+    ))
+}
+
+/// For each cell of a group the cheapest operation among the cells with the same ring and set-up, whatever their
+/// size, ns: the remaining time when many operations share a system call.
+pub fn cheapest_siblings(cells: &[(&Settled, Option<f64>)]) -> Vec<Option<f64>> {
+    let ring = |levels: &Spec| ["implementation", "setup"].map(|name| levels.get(name).clone());
+    let mut cheapest: BTreeMap<[Level; 2], f64> = BTreeMap::new();
+    for (settled, rate) in cells {
+        if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
+            let ns = cheapest.entry(ring(&settled.cell.factors)).or_insert(f64::INFINITY);
+            *ns = ns.min(1e9 / rate);
+        }
+    }
+    cells.iter().map(|(settled, _)| cheapest.get(&ring(&settled.cell.factors)).copied()).collect()
 }

@@ -8,7 +8,7 @@ use bytegauge_model::SessionStatus;
 use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, OTHER_LOAD_MUCH, grade};
 use serde_json::{Map, Value};
 
-use super::document::EnvironmentView;
+use super::numbers::EnvironmentView;
 use crate::SessionData;
 
 /// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.

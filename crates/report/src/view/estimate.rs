@@ -1,4 +1,4 @@
-//! One number for a set of trials: the median with its sign interval, and what may spoil it.
+//! One number for a set of trials: the median with its sign interval.
 //!
 //! Only confirmation trials have intervals; the median of screening trials is descriptive.
 
@@ -7,15 +7,14 @@ use std::collections::BTreeMap;
 use bytegauge_model::{Counted, RelayChoice, Trial, Workload};
 use bytegauge_stats::call_percentiles::percentiles;
 use bytegauge_stats::interval::{MedianEstimate, sign_interval};
-use bytegauge_stats::quantile::{quantile, sorted};
 use bytegauge_stats::trial_counts::windows_agree;
 use bytegauge_stats::trial_metrics::{
     CPU_RUNS, EVENTS, MORE, MORE_OF_CALLS, MORE_OF_CHECKS, MORE_OF_RINGS, OF_RELAYS, PRINTED, THROUGHPUT, TrialMetric,
 };
 
-use super::counted_trials::{Blocks, Settled};
-use super::document::{Estimate, Outliers};
+use super::counted_trials::Settled;
 use super::iperf3;
+use super::numbers::Estimate;
 
 fn estimate(metric: &TrialMetric, settled: &Settled, level: f64) -> Estimate {
     let values: Vec<f64> = settled.trials.iter().filter_map(|trial| (metric.of)(trial)).collect();
@@ -85,26 +84,4 @@ pub fn total_rate(settled: &Settled) -> Option<f64> {
     let counted = settled.trials.iter().filter(|trial| trial.rate().is_some());
     let (units, ns) = counted.fold((0.0, 0.0), |(units, ns), t| (units + t.units() as f64, ns + t.wall_ns as f64));
     (ns > 0.0 && units > 0.0).then(|| units * 1e9 / ns)
-}
-
-/// Trials outside three interquartile ranges of the middle half (Tukey's "far out"), and what went with them.
-pub fn outliers(settled: &Settled, blocks: &Blocks) -> Outliers {
-    let rated: Vec<(&Trial, f64)> = settled.trials.iter().filter_map(|trial| Some((*trial, trial.rate()?))).collect();
-    let ordered = sorted(&rated.iter().map(|(_, rate)| *rate).collect::<Vec<_>>());
-    // Quartiles of fewer than eight trials are nearly the extremes themselves.
-    let quartiles = (ordered.len() >= 8).then(|| quantile(&ordered, 0.25).zip(quantile(&ordered, 0.75))).flatten();
-    let Some((low, high)) = quartiles else { return Outliers::default() };
-    let reach = 3.0 * (high - low);
-    let (far, near): (Vec<_>, Vec<_>) = rated.iter().partition(|(_, rate)| *rate < low - reach || *rate > high + reach);
-    let preempted_near = near.iter().map(|(trial, _)| preemptions(trial)).max().unwrap_or(0);
-    Outliers {
-        count: far.len(),
-        with_steal: far.iter().filter(|(trial, _)| blocks.steal_share(trial.block).is_some_and(|s| s > 0.01)).count(),
-        with_preemption: far.iter().filter(|(trial, _)| preemptions(trial) > preempted_near).count(),
-    }
-}
-
-fn preemptions(trial: &Trial) -> u64 {
-    let ends = [trial.source_side(), trial.sink_side()];
-    ends.into_iter().flatten().map(|end| end.involuntary_switches).fold(0, u64::saturating_add)
 }

@@ -12,9 +12,9 @@ use bytegauge_stats::trial_metrics::ns_of_threads;
 
 use super::bottleneck_inputs::call_ns;
 use super::counted_trials::Settled;
-use super::document::FloorView;
 use super::estimate::throughput;
 use super::levels::moves_nothing;
+use super::numbers::FloorView;
 
 /// The floor of each group, and of the session.
 pub struct Floors {
@@ -75,7 +75,7 @@ impl Floors {
 fn has_work(floor: &Settled) -> bool {
     let factors = &floor.cell.factors;
     let works =
-        factors.call_work.is_some_and(|ns| ns > 0) || factors.writer_work.is_some_and(|fill| fill != Fill::None);
+        factors.call_work().is_some_and(|ns| ns > 0) || factors.writer_work().is_some_and(|fill| fill != Fill::None);
     floor.workload() == Workload::Stream && works
 }
 

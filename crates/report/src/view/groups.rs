@@ -1,32 +1,34 @@
 //! One group: its best set, its A/A control, its recommendation and its cost model.
 
+use std::collections::BTreeMap;
+
 use bytegauge_model::{CellId, Stage, Trial, Workload};
 use bytegauge_stats::aa_control::Twin;
+use bytegauge_stats::cpu_steal::{Uneven, uneven};
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
-use super::cells::factors;
 use super::check;
 use super::compare::GroupAnalysis;
-use super::cost::{self, Fit};
-use super::counted_trials::Settled;
-use super::document::difference::share;
-use super::document::{AvoidView, CourseView, GroupView, LinkView, OptionRatio, SerialView, TwinView};
-use super::group_blocks::GroupBlocks;
+use super::cost;
+use super::counted_trials::{Blocks, Settled};
+use super::input::GroupBlocks;
+use super::numbers::difference::share;
+use super::numbers::{CellOutcome, GroupView, LinkView, OptionRatio, SerialView, StolenView, TwinView};
 use super::recommendation::{Conditions, recommendation};
-use super::{audit, avoid, course, link, stolen};
+use super::{audit, link};
 use crate::phrase;
 
 /// Puts together what is printed of one group.
-pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit: &Fit) -> GroupView {
+pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlocks, fit_max: Option<u64>) -> GroupView {
     let id = |at: usize| conditions.cells[at].id.clone();
     let of_choice = |choice: usize| judged.cell(Some(choice)).map(id);
     let verdict = &judged.verdict;
     let undecided = judged.candidates.iter().copied().filter(|&at| {
         let in_comparison = verdict.present.iter().any(|&choice| judged.cell(Some(choice)) == Some(at));
         let cell = &conditions.cells[at];
-        !in_comparison && cell.outcome == "measured" && cell.reason.is_none() && cell.behind.is_none()
+        !in_comparison && cell.outcome == CellOutcome::Measured && cell.reason.is_none() && cell.behind.is_none()
     });
     let mut counted = blocks.of_group(&judged.row.group.id);
     // An import has no block records, and what stats could use is what counts.
@@ -34,7 +36,7 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
     GroupView {
         id: judged.row.group.id.clone(),
         label: phrase::group_label(&judged.row.group.factors),
-        factors: factors(&judged.row.group.factors),
+        factors: judged.row.group.factors.clone(),
         varied: judged.varied.clone(),
         throws_away: conditions.throw_away(judged),
         cost: cost_name(judged, conditions.settled),
@@ -62,13 +64,10 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         spoken_against: verdict.contradicted.iter().filter_map(|&choice| of_choice(choice)).collect(),
         audit: audit::view(judged, conditions),
         recommendation: recommendation(judged, conditions),
-        // Long trials that contradict the choice contradict what lost to it as well.
-        avoid: if audit::is_withdrawn(judged, conditions) { Vec::new() } else { avoided(judged, conditions) },
         once_avoided: judged.once.avoided.iter().filter_map(|&choice| of_choice(choice)).collect(),
         once_proven: judged.once.proven.iter().filter_map(|&choice| of_choice(choice)).collect(),
-        stolen: stolen::stolen(judged, conditions.settled, conditions.blocks, conditions.seed),
-        cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit),
-        course: course_of(judged, conditions),
+        stolen: stolen(judged, conditions.settled, conditions.blocks, conditions.seed),
+        cost_model: cost::model(&judged.candidates, pivot(judged, conditions), conditions.settled, fit_max),
         over_time: None,
         link: link_of(judged, conditions),
         asked: false,
@@ -99,27 +98,11 @@ fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Condition
     ratios
 }
 
-/// The levels to avoid by the screening, with the age of its connections where confirmed ones had another age.
-fn avoided(judged: &GroupAnalysis, conditions: &Conditions) -> Vec<AvoidView> {
-    let ages = screened_age_ns(judged, conditions).zip(age_ns(judged, conditions));
-    let age_ns = ages.filter(|(screened, confirmed)| are_apart(*screened, *confirmed)).map(|(screened, _)| screened);
-    let mut found = avoid::avoid(judged, pivot(judged, conditions), conditions);
-    found.iter_mut().for_each(|one| one.age_ns = age_ns);
-    found
-}
-
 /// The counts of the link between its ends, over all trials of the group.
 fn link_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<LinkView> {
     let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]);
     let trials: Vec<&Trial> = cells.flat_map(|cell| cell.trials.iter().copied()).collect();
     link::view(&judged.row.group.factors, &trials)
-}
-
-/// The course of the compared cells, and of the A/A control.
-fn course_of(judged: &GroupAnalysis, conditions: &Conditions) -> Option<CourseView> {
-    let cells = judged.cells.iter().copied().chain(judged.twin);
-    let cells: Vec<_> = cells.map(|at| &conditions.settled[at]).collect();
-    course::course(&cells, conditions.blocks, conditions.started_unix_ns)
 }
 
 /// The compared quantity.
@@ -175,12 +158,6 @@ fn age_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<(u64, u64)>
     age_of(cells.filter(|cell| has_an_age(cell)).flat_map(|cell| cell.trials.iter().copied()))
 }
 
-/// The same of the screening, which may have seen younger ones.
-fn screened_age_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<(u64, u64)> {
-    let cells = judged.candidates.iter().map(|&at| &conditions.settled[at]).filter(|cell| has_an_age(cell));
-    age_of(cells.flat_map(|cell| cell.measured.iter().copied()).filter(|trial| trial.stage == Stage::Screen))
-}
-
 /// Connections that are older by this factor at the end of a window, or at its beginning, have another age.
 const OLDER: [f64; 2] = [1.5, 2.0];
 
@@ -210,4 +187,24 @@ fn pivot(judged: &GroupAnalysis, conditions: &Conditions) -> Option<usize> {
         rated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     };
     judged.cell(judged.alone.cell).or_else(|| judged.cell(judged.verdict.leader())).or_else(fastest)
+}
+
+/// Up to this p-value a dependence of steal on the cell is reported.
+pub const NOTICED_P: f64 = 0.01;
+
+/// How unevenly steal was distributed among the trials of a group's confirmed cells; `None` if it does not differ, or was not
+/// counted.
+fn stolen(judged: &GroupAnalysis, settled: &[Settled], blocks: &Blocks, seed: u64) -> Option<StolenView> {
+    let cells = &judged.cells;
+    let mut hits: BTreeMap<u64, Vec<Option<bool>>> = BTreeMap::new();
+    for (place, &at) in cells.iter().enumerate() {
+        for trial in settled[at].confirmed.iter().filter(|trial| blocks.is_whole(trial.block)) {
+            hits.entry(trial.block).or_insert_with(|| vec![None; cells.len()])[place] =
+                trial.machine.as_ref().map(|machine| machine.steal_ns > 0);
+        }
+    }
+    let complete: Vec<Vec<bool>> = hits.into_values().filter_map(|row| row.into_iter().collect()).collect();
+    let Uneven { most, most_share, least, least_share, p_value, blocks } = uneven(&complete, seed)?;
+    let id = |place: usize| settled[cells[place]].cell.id.clone();
+    Some(StolenView { most: id(most), most_share, least: id(least), least_share, p: p_value, trials: blocks })
 }

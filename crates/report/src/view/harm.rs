@@ -12,7 +12,7 @@ use bytegauge_stats::trial_counts::ratio;
 
 use super::backlog::listen_overflows;
 use super::counted_trials::Settled;
-use super::document::{HarmKind, HarmView};
+use super::numbers::{HarmKind, HarmView};
 
 /// A kind of harm, how it is read, and by how much it must exceed the least of the test.
 struct HarmRule {
@@ -57,7 +57,7 @@ pub fn harm(settled: &Settled) -> HarmView {
         overflow_share: listen_overflows(settled).filter(|_| begun > 0).and_then(|times| ratio(times, begun)),
         timeout_share: timeouts(settled),
         failed_share: ratio(failed, begun.max(failed)),
-        lost_share: super::datagrams::datagrams(settled).and_then(|seen| seen.lost_share),
+        lost_share: super::counters::datagrams(settled).and_then(|seen| seen.lost_share),
         copied_share: ratio(copied, zero_copy),
         longest_ns: observed.iter().map(|(_, observed)| observed.longest_ns).max(),
         drain_ns: trials.iter().filter(|trial| trial.client().is_some()).filter_map(|trial| drain_ns(trial)).max(),

@@ -1,15 +1,16 @@
-//! The input of the comparison: the trials of a session that count, by cell and by block.
+//! The input of the comparison: the trials of a session that count, by cell and by block, and how they are analysed.
 
-use bytegauge_model::{CellKind, Outcome, Spec, Trial};
+use std::collections::HashMap;
+
+use bytegauge_model::{BlockRecord, CellKind, GroupId, Outcome, Spec, Stage, Trial};
 use bytegauge_stats::group::Method;
 
 use super::analyses::SessionAnalyses;
 use super::consistency::contradiction;
 use super::counted_trials::{Blocks, Settled, settle};
 use super::environment;
-use super::group_blocks::GroupBlocks;
 use super::levels::varied;
-use super::settings::Settings;
+use super::numbers::BlocksView;
 use crate::SessionData;
 
 /// The input of the comparison: the trials of a session that count.
@@ -26,6 +27,8 @@ pub struct CompareInput<'a> {
     pub method: Method,
     /// When the session is judged.
     pub looks: SessionAnalyses,
+    /// The user asked for a comparison of CPU time.
+    pub by_cpu: bool,
 }
 
 impl<'a> CompareInput<'a> {
@@ -36,7 +39,15 @@ impl<'a> CompareInput<'a> {
         let looks = SessionAnalyses::of(&session.groups, session.record.status, method.level);
         let blocks = Blocks::of(&session.blocks, |group| looks.judged(&session.groups, &group_blocks, group));
         let settled = settled(session, &blocks);
-        CompareInput { settled, blocks, group_blocks, varied: plan_varied(session), method, looks }
+        CompareInput {
+            settled,
+            blocks,
+            group_blocks,
+            varied: plan_varied(session),
+            method,
+            looks,
+            by_cpu: settings.by_cpu,
+        }
     }
 }
 
@@ -68,4 +79,63 @@ fn plan_varied(session: &SessionData) -> Vec<String> {
     let candidates = session.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate);
     let levels: Vec<&Spec> = candidates.map(|row| &row.cell.factors).collect();
     varied(&levels, |_, _| true)
+}
+
+/// How a session is analysed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Confidence of every interval and of every family of comparisons, as a share.
+    pub level: f64,
+    /// "Within x of the best", as a share; `None` takes the session's own.
+    pub margin: Option<f64>,
+    /// The largest size that the fits of the cost use, bytes.
+    pub fit_max: Option<u64>,
+    /// Compare CPU time instead of time, also where no load is offered.
+    pub by_cpu: bool,
+    /// A process measures the session just now. A session that is stored as running without such a process
+    /// was interrupted.
+    pub is_running: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { level: 0.95, margin: None, fit_max: None, by_cpu: false, is_running: false }
+    }
+}
+
+impl Settings {
+    /// The confidence of all looks together, as a share.
+    pub fn confidence(&self) -> f64 {
+        if self.level > 0.5 && self.level < 1.0 { self.level } else { 0.95 }
+    }
+}
+
+/// Confirmation blocks of each group: their number, state and duration.
+pub struct GroupBlocks(HashMap<GroupId, BlocksView>);
+
+impl GroupBlocks {
+    /// Counts the blocks of a session.
+    pub fn of(blocks: &[BlockRecord]) -> GroupBlocks {
+        let mut sums: HashMap<GroupId, (BlocksView, u64, u64)> = HashMap::new();
+        for block in blocks.iter().filter(|block| block.stage == Stage::Confirm) {
+            let (view, ns, timed) = sums.entry(block.group.clone()).or_default();
+            match block.complete {
+                true => view.used += 1,
+                false => view.broken += 1,
+            }
+            if block.complete && block.surroundings.wall_ns > 0 {
+                *ns = ns.saturating_add(block.surroundings.wall_ns);
+                *timed += 1;
+            }
+        }
+        let mean = |(id, (view, ns, timed)): (GroupId, (BlocksView, u64, u64))| {
+            (id, BlocksView { mean_ns: ns.checked_div(timed), ..view })
+        };
+        GroupBlocks(sums.into_iter().map(mean).collect())
+    }
+
+    /// The blocks of a group.
+    pub fn of_group(&self, group: &GroupId) -> BlocksView {
+        self.0.get(group).cloned().unwrap_or_default()
+    }
 }

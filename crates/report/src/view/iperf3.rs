@@ -6,7 +6,7 @@ use bytegauge_model::unit::{byte_rate, significant};
 use bytegauge_model::{CellKind, EndRole, Iperf3Report, Trial};
 use bytegauge_stats::trial_metrics::TrialMetric;
 
-use super::document::CellView;
+use super::numbers::CellView;
 
 const RATE: &str = "iperf3_server_bytes_per_second";
 const CPU: &str = "iperf3_server_cpu_percent";

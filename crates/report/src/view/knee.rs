@@ -11,7 +11,7 @@ use bytegauge_stats::overall_rate::overall_rate;
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;
-use super::document::{CellView, KneeView, ProbeView};
+use super::numbers::{CellOutcome, CellView, KneeView, ProbeView};
 
 /// The knee of a cell; `None` without a search.
 pub fn knee(settled: &Settled) -> Option<KneeView> {
@@ -61,7 +61,7 @@ pub fn lowest_missed<'a>(cells: impl Iterator<Item = &'a CellView>) -> Option<(u
     let missed = |cell: &'a CellView| {
         let knee = cell.call.as_ref()?.knee.as_ref()?;
         // A search that kept a rate broke off for another reason.
-        let is_missed = cell.outcome == "failed" && knee.probes.iter().all(|probe| !probe.kept);
+        let is_missed = cell.outcome == CellOutcome::Failed && knee.probes.iter().all(|probe| !probe.kept);
         let times = knee.probes.iter().filter_map(|probe| probe.percentile_ns).filter(|ns| *ns > knee.limit_ns);
         Some((times.min().filter(|_| is_missed && cell.kind == CellKind::Candidate)?, knee))
     };

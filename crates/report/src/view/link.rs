@@ -4,7 +4,7 @@ use bytegauge_model::unit::{about_bytes, byte_rate, significant};
 use bytegauge_model::{CellKind, EmulatedLink, EndReport, LinkRate, LinkUse, LossShare, Nanos, Spec, Trial};
 use bytegauge_stats::quantile::median;
 
-use super::document::{CellView, GroupView, LinkView, View};
+use super::numbers::{CellView, GroupView, LinkView, View};
 
 /// The counts of a group's trials for their link; `None` without a link, or without counts.
 pub fn view(conditions: &Spec, trials: &[&Trial]) -> Option<LinkView> {

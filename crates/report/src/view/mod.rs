@@ -1,75 +1,55 @@
-//! Stored trials become settled numbers: sorts them, calls `stats`, words the answers.
+//! The first stage: stored trials become settled numbers. Sorts them and calls `stats`.
 //!
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
 mod analyses;
 mod audit;
-mod avoid;
 mod backlog;
-mod bottleneck_inputs;
+pub(crate) mod bottleneck_inputs;
 pub(crate) mod call_datagrams;
 pub(crate) mod calls;
 mod cells;
-mod check;
+pub(crate) mod check;
 mod compare;
 pub mod confirmed;
 mod consistency;
 pub(crate) mod cost;
 mod counted_trials;
 mod counters;
-mod course;
-mod datagrams;
-pub mod document;
-mod environment;
+pub(crate) mod environment;
 pub(crate) mod estimate;
-mod fd_table;
 mod floor;
-mod group_blocks;
-mod groups;
-mod harm;
+pub(crate) mod groups;
+pub(crate) mod harm;
 mod input;
 mod iperf3;
 pub(crate) mod knee;
-mod lateness;
 mod levels;
-mod lever;
-pub mod link;
+pub(crate) mod link;
 mod notes;
+pub mod numbers;
 mod options;
 pub mod over_time;
-mod progress;
-mod recommendation;
-pub mod relays;
-pub(crate) mod results;
-mod rings;
-mod settings;
-mod stolen;
+pub(crate) mod recommendation;
 mod time;
 mod versus;
 
-use bytegauge_model::{
-    GroupId, ProgramTask, SessionStatus, Versus, Workload, factor, level::LevelKind, level_descriptions, old_names,
-};
+use bytegauge_model::{GroupId, ProgramTask, SessionStatus, Versus, Workload, factor, level::LevelKind};
 
 use crate::SessionData;
-use crate::interval_rounding::ShareScale;
 pub use audit::AuditedGroup;
 use audit::Together;
 use cells::Context;
-pub use cells::factors;
 use compare::GroupAnalysis;
-use cost::Fit;
 pub use counted_trials::verifies;
-pub use document::View;
-use document::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use floor::Floors;
 use input::CompareInput;
+pub use input::Settings;
 pub use levels::{is_default, matching, varied};
-pub use progress::Progress;
+pub use numbers::View;
+use numbers::{CellView, FactorView, PlanView, SCHEMA_VERSION};
 use recommendation::Conditions;
-pub use results::option_label;
-pub use settings::Settings;
 pub use time::{paused_ns, rfc3339};
 
 impl View {
@@ -90,7 +70,7 @@ impl View {
         let CompareInput { settled, blocks, group_blocks, varied, method, .. } = input;
         let (level, margin) = (method.level, method.margin);
         let floors = Floors::of(&settled, level);
-        let context = Context { data: session, blocks: &blocks, floors: &floors, varied: &varied, level };
+        let context = Context { data: session, floors: &floors, varied: &varied, level };
         let cells = cells::cells(&settled, &compared, &context);
         let elapsed_ns = time::elapsed_ns(session);
         let judged_ns = time::judged_ns(session, &blocks);
@@ -101,17 +81,14 @@ impl View {
             blocks: &blocks,
             resumable: !record.imported,
             margin,
-            level,
             seed: record.seed,
-            started_unix_ns: record.started_unix_ns,
             audit: Together::of(&compared, &settled, &record.plan, margin),
         };
-        let fit = Fit { level, seed: record.seed, fit_max: settings.fit_max };
         let mut groups: Vec<_> =
-            compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, &fit)).collect();
+            compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, settings.fit_max)).collect();
         let asked_of = named_groups(&record.plan);
         groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
-        let mut view = View {
+        View {
             schema_version: SCHEMA_VERSION,
             session: record.id,
             status,
@@ -140,32 +117,18 @@ impl View {
             versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
             notes: notes::notes(session, &cells, &groups),
             environment,
-            heading: String::new(),
-            tests: Vec::new(),
-            findings: Vec::new(),
-            summary: Vec::new(),
-            next: Vec::new(),
-            scale: ShareScale::default(),
             audit: conditions.audit.map(|audit| audit.view),
-            levers: lever::levers(&compared, &conditions),
             floor: floors.view.clone(),
             cells,
             groups,
-        };
-        results::settle(&mut view);
-        view
-    }
-
-    /// Adds findings that rest on other sessions.
-    pub fn add(&mut self, findings: Vec<document::Finding>) {
-        results::add(self, findings);
+        }
     }
 }
 
 /// The words that a session was asked by, where its plan has them.
 fn asked(plan: &serde_json::Value) -> Option<Vec<String>> {
     let words = plan.get("asked")?.as_array()?.iter().map(|word| Some(word.as_str()?.to_owned()));
-    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty()).map(old_names::command)
+    words.collect::<Option<Vec<_>>>().filter(|words| !words.is_empty())
 }
 
 /// The groups of which the user named the options.
@@ -189,9 +152,11 @@ fn two(session: &SessionData) -> Option<Versus> {
 /// The factors of a workload, and the meanings of their named levels in these cells.
 fn factor_views(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
     let occurs = |factor: &str, name: &str| {
-        let levels = cells.iter().filter_map(|cell| cell.factors.get(factor)?.as_str());
+        let levels = cells.iter().map(|cell| cell.factors.get(factor));
         // Several set-ups of a ring are one level.
-        levels.flat_map(|level| level.split('+')).any(|part| part == name)
+        levels
+            .filter_map(|level| level.name().map(str::to_owned))
+            .any(|level| level.split('+').any(|part| part == name))
     };
     let unit = |kind: LevelKind| match kind {
         LevelKind::Size { .. } | LevelKind::SizeOr { .. } => Some("bytes"),
@@ -210,10 +175,7 @@ fn factor_views(workload: &str, cells: &[CellView]) -> Vec<FactorView> {
             summary: factor.summary,
             role: factor.role,
             unit: unit(factor.kind),
-            names: level_descriptions::of(factor.name)
-                .into_iter()
-                .filter(|(name, _)| occurs(factor.name, name))
-                .collect(),
+            names: factor::listed(factor.name).into_iter().filter(|(name, _)| occurs(factor.name, name)).collect(),
         })
         .collect()
 }

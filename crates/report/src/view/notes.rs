@@ -5,11 +5,9 @@ use bytegauge_model::CellKind;
 use bytegauge_model::unit::counted;
 
 use super::calls;
-use super::document::{CellView, GroupView, Note};
-use super::fd_table;
 use super::iperf3;
+use super::numbers::{CellOutcome, CellView, GroupView, Note};
 use super::options;
-use super::rings;
 use crate::SessionData;
 use crate::interval_rounding::percent;
 
@@ -20,9 +18,7 @@ const TAIL_SHARE: f64 = 0.01;
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<Note> {
     let stored = data.record.notes.iter().map(|text| Note::stored(text));
     let of_groups = groups.iter().flat_map(of_group);
-    let rings = rings::upside_down(groups, cells).into_iter();
-    let of_session = rings.chain(of_cells(cells)).chain(fd_table::sentence(data)).map(Note::of_session);
-    stored.chain(of_groups).chain(of_session).collect()
+    stored.chain(of_groups).chain(of_cells(cells).into_iter().map(Note::of_session)).collect()
 }
 
 fn of_group(group: &GroupView) -> Vec<Note> {
@@ -52,25 +48,15 @@ fn of_group(group: &GroupView) -> Vec<Note> {
 
 fn of_cells(cells: &[CellView]) -> Vec<String> {
     let mut notes = Vec::new();
-    let outliers: usize = cells.iter().map(|cell| cell.outliers.count).sum();
-    if outliers > 0 {
-        let with = |read: fn(&CellView) -> usize| cells.iter().map(read).sum::<usize>();
-        notes.push(format!(
-            "{} far from the others of the same option, and kept (of these {} in a block with CPU steal, {} with unusual \
-             preemption)",
-            counted(outliers, "trial"),
-            with(|cell| cell.outliers.with_steal),
-            with(|cell| cell.outliers.with_preemption)
-        ));
-    }
     notes.extend(waits(cells));
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
     notes.extend(iperf3::notes(cells));
     // Options of the plan only: the harness adds other cells.
-    let ended =
-        |outcome: &str| cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count();
-    let (failed, skipped) = (ended("failed"), ended("skipped"));
+    let ended = |outcome: CellOutcome| {
+        cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.outcome == outcome).count()
+    };
+    let (failed, skipped) = (ended(CellOutcome::Failed), ended(CellOutcome::Skipped));
     if failed + skipped > 0 {
         notes.push(format!("{} skipped, {failed} failed; `--format csv` lists every reason", counted(skipped, "cell")));
     }
@@ -102,7 +88,7 @@ fn waits(cells: &[CellView]) -> Option<String> {
     let (worst, most) = waited.iter().max_by(|a, b| a.1.slow_share.total_cmp(&b.1.slow_share))?;
     Some(format!(
         "in {} calls took 40 ms and more, as long as an acknowledgement may be delayed, and as many were ({} of the calls \
-         of {}): Nagle's algorithm; --nodelay on or requests in one piece avoid it",
+         of {}): Nagle's algorithm; --nodelay on or messages in one piece avoid it",
         counted(waited.len(), "cell"),
         percent(most.slow_share),
         worst.label

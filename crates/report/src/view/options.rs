@@ -9,7 +9,7 @@ use bytegauge_model::trial::effective;
 use bytegauge_model::{CellKind, Level, Spec, Trial, Workload, factor};
 use serde_json::Value;
 
-use super::document::{CellView, OptionView};
+use super::numbers::{CellView, OptionView};
 
 /// Options that notes name; the others are counted.
 const LISTED: usize = 4;
@@ -80,8 +80,8 @@ pub fn notes(cells: &[CellView]) -> Vec<String> {
 
 fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
     let (row, factor) = (option::of_factor(name)?, factor::find(name)?);
-    let levels: Spec = serde_json::from_value(serde_json::to_value(&cell.factors).ok()?).ok()?;
-    let (expected, sets) = expected(row, &levels)?;
+    let levels = &cell.factors;
+    let (expected, sets) = expected(row, levels)?;
     let shown = |value: &Value| serde_json::from_value(value.clone()).map(|level: Level| factor.kind.show(&level)).ok();
     let differ: Vec<(&'static str, &Value)> = [("source", &view.source), ("sink", &view.sink)]
         .into_iter()
@@ -89,7 +89,7 @@ fn change(name: &str, cell: &CellView, view: &OptionView) -> Option<String> {
         .filter(|((_, found), sets)| *sets && !found.is_null() && **found != value(&expected))
         .map(|(end, _)| end)
         .collect();
-    let found = differ.iter().map(|&(end, found)| Some(format!("{} at the {}", shown(found)?, end_name(&levels, end))));
+    let found = differ.iter().map(|&(end, found)| Some(format!("{} at the {}", shown(found)?, end_name(levels, end))));
     let found: Vec<String> = found.collect::<Option<_>>()?;
     let in_force: Level = serde_json::from_value(differ.first()?.1.clone()).ok()?;
     let (asked, why) = (shown(&view.requested)?, row.explained(&expected, &in_force));

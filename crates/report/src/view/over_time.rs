@@ -5,7 +5,7 @@ use bytegauge_model::{CellId, EndRole, SessionId, Stage};
 use bytegauge_store::{Series, Store, StoreError};
 
 use super::View;
-use super::document::OverTimeView;
+use super::numbers::OverTimeView;
 
 /// The ends that count received data, in order of preference.
 const COUNTING: [EndRole; 5] = [EndRole::Sink, EndRole::Client, EndRole::Ring, EndRole::Command, EndRole::Source];

@@ -5,8 +5,8 @@ use bytegauge_stats::group::Method;
 use super::audit::{Together, is_withdrawn};
 use super::compare::GroupAnalysis;
 use super::counted_trials::{Blocks, Settled};
-use super::document::difference::share;
-use super::document::{CellView, GroupRecommendation};
+use super::numbers::difference::share;
+use super::numbers::{CellView, GroupRecommendation};
 use crate::interval_rounding::{excludes_nothing, likely_bound};
 use crate::phrase;
 
@@ -22,12 +22,8 @@ pub struct Conditions<'a> {
     pub resumable: bool,
     /// "Within x of the best", as a share.
     pub margin: f64,
-    /// Confidence of every interval and of every family of comparisons, as a share.
-    pub level: f64,
     /// Seed of the session's statistics.
     pub seed: u64,
-    /// When the session began, nanoseconds of Unix time.
-    pub started_unix_ns: u64,
     /// The results of long trials for all groups together.
     pub audit: Option<Together>,
 }
@@ -54,7 +50,7 @@ pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRe
         return own;
     }
     let proven = group.alone.proven && !is_withdrawn(group, conditions);
-    let bound = group.alone.worst_upper.and_then(share);
+    let bound = group.alone.upper.and_then(share);
     let left = left(group, bound, conditions);
     GroupRecommendation {
         proven,

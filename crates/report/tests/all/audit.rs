@@ -2,10 +2,11 @@
 
 use crate::phrases;
 use crate::support::{Plan, session, trial, true_rate};
+use crate::{State, state_of};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};
-use bytegauge_report::view::document::{FindingKind, GroupView, TestState};
-use bytegauge_report::{AuditedGroup, SessionData, Settings, View, render};
+use bytegauge_report::view::numbers::{AuditFinding, GroupView};
+use bytegauge_report::{AuditedGroup, Report, SessionData, Settings, render};
 
 /// Adds long trials of a group: 250 ms of its confirmed cells, each slower by its cost than one that moves
 /// 1 GB/s, and every other block a little slower for the first of them.
@@ -62,21 +63,21 @@ fn large_costs(times: f64) -> impl Fn(&Cell) -> f64 {
     move |cell| if is_large(cell) { times } else { 1.0 }
 }
 
-fn view(data: &SessionData) -> View {
-    View::of(data, &Settings::default())
+fn view(data: &SessionData) -> Report {
+    Report::of(data, &Settings::default())
 }
 
-fn screen(view: &View) -> String {
+fn screen(view: &Report) -> String {
     let text = render::screen::render(view, &render::TerminalStyle { columns: 80, ..Default::default() });
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn full(view: &View) -> String {
-    let text = render::terminal::full(view, &render::TerminalStyle { columns: 80, ..Default::default() });
+fn full(view: &Report) -> String {
+    let text = render::full::full(view, &render::TerminalStyle { columns: 80, ..Default::default() });
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn first(view: &View) -> &GroupView {
+fn first(view: &Report) -> &GroupView {
     view.groups.first().expect("a group")
 }
 
@@ -90,10 +91,10 @@ fn a_result_that_long_trials_contradict_is_withdrawn() {
     let own = &first(&view).recommendation;
     assert!(!own.proven);
     let seen = first(&view).audit.as_ref().expect("an audit");
-    assert_eq!((seen.finding, seen.rivals[0].blocks, seen.better.is_some()), ("contradicts", 4, true));
-    assert_eq!(view.tests[0].state, TestState::Inconclusive);
+    assert_eq!((seen.finding, seen.rivals[0].blocks, seen.better.is_some()), (AuditFinding::Contradicts, 4, true));
+    assert_eq!(state_of(&view.tests[0]), State::Open);
     let text = screen(&view);
-    for part in ["in trials of 250 ms it is at least 4", "slower than 16K: use 16K for long-lived connections"] {
+    for part in ["in trials of 250 ms it takes at least 4", "longer than 16K: use 16K for long connections"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("the fastest"), "{text}");
@@ -106,7 +107,7 @@ fn results_of_fresh_connections_remain_with_a_caveat() {
     let view = view(&data);
     assert!(first(&view).recommendation.proven);
     let text = screen(&view);
-    assert!(text.contains("slower than 16K: use 16K for long-lived connections"), "{text}");
+    assert!(text.contains("longer than 16K: use 16K for long connections"), "{text}");
 }
 
 #[test]
@@ -115,9 +116,12 @@ fn a_confirmed_result_has_one_line() {
     audit(&mut data, "g1", 5, large_costs(0.8));
     let view = view(&data);
     assert!(first(&view).recommendation.proven);
-    assert_eq!(first(&view).audit.as_ref().map(|audit| (audit.finding, audit.bound)), Some(("holds", Some(0.0))));
+    assert_eq!(
+        first(&view).audit.as_ref().map(|audit| (audit.finding, audit.bound)),
+        Some((AuditFinding::Holds, Some(0.0)))
+    );
     let text = full(&view);
-    assert!(text.contains("Long-trial check: 1M: trials of 250 ms confirm the recommendation"), "{text}");
+    assert!(text.contains("1M: trials of 250 ms confirm it: at most "), "{text}");
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn too_few_long_trials_change_nothing() {
     let view = view(&data);
     assert!(first(&view).recommendation.proven);
     let text = full(&view);
-    assert!(text.contains("too few trials of 250 ms to check the recommendation"), "{text}");
+    assert!(text.contains("1M: trials of 250 ms neither confirm nor contradict it"), "{text}");
 }
 
 #[test]
@@ -138,19 +142,19 @@ fn long_trials_at_other_rates_are_a_caveat() {
             .iter()
             .for_each(|group| audit(&mut data, group, blocks, |cell| 1e9 / true_rate(&cell.factors) * times));
         let view = view(&data);
-        (phrases(&view, FindingKind::LongTrialsDiffer), screen(&view))
+        (phrases(&view, "long-trials/differ"), screen(&view))
     };
     assert_eq!([differ(1.0, 3).0, differ(1.5, 1).0], ["", ""]);
     let (text, shown) = differ(1.5, 2);
-    let begin = "in trials of 250 ms all 4 options checked were slower than in the tables, typically at 6";
-    assert!(text.starts_with(begin) && shown.contains(&format!("Caveat: {text}")), "{shown}");
+    let begin = "In trials of 250 ms all options had typically 6";
+    assert!(text.starts_with(begin) && shown.contains(&text), "{shown}");
     // One option alone is no reason.
     let mut data = planted("steady", &["sum", "parser"]);
     let times = |cell: &Cell| if cell.id.0.ends_with('1') { 1.0 } else { 1.5 };
     ["g1", "g2"]
         .iter()
         .for_each(|group| audit(&mut data, group, 3, |cell| 1e9 / true_rate(&cell.factors) * times(cell)));
-    assert_eq!(phrases(&view(&data), FindingKind::LongTrialsDiffer), "");
+    assert_eq!(phrases(&view(&data), "long-trials/differ"), "");
 }
 
 #[test]
@@ -161,9 +165,12 @@ fn tests_with_one_long_trial_count_together() {
     }
     let view = view(&data);
     assert!(view.groups.iter().all(|group| !group.recommendation.proven), "none of them is trusted");
-    assert_eq!(view.audit.map(|all| (all.questions, all.contradicted, all.finding)), Some((3, 0, "contradicts")));
+    assert_eq!(
+        view.audit.map(|all| (all.questions, all.contradicted, all.finding)),
+        Some((3, 0, AuditFinding::Contradicts))
+    );
     let text = screen(&view);
-    assert!(text.contains("all 3 checked tests together contradict the recommendations"), "{text}");
+    assert!(text.contains("of all 3 tests together contradict the recommendations"), "{text}");
 }
 
 #[test]
@@ -197,15 +204,20 @@ fn inconclusive_long_trials_name_the_rival() {
     // Three in a hundred: shown, and within the margin.
     audit(&mut data, "g1", 8, large_costs(1.03));
     let view = view(&data);
-    assert_eq!(first(&view).audit.as_ref().map(|audit| audit.finding), Some("holds"));
+    assert_eq!(first(&view).audit.as_ref().map(|audit| audit.finding), Some(AuditFinding::Holds));
     // By how much is open: by less than the margin, or by more.
     let mut wide = planted("steady", &["sum"]);
     audit(&mut wide, "g1", 3, large_costs(1.04));
     audit(&mut wide, "g1", 3, large_costs(1.06));
     let view = self::view(&wide);
-    assert_eq!(first(&view).audit.as_ref().map(|audit| audit.finding), Some("open"), "{:?}", first(&view).audit);
-    let text = phrases(&view, FindingKind::LongTrialsInconclusive);
-    assert!(text.starts_with("1M: in trials of 250 ms it is ") && text.contains(" slower than 16K"), "{text}");
+    assert_eq!(
+        first(&view).audit.as_ref().map(|audit| audit.finding),
+        Some(AuditFinding::Open),
+        "{:?}",
+        first(&view).audit
+    );
+    let text = phrases(&view, "long-trials/open");
+    assert!(text.starts_with("1M: in trials of 250 ms it takes ") && text.contains(" longer than 16K"), "{text}");
 }
 
 #[test]
@@ -214,7 +226,7 @@ fn tests_together_may_be_inconclusive() {
     for (group, times) in [("g1", 0.8), ("g2", 1.0), ("g3", 1.3)] {
         audit(&mut data, group, 5, large_costs(times));
     }
-    let view = View::of(&data, &Settings::default());
-    assert_eq!(view.audit.as_ref().map(|all| all.finding), Some("open"));
-    assert!(!phrases(&view, FindingKind::LongTrialsContradict).contains("together"), "{:?}", view.findings);
+    let view = Report::of(&data, &Settings::default());
+    assert_eq!(view.audit.as_ref().map(|all| all.finding), Some(AuditFinding::Open));
+    assert!(!phrases(&view, "long-trials/contradict").contains("together"), "{:?}", view.findings);
 }

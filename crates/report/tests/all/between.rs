@@ -5,7 +5,7 @@ use crate::support::session;
 use bytegauge_compare::BetweenView;
 use bytegauge_compare::between::{BetweenChoice, BetweenQuestion};
 use bytegauge_model::{Level, SessionId, SessionStatus};
-use bytegauge_report::view::document::SubjectDifference;
+use bytegauge_report::view::numbers::{SubjectDifference, Verdict};
 use bytegauge_report::{SessionData, Settings};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ fn only(view: &BetweenView) -> &BetweenQuestion {
     question
 }
 
-fn verdicts(question: &BetweenQuestion) -> Vec<&'static str> {
+fn verdicts(question: &BetweenQuestion) -> Vec<Verdict> {
     question.cells.iter().flat_map(|cell| &cell.differences).map(|one| one.difference.verdict).collect()
 }
 
@@ -53,7 +53,7 @@ fn a_slower_kernel_is_found_with_enough_sessions() {
     assert_eq!(names, [("Linux 6.1.0", 6), ("Linux 6.18.0", 2)]);
     let question = only(&view);
     assert_eq!((question.groups.len(), question.cells.len()), (8, 4));
-    assert_eq!(verdicts(question), ["worse"; 4]);
+    assert_eq!(verdicts(question), [Verdict::Worse; 4]);
     for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
         assert_eq!((difference.arm, difference.sessions_first, difference.sessions), (1, 6, 2));
         let SubjectDifference { longer, lower, upper, .. } = difference.difference;
@@ -68,7 +68,7 @@ fn equal_sessions_are_equivalent() {
     let view = between(&all);
     let names: Vec<(&str, usize)> = view.arms.iter().map(|arm| (arm.name.as_str(), arm.sessions.len())).collect();
     assert_eq!(names, [("the sessions before", 6), ("session 7", 1)]);
-    assert_eq!(verdicts(only(&view)), ["equivalent"; 4]);
+    assert_eq!(verdicts(only(&view)), [Verdict::Equivalent; 4]);
     assert!(view.choices.len() == 7 * 6 && view.choices.iter().all(|choice| choice.finding == "holds"));
 }
 
@@ -76,7 +76,7 @@ fn equal_sessions_are_equivalent() {
 fn two_sessions_have_no_result_for_kernels() {
     let view = between(&[on(OLD, 1, 1.0), on(NEW, 2, 1.5)]);
     let question = only(&view);
-    assert_eq!(verdicts(question), ["open"; 4]);
+    assert_eq!(verdicts(question), [Verdict::Open; 4]);
     for difference in question.cells.iter().flat_map(|cell| &cell.differences) {
         let SubjectDifference { longer, lower, upper, .. } = difference.difference;
         assert_eq!((lower, upper, difference.sessions_first), (None, None, 1));

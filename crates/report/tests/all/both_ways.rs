@@ -2,11 +2,11 @@
 
 use crate::support::{Plan, session};
 use bytegauge_model::{EndCounts, EndReport, EndRole, FlowReport};
-use bytegauge_report::{Settings, View, render};
+use bytegauge_report::{Report, Settings, render};
 
 /// A quarter of the bytes goes back; the end that connected uses 0.75 CPU as a writer and 0.125 as a reader, the other one the
 /// rest of one and a half.
-fn planted(both: bool) -> View {
+fn planted(both: bool) -> Report {
     let plan = Plan {
         transports: vec!["tcp"],
         profiles: vec!["drain"],
@@ -41,7 +41,7 @@ fn planted(both: bool) -> View {
             *end = EndReport { flows, ..end.clone() };
         }
     }
-    View::of(&data, &Settings::default())
+    Report::of(&data, &Settings::default())
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn both_directions_add_up_to_the_rate() {
     assert!(((to + from) / rate - 1.0).abs() < 0.01, "{to} {from} {rate}");
     // It connected: it writes what goes there, and reads what comes back.
     assert!((median("near_cpus") - 0.875).abs() < 0.01 && (median("far_cpus") - 0.625).abs() < 0.01);
-    let style = render::terminal::TerminalStyle { columns: 160, ..Default::default() };
-    let text = render::terminal::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
+    let style = render::TerminalStyle { columns: 160, ..Default::default() };
+    let text = render::full::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in ["TCP to and from the host 192.0.2.7:4711", " there and ", "used 0.875 CPUs, the other one 0.625"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }

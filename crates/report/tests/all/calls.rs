@@ -2,6 +2,7 @@
 //!
 //! Long because all cases share the planted sessions.
 
+use crate::{State, state_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
@@ -11,8 +12,9 @@ use bytegauge_model::{
     EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage,
     Trial, Workload,
 };
-use bytegauge_report::view::document::{CellView, FindingKind, OptionStatus, TestState};
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::results::OptionStatus;
+use bytegauge_report::view::numbers::{CellView, HarmKind};
+use bytegauge_report::{Report, SessionData, Settings, render};
 use bytegauge_store::{CellRow, GroupRow};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
@@ -195,11 +197,11 @@ pub fn buffers(auto: f64, reset_share: f64) -> SessionData {
     session(&[&quiet, &loaded], &planted)
 }
 
-fn view(data: &SessionData) -> View {
-    View::of(data, &Settings::default())
+fn view(data: &SessionData) -> Report {
+    Report::of(data, &Settings::default())
 }
 
-fn cell<'a>(view: &'a View, id: &str) -> &'a CellView {
+fn cell<'a>(view: &'a Report, id: &str) -> &'a CellView {
     view.cells.iter().find(|cell| &*cell.id.0 == id).expect("a cell")
 }
 
@@ -210,8 +212,8 @@ fn check(text: &str, parts: &[&str]) {
     }
 }
 
-fn on_screen(view: &View) -> String {
-    crate::flat(&render::screen::render(view, &render::terminal::TerminalStyle::default()))
+fn on_screen(view: &Report) -> String {
+    crate::flat(&render::screen::render(view, &render::TerminalStyle::default()))
 }
 
 #[test]
@@ -258,9 +260,10 @@ fn equal_engines_are_recommended_together() {
         let calls_per_second = if engine == "blocking" { 120_000.0 } else { 210_000.0 };
         Planted { choices, calls_per_second, reset_share: 0.0 }
     });
-    let result = &view(&session(&[RPC], &planted)).tests[0].result;
-    check(result, &["use ", " or ", "each within 5 % of the best", "Avoid: blocking"]);
-    assert!(!result.contains("As good"), "{result}");
+    let report = view(&session(&[RPC], &planted));
+    assert!(report.tests[0].is_decided() && report.decisions[0].set.contains(" or "), "{:?}", report.decisions);
+    let avoided: Vec<&str> = report.tests[0].with(OptionStatus::Avoid).map(|own| own.label.as_str()).collect();
+    assert_eq!(avoided, ["blocking"]);
 }
 
 #[test]
@@ -345,7 +348,7 @@ fn unanswered_clients_make_no_server_quick() {
 }
 
 /// The document of an open loop whose client begins calls late: by how many nanoseconds, and in how many trials of c2.
-fn with_lateness(late_ns: u64, late_trials: usize) -> View {
+fn with_lateness(late_ns: u64, late_trials: usize) -> Report {
     let mut data = engines();
     for row in &mut data.cells {
         row.cell.factors.extend(&Spec::from([("call_rate", 20_000.into())]));
@@ -362,12 +365,11 @@ fn with_lateness(late_ns: u64, late_trials: usize) -> View {
 
 #[test]
 fn client_later_than_a_tenth_is_a_caveat() {
-    let reported = |view: &View| {
-        crate::phrases(view, FindingKind::LateClient).contains(" are the delay of the load generator, in ")
-    };
+    let reported =
+        |view: &Report| crate::phrases(view, "noise/late-clients").contains(" are the delay of the load generator");
     // Calls take 210 µs, half as much again at most.
     let all = with_lateness(40_000, BLOCKS as usize);
-    let finding = |view: &View| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
+    let finding = |view: &Report| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
     let found = finding(&all).expect("a finding");
     assert_eq!((found.trials, found.of, found.pauses), (BLOCKS as usize, BLOCKS as usize, false));
     assert!((30_000.0..70_000.0).contains(&found.late_ns) && found.of_ns > 150_000.0, "{found:?}");
@@ -379,26 +381,6 @@ fn client_later_than_a_tenth_is_a_caveat() {
     let late = cell(&small, "c2").call.as_ref().and_then(|call| call.lateness).expect("lateness");
     assert!(late.p50_ns < late.p99_ns && late.p99_ns < late.max_ns, "{late:?}");
     assert_eq!(cell(&view(&engines()), "c2").call.as_ref().and_then(|call| call.lateness), None);
-}
-
-#[test]
-fn shared_descriptor_table_has_its_price() {
-    let note = |ns: u64| {
-        let planted =
-            [Planted { choices: &[("server_engine", "epoll")], calls_per_second: 100_000.0, reset_share: 0.0 }];
-        let conditions: [&[(&str, &str)]; 2] =
-            [&[RPC, &[("fd_table", "private")]].concat(), &[RPC, &[("fd_table", "shared")]].concat()];
-        let mut data = session(&conditions, &planted);
-        for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c2") {
-            let server = trial.ends.get_mut(EndRole::Server).expect("a server");
-            server.cpu_ns += server.calls * ns;
-        }
-        let notes = view(&data).notes;
-        notes.into_iter().find(|note| note.contains("--fd-table"))
-    };
-    check(&note(500).expect("a note"), &["a second thread in your process costs 500 ns", "1 of 1 cell"]);
-    check(&note(0).expect("a note"), &["no significant CPU time per call"]);
-    assert!(view(&engines()).notes.iter().all(|note| !note.contains("--fd-table")));
 }
 
 /// A search that closed at `closed` calls per second, kept `kept` and lost the next rate.
@@ -442,17 +424,14 @@ fn a_knee_has_its_rate_and_the_next() {
     assert_eq!(limit.name, "latency objective");
     check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reach 125 k calls/s"]);
     assert_eq!((knee.overall_per_second, knee.kept_searches, knee.searches), (Some(100_000.0), 20, 20));
-    check(
-        &view.tests[0].result,
-        &["use epoll (p99 ≤ 2ms over all trials at 100 k calls/s or less, in half of them up to 101 k calls/s): "],
-    );
+    check(&view.sentence, &["Use epoll: p99 ≤ 2ms up to 100 k calls/s, "]);
     check(&view.tests[0].title, &["p99 ≤ 2ms"]);
-    let text = render::terminal::full(&view, &render::terminal::TerminalStyle::default());
+    let text = render::full::full(&view, &render::TerminalStyle::default());
     check(
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
         &[
             "slo p99=2ms",
-            "Rates are the highest at which half of the trials keep p99 ≤ 2ms. Over all trials it is kept at “overall” or less.",
+            "Rates are the highest at which half of the trials keep p99 ≤ 2ms; “overall” is that of all trials.",
         ],
     );
     // Calls that stay unanswered, and a closed loop that is kept, end a search as well.
@@ -488,25 +467,25 @@ fn failed_searches_lead_to_a_longer_limit() {
     };
     fail(&mut data, "c2", 3..4, "p99 was 3.1 ms even at 81.6 k calls/s");
     let command = "bytegauge call --flows=50 --slo p99=10ms";
-    let next = |view: &View| view.next[0].command.clone().expect("a command");
+    let next = |view: &Report| view.next[0].command.clone().expect("a command");
     let alone = view(&data);
-    assert_eq!((alone.tests[0].state, next(&alone).as_str()), (TestState::Single, command));
+    assert_eq!((state_of(&alone.tests[0]), next(&alone).as_str()), (State::Single, command));
     fail(&mut data, "c1", 3..4, "p99 was 5 ms even at 2 k calls/s");
     let none = view(&data);
-    assert_eq!(none.tests[0].result, "nothing was measured: no option kept p99 ≤ 2ms (lowest p99: 3.1 ms)");
+    assert_eq!(none.decisions[0].why, "no option kept p99 ≤ 2ms (lowest p99: 3.1 ms)");
     assert_eq!(next(&none), command);
     check(&on_screen(&none), &["epoll, blocking failed: p99 was 3.1–5 ms even at 2–81.6 k calls/s"]);
     // A search that kept a rate broke off for another reason.
     ["c1", "c2"].into_iter().for_each(|cell| fail(&mut data, cell, 0..4, "the server died"));
-    assert_eq!(view(&data).tests[0].result, "nothing was measured: the server died");
+    assert_eq!(view(&data).decisions[0].why, "nothing was measured: the server died");
 }
 
 #[test]
 fn an_engine_is_recommended_in_a_sentence() {
     let view = view(&engines());
     check(&view.tests[0].title, &["Calls over TCP (", "50 connections", "512 B"]);
-    check(&view.tests[0].result, &["use epoll (", " k calls/s): the fastest"]);
-    assert_eq!(view.tests[0].state, TestState::Decided);
+    check(&view.sentence, &["Use epoll: the fastest. "]);
+    assert_eq!(state_of(&view.tests[0]), State::Decided);
 }
 
 /// The same servers under an offered load; the blocking one, which reaches 120,000 calls a second, takes a tenth of its CPU time.
@@ -533,44 +512,36 @@ fn rare_long_calls_have_a_column() {
         }
         view(&data)
     };
-    let all_ns =
-        |view: &View| view.tests[0].options.iter().find(|option| &*option.id.0 == "c1").and_then(|own| own.p99_all_ns);
+    let all_ns = |view: &Report| cell(view, "c1").call.as_ref().and_then(|call| call.p99_all_ns);
     assert!(all_ns(&with_long(0)).is_some_and(|ns| ns < 600_000.0));
     // One of some twenty trials has all calls above 10 ms.
     let view = with_long(1);
     assert!(all_ns(&view).is_some_and(|ns| ns > 10e6));
-    check(
-        &on_screen(&view),
-        &[
-            "p99 p99 of all",
-            "p99 of all over the calls of all trials together",
-            "blocking a thread for each connection",
-        ],
-    );
-    check(&view.tests[0].result, &["p99 53", " µs, of all calls 2"]);
-    assert_eq!(all_ns(&self::view(&engines())), None, "no offered load");
+    check(&on_screen(&view), &["p99 p99 of all", "The p99 of blocking is "]);
+    let full_load = self::view(&engines());
+    assert!(full_load.texts[0].columns.iter().all(|column| column.heading != "p99 of all"), "no offered load");
 }
 
 #[test]
 fn options_that_miss_the_load_are_excluded() {
     let carried = view(&offered("100k"));
-    let named = |view: &View| view.groups[0].recommendation.cell.as_ref().map(|id| id.0.clone());
+    let named = |view: &Report| view.groups[0].recommendation.cell.as_ref().map(|id| id.0.clone());
     assert_eq!((named(&carried).as_deref(), cell(&carried, "c1").behind), (Some("c1"), None));
     let left = view(&offered("200k"));
     assert_eq!(named(&left).as_deref(), Some("c2"), "{:?}", left.groups[0].recommendation);
     assert!(left.groups[0].recommendation.proven && cell(&left, "c2").behind.is_none());
     assert!(cell(&left, "c1").behind.is_some_and(|share| (0.55..0.65).contains(&share)), "{:?}", cell(&left, "c1"));
-    check(&crate::phrases(&left, FindingKind::MissedLoad), &["blocking: carried 6", "another option carried it"]);
+    check(
+        &crate::phrases(&left, "harm/missed-load"),
+        &["blocking: 60.5 % of the offered load carried", "another option carried it"],
+    );
     let text = on_screen(&left);
-    check(&text, &["blocking 121 60.5 %", "missed the load avoid", "% of the offered load carried)"]);
-    check(&left.tests[0].result, &["use epoll (", ": the only one that carries the offered load. Avoid: blocking (6"]);
+    check(&text, &["blocking 121 60.5 %", " avoid", "% of the offered load carried"]);
+    assert_eq!(left.decisions[0].why, "the only one that carries the offered load");
     // Where no option carries it, none is excluded.
     let overloaded = view(&offered("900k"));
     assert!(overloaded.cells.iter().all(|cell| cell.behind.is_none()));
-    check(
-        &crate::phrases(&overloaded, FindingKind::MissedLoad),
-        &["no option carried the offered load, the best one 23."],
-    );
+    check(&crate::phrases(&overloaded, "harm/missed-load"), &["o option carried the offered load, the best one 23."]);
     check_schema(&left);
     let planted = ["blocking", "epoll", "tokio"].map(|engine| {
         let choices: &[(&str, &str)] = Box::leak(Box::new([("server_engine", engine)]));
@@ -581,7 +552,7 @@ fn options_that_miss_the_load_are_excluded() {
         }
     });
     let two_carry = view(&session(&[&[RPC, &[("call_rate", "200k")]].concat()], &planted));
-    check(&on_screen(&two_carry), &["Biggest effect: blocking carried 60.5 % of the load, others all of it."]);
+    check(&on_screen(&two_carry), &["avoid blocking: 60.5 % of the offered load carried."]);
 }
 
 #[test]
@@ -595,7 +566,7 @@ fn a_control_of_an_excluded_option_decides_nothing() {
     let repeated: Vec<Trial> = repeated.map(|trial| Trial { cell: id.clone(), position: 9, ..trial }).collect();
     data.trials.extend(repeated);
     let view = view(&data);
-    assert_eq!((view.tests[0].state, view.groups[0].recommendation.survives_exchange), (TestState::Decided, None));
+    assert_eq!((state_of(&view.tests[0]), view.groups[0].recommendation.survives_exchange), (State::Decided, None));
 }
 
 #[test]
@@ -604,21 +575,17 @@ fn an_offered_load_compares_server_cpu() {
     assert_eq!(view.groups[0].cost, "cpu_ns_per_call");
     assert_eq!(cell(&view, "c1").call.as_ref().expect("calls").timing, "from the intended send (open loop)");
     check(&view.tests[0].title, &["100k offered"]);
-    assert!(view.tests[0].options.iter().all(|option| option.cpu_unit == Some("µs/call")));
-    check(&on_screen(&view), &["The load is fixed, so options are ranked by CPU time."]);
+    assert!(view.texts[0].columns.iter().any(|column| column.heading == "CPU µs/call"), "{:?}", view.texts[0]);
+    check(&on_screen(&view), &["The load is fixed, so options are compared by CPU time."]);
     let mut paused = engines();
     let pause = Spec::from([("think_time", 1_000_000.into())]);
     paused.groups.iter_mut().for_each(|row| row.group.factors.extend(&pause));
     paused.cells.iter_mut().for_each(|row| row.cell.factors.extend(&pause));
     let text = on_screen(&self::view(&paused));
-    check(&text, &["Pauses limit the load, so options are ranked by CPU time. server k calls/s"]);
-    let longer = crate::phrases(&view, FindingKind::LongerP99);
-    check(&longer, &["the p99 of blocking in the median trial is 1.7", "× that of epoll; of all calls together "]);
-    assert_eq!(
-        crate::phrases(&self::view(&engines()), FindingKind::LongerP99),
-        "",
-        "at full load it is mostly waiting"
-    );
+    check(&text, &["Pauses limit the load, so options are compared by CPU time."]);
+    let longer = crate::phrases(&view, "longer-tail");
+    check(&longer, &[" p99 of blocking is 1.", "× that of epoll; of all calls "]);
+    assert_eq!(crate::phrases(&self::view(&engines()), "longer-tail"), "", "at full load it is mostly waiting");
 }
 
 #[test]
@@ -626,7 +593,7 @@ fn options_that_fail_at_last_are_named() {
     let mut data = engines();
     data.cells[0].outcome = Some(Outcome::Failed("no call was completed".into()));
     let view = view(&data);
-    check(&view.tests[0].result, &["measuring stopped for blocking, whose trials kept failing"]);
+    check(&view.decisions[0].why, &["measuring stopped for blocking, whose trials kept failing"]);
     check(&on_screen(&view), &["blocking stopped: no call was completed"]);
 }
 
@@ -639,10 +606,8 @@ fn time_outs_make_an_option_harmful() {
     }
     let view = view(&data);
     let own = view.tests[0].options.iter().find(|option| &*option.id.0 == "c1").expect("measured");
-    assert_eq!((own.status, own.harm.as_slice()), (OptionStatus::Harmful, &[FindingKind::TimeOuts][..]), "{own:?}");
-    let result = &view.tests[0].result;
-    assert!(result.contains("(time-outs of TCP)") && result.contains("Avoid: "), "{result}");
-    assert_ne!(view.tests[0].recommended.as_ref(), Some(&own.id), "{result}");
+    assert_eq!((own.status, own.harm.as_slice()), (OptionStatus::Avoid, &[HarmKind::TimeOuts][..]), "{own:?}");
+    assert!(crate::phrases(&view, "harm/time-outs").contains("retransmission time-out"), "{:?}", view.findings);
 }
 
 #[test]
@@ -650,10 +615,10 @@ fn receive_buffers_are_compared_with_their_default() {
     let status = |data: &SessionData| {
         let test = view(data).tests.remove(0);
         let auto = test.options.iter().find(|option| option.label == "SO_RCVBUF auto").expect("the default");
-        (auto.status, test.recommended.as_ref() == Some(&auto.id))
+        (auto.status, test.used().map(|own| &own.id) == Some(&auto.id))
     };
-    assert_eq!(status(&buffers(20_000.0, 0.0)), (OptionStatus::Best, true));
-    assert_eq!(status(&buffers(10_000.0, 0.0)), (OptionStatus::Slower, false));
+    assert_eq!(status(&buffers(20_000.0, 0.0)), (OptionStatus::Use, true));
+    assert_eq!(status(&buffers(10_000.0, 0.0)), (OptionStatus::Avoid, false));
 }
 
 #[test]
@@ -667,7 +632,7 @@ fn errors_are_results_with_their_cause() {
         &error.explanation,
         &["the server closed with bytes of the request unread", "bytes of replies did not arrive"],
     );
-    check(&crate::phrases(&view, FindingKind::FailedCalls), &["1M: 2 % of the calls failed"]);
+    check(&crate::phrases(&view, "harm/failed-calls"), &["1M: 2 % of the calls failed"]);
     assert!(cell(&view, "c5").call.as_ref().is_some_and(|call| call.competing.is_some()));
 }
 
@@ -727,7 +692,7 @@ fn lost_datagrams_of_calls_are_accounted_for() {
     let bytes = seen.reply_bytes_per_second.expect("a rate");
     assert!((512.0 * 209_000.0..512.0 * 214_000.0).contains(&bytes), "{bytes}");
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
-    let terminal = render::terminal::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
+    let terminal = render::full::full(&view, &style).split_whitespace().collect::<Vec<_>>().join(" ");
     check(
         &terminal,
         &["800 requests found the server's receive buffer full", "200 requests were lost at an unknown place"],
@@ -735,7 +700,7 @@ fn lost_datagrams_of_calls_are_accounted_for() {
     check_schema(&view);
 }
 
-fn check_schema(view: &View) {
+fn check_schema(view: &Report) {
     let document: Value = serde_json::from_str(&render::json::render(view)).expect("one document");
     let schema: Value = serde_json::from_str(render::json::SCHEMA).expect("a schema");
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
@@ -750,7 +715,7 @@ fn an_option_has_one_name_that_in_code() {
     assert_eq!(heading, Some("SO_RCVBUF"));
     let label = &cell(&view, "c3").label;
     check(label, &["SO_RCVBUF 5000 B"]);
-    let terminal = render::terminal::full(&view, &render::TerminalStyle { columns: 140, ..Default::default() });
+    let terminal = render::full::full(&view, &render::TerminalStyle { columns: 140, ..Default::default() });
     assert!(!terminal.contains("rcvbuf"), "{terminal}");
 }
 
@@ -758,7 +723,7 @@ fn an_option_has_one_name_that_in_code() {
 fn every_renderer_prints_calls() {
     let view = view(&buffers(20_000.0, 0.02));
     let style = render::TerminalStyle { columns: 140, ..Default::default() };
-    let terminal = render::terminal::full(&view, &style);
+    let terminal = render::full::full(&view, &style);
     check(
         &terminal,
         &[
@@ -777,8 +742,8 @@ fn every_renderer_prints_calls() {
             "× reset (first-byte): the server closed",
         ],
     );
-    check(&bytegauge_formats::markdown::render(&view), &["| p99 |", "- p50 and p99: from the moment"]);
-    let csv = bytegauge_formats::csv::render(&view);
+    check(&render::markdown::render(&view), &["| p99 (full load) |", "- p50 and p99: from the moment"]);
+    let csv = render::csv::render(&view);
     check(&csv, &["calls_per_s", "total_p99_ns", "reset/first-byte=", "effective_rcvbuf"]);
     check_schema(&view);
 }
@@ -791,6 +756,6 @@ fn unmeasured_calls_have_no_bytes() {
     let planted = Planted { choices: &[("server_engine", "epoll")], calls_per_second: 1e3, reset_share: 0.0 };
     let mut data = session(&conditions, &[planted]);
     data.trials.clear();
-    let text = render::terminal::full(&view(&data), &render::TerminalStyle::default());
+    let text = render::full::full(&view(&data), &render::TerminalStyle::default());
     assert!(text.contains("Calls over ") && !text.contains("B/s"), "{text}");
 }

@@ -2,8 +2,10 @@
 
 use crate::support::{Plan, session};
 use bytegauge_model::{EndRole, Stage};
-use bytegauge_report::view::document::{FindingKind, TestState};
-use bytegauge_report::{SessionData, Settings, View, render};
+
+use crate::{State, state_of};
+use bytegauge_report::view::numbers::{CellOutcome, Verdict};
+use bytegauge_report::{Report, SessionData, Settings, render};
 use proptest::prelude::*;
 
 fn small() -> Plan {
@@ -18,8 +20,8 @@ fn small() -> Plan {
     }
 }
 
-fn view(data: &SessionData) -> View {
-    View::of(data, &Settings::default())
+fn view(data: &SessionData) -> Report {
+    Report::of(data, &Settings::default())
 }
 
 /// The cell that is recommended where nothing is planted.
@@ -34,7 +36,7 @@ fn check(spoil: impl Fn(&mut bytegauge_model::Trial), phrases: &str) {
     let view = view(&data);
     let cell = view.cell(&best).expect("the cell");
     let reason = cell.reason.clone().unwrap_or_default();
-    assert_eq!((cell.outcome, cell.estimate.median), ("failed", None), "{reason}");
+    assert_eq!((cell.outcome, cell.estimate.median), (CellOutcome::Failed, None), "{reason}");
     assert!(reason.contains("contradict each other") && reason.contains(phrases), "{reason}");
     assert!(view.groups[0].recommendation.cell.as_ref() != Some(&best), "it wins nothing");
     let text = render::screen::render(&view, &render::TerminalStyle::default());
@@ -79,7 +81,7 @@ fn a_reader_that_compares_does_work() {
     let mut data = session(&plan);
     let phrases = |data: &SessionData| {
         let view = view(data);
-        (view.groups[0].throws_away, crate::phrases(&view, FindingKind::ValidFor))
+        (view.groups[0].throws_away, crate::phrases(&view, "scope"))
     };
     let (away, holds) = phrases(&data);
     assert!(away && holds.contains("discard the bytes") && !holds.contains("--verify"), "{holds}");
@@ -102,7 +104,7 @@ fn a_reader_that_compares_does_work() {
         (view.verdict, view.text)
     };
     let (verdict, text) = history(data.clone());
-    assert!(verdict == "open" && text.contains("--verify"), "{text}");
+    assert!(verdict == Verdict::Open && text.contains("--verify"), "{text}");
     assert!(!history(session(&plan)).1.contains("--verify"));
     let two = bytegauge_compare::BetweenView::of(&[session(&plan), data], &Settings::default());
     let names: Vec<&str> = two.arms.iter().map(|arm| arm.name.as_str()).collect();
@@ -142,7 +144,7 @@ fn a_rate_beyond_a_link_fails() {
 }
 
 /// The best cell where each of its trials is spoiled.
-fn spoilt(spoil: impl Fn(&mut bytegauge_model::Trial)) -> bytegauge_report::view::document::CellView {
+fn spoilt(spoil: impl Fn(&mut bytegauge_model::Trial)) -> bytegauge_report::view::numbers::CellView {
     let mut data = session(&small());
     let best = best(&data);
     data.trials.iter_mut().filter(|trial| trial.cell == best).for_each(spoil);
@@ -151,14 +153,14 @@ fn spoilt(spoil: impl Fn(&mut bytegauge_model::Trial)) -> bytegauge_report::view
 
 #[test]
 fn ends_of_different_windows_have_no_common_cpu() {
-    let reported = |cell: &bytegauge_report::view::document::CellView| {
+    let reported = |cell: &bytegauge_report::view::numbers::CellView| {
         (cell.cpu.ends_s_per_gib.is_some(), cell.median("cpu_ns_per_byte").is_some())
     };
     assert_eq!(reported(&spoilt(|_| ())), (true, true));
     // The writer was seen while the buffers were full: a tenth of the bytes in the same time.
     let cell = spoilt(|trial| trial.ends.get_mut(EndRole::Source).expect("a source").bytes /= 10);
     assert_eq!(reported(&cell), (false, false), "{:?}", cell.cpu);
-    assert_eq!(cell.outcome, "measured");
+    assert_eq!(cell.outcome, CellOutcome::Measured);
     let (source, sink) = (cell.cpu.source.expect("a source"), cell.cpu.sink.expect("a sink"));
     assert_eq!((source.total_s_per_gib, sink.total_s_per_gib), (None, None));
     assert!(source.cpus.is_some() && sink.cpus.is_some(), "how busy each was is known all the same");
@@ -204,7 +206,7 @@ proptest! {
             }
         }
         let view = view(&data);
-        for cell in view.cells.iter().filter(|cell| cell.stage == Some(Stage::Confirm) && cell.outcome == "measured") {
+        for cell in view.cells.iter().filter(|cell| cell.stage == Some(Stage::Confirm) && cell.outcome == CellOutcome::Measured) {
             let size = cell.level("read_size").number().expect("a size") as f64;
             if let Some((rate, reads)) = cell.estimate.median.zip(cell.median("calls_per_second")) {
                 prop_assert!(rate <= reads * size * 1.3, "{rate} by {reads} reads of {size}: {}", cell.id);
@@ -221,9 +223,9 @@ fn a_wide_control_leaves_a_clear_result() {
         let view = view(&session(&plan));
         let test = &view.tests[0];
         assert!(test.control_upper.is_some_and(|upper| upper > test.margin), "{:?}", test.control_upper);
-        let is_caveat = view.findings.iter().any(|one| one.kind == FindingKind::ControlWide);
-        (test.state, is_caveat)
+        let is_caveat = view.findings.iter().any(|one| crate::is_kind(one, "noise/control"));
+        (state_of(test), is_caveat)
     };
-    assert_eq!(state(vec![512, 1 << 20]), (TestState::Decided, false));
-    assert_eq!(state(vec![768 << 10, 1 << 20]), (TestState::Inconclusive, true));
+    assert_eq!(state(vec![512, 1 << 20]), (State::Decided, false));
+    assert_eq!(state(vec![768 << 10, 1 << 20]), (State::Open, true));
 }

@@ -3,17 +3,16 @@
 use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{DatagramReport, EndRole, Trial, UdpUse};
-use bytegauge_report::view::document::FindingKind;
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{Report, SessionData, Settings, render};
 
 /// Trials as a sink of 1000-byte datagrams would have counted them, one in fifty of them lost.
-pub fn planted(change: impl FnMut(&mut DatagramReport)) -> View {
+pub fn planted(change: impl FnMut(&mut DatagramReport)) -> Report {
     planted_at(&[], change)
 }
 
 /// The same, with further conditions.
-fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramReport)) -> View {
-    View::of(&planted_session(conditions, |_, came| change(came)), &Settings::default())
+fn planted_at(conditions: &[(&str, &str)], mut change: impl FnMut(&mut DatagramReport)) -> Report {
+    Report::of(&planted_session(conditions, |_, came| change(came)), &Settings::default())
 }
 
 /// The same before it is viewed; `change` sees the cell of a trial.
@@ -63,10 +62,10 @@ fn counted(trial: &Trial) -> (DatagramReport, DatagramReport) {
     (sent, came)
 }
 
-fn text(view: &View) -> String {
-    let style = render::terminal::TerminalStyle { columns: 160, ..Default::default() };
+fn text(view: &Report) -> String {
+    let style = render::TerminalStyle { columns: 160, ..Default::default() };
     // Lines are wrapped: expected parts may be cut.
-    render::terminal::full(view, &style).split_whitespace().collect::<Vec<_>>().join(" ")
+    render::full::full(view, &style).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -101,36 +100,13 @@ fn a_loss_at_an_unknown_place_is_reported() {
 #[test]
 fn lost_and_truncated_datagrams_are_findings() {
     let cut = planted(|came| came.truncated = came.total / 4);
-    let text = phrases(&cut, FindingKind::TruncatedDatagrams);
-    assert!(text.contains("cut off 25 % of the datagrams"), "{text}");
-    let lost = |view: &View| view.tests[0].options[0].lost_share;
+    let text = phrases(&cut, "harm/cut-datagrams");
+    assert!(text.contains("25 % of the datagrams were cut off"), "{text}");
+    let lost = |view: &Report| view.cell(&view.tests[0].options[0].id).and_then(|cell| cell.harm.lost_share);
+    // What is cut off is lost, in addition to what did not arrive.
+    assert!(lost(&cut).is_some_and(|share| share > 0.26), "{:?}", lost(&cut));
     assert!(lost(&planted(|_| ())).is_some_and(|share| (0.019..0.021).contains(&share)));
     assert_eq!(lost(&planted(|came| (came.total, came.missing) = (came.total + came.missing, 0))), Some(0.0));
-}
-
-/// A ratio of rates does not show them.
-#[test]
-fn the_comparison_names_lost_datagrams() {
-    let mut losing = None;
-    let mut data = planted_session(&[], |cell, came| {
-        if *losing.get_or_insert_with(|| cell.to_owned()) == cell {
-            (came.total, came.missing) = (came.total - came.total / 4, came.missing + came.total / 4);
-        }
-    });
-    let view = View::of(&data, &Settings::default());
-    assert_eq!(phrases(&view, FindingKind::Comparison), "", "no option was named");
-    data.record.plan["families"] = serde_json::json!([{ "named": true, "groups": [view.groups[0].id] }]);
-    let text = phrases(&View::of(&data, &Settings::default()), FindingKind::Comparison);
-    assert!(
-        text.contains("× as long as ") && text.contains("; avoid ") && text.contains("of the datagrams lost)"),
-        "{text}"
-    );
-    // A search for a rate with few losses follows; it sets the rates itself.
-    let asked = ["stream", "--rate", "20M", "--transport", "udp", "--time=5s", "--burst=100", "--every", "1ms"];
-    data.record.plan["asked"] = serde_json::json!(asked);
-    let steps = View::of(&data, &Settings::default()).next;
-    let search = "bytegauge stream --transport udp --max-loss 0.1%";
-    assert!(steps.iter().any(|step| step.command.as_deref() == Some(search)), "{steps:?}");
 }
 
 #[test]
@@ -153,14 +129,14 @@ fn the_document_and_the_table_hold_them() {
     assert!(errors.is_empty(), "{errors:#?}");
     let cells = json["cells"].as_array().unwrap();
     assert!(cells.iter().any(|cell| cell["datagrams"]["lost_at_socket"].as_u64().is_some_and(|lost| lost > 0)));
-    let csv = bytegauge_formats::csv::render(&view);
+    let csv = render::csv::render(&view);
     let heading = csv.lines().next().unwrap();
     for column in ["datagrams_per_s", "packets_per_s", "lost_share", "lost_unknown", "truncated"] {
         assert!(heading.split(',').any(|name| name == column), "{heading}");
     }
     // A stream of bytes has none of them.
-    let bytes = View::of(&session(&Plan::default()), &Settings::default());
-    assert!(!bytegauge_formats::csv::render(&bytes).lines().next().unwrap().contains("datagrams"));
+    let bytes = Report::of(&session(&Plan::default()), &Settings::default());
+    assert!(!render::csv::render(&bytes).lines().next().unwrap().contains("datagrams"));
 }
 
 #[test]

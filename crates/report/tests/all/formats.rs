@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellKind, Outcome};
-use bytegauge_report::view::document::TestState;
-use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_report::render;
+use bytegauge_report::results::{Claim, InvalidReason};
+use bytegauge_report::{Report, SessionData, Settings};
 
 use crate::support::{Plan, session};
 
-fn planted() -> (SessionData, View) {
+fn planted() -> (SessionData, Report) {
     let plan = Plan {
         transports: vec!["unix", "tcp"],
         profiles: vec!["sum"],
@@ -20,7 +21,7 @@ fn planted() -> (SessionData, View) {
         ..Plan::default()
     };
     let data = session(&plan);
-    let view = View::of(&data, &Settings::default());
+    let view = Report::of(&data, &Settings::default());
     (data, view)
 }
 
@@ -49,7 +50,7 @@ fn benchmarks(text: &str) -> BTreeMap<String, Vec<BTreeMap<String, f64>>> {
 #[test]
 fn benchstat_finds_a_line_a_trial() {
     let (data, view) = planted();
-    let read = benchmarks(&bytegauge_formats::go_bench::render(&view, &data));
+    let read = benchmarks(&render::go_bench::render(&view, &data));
     let cells: Vec<_> = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate && cell.trials > 0).collect();
     assert_eq!(read.len(), cells.len());
     for cell in cells {
@@ -66,7 +67,7 @@ fn benchstat_finds_a_line_a_trial() {
 #[test]
 fn a_trial_that_failed_is_no_benchmark() {
     let (mut data, view) = planted();
-    let lines = |data: &SessionData| bytegauge_formats::go_bench::render(&view, data).lines().count();
+    let lines = |data: &SessionData| render::go_bench::render(&view, data).lines().count();
     let before = lines(&data);
     let cell = view.cells.iter().find(|cell| cell.trials > 0).unwrap();
     let trial = data.trials.iter_mut().find(|trial| trial.cell == cell.id && Some(trial.stage) == cell.stage).unwrap();
@@ -112,8 +113,8 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
 #[test]
 fn openmetrics_has_every_family_once_and_an_end() {
     let (_, mut view) = planted();
-    view.plan.name = "a \"quoted\\name\"\nof two lines".into();
-    let text = bytegauge_formats::openmetrics::render(&view);
+    view.view.plan.name = "a \"quoted\\name\"\nof two lines".into();
+    let text = render::openmetrics::render(&view);
     assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
     let mut family = String::new();
     let mut seen = Vec::new();
@@ -172,18 +173,19 @@ fn elements(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
 #[test]
 fn junit_has_a_case_for_each_test() {
     let (_, mut view) = planted();
-    let count = |view: &View, name: &str| {
-        elements(&bytegauge_formats::junit::render(view)).iter().filter(|(of, _)| of == name).count()
-    };
-    view.tests[0].state = TestState::Decided;
-    view.tests[1].state = TestState::Inconclusive;
-    view.tests[1].result = "a < b & \"c\" > 'd' \u{1}".into();
+    let count =
+        |view: &Report, name: &str| elements(&render::junit::render(view)).iter().filter(|(of, _)| of == name).count();
+    let ids: Vec<_> = view.tests[1].options.iter().map(|option| option.id.clone()).collect();
+    view.tests[0].claim = Claim::Use { options: ids.clone(), at_most: 0.0 };
+    view.tests[1].claim = Claim::FreeChoice { options: ids, apart: 0.1 };
+    view.decisions[1].set.clear();
+    view.decisions[1].why = "a < b & \"c\" > 'd' \u{1}".into();
     assert_eq!((count(&view, "testcase"), count(&view, "skipped"), count(&view, "failure")), (view.tests.len(), 1, 0));
-    let read = elements(&bytegauge_formats::junit::render(&view));
+    let read = elements(&render::junit::render(&view));
     let skipped = read.iter().find(|(name, _)| name == "skipped").unwrap();
-    assert_eq!(skipped.1["message"], "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos; \\u{1}");
+    assert_eq!(skipped.1["message"], ": a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos; \\u{1}");
     let suite = &read.iter().find(|(name, _)| name == "testsuite").unwrap().1;
     assert_eq!((suite["tests"].as_str(), suite["skipped"].as_str(), suite["errors"].as_str()), ("2", "1", "0"));
-    view.tests[0].state = TestState::Failed;
+    view.tests[0].claim = Claim::Invalid { reason: InvalidReason::NothingMeasured };
     assert_eq!((count(&view, "error"), count(&view, "skipped")), (1, 1));
 }

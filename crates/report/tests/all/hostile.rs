@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use bytegauge_model::{Outcome, escape};
 use bytegauge_report::render::{self, TerminalStyle, on_terminal};
-use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_report::{Report, SessionData, Settings};
 use proptest::prelude::*;
 
 use crate::support::{Plan, session};
@@ -65,7 +65,7 @@ fn hostile() -> impl Strategy<Value = String> {
 }
 
 /// A session whose every free text is this.
-fn planted(text: &str) -> (SessionData, View) {
+fn planted(text: &str) -> (SessionData, Report) {
     let plan = Plan {
         transports: vec!["unix"],
         profiles: vec!["sum"],
@@ -85,7 +85,7 @@ fn planted(text: &str) -> (SessionData, View) {
     for trial in data.trials.iter_mut().take(3) {
         trial.outcome = Outcome::Failed(text.to_owned());
     }
-    let view = View::of(&data, &Settings::default());
+    let view = Report::of(&data, &Settings::default());
     (data, view)
 }
 
@@ -104,7 +104,7 @@ fn replaced(value: &mut serde_json::Value, choose: &mut impl FnMut() -> Option<u
 }
 
 /// A session in which the ends of every trial reported any counts, as a hostile agent may.
-fn miscounted(seed: u64) -> (SessionData, View) {
+fn miscounted(seed: u64) -> (SessionData, Report) {
     let (mut data, _) = planted("name");
     let mut state = seed;
     let mut random = move || {
@@ -132,30 +132,30 @@ fn miscounted(seed: u64) -> (SessionData, View) {
             *count = choose().unwrap_or(*count);
         }
     }
-    let view = View::of(&data, &Settings::default());
+    let view = Report::of(&data, &Settings::default());
     (data, view)
 }
 
 /// Every text for programs, by the name of its format.
-fn documents((data, view): &(SessionData, View)) -> Vec<(&'static str, String)> {
+fn documents((data, view): &(SessionData, Report)) -> Vec<(&'static str, String)> {
     vec![
         ("json", render::json::render(view)),
-        ("csv", bytegauge_formats::csv::render(view)),
-        ("markdown", bytegauge_formats::markdown::render(view)),
-        ("junit", bytegauge_formats::junit::render(view)),
-        ("openmetrics", bytegauge_formats::openmetrics::render(view)),
-        ("go-bench", bytegauge_formats::go_bench::render(view, data)),
-        ("documents", bytegauge_formats::page::documents(std::slice::from_ref(view))),
+        ("csv", render::csv::render(view)),
+        ("markdown", render::markdown::render(view)),
+        ("junit", render::junit::render(view)),
+        ("openmetrics", render::openmetrics::render(view)),
+        ("go-bench", render::go_bench::render(view, data)),
+        ("documents", render::page::documents(std::slice::from_ref(view))),
     ]
 }
 
 /// Every text for terminals.
-fn screens((_, view): &(SessionData, View), colour: bool) -> Vec<String> {
+fn screens((_, view): &(SessionData, Report), colour: bool) -> Vec<String> {
     let style = TerminalStyle { colour, columns: 80, ..TerminalStyle::default() };
     vec![
         on_terminal(&style, |style| render::screen::render(view, style)),
-        on_terminal(&style, |style| render::terminal::full(view, style)),
-        on_terminal(&style, |style| bytegauge_formats::brief::render(view, 4, 80, &style.program).join("\n")),
+        on_terminal(&style, |style| render::full::full(view, style)),
+        on_terminal(&style, |style| render::brief::render(view, 4, 80, &style.program).join("\n")),
     ]
 }
 

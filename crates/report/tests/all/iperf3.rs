@@ -1,7 +1,7 @@
 //! The numbers of an iperf3 server on the screen.
 
 use bytegauge_model::{EndRole, Iperf3Report};
-use bytegauge_report::{Settings, View};
+use bytegauge_report::{Report, Settings};
 
 use crate::support::{Plan, session};
 
@@ -14,7 +14,7 @@ fn notes(report: &Iperf3Report) -> String {
             end.iperf3 = Some(Box::new(report.clone()));
         }
     }
-    View::of(&data, &Settings::default()).notes.join("\n")
+    Report::of(&data, &Settings::default()).notes.join("\n")
 }
 
 #[test]

@@ -2,23 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod across;
-mod agree;
 mod audit;
 mod between;
 mod both_ways;
 mod calls;
 mod checks;
 mod datagrams;
-mod earlier;
 mod formats;
-mod glossary;
 mod hostile;
 mod iperf3;
-mod newcomer;
 mod open;
 mod page;
 mod relays;
-mod render;
 mod robust;
 mod schema;
 mod screen;
@@ -27,13 +22,58 @@ mod support;
 mod two;
 mod view;
 
-use bytegauge_report::View;
-use bytegauge_report::view::document::FindingKind;
+use bytegauge_report::Report;
+use bytegauge_report::document::ReportedFinding;
+use bytegauge_report::results::{Claim, InvalidReason, Test};
 
-/// The sentences of the findings of a kind.
-fn phrases(view: &View, kind: FindingKind) -> String {
-    let of_kind = view.findings.iter().filter(|finding| finding.kind == kind);
+/// Whether a finding is of a kind, such as `several-speeds`, or of a part of one, such as `noise/steal`.
+pub fn is_kind(finding: &ReportedFinding, kind: &str) -> bool {
+    let value = serde_json::to_value(&finding.finding).expect("plain data");
+    let fact = &value["fact"];
+    let part = ["cause", "harm", "result", "what"].into_iter().find_map(|name| fact.get(name));
+    let own = fact["kind"].as_str().expect("a kind");
+    match kind.split_once('/') {
+        Some((of, named)) => of == own && part.is_some_and(|part| part == named),
+        None => kind == own,
+    }
+}
+
+/// The sentences of the findings of a kind, or of the scope.
+fn phrases(report: &Report, kind: &str) -> String {
+    if kind == "scope" {
+        return report.scope.join(" ");
+    }
+    let of_kind = report.findings.iter().filter(|finding| is_kind(finding, kind));
     of_kind.map(|finding| finding.text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// The claim of a test, for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// An option is to be used.
+    Decided,
+    /// Several may be the best.
+    Open,
+    /// The A/A control differs.
+    Invalid,
+    /// There is no interval.
+    NoResult,
+    /// There is one option.
+    Single,
+    /// Nothing was measured.
+    Failed,
+}
+
+/// The state of a test.
+pub fn state_of(test: &Test) -> State {
+    match &test.claim {
+        Claim::Use { .. } => State::Decided,
+        Claim::FreeChoice { .. } | Claim::OnlyCertain { .. } | Claim::Undecided { .. } => State::Open,
+        Claim::Invalid { reason: InvalidReason::ControlDiffers } => State::Invalid,
+        Claim::Invalid { reason: InvalidReason::OneOption } => State::Single,
+        Claim::Invalid { reason: InvalidReason::NothingMeasured } => State::Failed,
+        Claim::Invalid { .. } => State::NoResult,
+    }
 }
 
 /// A text without its line breaks.

@@ -3,11 +3,12 @@
 use crate::phrases;
 use crate::support::{Plan, session};
 use bytegauge_model::{BlockRecord, CellId, CellKind, Outcome, Stage, Trial};
-use bytegauge_report::view::document::{FindingKind, OptionStatus};
-use bytegauge_report::{SessionData, Settings, View};
 
-fn view(plan: &Plan) -> View {
-    View::of(&session(plan), &Settings::default())
+use bytegauge_report::results::OptionStatus;
+use bytegauge_report::{Report, SessionData, Settings};
+
+fn view(plan: &Plan) -> Report {
+    Report::of(&session(plan), &Settings::default())
 }
 
 /// Two transports, four sizes of reads, with this noise.
@@ -62,12 +63,12 @@ fn with_stalls(data: &mut SessionData, cell: &CellId, stalls: u64) {
 fn an_option_that_stalls_is_not_the_best() {
     let plan = Plan { transports: vec!["unix"], ..noisy(0.02) };
     let mut data = session(&plan);
-    let of = |data: &SessionData| View::of(data, &Settings::default());
+    let of = |data: &SessionData| Report::of(data, &Settings::default());
     let before = of(&data);
     let group = &before.groups[0];
     let named = group.recommendation.cell.clone().expect("a choice");
     assert!(group.recommendation.proven, "{:?}", group.recommendation);
-    assert_eq!(phrases(&before, FindingKind::Stalled), "");
+    assert_eq!(phrases(&before, "harm/stalled"), "");
     with_stalls(&mut data, &named, 1);
     let after = of(&data);
     let own = &after.groups[0].recommendation;
@@ -77,8 +78,8 @@ fn an_option_that_stalls_is_not_the_best() {
     // The trials of its A/A control are included.
     let twin = data.cells.iter().any(|row| row.cell.twin_of.as_ref() == Some(&named));
     assert_eq!((stalled.trials, stalled.of), (1, if twin { 25 } else { 13 }));
-    let text = phrases(&after, FindingKind::Stalled);
-    assert!(text.contains(&format!("no data moved in 1 of {} trials", stalled.of)), "{text}");
+    let text = phrases(&after, "harm/stalled");
+    assert!(text.contains("no data moved in ") && text.contains(" of its trials"), "{text}");
     // Where all of them stall no option is the best.
     let all: Vec<CellId> =
         data.cells.iter().filter(|row| row.cell.kind == CellKind::Candidate).map(|row| row.cell.id.clone()).collect();
@@ -87,5 +88,5 @@ fn an_option_that_stalls_is_not_the_best() {
     confirmed.iter().for_each(|id| with_stalls(&mut data, id, 2));
     let open = of(&data);
     assert!(!open.groups[0].recommendation.proven);
-    assert!(open.tests[0].options.iter().all(|option| option.status != OptionStatus::Best), "{:?}", open.tests[0]);
+    assert!(open.tests[0].options.iter().all(|option| option.status != OptionStatus::Use), "{:?}", open.tests[0]);
 }

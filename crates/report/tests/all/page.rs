@@ -1,13 +1,13 @@
 //! The page holds what was settled, as data alone, and does not grow with the trials.
 
 use crate::support::{Plan, session};
-use bytegauge_formats::page;
 use bytegauge_report::render::json;
-use bytegauge_report::{SessionData, Settings, View};
+use bytegauge_report::render::page;
+use bytegauge_report::{Report, SessionData, Settings};
 use serde_json::Value;
 
-fn view(data: &SessionData) -> View {
-    View::of(data, &Settings::default())
+fn view(data: &SessionData) -> Report {
+    Report::of(data, &Settings::default())
 }
 
 /// The data of the page, as the browser would read it.
@@ -45,11 +45,9 @@ fn agrees(shown: &Value, known: &Value) -> bool {
 #[test]
 fn page_and_document_agree() {
     let view = view(&session(&Plan { confirm_blocks: 40, ..small() }));
-    let mut shown: Value =
+    let shown: Value =
         serde_json::from_str(&data_of(&page::render(std::slice::from_ref(&view), Value::Null))).expect("JSON");
     let known: Value = serde_json::from_str(&json::render(&view)).expect("JSON");
-    // Texts of the screen, which the document does not have.
-    shown[0].as_object_mut().and_then(|document| document.remove("screen")).expect("the texts");
     for (name, value) in shown[0].as_object().expect("an object") {
         assert!(agrees(value, &known[name]), "{name}");
     }

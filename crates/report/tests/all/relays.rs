@@ -5,8 +5,8 @@ use crate::support::{Plan, session};
 use bytegauge_model::{
     CellId, CellKind, EndCounts, EndReport, EndRole, EngineReport, Level, RelayProgramReport, Stage,
 };
-use bytegauge_report::view::document::{CellView, FindingKind};
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::view::numbers::CellView;
+use bytegauge_report::{Report, SessionData, Settings, render};
 use bytegauge_store::CellRow;
 
 /// A program that got no CPU within the windows, as on a busy machine, has no cost; its version is reported.
@@ -28,8 +28,8 @@ fn a_program_without_cpu_time_is_reported() {
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.insert(EndRole::Relay, end.clone());
         });
-        let view = View::of(&data, &Settings::default());
-        let reported = phrases(&view, FindingKind::Relay);
+        let view = Report::of(&data, &Settings::default());
+        let reported = phrases(&view, "scope");
         for part in
             ["haproxy: proxy version 4.5 (charged: its process tree)", "left 2 processes behind", "ignored SIGTERM"]
         {
@@ -40,15 +40,15 @@ fn a_program_without_cpu_time_is_reported() {
 }
 
 /// CSV has the CPU time of the relay, and Go's format has it in place of that of the ends.
-fn check_exported_cost(view: &View, data: &SessionData, cpu_ns: u64) {
-    let csv = bytegauge_formats::csv::render(view);
+fn check_exported_cost(view: &Report, data: &SessionData, cpu_ns: u64) {
+    let csv = render::csv::render(view);
     let at = csv.lines().next().unwrap().split(',').position(|name| name == "relay_cpu_s_per_gib").expect("a column");
     let cell = view.cells.iter().find(|cell| cell.trials > 0).unwrap();
     let known = cell.more.get("relay_cpu_s_per_gib").and_then(|cost| cost.median).is_some();
     assert_eq!((known, csv.lines().nth(1).unwrap().split(',').nth(at) == Some("")), (cpu_ns > 0, cpu_ns == 0));
     let rate = |trial: &bytegauge_model::Trial| trial.rate().filter(|rate| *rate > 0.0);
     let costs = data.trials.iter().filter_map(rate).map(|rate| cpu_ns as f64 / 0.25 / rate * f64::from(1 << 20));
-    let bench = bytegauge_formats::go_bench::render(view, data);
+    let bench = render::go_bench::render(view, data);
     let printed =
         bench.lines().filter_map(|line| line.strip_suffix(" cpu-ns/MiB")?.rsplit_once(' ')?.1.parse::<f64>().ok());
     let printed: Vec<f64> = printed.collect();
@@ -69,7 +69,7 @@ fn copied_zero_copy_sends_are_reported() {
         data.trials.iter_mut().for_each(|trial| {
             trial.ends.insert(EndRole::Relay, end.clone());
         });
-        let reported = phrases(&View::of(&data, &Settings::default()), FindingKind::Relay);
+        let reported = phrases(&Report::of(&data, &Settings::default()), "scope");
         assert_eq!(reported.contains("asked for no copy"), expected.is_some(), "{reported}");
         assert!(reported.contains(expected.unwrap_or_default()), "{reported}");
     }
@@ -86,10 +86,10 @@ fn small_default_buffers_of_relays_are_reported() {
             row.cell.factors.set("relay_buffer", buffer.map_or(Level::auto(), Level::Number));
         }
         data.record.plan["asked"] = serde_json::json!(["run", "relay-copy"]);
-        let view = View::of(&data, &Settings::default());
+        let view = Report::of(&data, &Settings::default());
         let commands = view.next.iter().filter_map(|step| step.command.as_deref());
         let grows = commands.filter(|command| command.ends_with("relay-copy --relay-buffer 64K")).count();
-        (phrases(&view, FindingKind::Relay), grows)
+        (phrases(&view, "scope"), grows)
     };
     let (tokio, std_copy) = (reported("tokio", None), reported("std-copy", None));
     assert!(tokio.0.contains("8 KiB is the default buffer of tokio, 64 KiB that of others"), "{}", tokio.0);
@@ -118,23 +118,20 @@ fn a_relay_without_back_pressure_has_a_caveat() {
             }
             trial.ends.insert(EndRole::Relay, end.clone());
         });
-        let view = View::of(&data, &Settings::default());
-        let text = phrases(&view, FindingKind::Relay);
+        let view = Report::of(&data, &Settings::default());
+        let text = phrases(&view, "scope");
         assert_eq!(text.contains("sockmap has no back-pressure"), warned, "{text}");
         let reported = |cell: &CellView| cell.more.keys().any(|name| name.starts_with("relay_cpu"));
         assert_eq!(view.cells.iter().any(reported), !warned);
-        assert_eq!(phrases(&view, FindingKind::NoBackPressure).contains("no back-pressure"), warned);
+        assert_eq!(phrases(&view, "no-back-pressure").contains("without back-pressure"), warned);
         // They may wait for the kernel's workers.
         let waits = |cell: &CellView| cell.limit.sentence.contains("that others have");
         assert_eq!(view.cells.iter().any(waits), !warned);
         let style = render::TerminalStyle { columns: 100, ..Default::default() };
-        let printed = [
-            render::screen::render(&view, &style),
-            render::terminal::full(&view, &style),
-            bytegauge_formats::markdown::render(&view),
-        ];
+        let printed =
+            [render::screen::render(&view, &style), render::full::full(&view, &style), render::markdown::render(&view)];
         for text in printed {
-            assert_eq!(text.contains("no back-pressure"), warned, "{text}");
+            assert_eq!(text.contains("without back-pressure"), warned, "{text}");
         }
     }
 }
@@ -164,7 +161,7 @@ fn relay_system_calls_are_counted_for_each_unit() {
             let end = EndReport { counts, engine: engine.map(Box::new), ..EndReport::default() };
             trial.ends.insert(EndRole::Relay, end);
         });
-        let view = View::of(&data, &Settings::default());
+        let view = Report::of(&data, &Settings::default());
         let cell = view.cells.iter().find(|cell| cell.more.contains_key("relay_cpus")).expect("a relay");
         for (name, expected) in [("relay_system_calls_per_mib", expected), ("relay_switches_per_mib", 3.0)] {
             let reported = cell.more.get(name).and_then(|estimate| estimate.median).expect(name);
@@ -172,50 +169,6 @@ fn relay_system_calls_are_counted_for_each_unit() {
             assert!((reported / expected - 1.0).abs() < 0.05, "{name}: {reported}, not {expected}");
         }
     }
-}
-
-/// Levels that are compared cannot matter more than what was compared.
-#[test]
-fn relays_may_have_the_biggest_effect() {
-    let sizes =
-        Plan { read_sizes: vec![4 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..Plan::default() };
-    let planted = |sizes_vary: bool| {
-        let mut data = session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], noise: 0.01, ..sizes.clone() });
-        for row in &mut data.cells {
-            let levels = &mut row.cell.factors;
-            let slow = levels.read_size() == Some(4 << 10);
-            levels.set("relay", Level::Name(if slow { "tokio" } else { "splice" }.into()));
-            if !sizes_vary {
-                levels.set("read_size", Level::Number(256 << 10));
-            }
-        }
-        let view = View::of(&data, &Settings::default());
-        phrases(&view, FindingKind::BiggestEffect)
-    };
-    assert!(planted(false).contains(" the best."), "{}", planted(false));
-    assert!(planted(true).starts_with("relay: splice reaches "), "{}", planted(true));
-}
-
-/// Threads that a method does not have to choose are no level of them: which method it is decides there.
-#[test]
-fn missing_levels_of_relays_have_no_effect() {
-    let sizes =
-        Plan { read_sizes: vec![4 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..Plan::default() };
-    let levers = |threads_of_tokio: Option<&str>| {
-        let mut data = session(&Plan { transports: vec!["tcp"], profiles: vec!["sum"], noise: 0.01, ..sizes.clone() });
-        for row in &mut data.cells {
-            let levels = &mut row.cell.factors;
-            let slow = levels.read_size() == Some(4 << 10);
-            levels.set("relay", Level::Name(if slow { "tokio" } else { "splice" }.into()));
-            levels.set("read_size", Level::Number(256 << 10));
-            let threads = if slow { threads_of_tokio } else { Some("cpus") };
-            threads.into_iter().for_each(|threads| levels.set("relay_threads", Level::Name(threads.into())));
-        }
-        let view = View::of(&data, &Settings::default());
-        view.levers.iter().map(|lever| lever.factor.clone()).collect::<Vec<_>>()
-    };
-    assert!(!levers(Some("one")).is_empty());
-    assert!(!levers(None).contains(&"relay_threads".to_owned()), "{:?}", levers(None));
 }
 
 /// Under an offered load relays are compared by their own CPU time, not by that of the ends.
@@ -241,7 +194,7 @@ fn offered_load_compares_the_cpu_of_relays() {
         let counts = EndCounts { window_ns: 250_000_000, cpu_ns, ..EndCounts::default() };
         trial.ends.insert(EndRole::Relay, EndReport { counts, ..EndReport::default() });
     }
-    let view = View::of(&data, &Settings::default());
+    let view = Report::of(&data, &Settings::default());
     let compared: Vec<_> = view.tests[0].options.iter().filter(|option| option.slower_lower.is_some()).collect();
     assert!(compared.len() > 1);
     for option in compared {

@@ -4,7 +4,7 @@ use bytegauge_model::{
     BlockRecord, Cell, CellId, CellKind, EndCounts, EndReport, EndRole, FlowReport, Group, GroupId, Level, MachineUse,
     Outcome, SessionStatus, Spec, Stage, TcpReport, Trial, Workload,
 };
-use bytegauge_report::{SessionData, Settings, View, render};
+use bytegauge_report::{Report, SessionData, Settings, render};
 use bytegauge_store::{CellRow, GroupRow};
 use proptest::prelude::*;
 use serde_json::{Map, json};
@@ -235,19 +235,19 @@ proptest! {
 }
 
 fn prints(data: &SessionData, columns: usize) -> Result<(), TestCaseError> {
-    let view = View::of(data, &Settings::default());
+    let view = Report::of(data, &Settings::default());
     let style = render::TerminalStyle { columns, ..Default::default() };
     let texts = [
         render::json::render(&view),
-        bytegauge_formats::csv::render(&view),
-        bytegauge_formats::markdown::render(&view),
-        render::terminal::full(&view, &style),
+        render::csv::render(&view),
+        render::markdown::render(&view),
+        render::full::full(&view, &style),
     ];
     for text in &texts {
         prop_assert!(!text.contains("NaN"), "{}", text);
         prop_assert!(!text.contains(" inf"), "{}", text);
         prop_assert!(!text.bytes().any(|byte| byte == 27));
     }
-    prop_assert_eq!(texts[0].clone(), render::json::render(&View::of(data, &Settings::default())));
+    prop_assert_eq!(texts[0].clone(), render::json::render(&Report::of(data, &Settings::default())));
     Ok(())
 }

@@ -4,14 +4,20 @@
 use crate::flat;
 use crate::phrases;
 use crate::support::{Plan, session};
-use bytegauge_model::{CellId, CellKind, EndRole, Fill, GroupId, Level, Outcome, SessionStatus, Stage, Trial};
-use bytegauge_report::view::document::{CellView, FindingKind, GroupView, OptionStatus, Severity, TestState};
-use bytegauge_report::{SessionData, Settings, View, render};
-use bytegauge_text::interval_rounding::at_most;
+use crate::{State, state_of};
+use bytegauge_model::{
+    CellId, CellKind, EndRole, FactorKey, Fill, GroupId, Level, Outcome, SessionStatus, Stage, Trial,
+};
+use bytegauge_report::document::ReportedFinding;
+use bytegauge_report::findings::{Fact, Severity};
+use bytegauge_report::results::OptionStatus;
+use bytegauge_report::view::numbers::{CellOutcome, CellView, GroupView};
+use bytegauge_report::words::interval_rounding::at_most;
+use bytegauge_report::{Report, SessionData, Settings, render};
 use serde_json::json;
 
-fn view(data: &SessionData) -> View {
-    View::of(data, &Settings::default())
+fn view(data: &SessionData) -> Report {
+    Report::of(data, &Settings::default())
 }
 
 /// One transport, one placement, quiet.
@@ -19,70 +25,33 @@ fn small() -> Plan {
     Plan { transports: vec!["unix"], noise: 0.01, ..Plan::default() }
 }
 
-fn states(view: &View) -> Vec<TestState> {
-    view.tests.iter().map(|test| test.state).collect()
+fn states(view: &Report) -> Vec<State> {
+    view.tests.iter().map(state_of).collect()
 }
 
-fn group<'a>(view: &'a View, id: &str) -> &'a GroupView {
+fn group<'a>(view: &'a Report, id: &str) -> &'a GroupView {
     view.groups.iter().find(|group| group.id.0 == id).expect("a group")
 }
 
-fn cells_of_kind(view: &View, kind: CellKind) -> Vec<&CellView> {
+fn cells_of_kind(view: &Report, kind: CellKind) -> Vec<&CellView> {
     view.cells.iter().filter(|cell| cell.kind == kind).collect()
 }
 
 #[test]
 fn each_test_recommends_an_option_of_its_own() {
     let view = view(&session(&small()));
-    assert_eq!(states(&view), [TestState::Decided; 3]);
+    assert_eq!(states(&view), [State::Decided; 3]);
     for test in &view.tests {
-        let own = test.options.iter().find(|option| test.recommended.as_ref() == Some(&option.id)).expect("an option");
-        assert_eq!(own.status, OptionStatus::Best, "{own:?}");
+        let own =
+            test.options.iter().find(|option| test.used().map(|own| &own.id) == Some(&option.id)).expect("an option");
+        assert_eq!(own.status, OptionStatus::Use, "{own:?}");
         assert!(own.slower_upper.is_some_and(|upper| upper <= view.plan.margin), "{own:?}");
     }
     // The parser needs large reads.
     let sizes = view.groups.iter().map(|group| group.recommendation.cell.as_ref().and_then(|id| view.cell(id)));
     let sizes: Vec<_> = sizes.map(|cell| cell.and_then(|cell| cell.level("read_size").number())).collect();
     assert!(sizes[2] > sizes[0], "{sizes:?}");
-    assert!(phrases(&view, FindingKind::ValidFor).contains("connections 4 to 44 ms after they opened"), "{view:?}");
-}
-
-#[test]
-fn one_setting_is_not_named_where_tests_disagree() {
-    let plan = Plan {
-        profiles: vec!["sum", "parser"],
-        read_sizes: vec![16 << 10, 1 << 20],
-        write_sizes: vec![64 << 10],
-        finalists: 2,
-        ..small()
-    };
-    let mut data = session(&plan);
-    let agree = view(&data);
-    assert!(phrases(&agree, FindingKind::OneSetting).starts_with("read 1 MiB "), "{:?}", agree.findings);
-    // A world in which large reads hurt a reader that only sums.
-    let hurt: Vec<_> = data
-        .cells
-        .iter()
-        .filter(|row| row.cell.group.0 == "g1" && row.cell.factors.read_size() == Some(1 << 20))
-        .map(|row| row.cell.id.clone())
-        .collect();
-    let less = |by: u64| {
-        let mut data = data.clone();
-        data.trials.iter_mut().filter(|trial| hurt.contains(&trial.cell)).for_each(|trial| trial.bytes /= by);
-        data
-    };
-    // A level may be surely slower in a test and still be the one for all.
-    let two = view(&less(2));
-    let slow = two.tests[0].options.iter().find(|option| hurt.contains(&option.id)).expect("the option");
-    assert_eq!(slow.status, OptionStatus::Slower);
-    assert!(phrases(&two, FindingKind::OneSetting).starts_with("read 1 MiB takes at most "), "{:?}", two.findings);
-    data = less(3);
-    let view = view(&data);
-    assert_eq!(states(&view), [TestState::Decided; 2]);
-    assert!(phrases(&view, FindingKind::OneSetting).starts_with("no read size is surely within 1.5× of the best."));
-    let named = |at: usize| view.tests[at].recommended.as_ref().and_then(|id| view.cell(id));
-    let sizes = [0, 1].map(|at| named(at).and_then(|cell| cell.level("read_size").number()));
-    assert_eq!(sizes, [Some(16 << 10), Some(1 << 20)]);
+    assert!(phrases(&view, "scope").contains("connections 4 to 44 ms after they opened"), "{view:?}");
 }
 
 #[test]
@@ -124,7 +93,8 @@ fn a_floor_with_work_is_no_cost() {
     for (call_work, writer_work) in [(1_000, Fill::None), (0, Fill::Touch)] {
         let mut data = session(&small());
         for row in data.cells.iter_mut().filter(|row| row.cell.kind == CellKind::Floor) {
-            (row.cell.factors.call_work, row.cell.factors.writer_work) = (Some(call_work), Some(writer_work));
+            row.cell.factors.put(FactorKey::call_work, call_work);
+            row.cell.factors.put(FactorKey::writer_work, writer_work);
         }
         let view = view(&data);
         assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None), "{call_work} {writer_work:?}");
@@ -142,7 +112,7 @@ fn a_floor_slower_than_a_call_is_unknown() {
     assert_eq!((view.floor.ns_per_call, view.floor.share), (None, None));
     assert!(view.floor.trials > 0);
     assert!(view.cells.iter().all(|cell| cell.limit.name != "harness"));
-    let printed = render::terminal::full(&view, &render::TerminalStyle { columns: 100, ..Default::default() });
+    let printed = render::full::full(&view, &render::TerminalStyle { columns: 100, ..Default::default() });
     assert!(printed.contains("something disturbed the null engine"), "{printed}");
 }
 
@@ -160,8 +130,8 @@ fn two_modes_have_their_shares() {
     let [low, high] = cell.modes.as_ref().unwrap().modes.as_slice() else { panic!("{:?}", cell.modes) };
     assert_eq!((&cell.id, low.share, high.share), (&planted, 0.5, 0.5));
     assert!((high.median / low.median - 3.0).abs() < 0.5, "{:?}", cell.modes);
-    let text = phrases(&view, FindingKind::SeveralSpeeds);
-    assert!(text.contains("ran at 2 different speeds: ") && text.contains(" in 50 % of the trials"), "{text}");
+    let text = phrases(&view, "several-speeds");
+    assert!(text.contains(": 50 % of the trials take ") && text.contains("× as long"), "{text}");
 }
 
 #[test]
@@ -170,13 +140,21 @@ fn two_speeds_of_good_options_are_a_caveat() {
     // In every third block all options are a third as fast.
     data.trials.iter_mut().filter(|trial| trial.block % 3 == 0).for_each(|trial| trial.bytes /= 3);
     let view = view(&data);
-    let speeds = || view.findings.iter().filter(|finding| finding.kind == FindingKind::SeveralSpeeds);
-    let of =
-        |severity| speeds().filter(move |finding| finding.severity == severity).filter_map(|one| one.option.as_ref());
-    let is_slower = |id: &CellId| view.cell(id).and_then(|cell| cell.above_best_lower).is_some_and(|lower| lower > 0.0);
+    let speeds = || view.findings.iter().filter(|finding| crate::is_kind(finding, "several-speeds"));
+    let of = |severity| {
+        speeds()
+            .filter(move |finding| finding.finding.severity == severity)
+            .filter_map(|one| one.finding.option.as_ref())
+    };
+    let is_slower = |id: &CellId| {
+        let option = view.tests.iter().find_map(|test| test.option(id)).expect("an option");
+        option.status == OptionStatus::Avoid
+    };
     assert!(of(Severity::Warning).count() > 0 && !of(Severity::Warning).any(is_slower));
     assert!(of(Severity::Note).count() > 0 && of(Severity::Note).all(is_slower));
-    assert!(speeds().all(|one| (one.numbers["fastest"] / one.numbers["slowest"] - 3.0).abs() < 0.5));
+    assert!(speeds().all(
+        |one| matches!(one.finding.fact, Fact::SeveralSpeeds { times_most, .. } if (times_most - 3.0).abs() < 0.5)
+    ));
 }
 
 #[test]
@@ -195,17 +173,16 @@ fn a_differing_control_affects_its_group_only() {
     // Whether the control is slower or faster: the screen has one number for its noise.
     for view in [view(&data), view(&faster)] {
         let noise = at_most(view.tests[1].control_upper.expect("a control"));
-        let text = phrases(&view, FindingKind::ControlDiffers);
+        let text = phrases(&view, "control-differs");
         assert!(text.contains(&format!("–{noise}")), "{noise}: {text}");
     }
     let view = view(&data);
-    let proven = |view: &View| view.groups.iter().map(|group| group.recommendation.proven).collect::<Vec<_>>();
+    let proven = |view: &Report| view.groups.iter().map(|group| group.recommendation.proven).collect::<Vec<_>>();
     assert_eq!((proven(&calm), proven(&view)), (vec![true; 3], vec![true, false, true]));
-    assert_eq!(states(&view), [TestState::Decided, TestState::Invalid, TestState::Decided]);
+    assert_eq!(states(&view), [State::Decided, State::Invalid, State::Decided]);
     assert!(view.tests[1].options.iter().all(|option| option.slower_upper.is_none()));
-    let found = view.findings.iter().find(|finding| finding.kind == FindingKind::ControlDiffers).expect("a finding");
-    assert_eq!(found.test.as_ref(), Some(&view.groups[1].id));
-    assert!((found.numbers["difference"] - 0.111).abs() < 0.01, "{found:?}");
+    let found = view.findings.iter().find(|finding| crate::is_kind(finding, "control-differs")).expect("a finding");
+    assert_eq!(found.finding.test.as_ref(), Some(&view.groups[1].id));
 }
 
 #[test]
@@ -227,25 +204,15 @@ fn the_bound_holds_with_the_control_exchanged() {
         (group.recommendation.proven, alarm, group.recommendation.survives_exchange),
         (true, false, Some(false))
     );
-    assert_eq!(states(&view), [TestState::Inconclusive]);
+    assert_eq!(states(&view), [State::Open]);
     let own = view.tests[0]
         .options
         .iter()
-        .find(|option| Some(&option.id) == view.tests[0].recommended.as_ref())
+        .find(|option| Some(&option.id) == view.groups[0].recommendation.cell.as_ref())
         .unwrap()
         .slower_upper;
     assert_eq!(own, group.twin.as_ref().and_then(|twin| twin.exchanged_bound), "the larger bound");
     assert!(own > view.cell(group.recommendation.cell.as_ref().unwrap()).unwrap().above_best_upper);
-}
-
-#[test]
-fn steal_is_described_and_forbids_nothing() {
-    let (calm, stolen) = (view(&session(&small())), view(&session(&Plan { steal: 0.07, ..small() })));
-    assert_eq!((calm.environment.grade, stolen.environment.grade), (Some('B'), Some('D')));
-    assert_eq!(states(&stolen), states(&calm));
-    assert_eq!(states(&stolen), [TestState::Decided; 3]);
-    assert!(phrases(&stolen, FindingKind::NoisyMachine).contains("very noisy: steal"), "{:?}", stolen.findings);
-    assert!(stolen.heading.contains(" · CPU steal 7 % · ends pinned to "), "{}", stolen.heading);
 }
 
 #[test]
@@ -278,28 +245,13 @@ fn steal_that_depends_on_a_cell_is_found() {
     let stolen = view.groups[0].stolen.as_ref().expect("steal was seen");
     assert_eq!((&stolen.most, stolen.most_share, stolen.trials), (&first, 1.0, 40));
     assert!(stolen.p <= 0.01 && stolen.least_share < 0.3, "{stolen:?}");
-    let found = view.findings.iter().find(|finding| finding.kind == FindingKind::UnevenSteal).expect("a finding");
-    assert!(found.option.as_ref() == Some(&first) && found.text.contains("hit 100 % of its trials"), "{found:?}");
+    let found = view.findings.iter().find(|finding| crate::is_kind(finding, "noise/uneven-steal")).expect("a finding");
+    assert!(
+        found.finding.option.as_ref() == Some(&first) && found.text.contains("in 100 % of its trials"),
+        "{found:?}"
+    );
     assert_eq!(view.cell(&first).map(|cell| cell.stolen_trials), Some(40));
     assert!(view.cells.iter().filter(|cell| cell.stage == Some(Stage::Screen)).all(|cell| cell.stolen_trials == 0));
-}
-
-#[test]
-fn what_to_avoid_comes_from_the_screening() {
-    let view = view(&session(&Plan { profiles: vec!["parser"], screen_blocks: 3, ..small() }));
-    let avoid = &view.groups[0].avoid;
-    // A parser pays 24 µs a call: 4 KiB reads are several times as dear as 1 MiB, in every column.
-    let reads: Vec<_> = avoid.iter().filter(|one| one.factor == "read_size").collect();
-    assert!(reads.iter().any(|one| one.level == json!(4096) && one.slower_lower > 3.0), "{avoid:?}");
-    let screened = || reads.iter().filter(|one| one.against != json!(null));
-    assert!(screened().all(|one| one.against == json!(1 << 20) && one.pairs == 12 && one.level != json!(1 << 20)));
-    assert!(screened().count() > 0);
-    for one in avoid {
-        assert!(one.slower_lower > 0.05 && one.slower_upper.is_some_and(|upper| upper >= one.slower_lower), "{one:?}");
-    }
-    // Levels that only the screening measured are in the list of what to avoid.
-    assert!(view.tests[0].avoid.iter().any(|one| one.is_screened && one.option.is_none()), "{:?}", view.tests[0].avoid);
-    assert!(view.tests[0].result.contains(", and "), "{}", view.tests[0].result);
 }
 
 fn with_looks(blocks: u64, looks: u64, status: SessionStatus) -> SessionData {
@@ -336,7 +288,7 @@ fn only_completed_analyses_have_results() {
             assert_eq!(group.recommendation.proven, done > 0);
             assert!(done == 0 || group.blocks.used == judged);
         }
-        let valid = phrases(&view, FindingKind::ValidFor);
+        let valid = phrases(&view, "scope");
         assert_eq!(valid.contains("blocks measured since then count at the next"), so_far > 0 && done > 0, "{valid}");
     }
 }
@@ -362,7 +314,7 @@ fn a_copied_session_has_no_resume_command() {
 fn blocks_after_an_analysis_change_nothing() {
     let short = view(&with_looks(32, 3, SessionStatus::Complete));
     let long = view(&with_looks(40, 3, SessionStatus::Complete));
-    let reported = |view: &View| -> Vec<_> {
+    let reported = |view: &Report| -> Vec<_> {
         let all = view.groups.iter().map(|group| (group.best_set.clone(), group.recommendation.bound));
         all.collect()
     };
@@ -383,62 +335,14 @@ fn broken_blocks_do_not_count() {
     let view = view(&data);
     assert_eq!((group(&view, "g1").blocks.used, group(&view, "g1").blocks.broken), (39, 1));
     let cell = view.cell(&failed).expect("the cell");
-    assert_eq!((cell.outcome, cell.failed_trials, cell.trials), ("measured", 1, 39));
-    let course = group(&view, "g1").course.as_ref().expect("a course");
-    assert_eq!(course.block.len(), 39, "no point stands for a block that counts for nothing");
-    assert!(!course.block.contains(&index));
+    assert_eq!((cell.outcome, cell.failed_trials, cell.trials), (CellOutcome::Measured, 1, 39));
 }
 
 #[test]
 fn a_reader_without_work_is_a_condition() {
     let view = view(&session(&Plan { profiles: vec!["drain"], ..small() }));
     assert!(view.groups[0].throws_away && view.groups[0].recommendation.proven);
-    assert!(phrases(&view, FindingKind::ValidFor).contains("readers that discard the bytes"), "{:?}", view.findings);
-}
-
-#[test]
-fn another_placement_has_the_biggest_effect() {
-    let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..small() }));
-    let [lever] = view.levers.iter().filter(|lever| lever.group.0 == "g2").collect::<Vec<_>>()[..] else {
-        panic!("{:?}", view.levers)
-    };
-    assert_eq!(
-        (lever.factor.as_str(), &lever.from, &lever.to),
-        ("placement", &json!("cross-core"), &json!("same-cpu"))
-    );
-    // The planted effect, less what the noise of 40 blocks leaves open.
-    assert!(lever.times_lower > 2.2 && lever.times_lower < 2.4 && lever.times_upper > Some(2.4), "{lever:?}");
-    let effects: Vec<_> = view.findings.iter().filter(|found| found.kind == FindingKind::BiggestEffect).collect();
-    assert_eq!(effects.len(), 1, "{effects:?}");
-    assert_eq!(
-        (&effects[0].names["level"], &effects[0].names["other_level"]),
-        (&json!("same-cpu"), &json!("cross-core"))
-    );
-}
-
-/// The options of another test differ by more than a placement.
-#[test]
-fn a_larger_effect_of_options_is_the_biggest() {
-    let plan = Plan { placements: vec!["cross-core", "same-cpu"], profiles: vec!["sum", "parser"], ..small() };
-    let mut data = session(&plan);
-    let before = view(&data);
-    let lever = before.levers.first().expect("a placement");
-    let test = before.tests.iter().find(|test| test.id != lever.group).expect("another test");
-    let mut confirmed = test.options.iter().filter(|option| option.slower_upper.is_some());
-    let slow = confirmed.find(|option| test.recommended.as_ref() != Some(&option.id)).expect("two options");
-    data.trials.iter_mut().filter(|trial| trial.cell == slow.id).for_each(|trial| trial.bytes /= 10);
-    let after = view(&data);
-    let effects: Vec<_> = after.findings.iter().filter(|found| found.kind == FindingKind::BiggestEffect).collect();
-    assert_eq!(effects.iter().map(|found| found.option.as_ref()).collect::<Vec<_>>(), [Some(&slow.id)], "{effects:?}");
-}
-
-#[test]
-fn small_effects_are_left_out() {
-    // Placement moves a factor of 2.4, and so do the sizes that are confirmed here.
-    let sizes = Plan { read_sizes: vec![1 << 10, 1 << 20], write_sizes: vec![1 << 20], finalists: 2, ..small() };
-    let view = view(&session(&Plan { placements: vec!["cross-core", "same-cpu"], ..sizes }));
-    let effects = phrases(&view, FindingKind::BiggestEffect);
-    assert!(view.levers.is_empty() && effects.contains(" the best."), "{:?}", view.levers);
+    assert!(phrases(&view, "scope").contains("readers that discard the bytes"), "{:?}", view.findings);
 }
 
 #[test]
@@ -458,33 +362,18 @@ fn more_analyses_have_a_forecast() {
 }
 
 #[test]
-fn a_session_without_confirmation_recommends_nothing() {
-    let mut data = session(&Plan { confirm_blocks: 0, ..small() });
-    data.record.status = SessionStatus::Incomplete;
-    let view = view(&data);
-    assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
-    for test in &view.tests {
-        assert_eq!(test.recommended, None);
-        assert!(test.result.contains("; fastest so far: ") && !test.result.contains("use "), "{}", test.result);
-    }
-    assert!(view.next[0].command.as_ref().is_some_and(|command| command.contains("--resume")), "{:?}", view.next);
-}
-
-#[test]
 fn an_interrupted_session_has_no_result() {
     let mut data = session(&small());
     data.groups[0].facts.insert("blocks_fixed".into(), json!(48));
-    assert_eq!(states(&view(&data)), [TestState::Decided; 3]);
+    assert_eq!(states(&view(&data)), [State::Decided; 3]);
     // A session that is stored as running, and that no process measures, was killed.
     for status in [SessionStatus::Incomplete, SessionStatus::Running] {
         data.record.status = status;
         let view = view(&data);
         assert_eq!(view.status, SessionStatus::Incomplete);
-        assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
+        assert_eq!(states(&view), [State::NoResult; 3]);
         assert!(view.groups.iter().all(|group| !group.recommendation.proven && group.recommendation.bound.is_none()));
-        assert!(
-            view.tests.iter().all(|test| test.result.starts_with("no result: the session stopped before its first"))
-        );
+        assert!(view.decisions.iter().all(|one| one.why == "the session stopped before its first analysis"));
         assert!(view.next[0].command.as_ref().is_some_and(|command| command.contains("--resume")), "{:?}", view.next);
     }
 }
@@ -502,9 +391,8 @@ fn a_broken_block_names_the_failed_cell() {
     let view = view(&data);
     let note = "1 block with a failed trial left out and repeated";
     assert!(view.notes.iter().any(|one| one.contains(note)), "{:?}", view.notes);
-    let is_own = |one: &&bytegauge_report::view::document::Finding| {
-        one.kind == FindingKind::FailedTrials && one.option.as_ref() == Some(&cell)
-    };
+    let is_own =
+        |one: &&ReportedFinding| crate::is_kind(one, "failed-trials") && one.finding.option.as_ref() == Some(&cell);
     let found = view.findings.iter().find(is_own).expect("a finding");
     assert!(found.text.contains("1 of ") && found.text.contains(" trials failed"), "{}", found.text);
 }
@@ -516,10 +404,10 @@ fn a_running_session_has_no_result() {
     for looks in [None, Some(3)] {
         data.groups[0].facts.extend(looks.map(|looks| ("looks".to_owned(), json!(looks))));
         data.record.status = SessionStatus::Running;
-        let view = View::of(&data, &Settings { is_running: true, ..Settings::default() });
+        let view = Report::of(&data, &Settings { is_running: true, ..Settings::default() });
         assert_eq!(view.status, SessionStatus::Running);
-        assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
-        assert!(view.tests.iter().all(|test| test.result.starts_with("no result yet: the first analysis")));
+        assert_eq!(states(&view), [State::NoResult; 3]);
+        assert!(view.decisions.iter().all(|one| one.why == "the first analysis is not reached"));
         assert_eq!(view.next[0].text, "the session is running; results follow at its first analysis");
         let document = render::json::render(&view);
         assert!(!document.contains("cut off after") && !document.contains("interrupted after"), "{document}");
@@ -531,8 +419,8 @@ fn one_cell_leaves_nothing_to_compare() {
     let plan =
         Plan { read_sizes: vec![65_536], write_sizes: vec![65_536], profiles: vec!["sum"], finalists: 1, ..small() };
     let view = view(&session(&plan));
-    assert_eq!(states(&view), [TestState::Single]);
-    assert!(view.tests[0].result.ends_with(" only: nothing to compare it with"), "{}", view.tests[0].result);
+    assert_eq!(states(&view), [State::Single]);
+    assert!(view.decisions[0].why.ends_with(" only: nothing to compare it with"), "{}", view.decisions[0].why);
     assert_eq!(group(&view, "g1").recommendation.cell, None);
 }
 
@@ -544,7 +432,7 @@ fn an_offered_load_compares_cpu() {
     data.cells.iter_mut().for_each(|row| paced(&mut row.cell.factors));
     let view = view(&data);
     assert_eq!(view.groups[0].cost, "cpu_ns_per_byte");
-    assert!(view.tests[0].options.iter().all(|option| option.cpu_unit == Some("s/GiB")));
+    assert!(view.texts[0].columns.iter().any(|column| column.heading == "CPU s/GiB"));
     assert!(view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).all(|c| c.limit.name == "offered load"));
 }
 
@@ -556,7 +444,7 @@ fn an_import_claims_no_machine() {
     data.blocks.clear();
     let view = view(&data);
     assert_eq!(view.environment.grade, None);
-    assert!(phrases(&view, FindingKind::ValidFor).contains("these trials, "), "{:?}", view.findings);
+    assert!(phrases(&view, "scope").contains("these trials, "), "{:?}", view.findings);
 }
 
 #[test]
@@ -566,65 +454,8 @@ fn an_engine_that_moves_nothing_recommends_nothing() {
         row.cell.factors.set("engine", Level::Name("null".into()));
     }
     let view = view(&data);
-    assert_eq!((&view.tests[0].recommended, &view.groups[0].recommendation.cell), (&None, &None));
+    assert!(view.tests[0].used().is_none() && view.groups[0].recommendation.cell.is_none());
     assert!(view.cells[0].label.ends_with("(moves nothing)"));
-}
-
-/// Reads of `/dev/zero`: 160 ns a call and 0.022 ns a byte, and every second block 2 % slower, since it was preempted; at one
-/// size slower by a factor.
-fn along_a_curve(slower_at: u64, times: u64) -> SessionData {
-    let plan = Plan {
-        transports: vec!["/dev/zero"],
-        profiles: vec!["drain"],
-        read_sizes: (6..12).map(|power| 1 << power).collect(),
-        confirm_blocks: 0,
-        screen_blocks: 8,
-        ..Plan::default()
-    };
-    let mut data = session(&plan);
-    for trial in &mut data.trials {
-        let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
-        let size = row.cell.factors.read_size().expect("a size");
-        let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
-        let preempted = trial.block % 2;
-        (sink.calls, sink.bytes, sink.short_calls) = (1_000_000, 1_000_000 * size, 0);
-        (sink.voluntary_switches, sink.involuntary_switches) = (0, 5_000 * preempted);
-        sink.window_ns = (160_000_000 + 22_000 * size) * (100 + 2 * preempted) / 100;
-        if size == slower_at {
-            sink.window_ns = sink.window_ns * times / 100;
-        }
-    }
-    data
-}
-
-#[test]
-fn residuals_have_their_correlations() {
-    let data = along_a_curve(0, 100);
-    let view = view(&data);
-    let slice = view.groups[0].cost_model.reader.as_ref().expect("a slice");
-    let residuals = slice.residuals.as_ref().expect("residuals");
-    assert_eq!((residuals.len(), slice.trials), (48, 48));
-    for residual in residuals {
-        let block = residual.block;
-        assert_eq!(residual.ln > 0.0, block % 2 == 1, "{residual:?}");
-        assert!((0.009..0.011).contains(&residual.ln.abs()), "{residual:?}");
-        assert!(data.trials.iter().any(|trial| trial.cell == residual.cell && trial.block == block), "{residual:?}");
-    }
-    assert!(slice.residual_correlation.context_switches.is_some_and(|r| r > 0.99), "{slice:?}");
-    assert_eq!(slice.residual_correlation.short_call_share, None, "the same in every trial");
-    assert_eq!(view.groups[0].cost_model.main.residuals, slice.residuals);
-    let sizes: Vec<(u64, bool)> = slice.off_curve.iter().map(|one| (one.asked_bytes, one.is_off)).collect();
-    assert_eq!(sizes, (6..12).map(|power| (1 << power, false)).collect::<Vec<_>>());
-}
-
-#[test]
-fn a_curve_names_the_sizes_it_misses() {
-    let view = view(&along_a_curve(512, 115));
-    let slice = view.groups[0].cost_model.reader.as_ref().expect("a slice");
-    let off = slice.off_curve.iter().find(|one| one.asked_bytes == 512).expect("it was measured");
-    assert!(off.is_off && off.ln > 0.04 && off.bytes_per_call == 512.0, "{off:?}");
-    let reported = render::terminal::full(&view, &render::TerminalStyle { columns: 1000, ..Default::default() });
-    assert!(flat(&reported).contains("and it does not fit at 5 of 6 sizes"), "{reported}");
 }
 
 #[test]
@@ -650,46 +481,17 @@ fn the_plain_fit_finds_the_planted_line() {
         (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
         sink.window_ns = 160_000_000 + 22_000 * size;
     }
-    let view = View::of(&data, &Settings { fit_max: Some(32 << 10), ..Settings::default() });
+    let view = Report::of(&data, &Settings { fit_max: Some(32 << 10), ..Settings::default() });
     let model = &group(&view, "g1").cost_model;
     let (call, byte) = (model.main.linear.per_call_ns.expect("a fit"), model.main.linear.per_byte_ns.expect("a fit"));
     assert!((call - 160.0).abs() < 1e-3 && (byte - 0.022).abs() < 1e-6, "{call} {byte}");
     assert_eq!((model.main.metric, model.main.fit_max), (Some("wall_ns_per_call"), Some(32 << 10)));
     assert_eq!(model.writer, None);
-    let text = render::terminal::full(&view, &render::TerminalStyle::default());
+    let text = render::full::full(&view, &render::TerminalStyle::default());
     assert!(
         flat(&text).contains("reading costs about 160 ns a call + 0.022 ns a byte (wall time, up to 32 KiB"),
         "{text}"
     );
-}
-
-#[test]
-fn three_sizes_show_no_break() {
-    let breaks = |powers: std::ops::Range<u32>| {
-        let plan = Plan {
-            transports: vec!["/dev/zero"],
-            profiles: vec!["drain"],
-            read_sizes: powers.map(|power| 1 << power).collect(),
-            confirm_blocks: 0,
-            screen_blocks: 12,
-            noise: 0.0,
-            ..Plan::default()
-        };
-        let mut data = session(&plan);
-        for trial in data.trials.iter_mut().filter(|trial| trial.end(EndRole::Sink).is_some()) {
-            let row = data.cells.iter().find(|row| row.cell.id == trial.cell).expect("a cell");
-            // Short reads: the size of calls differs from trial to trial.
-            let size = row.cell.factors.read_size().expect("a size") * (8 - trial.block % 4) / 8;
-            let ns = 160 + size / 16 + if size > 65_536 { (size - 65_536) / 2 } else { 0 };
-            let ns = ns * (100 + trial.block % 3) / 100;
-            (trial.bytes, trial.wall_ns) = (1_000_000 * size, 1_000_000 * ns);
-            let sink = trial.ends.get_mut(EndRole::Sink).expect("a sink");
-            (sink.calls, sink.bytes, sink.window_ns) = (1_000_000, 1_000_000 * size, 1_000_000 * ns);
-        }
-        view(&data).groups[0].cost_model.main.breaks.len()
-    };
-    assert!(breaks(13..21) > 0, "eight sizes show it");
-    assert_eq!(breaks(15..18), 0, "three do not");
 }
 
 #[test]
@@ -711,23 +513,23 @@ fn a_size_beyond_the_fit_changes_no_cost() {
             (sink.calls, sink.bytes) = (1_000_000, 1_000_000 * size);
             sink.window_ns = (160_000_000 + 22_000 * size) * if size > 4096 { beyond } else { 1 };
         }
-        let view = View::of(&data, &Settings { fit_max, ..Settings::default() });
+        let view = Report::of(&data, &Settings { fit_max, ..Settings::default() });
         let main = view.groups[0].cost_model.main.clone();
-        (main.per_call_ns, main.segments, main.linear)
+        (main.per_call_ns, main.per_byte_ns, main.linear)
     };
     assert_eq!(fitted(1, Some(4096)), fitted(9, Some(4096)));
     assert_ne!(fitted(1, None), fitted(9, None));
 }
 
 #[test]
-fn a_curve_that_fits_nothing_is_left_out() {
+fn a_line_that_fits_nothing_is_left_out() {
     let plan = Plan { transports: vec!["/dev/zero"], profiles: vec!["drain"], noise: 1.0, ..Plan::default() };
     let view = view(&session(&plan));
     let main = &view.groups[0].cost_model.main;
     assert!(main.relative_error.is_some_and(|error| error > 0.25), "{main:?}");
-    assert_eq!((main.per_call_ns, main.segments.len(), main.size_for_half), (None, 0, None));
+    assert_eq!((main.per_call_ns, main.per_byte_ns, main.size_for_half), (None, None, None));
     assert_eq!((main.linear.per_call_ns, main.linear.per_byte_ns), (None, None));
-    let text = render::terminal::full(&view, &render::TerminalStyle::default());
+    let text = render::full::full(&view, &render::TerminalStyle::default());
     assert!(!text.contains("costs about"));
     // A missing cost line has a reason.
     assert!(
@@ -741,7 +543,7 @@ fn equal_trials_give_equal_bytes() {
     let plan = Plan { noise: 0.05, ..Plan::default() };
     let report = || {
         let view = view(&session(&plan));
-        (render::json::render(&view), render::terminal::full(&view, &render::TerminalStyle::default()))
+        (render::json::render(&view), render::full::full(&view, &render::TerminalStyle::default()))
     };
     assert_eq!(report(), report());
 }
@@ -776,7 +578,7 @@ fn the_product_of_a_path_is_a_finding() {
                 flows.filter_map(|flow| flow.tcp.as_mut()).for_each(|tcp| tcp.min_rtt_us = trip_us.into());
             }
         }
-        phrases(&view(&data), FindingKind::Link)
+        phrases(&view(&data), "scope")
     };
     let far = why("192.0.2.7:4711", 20_000);
     assert!(far.contains("delay × rate of the path, as measured, is ") && far.contains(" (20 ms × "), "{far}");
@@ -797,8 +599,8 @@ fn failed_options_have_no_bottleneck() {
             groups.push(row.cell.group.clone());
         }
     }
-    for test in view(&data).tests {
-        let limit = test.bottleneck.expect("a bottleneck").text;
+    for texts in view(&data).texts {
+        let limit = texts.facts.into_iter().find(|fact| fact.heading == "Bottleneck").expect("a bottleneck").text;
         assert!(!limit.contains("nothing was measured"), "{limit}");
     }
 }
@@ -816,7 +618,7 @@ fn one_remaining_option_has_no_comparison() {
         }
     }
     let one = view(&data);
-    assert_eq!(states(&one), [TestState::Single; 3]);
+    assert_eq!(states(&one), [State::Single; 3]);
     let options = one.tests.iter().flat_map(|test| &test.options);
     let skipped: Vec<_> = options.filter(|option| option.status == OptionStatus::Skipped).collect();
     assert!(!skipped.is_empty());
@@ -874,7 +676,7 @@ fn different_ages_of_connections_are_reported() {
             trial.warmup_ns *= older;
             trial.wall_ns *= older;
         }
-        phrases(&view(&data), FindingKind::ValidFor)
+        phrases(&view(&data), "scope")
     };
     assert!(holds(1).contains("connections 4 to 44 ms after they opened"), "{}", holds(1));
     let differ = holds(10);
@@ -887,8 +689,8 @@ fn single_trials_of_an_import_have_no_result() {
     let mut data = session(&Plan { confirm_blocks: 1, ..small() });
     data.record.status = SessionStatus::Imported;
     let view = view(&data);
-    assert_eq!(states(&view), [TestState::Unconfirmed; 3]);
-    assert!(view.tests[0].result.starts_with("no result: too few trials for an interval"), "{}", view.tests[0].result);
+    assert_eq!(states(&view), [State::NoResult; 3]);
+    assert!(view.decisions[0].why.starts_with("too few trials for an interval"), "{}", view.decisions[0].why);
 }
 
 #[test]

@@ -6,9 +6,9 @@
 //! each effect is drawn for every world and profile.
 
 use super::{Environment, Noise, Scenario, Steal, group_input, randomised_blocks};
-use bytegauge_stats::finalists::{choose, choose_over_profiles, score, worst_excess};
+use bytegauge_stats::finalists::{choose_over_profiles, score, worst_excess};
 use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::{OptionRecommendation, over_profiles};
+use bytegauge_stats::recommend::{OptionRecommendation, recommend};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 /// Choices whose true costs are known.
@@ -36,8 +36,6 @@ pub struct WorldDesign {
     pub environment: Environment,
     /// How much more a shorter screening trial scatters (√(6 ms / 5 ms)).
     pub screening_factor: f64,
-    /// Negative control when `false`: the profiles' own leaders have no place among the finalists.
-    pub leaders: bool,
 }
 
 impl WorldDesign {
@@ -51,7 +49,6 @@ impl WorldDesign {
             noise: Noise::Normal,
             environment: Environment::Swings { rho: 0.7, spread: 0.18 },
             screening_factor: 1.1,
-            leaders: true,
         }
     }
 }
@@ -65,8 +62,8 @@ pub struct SimulatedSession {
     pub screening: Vec<Vec<Vec<Option<f64>>>>,
     /// Confirmation by profile; cells that were not confirmed have no costs.
     pub groups: Vec<(GroupInput, GroupVerdict)>,
-    /// The recommendation over all profiles.
-    pub recommendation: OptionRecommendation,
+    /// The recommendation of each profile.
+    pub recommendations: Vec<OptionRecommendation>,
 }
 
 impl World {
@@ -92,18 +89,17 @@ impl World {
         Self { effects, footprints: (0..side * side).map(bytes).collect() }
     }
 
-    /// How much worse than the best of *all* cells the cell truly is, in the worst profile, in ln.
+    /// How much worse than the best of *all* cells of a profile the cell truly is, in ln.
     #[must_use]
-    pub fn regret(&self, cell: usize) -> f64 {
-        let regret = |effects: &Vec<f64>| effects[cell] - effects.iter().copied().fold(f64::INFINITY, f64::min);
-        self.effects.iter().map(regret).fold(0.0, f64::max)
+    pub fn regret(&self, profile: usize, cell: usize) -> f64 {
+        self.effects[profile][cell] - self.effects[profile][self.best(profile)]
     }
 
-    /// How much worse than the best of `cells` the cell truly is, in the worst profile, in ln.
+    /// How much worse than the best of `cells` the cell truly is, in ln.
     #[must_use]
-    pub fn regret_among(&self, cell: usize, cells: &[usize]) -> f64 {
-        let least = |effects: &Vec<f64>| cells.iter().map(|&other| effects[other]).fold(f64::INFINITY, f64::min);
-        self.effects.iter().map(|effects| effects[cell] - least(effects)).fold(0.0, f64::max)
+    pub fn regret_among(&self, profile: usize, cell: usize, cells: &[usize]) -> f64 {
+        let effects = &self.effects[profile];
+        effects[cell] - cells.iter().map(|&other| effects[other]).fold(f64::INFINITY, f64::min)
     }
 
     /// The truly best cell of a profile.
@@ -113,18 +109,6 @@ impl World {
         (0..effects.len()).min_by(|&a, &b| effects[a].total_cmp(&effects[b])).expect("a world has cells")
     }
 
-    /// Costs of the first screening of the first profile, in which every cell is visited, and the cell that leads after
-    /// all screening.
-    #[must_use]
-    pub fn screened(&self, design: &WorldDesign, seed: u64) -> (Vec<Vec<Option<f64>>>, usize) {
-        let mut blocks = screen(&self.effects[..1], design, &mut seeded(seed, 0x5e55)).swap_remove(0);
-        let scores = score(&blocks);
-        let leader = (0..scores.len())
-            .min_by(|&a, &b| scores[a].unwrap_or(f64::INFINITY).total_cmp(&scores[b].unwrap_or(f64::INFINITY)));
-        blocks.truncate(SCREENS);
-        (blocks, leader.expect("a world has cells"))
-    }
-
     /// Runs a session in this world.
     #[must_use]
     pub fn session(&self, design: &WorldDesign, method: &Method, seed: u64) -> SimulatedSession {
@@ -132,12 +116,7 @@ impl World {
         let screening = screen(&self.effects, design, &mut random);
         let scores: Vec<Vec<Option<f64>>> = screening.iter().map(|blocks| score(blocks)).collect();
         let footprints: Vec<Option<f64>> = self.footprints.iter().copied().map(Some).collect();
-        let finalists = if design.leaders {
-            choose_over_profiles(&scores, &footprints, design.finalists, method.margin)
-        } else {
-            let worst = worst_excess(&scores, footprints.len());
-            choose(&worst, &footprints, design.finalists, method.margin)
-        };
+        let finalists = choose_over_profiles(&scores, &footprints, design.finalists, method.margin);
         let groups: Vec<(GroupInput, GroupVerdict)> = self
             .effects
             .iter()
@@ -147,9 +126,8 @@ impl World {
                 (input, verdict)
             })
             .collect();
-        let profiles: Vec<(&GroupInput, &GroupVerdict)> = groups.iter().map(|(i, v)| (i, v)).collect();
-        let recommendation = over_profiles(&profiles, method);
-        SimulatedSession { finalists, screening, groups, recommendation }
+        let recommendations = groups.iter().map(|(input, verdict)| recommend(input, verdict, method)).collect();
+        SimulatedSession { finalists, screening, groups, recommendations }
     }
 
     fn confirm(

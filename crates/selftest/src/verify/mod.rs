@@ -98,7 +98,7 @@ pub const PARTS: [TablePart; 21] = [
     ("audit", audit::rows),
     ("rounds", rounds::rows),
     ("several sessions", sessions::rows),
-    ("levels to avoid, uneven steal", shared::levels_and_steal),
+    ("uneven steal", shared::uneven_steal),
     ("two subjects", comparisons::rows),
     ("calls that a window cuts", lifetimes::rows),
     ("cost model", models::cost_rows),

@@ -3,6 +3,7 @@
 use super::{Demand, RunTally, Scale, VerificationRow, number};
 use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario};
+use bytegauge_stats::claim::{ClaimKind, OptionState, claim, state};
 use bytegauge_stats::group::{Method, analyse};
 use bytegauge_stats::rng::seeded;
 
@@ -62,24 +63,59 @@ pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     rows
 }
 
-/// A cell's own noise that lasts from block to block. Pairing cannot remove it; merging has to, or the
-/// group must have no result. The negative control assumes independence.
+/// Claims where blocks depend on each other: a cell's own noise lasts from block to block, or it is slow for some blocks.
+/// Pairing cannot remove this. The negative control assumes independence.
 pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(4000);
+    let repetitions = scale.repetitions(2000);
+    let lasting = |rho: f64| Scenario { own_rho: rho, ..Scenario::new(CLAIMED.to_vec(), Noise::Normal, 0.04) };
+    let speeds = Scenario { noise: vec![Noise::Bimodal], ..lasting(0.5) };
     let mut rows = Vec::new();
-    for rho in [0.5, 0.9] {
-        let mut scenario = Scenario::new(vec![0.0; 7], Noise::Normal, 0.02);
-        scenario.own_rho = rho;
-        let believing = Method { seed, merge_dependent_blocks: false, ..method() };
-        let (kept, _) = kept_in(&scenario, 48, repetitions, &Method { seed, ..method() });
-        let (trusted, _) = kept_in(&scenario, 48, repetitions, &believing);
-        let silent = 100.0 * (1.0 - kept.of as f64 / repetitions as f64);
-        let note = format!("48 blocks, half of the variance lasts; {silent:.0} % of groups have no result");
-        rows.push(kept.row(format!("best kept, own noise AR(1) {rho}"), Demand::Published, scale, note));
-        let note = "neighbouring blocks believed to be independent";
-        rows.push(trusted.control(format!("no merging, own noise AR(1) {rho}"), KEPT, scale, note));
+    for (name, scenario, blocks, demand) in [
+        ("independent", lasting(0.0), 12, KEPT),
+        ("own noise AR(1) 0.5", lasting(0.5), 12, Demand::Published),
+        ("own noise AR(1) 0.5", lasting(0.5), 48, Demand::Published),
+        ("own noise AR(1) 0.9", lasting(0.9), 12, Demand::Published),
+        ("own noise AR(1) 0.9", lasting(0.9), 48, Demand::Published),
+        ("two speeds and AR(1) 0.5", speeds, 48, Demand::Published),
+    ] {
+        let (is_true, useful) = claims(&scenario, blocks, repetitions, &Method { seed, ..method() });
+        let note = format!("{blocks} blocks; {:.0} % of tests have a claim", useful.percent());
+        rows.push(is_true.row(format!("claim is true, {name}, {blocks} blocks"), demand, scale, note));
     }
+    let believing = Method { seed, merge_dependent_blocks: false, ..method() };
+    let (trusted, _) = claims(&lasting(0.9), 48, repetitions, &believing);
+    let note = "neighbouring blocks believed to be independent";
+    rows.push(trusted.control("no merging, own noise AR(1) 0.9", KEPT, scale, note));
     rows
+}
+
+/// ln costs of the cells about which claims are made.
+const CLAIMED: [f64; 5] = [0.0, 0.02, 0.06, 0.12, 0.7];
+
+/// How often every number of a claim is true, and how often there is a claim that excludes or bounds.
+fn claims(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Method) -> (RunTally, RunTally) {
+    let [mut is_true, mut useful] = [RunTally::default(); 2];
+    let truth = &scenario.effects;
+    for run in 0..repetitions as u64 {
+        let input = scenario.group(blocks, method.seed.wrapping_mul(1_000_003).wrapping_add(run));
+        let verdict = analyse(&input, method);
+        // As the report does: shares, and options that plain means contradict are doubted.
+        let option = |&cell: &usize| {
+            let (lower, upper) = (verdict.lower[cell]?.exp_m1(), verdict.upper[cell]?.exp_m1());
+            let state = state(lower, upper, verdict.contradicted.contains(&cell), method.margin);
+            Some((truth[cell].exp_m1(), lower, state, upper))
+        };
+        let options: Vec<(f64, f64, OptionState, f64)> =
+            verdict.present.iter().filter_map(option).filter(|_| !verdict.twin_alarm).collect();
+        let kind = claim(&options.iter().map(|option| (option.2, option.3)).collect::<Vec<_>>(), method.margin);
+        useful.count(kind.is_some_and(|kind| kind != ClaimKind::Undecided));
+        is_true.count(options.iter().all(|(truth, lower, state, upper)| match state {
+            OptionState::Good => truth <= upper,
+            OptionState::Undecided => !matches!(kind, Some(ClaimKind::FreeChoice(apart)) if *truth > apart),
+            OptionState::Avoid => truth >= lower,
+        }));
+    }
+    (is_true, useful)
 }
 
 /// How often the first of seven equal cells is kept, and the mean size of the best set.
@@ -137,22 +173,7 @@ pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<VerificationRow> 
         let name = format!("{profiles} profiles, {blocks} blocks, noise {percent} %");
         rows.extend(session_rows(&name, profiles, &design, &method(), scale, seed));
     }
-    rows.push(without_leaders(scale, seed));
     rows
-}
-
-/// Without each profile's own leader among the finalists, a compromise is compared with compromises.
-/// The error is rare enough that only the full scale can show it.
-fn without_leaders(scale: Scale, seed: u64) -> VerificationRow {
-    let design = WorldDesign { leaders: false, ..WorldDesign::paired(6, 24, 0.027) };
-    let all = sessions(4, &design, &method(), scale, seed).all;
-    let name = "finalists without the profiles' leaders, 4 profiles";
-    let note = "the same sessions; proven is true of all cells";
-    if scale == Scale::Full {
-        all.control(name, KEPT, scale, note)
-    } else {
-        all.row(name, Demand::Published, scale, note)
-    }
 }
 
 fn session_rows(
@@ -203,11 +224,12 @@ fn sessions(profiles: usize, design: &WorldDesign, method: &Method, scale: Scale
         });
         held.count(all_held);
         size += session.groups.iter().map(|(_, verdict)| verdict.best_set.len()).sum::<usize>();
-        proven.count(session.recommendation.proven);
-        if session.recommendation.proven {
-            let cell = session.recommendation.cell.expect("a proven recommendation names a cell");
-            within.count(world.regret_among(cell, &session.finalists) <= method.ln_margin());
-            all.count(world.regret(cell) <= method.ln_margin());
+        for (profile, recommendation) in session.recommendations.iter().enumerate() {
+            proven.count(recommendation.proven);
+            if let Some(cell) = recommendation.cell.filter(|_| recommendation.proven) {
+                within.count(world.regret_among(profile, cell, &session.finalists) <= method.ln_margin());
+                all.count(world.regret(profile, cell) <= method.ln_margin());
+            }
         }
     }
     Sessions { held, within, all, proven, mean_size: size as f64 / (repetitions as f64 * profiles as f64) }

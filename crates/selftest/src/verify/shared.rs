@@ -2,12 +2,10 @@
 //! trials that end before the start is over.
 
 use super::{Demand, RunTally, Scale, VerificationRow};
-use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
-use bytegauge_stats::avoid::{GridPlace, against};
 use bytegauge_stats::cpu_steal::uneven;
-use bytegauge_stats::group::{BlockInput, GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::over_profiles;
+use bytegauge_stats::group::{BlockInput, GroupInput, Method, analyse};
+use bytegauge_stats::recommend::recommend;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const TRUE: Demand = Demand::AtLeast(95.0);
@@ -31,15 +29,13 @@ struct WorldKind {
     paired: f64,
     hit: Hit,
     blocks: usize,
-    profiles: usize,
     /// Negative control when `false`: blocks in which a trial was hit are left out.
     all_blocks: bool,
     /// Share of cells whose trials end within a start that costs 20 % more or less than the time after it.
     starts: f64,
 }
 
-const USUAL: WorldKind =
-    WorldKind { paired: 0.3, hit: Hit::None, blocks: 128, profiles: 1, all_blocks: true, starts: 0.0 };
+const USUAL: WorldKind = WorldKind { paired: 0.3, hit: Hit::None, blocks: 128, all_blocks: true, starts: 0.0 };
 
 /// Counts over groups.
 #[derive(Default)]
@@ -57,7 +53,6 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         (WorldKind { paired: 0.6, blocks: 256, ..USUAL }, "noise 60 %"),
         (WorldKind { hit: Hit::All, ..USUAL }, "noise 30 %, steal hits all cells alike"),
         (WorldKind { hit: Hit::Some, ..USUAL }, "noise 30 %, steal depends on the cell"),
-        (WorldKind { hit: Hit::Some, profiles: 3, ..USUAL }, "3 profiles, noise 30 %, steal depends on the cell"),
     ] {
         let Groups { proven, is_true, covered, survive } = groups(kind, scale, seed);
         let note = format!("{CELLS} cells, {} blocks", kind.blocks);
@@ -89,35 +84,29 @@ fn groups(kind: WorldKind, scale: Scale, seed: u64) -> Groups {
     for run in 0..repetitions as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut random = seeded(seed, 0x5a4e);
-        let method = Method { seed, random_flips: 299, groups: kind.profiles, ..Method::default() };
+        let method = Method { seed, random_flips: 299, ..Method::default() };
         // The truth is the cost after the start; the trials measure the start.
         let quirks: Vec<f64> = (0..CELLS).map(|_| 0.12 * random.uniform()).collect();
         let draws = |random: &mut RandomStream| -> Vec<f64> { (0..CELLS).map(|_| random.uniform()).collect() };
         let hit: Vec<f64> = draws(&mut random).iter().map(|&u| if u < 0.5 { 0.02 } else { 0.3 }).collect();
         let start: Vec<f64> = draws(&mut random).iter().map(|&u| if u < kind.starts { 0.2 } else { 0.0 }).collect();
-        let worlds: Vec<(Scenario, Vec<f64>)> =
-            (0..kind.profiles).map(|_| world(kind, &quirks, &hit, &start, &mut random)).collect();
-        let inputs: Vec<GroupInput> =
-            worlds.iter().map(|(scenario, _)| confirmed(scenario, kind, &mut random)).collect();
-        let verdicts: Vec<GroupVerdict> = inputs.iter().map(|input| analyse(input, &method)).collect();
-        let pairs: Vec<(&GroupInput, &GroupVerdict)> = inputs.iter().zip(&verdicts).collect();
-        let recommended = over_profiles(&pairs, &method);
+        let (scenario, truth) = world(kind, &quirks, &hit, &start, &mut random);
+        let input = confirmed(&scenario, kind, &mut random);
+        let verdict = analyse(&input, &method);
+        let recommended = recommend(&input, &verdict, &method);
         found.proven.count(recommended.proven);
-        let (Some(cell), Some(bound)) = (recommended.cell, recommended.worst_upper) else { continue };
-        let regret = |truth: &Vec<f64>| truth[cell] - truth.iter().copied().fold(f64::INFINITY, f64::min);
-        let regret = worlds.iter().map(|(_, truth)| regret(truth)).fold(0.0, f64::max);
+        let (Some(cell), Some(bound)) = (recommended.cell, recommended.upper) else { continue };
+        let regret = truth[cell] - truth.iter().copied().fold(f64::INFINITY, f64::min);
         found.covered.count(regret <= bound);
         if recommended.proven {
             found.is_true.count(regret <= method.ln_margin());
-            let each: Vec<bool> =
-                verdicts.iter().filter_map(|verdict| verdict.survives_exchange(cell, &method)).collect();
-            found.survive.count(each.into_iter().all(|kept| kept));
+            found.survive.count(verdict.survives_exchange(cell, &method).unwrap_or(true));
         }
     }
     found
 }
 
-/// One profile's group, and the true mean ln cost of its cells.
+/// A group, and the true mean ln cost of its cells.
 fn world(
     kind: WorldKind,
     quirks: &[f64],
@@ -173,22 +162,9 @@ fn unequal_controls(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     ]
 }
 
-/// Results of screening for levels, and whether uneven steal is found, and only where it exists.
-pub(super) fn levels_and_steal(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+/// Whether uneven steal is found, and only where it exists.
+pub(super) fn uneven_steal(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
-    for paired in [0.3, 0.6] {
-        let percent = 100.0 * paired;
-        let (false_avoid, _, _) = avoided(paired, false, scale, seed);
-        let name = format!("a level is wrongly called to be avoided, noise {percent:.0} %");
-        let note = "64 equal cells, 8 columns, 2 screens; 14 levels against those of the screening's leader";
-        rows.push(false_avoid.row(name, Demand::AtMost(5.0), scale, note));
-        let (false_avoid, covered, found) = avoided(paired, true, scale, seed);
-        let name = format!("all bounds of levels to avoid cover, noise {percent:.0} %");
-        let note = format!("64 cells that differ; a false one in {:.2} % of groups", false_avoid.percent());
-        rows.push(covered.row(name, TRUE, scale, note));
-        let name = format!("levels of twice the cost found, noise {percent:.0} %");
-        rows.push(found.row(name, Demand::Published, scale, "of those that are, in the median column"));
-    }
     let (alike, uneven) = (steal_seen(&[0.25; 4], scale, seed), steal_seen(&[0.47, 0.22, 0.22, 0.22], scale, seed));
     let note = "4 cells, 58 blocks, at p < 0.05";
     rows.push(alike.row("steal called uneven that is not", Demand::Within(3.0, 7.0), scale, note));
@@ -206,50 +182,4 @@ fn steal_seen(shares: &[f64], scale: Scale, seed: u64) -> RunTally {
         tally.count(uneven(&hits, seed.wrapping_add(run)).is_some_and(|found| found.p_value < 0.05));
     }
     tally
-}
-
-const SIDE: usize = 8;
-
-/// Whether a level whose median column is within the margin is called to be avoided; whether every shown bound covers; how
-/// many of the levels of twice the cost are found.
-fn avoided(paired: f64, differ: bool, scale: Scale, seed: u64) -> (RunTally, RunTally, RunTally) {
-    let [mut falsely, mut covered, mut found] = [RunTally::default(); 3];
-    let margin = Method::default().ln_margin();
-    let design = WorldDesign::paired(CELLS, 0, paired);
-    for run in 0..scale.repetitions(2000) as u64 {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
-        let mut world = World::draw(1, SIDE, &mut seeded(seed, 500));
-        if !differ {
-            world.effects = vec![vec![0.0; SIDE * SIDE]];
-        }
-        let (blocks, leader) = world.screened(&design, seed);
-        let (mut wrong, mut holds) = (false, true);
-        for factor in 0..2 {
-            let place = |cell: usize| match factor {
-                0 => GridPlace { level: cell / SIDE, column: cell % SIDE },
-                _ => GridPlace { level: cell % SIDE, column: cell / SIDE },
-            };
-            let places: Vec<GridPlace> = (0..SIDE * SIDE).map(place).collect();
-            let kept = places[leader].level;
-            let effect = |level: usize, column: usize| {
-                let at = places.iter().position(|place| *place == GridPlace { level, column });
-                at.map_or(0.0, |cell| world.effects[0][cell])
-            };
-            let truth = |level: usize| {
-                let each: Vec<f64> = (0..SIDE).map(|column| effect(level, column) - effect(kept, column)).collect();
-                bytegauge_stats::quantile::median(&each).unwrap_or(0.0)
-            };
-            let levels = against(&places, &blocks, kept, 2 * (SIDE - 1), 0.95);
-            for one in levels.iter().filter(|one| one.is_to_avoid(margin)) {
-                wrong |= truth(one.level) <= margin;
-                holds &= one.lower <= truth(one.level) && truth(one.level) <= one.upper;
-            }
-            for level in (0..SIDE).filter(|&level| level != kept && truth(level) >= 2.0_f64.ln()) {
-                found.count(levels.iter().any(|one| one.level == level && one.is_to_avoid(margin)));
-            }
-        }
-        falsely.count(wrong);
-        covered.count(holds);
-    }
-    (falsely, covered, found)
 }

@@ -6,8 +6,8 @@
 
 use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Environment, Noise, Scenario, group_input};
-use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::over_profiles;
+use bytegauge_stats::group::{GroupInput, Method, analyse};
+use bytegauge_stats::recommend::recommend;
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const TRUE: Demand = Demand::AtLeast(95.0);
@@ -25,19 +25,17 @@ struct MachineKind {
     blocks: usize,
     /// Cells other than [`AUTO`]; the first is the best of them, the others cost up to 12 % more.
     others: usize,
-    profiles: usize,
     name: &'static str,
 }
 
 const USUAL: MachineKind =
-    MachineKind { noise: Noise::Normal, paired: 0.14, blocks: 27, others: 4, profiles: 1, name: "noise 14 %" };
+    MachineKind { noise: Noise::Normal, paired: 0.14, blocks: 27, others: 4, name: "noise 14 %" };
 const NOISY: MachineKind = MachineKind { paired: 0.3, name: "noise 30 %", ..USUAL };
 const BURSTS: MachineKind = MachineKind { noise: Noise::Bursts, paired: 0.5, name: "bursts", ..USUAL };
 /// No bound of other cells comes between: here the two ends of one interval decide.
 const ONE_RIVAL: MachineKind = MachineKind { paired: 0.25, others: 1, name: "one rival, noise 25 %", ..USUAL };
 /// The smallest bound often exceeds a factor of two, so it decides nothing.
 const NO_ANSWER: MachineKind = MachineKind { paired: 0.6, blocks: 8, name: "noise 60 %", ..USUAL };
-const PROFILES: MachineKind = MachineKind { profiles: 3, name: "3 profiles, noise 30 %", ..NOISY };
 
 /// Counts over groups.
 #[derive(Default)]
@@ -60,7 +58,7 @@ struct GroupCounts {
 
 pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
-    for kind in [USUAL, NOISY, BURSTS, ONE_RIVAL, NO_ANSWER, PROFILES] {
+    for kind in [USUAL, NOISY, BURSTS, ONE_RIVAL, NO_ANSWER] {
         let [mut proven, mut is_true] = [RunTally::default(); 2];
         let name = kind.name;
         let shape = format!("{} cells, {} blocks", 1 + kind.others, kind.blocks);
@@ -82,7 +80,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
             is_true.add(found.is_true);
         }
         // The other kinds have almost no significant results.
-        if kind.profiles == 1 && kind.blocks == USUAL.blocks {
+        if kind.blocks == USUAL.blocks {
             let note = format!("{shape}; auto costs 0 to 40 % more; something is proven in {:.1} %", proven.percent());
             rows.push(is_true.row(format!("proven is true of the finalists, one is auto, {name}"), TRUE, scale, note));
         }
@@ -118,15 +116,14 @@ fn groups(kind: MachineKind, excess: f64, scale: Scale, seed: u64) -> GroupCount
     for run in 0..scale.repetitions(4000) as u64 {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
         let mut random = seeded(seed, 0xa070);
-        let method = Method { seed, random_flips: 299, groups: kind.profiles, ..Method::default() };
-        let truths: Vec<Vec<f64>> = (0..kind.profiles).map(|_| truth(kind, excess, &mut random)).collect();
-        let inputs: Vec<GroupInput> = truths.iter().map(|truth| confirmed(truth, kind, &mut random)).collect();
-        let verdicts: Vec<GroupVerdict> = inputs.iter().map(|input| analyse(input, &method)).collect();
-        let pairs: Vec<(&GroupInput, &GroupVerdict)> = inputs.iter().zip(&verdicts).collect();
-        let recommended = over_profiles(&pairs, &method);
+        let method = Method { seed, random_flips: 299, ..Method::default() };
+        let truth = truth(kind, excess, &mut random);
+        let input = confirmed(&truth, kind, &mut random);
+        let verdict = analyse(&input, &method);
+        let recommended = recommend(&input, &verdict, &method);
         // Without a bound there is no claim.
-        let bounded = recommended.cell.zip(recommended.worst_upper);
-        let regret = |cell: usize| truths.iter().map(|truth| truth[cell]).fold(0.0, f64::max);
+        let bounded = recommended.cell.zip(recommended.upper);
+        let regret = |cell: usize| truth[cell].max(0.0);
         if let Some((cell, bound)) = bounded {
             found.covered.count(regret(cell) <= bound);
         }
@@ -134,13 +131,12 @@ fn groups(kind: MachineKind, excess: f64, scale: Scale, seed: u64) -> GroupCount
         if let Some(cell) = recommended.cell.filter(|_| recommended.proven) {
             found.is_true.count(regret(cell) <= method.ln_margin());
         }
-        let worst = |cell: usize| verdicts.iter().filter_map(|verdict| verdict.upper[cell]).fold(0.0, f64::max);
-        let least = (0..=kind.others).map(worst).fold(f64::INFINITY, f64::min);
+        let least = verdict.upper.iter().map(|upper| upper.unwrap_or(0.0)).fold(f64::INFINITY, f64::min);
         let exceeds = |bound: f64| regret(AUTO) > method.ln_margin().max(bound);
         let auto = bounded.filter(|(cell, _)| *cell == AUTO);
         found.auto.count(auto.is_some());
         found.beyond_bound.count(auto.is_some_and(|(_, bound)| exceeds(bound)));
-        found.by_estimate.count(auto.is_some() && recommended.worst_excess.is_some_and(exceeds));
+        found.by_estimate.count(auto.is_some() && recommended.excess.is_some_and(exceeds));
         found.by_least.count(auto.is_some() && exceeds(least));
         found.anyway.count(bounded.is_some() && exceeds(least));
     }

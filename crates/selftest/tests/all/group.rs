@@ -1,7 +1,7 @@
 //! The result of one group, on trials whose truth is known.
 
 use bytegauge_selftest::sim::{Environment, Noise, Scenario};
-use bytegauge_stats::group::{GroupInput, Inconclusive, Method, analyse};
+use bytegauge_stats::group::{GroupInput, Method, analyse};
 use bytegauge_stats::rng::seeded;
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ fn an_unfit_cell_is_not_recommended() {
     let method = Method::default();
     let recommend = |input: &GroupInput| {
         let verdict = analyse(input, &method);
-        let recommendation = bytegauge_stats::recommend::over_profiles(&[(input, &verdict)], &method);
+        let recommendation = bytegauge_stats::recommend::recommend(input, &verdict, &method);
         (recommendation.cell, recommendation.proven, verdict.contradicted)
     };
     assert_eq!(recommend(&input), (Some(0), true, vec![]));
@@ -143,7 +143,7 @@ fn claims_on_the_leader_alone_fail_the_exchange() {
 }
 
 #[test]
-fn dependent_blocks_are_merged_or_inconclusive() {
+fn dependent_blocks_widen_the_intervals() {
     // Cell 1 has a slow wave that pairing cannot remove.
     let mut input = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.002).group(40, 1);
     for (b, block) in input.blocks.iter_mut().enumerate() {
@@ -151,9 +151,9 @@ fn dependent_blocks_are_merged_or_inconclusive() {
         block.cost[1] = block.cost[1].map(|cost| cost * (1.0 + 0.1 * wave));
     }
     let got = analyse(&input, &Method::default());
-    assert!(got.merged_by > 1 && got.inconclusive == Some(Inconclusive::DependentBlocks), "{got:?}");
-    let believing = Method { merge_dependent_blocks: false, ..Method::default() };
-    assert_eq!(analyse(&input, &believing).inconclusive, None);
+    let believing = analyse(&input, &Method { merge_dependent_blocks: false, ..Method::default() });
+    assert!(got.merged_by > 1 && got.inconclusive.is_none(), "{got:?}");
+    assert!(got.upper[1] > believing.upper[1], "{got:?} {believing:?}");
 }
 
 proptest! {

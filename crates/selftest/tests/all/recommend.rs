@@ -1,69 +1,27 @@
-//! The recommendation over several profiles, on trials whose truth is known.
+//! The recommendation of a group, on trials whose truth is known.
 
 use std::cmp::Ordering;
 
 use bytegauge_selftest::sim::{Noise, Scenario};
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};
-use bytegauge_stats::recommend::{Candidate, OptionRecommendation, cheaper, named, over_profiles};
+use bytegauge_stats::recommend::{Candidate, OptionRecommendation, cheaper, named, recommend};
 
-fn check(profiles: &[&[f64]], spread: f64, blocks: usize, expected: &str) -> OptionRecommendation {
+fn check(effects: &[f64], spread: f64, blocks: usize, expected: &str) -> OptionRecommendation {
     let method = Method::default();
-    let inputs: Vec<GroupInput> = profiles
-        .iter()
-        .enumerate()
-        .map(|(seed, effects)| Scenario::new(effects.to_vec(), Noise::Normal, spread).group(blocks, seed as u64))
-        .collect();
-    let verdicts: Vec<GroupVerdict> = inputs.iter().map(|input| analyse(input, &method)).collect();
-    let pairs: Vec<(&GroupInput, &GroupVerdict)> = inputs.iter().zip(&verdicts).collect();
-    let got = over_profiles(&pairs, &method);
-    let passed: Vec<(usize, bool)> = got.passed.iter().map(|p| (p.cell, p.shown_worse)).collect();
-    let line = format!(
-        "cell {:?}, {:?}, proven {:?}, passed {passed:?}, boundary {:?}",
-        got.cell, got.reason, got.proven_cells, got.boundary
-    );
-    assert_eq!(line, expected, "{got:?}");
+    let input = Scenario::new(effects.to_vec(), Noise::Normal, spread).group(blocks, 0);
+    let got = recommend(&input, &analyse(&input, &method), &method);
+    assert_eq!(format!("cell {:?}, proven {:?}", got.cell, got.proven_cells), expected, "{got:?}");
     got
 }
 
 #[test]
 fn the_smallest_that_is_good_enough() {
-    check(
-        &[&[0.2, 0.02, 0.0]],
-        0.01,
-        20,
-        "cell Some(1), Proven, proven [1, 2], passed [(0, true)], boundary [Some(1)]",
-    );
-}
-
-#[test]
-fn every_profile_has_to_agree() {
-    check(
-        &[&[0.0, 0.01, 0.02], &[0.2, 0.01, 0.0]],
-        0.01,
-        20,
-        "cell Some(1), Proven, proven [1, 2], passed [(0, true)], boundary [Some(0), Some(1)]",
-    );
-}
-
-#[test]
-fn a_boundary_instead_of_a_compromise() {
-    let got = check(
-        &[&[0.0, 0.2], &[0.2, 0.0]],
-        0.01,
-        20,
-        "cell Some(0), NotProven, proven [], passed [], boundary [Some(0), Some(1)]",
-    );
-    assert_eq!(got.blocks_more_needed, None);
+    check(&[0.2, 0.02, 0.0], 0.01, 20, "cell Some(1), proven [1, 2]");
 }
 
 #[test]
 fn too_noisy_to_prove() {
-    let got = check(
-        &[&[0.0, 0.0, 0.0]],
-        0.15,
-        10,
-        "cell Some(2), NotProven, proven [], passed [(0, false), (1, false)], boundary [None]",
-    );
+    let got = check(&[0.0, 0.0, 0.0], 0.15, 10, "cell Some(2), proven []");
     assert!(got.blocks_more_needed.is_some_and(|more| more > 10), "{got:?}");
 }
 
@@ -80,15 +38,15 @@ fn the_smallest_bound_wins_without_a_proof() {
     let input = GroupInput { cells: (0..3).map(cell).collect(), twin_of: None, blocks };
     let method = Method { limit_outliers: false, merge_dependent_blocks: false, ..Method::default() };
     let mut verdict = analyse(&input, &method);
-    let named = |verdict: &GroupVerdict| over_profiles(&[(&input, verdict)], &method);
+    let named = |verdict: &GroupVerdict| recommend(&input, verdict, &method);
     let found = named(&verdict);
     assert!(!found.proven && verdict.leader() != found.cell, "{found:?} {verdict:?}");
-    assert_eq!((found.cell, found.worst_upper), (Some(1), verdict.upper[1]), "{verdict:?}");
-    assert!(verdict.upper.iter().all(|upper| *upper >= found.worst_upper), "{verdict:?}");
+    assert_eq!((found.cell, found.upper), (Some(1), verdict.upper[1]), "{verdict:?}");
+    assert!(verdict.upper.iter().all(|upper| *upper >= found.upper), "{verdict:?}");
     // Without a significant result the default is recommended, unless its bound is far wider.
     let mut with_default = input.clone();
     with_default.cells[2].is_default = true;
-    let found_with_default = |verdict: &GroupVerdict| over_profiles(&[(&with_default, verdict)], &method).cell;
+    let found_with_default = |verdict: &GroupVerdict| recommend(&with_default, verdict, &method).cell;
     let mut close = verdict.clone();
     close.upper[2] = close.upper[1].map(|upper| 1.4 * upper);
     assert_eq!(found_with_default(&close), Some(2));
@@ -118,12 +76,7 @@ fn one_of_several_defaults_is_kept() {
 
 #[test]
 fn too_few_blocks() {
-    let got = check(
-        &[&[0.0, 0.2]],
-        0.01,
-        4,
-        "cell Some(0), Inconclusive { profile: 0 }, proven [], passed [], boundary [None]",
-    );
+    let got = check(&[0.0, 0.2], 0.01, 4, "cell Some(0), proven []");
     assert_eq!(got.blocks_more_needed, Some(2));
 }
 

@@ -7,6 +7,7 @@ use super::address::PeerAddress;
 use super::control::{self, Control};
 use super::slots::SharedSlots;
 use super::{Arrived, STAGGER, calls};
+use crate::buffer::{PAGE_BYTES, PageOffset};
 use crate::syscall_result;
 
 /// Slots for messages, with everything that a receive fills in.
@@ -14,6 +15,8 @@ use crate::syscall_result;
 /// The memory that the headers point to never moves.
 pub struct Inbox {
     memory: SharedSlots<u8>,
+    /// Where the first slot begins.
+    first: usize,
     slot_len: usize,
     stride: usize,
     sources: SharedSlots<PeerAddress>,
@@ -38,18 +41,19 @@ impl Inbox {
     pub fn new(slots: usize, slot_len: usize, sources: bool) -> Inbox {
         assert!(slots > 0, "an inbox needs a slot");
         let stride = slot_len.next_multiple_of(64) + STAGGER;
-        let memory = SharedSlots::new(slots * stride, 0u8);
+        let memory = SharedSlots::new(slots * stride + PAGE_BYTES, 0u8);
+        let first = PageOffset::of_thread().after(memory.at(0).addr(), slots * stride);
         let addresses = SharedSlots::new(if sources { slots } else { 0 }, PeerAddress::NONE);
         let controls = SharedSlots::new(slots, Control::EMPTY);
         let mut places = SharedSlots::new(slots, libc::iovec { iov_base: std::ptr::null_mut(), iov_len: slot_len });
         let null = std::ptr::null_mut();
         let mut headers = SharedSlots::new(slots, super::header(null, 0, null.cast(), null, 0));
         for slot in 0..slots {
-            places.all_mut()[slot].iov_base = memory.at(slot * stride).cast();
+            places.all_mut()[slot].iov_base = memory.at(first + slot * stride).cast();
             let name = if sources { PeerAddress::raw(addresses.at(slot)) } else { std::ptr::null_mut() };
             headers.all_mut()[slot] = super::header(name, 0, places.at(slot), Control::raw(controls.at(slot)), 0);
         }
-        Inbox { memory, slot_len, stride, sources: addresses, controls, places, headers, filled: 0 }
+        Inbox { memory, first, slot_len, stride, sources: addresses, controls, places, headers, filled: 0 }
     }
 
     /// The most messages of one receive.
@@ -130,7 +134,7 @@ impl Inbox {
     #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
         let len = (self.headers.all()[..self.filled][slot].msg_len as usize).min(self.slot_len);
-        &mut self.memory.all_mut()[slot * self.stride..][..len]
+        &mut self.memory.all_mut()[self.first + slot * self.stride..][..len]
     }
 
     /// The sender of a message of the last receive; none unless sources are kept.

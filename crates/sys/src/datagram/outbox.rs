@@ -7,6 +7,7 @@ use super::address::PeerAddress;
 use super::control::Control;
 use super::slots::SharedSlots;
 use super::{STAGGER, calls};
+use crate::buffer::{PAGE_BYTES, PageOffset};
 use crate::syscall_result;
 
 /// How to send a slot.
@@ -25,6 +26,8 @@ pub struct SlotTarget<'a> {
 /// The memory that the headers point to never moves.
 pub struct Outbox {
     memory: SharedSlots<u8>,
+    /// Where the first slot begins.
+    first: usize,
     slot_len: usize,
     stride: usize,
     peers: SharedSlots<PeerAddress>,
@@ -49,15 +52,16 @@ impl Outbox {
         assert!(slots > 0, "an outbox needs a slot");
         let stride = slot_len.next_multiple_of(64) + STAGGER;
         let null = std::ptr::null_mut();
-        let memory = SharedSlots::new(slots * stride, 0u8);
+        let memory = SharedSlots::new(slots * stride + PAGE_BYTES, 0u8);
+        let first = PageOffset::of_thread().after(memory.at(0).addr(), slots * stride);
         let (peers, controls) = (SharedSlots::new(slots, PeerAddress::NONE), SharedSlots::new(slots, Control::EMPTY));
         let mut places = SharedSlots::new(slots, libc::iovec { iov_base: null, iov_len: slot_len });
         let mut headers = SharedSlots::new(slots, super::header(null, 0, null.cast(), null, 0));
         for slot in 0..slots {
-            places.all_mut()[slot].iov_base = memory.at(slot * stride).cast();
+            places.all_mut()[slot].iov_base = memory.at(first + slot * stride).cast();
             headers.all_mut()[slot] = super::header(null, 0, places.at(slot), Control::raw(controls.at(slot)), 0);
         }
-        Outbox { memory, slot_len, stride, peers, controls, places, headers }
+        Outbox { memory, first, slot_len, stride, peers, controls, places, headers }
     }
 
     /// The most messages of one send.
@@ -70,7 +74,7 @@ impl Outbox {
     #[inline]
     #[must_use]
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.memory.all_mut()[slot * self.stride..][..self.slot_len]
+        &mut self.memory.all_mut()[self.first + slot * self.stride..][..self.slot_len]
     }
 
     /// Sets how much of a slot is sent, to which peer, and in which segments.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::root::RootFolder;
-use crate::cpu_list;
+use super::RootFolder;
+use crate::topology;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -58,7 +58,7 @@ impl Cpu {
     pub(super) fn read(root: &RootFolder<'_>, allowed: Option<Vec<usize>>) -> Self {
         let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
         let first = allowed.as_ref().and_then(|cpus| cpus.first()).copied();
-        let online = root.line(&format!("{CPUS}/online")).and_then(|line| cpu_list::parse(&line));
+        let online = root.line(&format!("{CPUS}/online")).and_then(|line| topology::parse(&line));
         Self {
             model: model(&cpuinfo),
             microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
@@ -114,7 +114,7 @@ fn cache(root: &RootFolder<'_>, dir: &str) -> Option<Cache> {
         kind: root.line(&format!("{dir}/type"))?,
         size_bytes: cache_size(&root.line(&format!("{dir}/size"))?)?,
         line_bytes: root.number(&format!("{dir}/coherency_line_size")),
-        shared_by: shared.and_then(|list| cpu_list::parse(&list)).map(|cpus| cpus.len()),
+        shared_by: shared.and_then(|list| topology::parse(&list)).map(|cpus| cpus.len()),
     })
 }
 
@@ -151,7 +151,7 @@ fn turbo(root: &RootFolder<'_>) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::tests::Scratch;
 
     fn read(scratch: &Scratch) -> Cpu {
         Cpu::read(&RootFolder::new(scratch.path()), Some(vec![0, 1]))

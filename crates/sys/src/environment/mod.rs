@@ -7,26 +7,22 @@
 //! replaced by a guess. Never evaluates or changes anything, and never records identifying facts of a machine or its
 //! owner (host name, addresses, command line).
 
-mod card;
 mod cgroup;
 mod cpu;
 mod network;
-mod pressure;
-mod root;
 
-use std::path::Path;
-
-use serde::{Deserialize, Serialize};
-
-pub use card::NetworkCard;
 pub use cgroup::CgroupCpu;
 pub(crate) use cgroup::own_group;
 pub use cpu::{Cache, Cpu};
-pub use network::NetworkSettings;
-pub use pressure::{Pressure, Stall, Stalls};
+pub use network::{NetworkCard, NetworkSettings};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::affinity;
-use root::RootFolder;
 
 /// The snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -130,10 +126,111 @@ fn hypervisor(cpuinfo: &str) -> Option<bool> {
     Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
+// Reads small files below a root directory; missing or invalid ones are `None`.
+
+/// The directory that replaces `/`.
+#[derive(Clone, Copy)]
+pub(super) struct RootFolder<'a>(&'a Path);
+
+impl<'a> RootFolder<'a> {
+    pub(super) fn new(path: &'a Path) -> Self {
+        Self(path)
+    }
+
+    /// A path below the root. A leading slash, as in mount tables, is dropped.
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
+    }
+
+    pub(super) fn text(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.path(path)).ok()
+    }
+
+    /// A file's text without its final newline; `None` for an empty file.
+    pub(super) fn line(&self, path: &str) -> Option<String> {
+        let text = self.text(path)?;
+        let line = text.trim();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    pub(super) fn number<T: FromStr>(&self, path: &str) -> Option<T> {
+        self.line(path)?.parse().ok()
+    }
+
+    /// Names in a directory, sorted; none if it cannot be read.
+    pub(super) fn names(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(path)).into_iter().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+}
+
+// How long tasks have waited for CPU, disk and memory: pressure stall information.
+//
+// Source: Documentation/accounting/psi.rst of the kernel. Reading is fast enough to do before and after a session: the
+// difference of the totals shows whether other processes interfered.
+
+/// The three resources. `None` where the kernel lacks or hides the file (`psi=0`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Waiting for a CPU.
+    pub cpu: Option<Stalls>,
+    /// Waiting for a disk.
+    pub io: Option<Stalls>,
+    /// Waiting for memory.
+    pub memory: Option<Stalls>,
+}
+
+/// Waiting for one resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// At least one task waited.
+    pub some: Option<Stall>,
+    /// All tasks with work to do waited. Always 0 for `cpu`, and absent before Linux 5.13.
+    pub full: Option<Stall>,
+}
+
+/// One line of a pressure file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Share of the last 10 s, per cent.
+    pub avg10_percent: f64,
+    /// Since boot, µs.
+    pub total_us: u64,
+}
+
+impl Pressure {
+    /// Reads this machine.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::read_from(&RootFolder::new(Path::new("/")))
+    }
+
+    pub(super) fn read_from(root: &RootFolder<'_>) -> Self {
+        let stalls = |name: &str| {
+            let text = root.text(&format!("proc/pressure/{name}"))?;
+            Some(parse(&text))
+        };
+        Self { cpu: stalls("cpu"), io: stalls("io"), memory: stalls("memory") }
+    }
+}
+
+fn parse(text: &str) -> Stalls {
+    let line = |kind: &str| text.lines().find_map(|line| parse_stall(line.strip_prefix(kind)?));
+    Stalls { some: line("some"), full: line("full") }
+}
+
+fn parse_stall(fields: &str) -> Option<Stall> {
+    let field =
+        |name: &str| fields.split_ascii_whitespace().find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    Some(Stall { avg10_percent: field("avg10")?.parse().ok()?, total_us: field("total")?.parse().ok()? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::tests::Scratch;
 
     #[test]
     fn files_become_facts() {
@@ -186,5 +283,28 @@ mod tests {
         let read = MachineEnvironment::read();
         assert!(read.kernel_release.is_some());
         assert!(read.cpu.allowed.is_some());
+    }
+}
+
+#[cfg(test)]
+mod pressure_tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_stalls() {
+        let text = "\
+some avg10=0.50 avg60=0.19 avg300=0.17 total=3303435
+full avg10=0.00 avg60=0.00 avg300=0.00 total=7
+";
+        let stall = |avg10_percent, total_us| Some(Stall { avg10_percent, total_us });
+        let expected = Stalls { some: stall(0.5, 3_303_435), full: stall(0.0, 7) };
+        assert_eq!(parse(text), expected);
+    }
+
+    #[test]
+    fn an_old_kernel_has_one_cpu_line() {
+        let stalls = parse("some avg10=1.00 avg60=0 avg300=0 total=1\n");
+        assert!(stalls.some.is_some() && stalls.full.is_none());
+        assert_eq!(parse("nonsense"), Stalls::default());
     }
 }

@@ -11,20 +11,16 @@
 //! on two CPUs, and more with many CPUs or interrupt lines, since the kernel writes a line for each. Never use it
 //! inside a measured loop.
 
-mod counters;
-mod kernel_config;
-pub(crate) mod kernel_release;
-mod open_text;
-
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-pub use kernel_config::irq_time_accounting;
-
 use crate::clock;
-use open_text::OpenText;
+use crate::counts::counts;
 
 /// Time of one CPU by use, in ticks of [`tick_ns`], since boot or between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,22 +57,10 @@ impl CpuTicks {
     pub fn total(&self) -> u64 {
         self.busy() + self.idle + self.iowait + self.steal
     }
-
-    /// Saturates at zero: `idle` and `iowait` may run backwards (proc_stat(5)).
-    fn since(&self, earlier: &Self) -> Self {
-        Self {
-            cpu: self.cpu,
-            user: self.user.saturating_sub(earlier.user),
-            nice: self.nice.saturating_sub(earlier.nice),
-            system: self.system.saturating_sub(earlier.system),
-            idle: self.idle.saturating_sub(earlier.idle),
-            iowait: self.iowait.saturating_sub(earlier.iowait),
-            irq: self.irq.saturating_sub(earlier.irq),
-            softirq: self.softirq.saturating_sub(earlier.softirq),
-            steal: self.steal.saturating_sub(earlier.steal),
-        }
-    }
 }
+
+// `idle` and `iowait` may run backwards (proc_stat(5)).
+counts!(CpuTicks { user, nice, system, idle, iowait, irq, softirq, steal } keeps { cpu });
 
 /// The machine's counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,8 +172,8 @@ impl MachineProbe {
     /// The files' errors, or `InvalidData` if a line is not as documented.
     pub fn sample(&mut self) -> io::Result<MachineSample> {
         let mut sample = MachineSample { at_ns: clock::monotonic_ns(), ..MachineSample::default() };
-        counters::parse_stat(self.stat.read()?, &mut sample).ok_or_else(|| malformed("stat"))?;
-        counters::parse_softirqs(self.softirqs.read()?, &mut sample).ok_or_else(|| malformed("softirqs"))?;
+        parse_stat(self.stat.read()?, &mut sample).ok_or_else(|| malformed("stat"))?;
+        parse_softirqs(self.softirqs.read()?, &mut sample).ok_or_else(|| malformed("softirqs"))?;
         Ok(sample)
     }
 }
@@ -207,6 +191,157 @@ pub fn tick_ns() -> u64 {
     // SAFETY: takes an int and touches no memory.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     1_000_000_000 / u64::try_from(per_second).expect("ticks have a rate")
+}
+
+// The version of the running kernel.
+
+/// The release of the running kernel, as `uname -r` prints it.
+pub(crate) fn text() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_owned())
+}
+
+/// Major and minor of a release.
+pub(crate) fn numbers(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Major and minor of the running kernel.
+pub(crate) fn running() -> Option<(u32, u32)> {
+    numbers(&text()?)
+}
+
+// Options of the running kernel's build that affect measurements.
+
+/// Whether the kernel accounts time in interrupts separately from the interrupted thread
+/// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`CpuTicks`] are tick samples, and soft
+/// interrupts are billed to the interrupted thread. `None` if no build configuration is found.
+///
+/// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC). Starts `gzip` to
+/// read `/proc/config.gz`, so call it once per session.
+#[must_use]
+pub fn irq_time_accounting() -> Option<bool> {
+    kernel_config().as_deref().and_then(parse_irq_time_accounting)
+}
+
+fn kernel_config() -> Option<String> {
+    let release = text()?;
+    // The usual path of distributions, and the path next to the modules of systemd's kernel-install.
+    [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
+        .iter()
+        .find_map(|path| fs::read_to_string(path).ok())
+        .or_else(unpack_config)
+}
+
+fn unpack_config() -> Option<String> {
+    let config = File::open("/proc/config.gz").ok()?;
+    let output = Command::new("gzip").arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
+    String::from_utf8(output.stdout).ok()
+}
+
+fn parse_irq_time_accounting(config: &str) -> Option<bool> {
+    let mut lines = config.lines();
+    if lines.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
+        return Some(true);
+    }
+    // An option that is off, or unknown on this architecture, is absent or commented out. This holds only for a text
+    // that is a configuration.
+    config.contains("CONFIG_").then_some(false)
+}
+
+// Reads a procfs file repeatedly, without opening it or allocating again.
+
+/// A procfs file whose text the kernel generates at each read from its start.
+#[derive(Debug)]
+pub(super) struct OpenText {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl OpenText {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, buffer: vec![0; 16 << 10] })
+    }
+
+    pub(super) fn read(&mut self) -> io::Result<&str> {
+        let mut len = 0;
+        loop {
+            if len == self.buffer.len() {
+                self.buffer.resize(2 * len, 0);
+            }
+            // The kernel keeps the remaining text for the read that continues, so the parts belong together
+            // (fs/seq_file.c).
+            match self.file.read_at(&mut self.buffer[len..], len as u64) {
+                Ok(0) => break,
+                Ok(count) => len += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        std::str::from_utf8(&self.buffer[..len]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+// Parses the counters of procfs files. Never touches a file.
+
+/// Adds the counters of `/proc/stat` (proc_stat(5)). `None` if the format is not as documented.
+pub(super) fn parse_stat(text: &str, sample: &mut MachineSample) -> Option<()> {
+    for line in text.lines() {
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match name {
+            // The line without a number is the sum of the others.
+            "cpu" => {}
+            "ctxt" => sample.context_switches = rest.trim().parse().ok()?,
+            "procs_running" => sample.procs_running = rest.trim().parse().ok()?,
+            _ => {
+                if let Some(cpu) = name.strip_prefix("cpu") {
+                    sample.per_cpu.push(parse_cpu(cpu.parse().ok()?, rest)?);
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+fn parse_cpu(cpu: usize, rest: &str) -> Option<CpuTicks> {
+    let mut ticks = rest.split_ascii_whitespace().map(str::parse);
+    let mut next = || ticks.next()?.ok();
+    Some(CpuTicks {
+        cpu,
+        user: next()?,
+        nice: next()?,
+        system: next()?,
+        idle: next()?,
+        iowait: next()?,
+        irq: next()?,
+        softirq: next()?,
+        steal: next()?,
+    })
+}
+
+/// Adds the counters of `/proc/softirqs` (proc(5)). `None` if the format is not as documented.
+pub(super) fn parse_softirqs(text: &str, sample: &mut MachineSample) -> Option<()> {
+    let mut lines = text.lines();
+    // The header lists the possible CPUs; their numbers may have gaps.
+    let header = lines.next()?.split_ascii_whitespace();
+    let cpus: Vec<usize> = header.map(|name| name.strip_prefix("CPU")?.parse().ok()).collect::<Option<_>>()?;
+    for line in lines {
+        let (name, counts) = line.split_once(':')?;
+        match name.trim() {
+            "NET_RX" => sample.net_rx_softirqs = by_cpu(&cpus, counts)?,
+            "NET_TX" => sample.net_tx_softirqs = by_cpu(&cpus, counts)?,
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+fn by_cpu(cpus: &[usize], counts: &str) -> Option<Vec<u64>> {
+    let mut by_cpu = vec![0; cpus.iter().max().map_or(0, |highest| highest + 1)];
+    for (cpu, count) in cpus.iter().zip(counts.split_ascii_whitespace()) {
+        by_cpu[*cpu] = count.parse().ok()?;
+    }
+    Some(by_cpu)
 }
 
 #[cfg(test)]
@@ -265,5 +400,127 @@ mod tests {
     #[test]
     fn a_tick_divides_a_second() {
         assert_eq!(1_000_000_000 % tick_ns(), 0);
+    }
+}
+
+#[cfg(test)]
+mod kernel_release_tests {
+    use super::*;
+
+    #[test]
+    fn a_release_begins_with_two_numbers() {
+        assert_eq!(
+            [numbers("6.18.1-cloud"), numbers("5.4"), numbers("6"), numbers("")],
+            [Some((6, 18)), Some((5, 4)), None, None]
+        );
+        assert!(running().is_some());
+    }
+}
+
+#[cfg(test)]
+mod kernel_config_tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_shows_interrupt_accounting() {
+        let check = |config, expected| assert_eq!(parse_irq_time_accounting(config), expected);
+        check("CONFIG_A=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n", Some(true));
+        check("# CONFIG_IRQ_TIME_ACCOUNTING is not set\n", Some(false));
+        check("CONFIG_HAVE_IRQ_TIME_ACCOUNTING=y\n", Some(false));
+        check("", None);
+    }
+}
+
+#[cfg(test)]
+mod open_text_tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    fn open_small(path: &Path) -> OpenText {
+        let mut text = OpenText::open(path).unwrap();
+        text.buffer.truncate(16);
+        text
+    }
+
+    #[test]
+    fn a_text_larger_than_the_buffer_is_read() {
+        let scratch = Scratch::new();
+        let long = "0123456789".repeat(100);
+        scratch.file("long", &long);
+        let mut text = open_small(&scratch.path().join("long"));
+        assert_eq!(text.read().unwrap(), long);
+        assert_eq!(text.read().unwrap(), long);
+    }
+
+    #[test]
+    fn procfs_continues_a_text_that_did_not_fit() {
+        let mut text = open_small(Path::new("/proc/softirqs"));
+        let lines = text.read().unwrap().lines().count();
+        let whole = fs::read_to_string("/proc/softirqs").unwrap();
+        assert_eq!(lines, whole.lines().count());
+    }
+
+    #[test]
+    fn a_shorter_text_replaces_a_longer_one() {
+        let scratch = Scratch::new();
+        scratch.file("text", "long text");
+        let path = scratch.path().join("text");
+        let mut text = OpenText::open(&path).unwrap();
+        assert_eq!(text.read().unwrap(), "long text");
+        scratch.file("text", "short");
+        assert_eq!(text.read().unwrap(), "short");
+    }
+}
+
+#[cfg(test)]
+mod counters_tests {
+    use super::*;
+
+    const STAT: &str = "\
+cpu  11 22 33 44 55 66 77 88 0 0
+cpu0 1 2 3 4 5 6 7 8 0 0
+cpu2 10 20 30 40 50 60 70 80 0 0
+intr 5 0 0
+ctxt 233112
+btime 1700000000
+processes 7000
+procs_running 3
+procs_blocked 0
+softirq 9 1 2
+";
+
+    const SOFTIRQS: &str = "                    CPU0       CPU2
+          HI:          0          0
+      NET_TX:          4          5
+      NET_RX:        685 4294967295
+";
+
+    fn parsed() -> MachineSample {
+        let mut sample = MachineSample::default();
+        parse_stat(STAT, &mut sample).unwrap();
+        parse_softirqs(SOFTIRQS, &mut sample).unwrap();
+        sample
+    }
+
+    #[test]
+    fn files_become_counters() {
+        let sample = parsed();
+        assert_eq!(sample.per_cpu.len(), 2);
+        assert_eq!(sample.per_cpu[1].cpu, 2);
+        assert_eq!(sample.per_cpu[1].user, 10);
+        assert_eq!(sample.per_cpu[1].steal, 80);
+        assert_eq!(sample.context_switches, 233_112);
+        assert_eq!(sample.procs_running, 3);
+        assert_eq!(sample.net_rx_softirqs, [685, 0, 4_294_967_295]);
+        assert_eq!(sample.net_tx_softirqs, [4, 0, 5]);
+    }
+
+    #[test]
+    fn garbled_files_are_refused() {
+        let mut sample = MachineSample::default();
+        assert_eq!(parse_stat("cpu0 1 2 x", &mut sample), None);
+        assert_eq!(parse_stat("cpu0 1 2 3", &mut sample), None);
+        assert_eq!(parse_softirqs("", &mut sample), None);
+        assert_eq!(parse_softirqs("CPU0\nNET_RX: x", &mut sample), None);
     }
 }

@@ -68,6 +68,9 @@ pub struct Transfer {
     pub moved: i64,
     /// Pieces of memory that the call named.
     pub pieces: u64,
+    /// The address of the first piece of memory; `None` for transfers within the kernel, and where the program's memory could not be
+    /// read.
+    pub address: Option<u64>,
     /// Messages that it moved: more than one by `recvmmsg` and `sendmmsg` alone.
     pub messages: u64,
 }
@@ -275,15 +278,16 @@ fn called(pid: i32, tid: i32, entered: &Entered, result: i64) -> Option<Called> 
 /// The effect of a call, from its arguments and its result.
 fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
     let fd = args[0] as i32;
-    let one = |way, asked, pieces| {
-        Did::Moved(vec![Transfer { fd, way, asked, moved: result, pieces, messages: u64::from(result >= 0) }])
+    let one = |way, memory: Option<Pieces>, pieces| {
+        let (asked, address) = (memory.map(|memory| memory.bytes), memory.and_then(|memory| memory.address));
+        Did::Moved(vec![Transfer { fd, way, asked, address, moved: result, pieces, messages: u64::from(result >= 0) }])
     };
     Some(match shape {
-        Shape::Bytes(way) => one(way, Some(args[2]), 1),
+        Shape::Bytes(way) => one(way, Some(Pieces { bytes: args[2], address: Some(args[1]) }), 1),
         Shape::Pieces(way) => one(way, pieces(pid, args[1], args[2]), args[2]),
         Shape::Message(way) => {
-            let (asked, count) = message(pid, args[1]).unzip();
-            one(way, asked.flatten(), count.unwrap_or(1))
+            let (memory, count) = message(pid, args[1]).unzip();
+            one(way, memory.flatten(), count.unwrap_or(1))
         }
         Shape::Messages(way) => Did::Moved(vec![messages(pid, fd, way, args[1], result)]),
         Shape::Pass { from, to, bytes } => {
@@ -291,6 +295,7 @@ fn did(pid: i32, shape: Shape, args: &[u64; 6], result: i64) -> Option<Did> {
                 fd: fd as i32,
                 way,
                 asked: Some(args[bytes]),
+                address: None,
                 moved: result,
                 pieces: 1,
                 messages: u64::from(result >= 0),
@@ -315,15 +320,26 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Bytes that pieces of memory come to (struct iovec: an address, a length). The traced program may write any numbers there
-/// while they are read, so a sum stops at the largest number.
-fn pieces(pid: i32, address: u64, count: u64) -> Option<u64> {
-    let count = usize::try_from(count).ok().filter(|count| *count <= PIECES_MAX)?;
-    Some(words(pid, address, count * 2)?.chunks_exact(2).map(|piece| piece[1]).fold(0, u64::saturating_add))
+/// The memory that a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pieces {
+    /// The sum of the lengths.
+    bytes: u64,
+    /// Where the first piece begins; `None` without a piece.
+    address: Option<u64>,
 }
 
-/// Bytes asked for by a message, and its pieces (struct msghdr: name, its length, pieces, their number).
-fn message(pid: i32, address: u64) -> Option<(Option<u64>, u64)> {
+/// Pieces of memory (struct iovec: an address, a length). The traced program may write any numbers there while they are read,
+/// so a sum stops at the largest number.
+fn pieces(pid: i32, address: u64, count: u64) -> Option<Pieces> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= PIECES_MAX)?;
+    let words = words(pid, address, count * 2)?;
+    let bytes = words.chunks_exact(2).map(|piece| piece[1]).fold(0, u64::saturating_add);
+    Some(Pieces { bytes, address: words.first().copied() })
+}
+
+/// The memory of a message, and its number of pieces (struct msghdr: name, its length, pieces, their number).
+fn message(pid: i32, address: u64) -> Option<(Option<Pieces>, u64)> {
     let header = words(pid, address, 4)?;
     Some((pieces(pid, header[2], header[3]), header[3].min(IOV_MAX as u64)))
 }
@@ -331,17 +347,24 @@ fn message(pid: i32, address: u64) -> Option<(Option<u64>, u64)> {
 /// The transfers of a call with many messages (struct mmsghdr: a msghdr of seven words, and the bytes that it moved).
 fn messages(pid: i32, fd: i32, way: Way, address: u64, result: i64) -> Transfer {
     const WORDS: usize = 8;
-    let mut transfer =
-        Transfer { fd, way, asked: None, moved: result.min(0), pieces: 1, messages: result.max(0) as u64 };
+    let mut transfer = Transfer {
+        fd,
+        way,
+        asked: None,
+        address: None,
+        moved: result.min(0),
+        pieces: 1,
+        messages: result.max(0) as u64,
+    };
     let count = usize::try_from(result).unwrap_or(0).min(MESSAGES_MAX);
     let Some(headers) = words(pid, address, count * WORDS) else { return transfer };
-    let each: Vec<(Option<u64>, u64)> = headers
+    let each: Vec<(Option<Pieces>, u64)> = headers
         .chunks_exact(WORDS)
         .map(|header| (pieces(pid, header[2], header[3]), header[7] & u64::from(u32::MAX)))
         .collect();
     transfer.moved = result.min(0) + each.iter().map(|(_, moved)| *moved as i64).sum::<i64>();
     transfer.asked =
-        each.iter().map(|(asked, _)| *asked).try_fold(0, |sum: u64, asked| Some(sum.saturating_add(asked?)));
+        each.iter().map(|(asked, _)| *asked).try_fold(0, |sum: u64, asked| Some(sum.saturating_add(asked?.bytes)));
     transfer
 }
 

@@ -88,14 +88,17 @@ fn effects_follow_from_arguments_and_results() {
     // A process cannot trace itself: the parts of a message are read from our own memory.
     let pid = std::process::id();
     let parts = [
-        libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 100 },
+        libc::iovec { iov_base: std::ptr::without_provenance_mut(0x10), iov_len: 100 },
         libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 23 },
     ];
-    assert_eq!(pieces(pid as i32, parts.as_ptr() as u64, 2), Some(123));
+    let address = parts.as_ptr() as u64;
+    assert_eq!(pieces(pid as i32, address, 2), Some(Pieces { bytes: 123, address: Some(0x10) }));
+    assert_eq!(pieces(pid as i32, address, 0), Some(Pieces { bytes: 0, address: None }));
     assert_eq!(pieces(pid as i32, 0, 2), None, "unreadable memory has no size");
     assert_eq!(pieces(pid as i32, parts.as_ptr() as u64, 1 << 20), None);
-    let args = [7, 0, 4096, 0, 0, 0];
-    let read = Transfer { fd: 7, way: Way::In, asked: Some(4096), moved: 10, pieces: 1, messages: 1 };
+    let args = [7, 0x2010, 4096, 0, 0, 0];
+    let read =
+        Transfer { fd: 7, way: Way::In, asked: Some(4096), address: Some(0x2010), moved: 10, pieces: 1, messages: 1 };
     assert_eq!(did(1, Shape::Bytes(Way::In), &args, 10), Some(Did::Moved(vec![read])));
     assert_eq!(did(1, Shape::End(0), &args, 0), Some(Did::Ended(7)));
     assert_eq!(did(1, Shape::Ring, &args, -4), None);
@@ -121,7 +124,7 @@ int main(void) {
 
 /// The program that waits, and its input.
 fn patient() -> (Child, std::process::ChildStdin) {
-    let scratch = crate::scratch::Scratch::new();
+    let scratch = crate::tests::Scratch::new();
     let (source, program) = (scratch.path().join("patient.c"), scratch.path().join("patient"));
     fs::write(&source, PATIENT).unwrap();
     let built = Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap();
@@ -150,7 +153,7 @@ fn a_call_that_begins_at_the_end_continues() {
         tracer.next(&mut |one| has_read |= is_read(one)).unwrap();
     }
     // The next call is the one that waits.
-    crate::eventually::eventually("a stop", || crate::descendants::is_stopped(child.id()) == Some(true));
+    crate::tests::eventually("a stop", || crate::descendants::is_stopped(child.id()) == Some(true));
     tracer.let_go();
     tracer.insist();
     while !tracer.has_no_threads() {
@@ -216,8 +219,8 @@ fn ended_or_traced_processes_are_refused() {
 fn lengths_of_pieces_sum_without_overflow() {
     let own = std::process::id() as i32;
     let vectors: [u64; 6] = [0, u64::MAX, 0, 2, 0, 3];
-    assert_eq!(pieces(own, vectors.as_ptr() as u64, 3), Some(u64::MAX));
-    assert_eq!(pieces(own, vectors[2..].as_ptr() as u64, 2), Some(5));
+    assert_eq!(pieces(own, vectors.as_ptr() as u64, 3).unwrap().bytes, u64::MAX);
+    assert_eq!(pieces(own, vectors[2..].as_ptr() as u64, 2).unwrap().bytes, 5);
     let message: [u64; 4] = [0, 0, vectors.as_ptr() as u64, u64::MAX];
     assert_eq!(super::message(own, message.as_ptr() as u64), Some((None, IOV_MAX as u64)));
 }

@@ -1,13 +1,15 @@
 //! Features of io_uring in this kernel: queried where the kernel reports them, tried where it does not.
 
-use std::fmt;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fmt, fs, io};
 
 use io_uring::{Probe, opcode};
+use thiserror::Error;
 
-use super::{Missing, OpResult, PoolId, Ring, RingSetup};
+use super::{OpResult, PoolId, Ring, RingSetup};
+use crate::clock;
 
 /// A part of io_uring that younger kernels have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +130,7 @@ impl Ring {
     /// Tries: a byte is waiting, so a multishot receive completes at once and reports that it continues.
     fn receives_on_and_on(&mut self) -> Result<bool, Missing> {
         let doing = "trying a multishot receive";
-        let refused = |error: std::io::Error| Missing::of(doing, &error);
+        let refused = |error: io::Error| Missing::of(doing, &error);
         self.require(Feature::BufferRing)?;
         let pool = self.new_pool(2, 64)?;
         self.offer_all(pool);
@@ -155,10 +157,139 @@ impl Ring {
     }
 }
 
+// Why io_uring, or a part of it, cannot be used here, and the next step.
+//
+// Every reason becomes a skip of the measurement: the machine lacks a feature, the program is not at fault.
+// Never guesses beyond the kernel's error number and its sysctl.
+
+/// A feature that this machine lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Missing {
+    /// The kernel was built without it (`ENOSYS`, and no sysctl of its own).
+    #[error("this kernel has no io_uring (CONFIG_IO_URING is off, or Linux is older than 5.11): use --engine epoll")]
+    NotBuilt,
+    /// The administrator switched it off (Documentation/admin-guide/sysctl/kernel.rst).
+    #[error(
+        "io_uring is switched off by kernel.io_uring_disabled={0}: run `sysctl kernel.io_uring_disabled=0` as root, \
+         or use --engine epoll"
+    )]
+    SwitchedOff(
+        /// The sysctl's value: 1 forbids it to ordinary users, 2 to all users.
+        u8,
+    ),
+    /// A seccomp filter or a security module refuses it (`EPERM`, `EACCES`). Filters of containers return `ENOSYS` although
+    /// the sysctl shows that the kernel has io_uring.
+    #[error(
+        "io_uring is refused here although kernel.io_uring_disabled permits it: a container or sandbox filters it; \
+         allow io_uring_setup, io_uring_enter and io_uring_register there, or use --engine epoll"
+    )]
+    Filtered,
+    /// The limit of locked memory is too small (`ENOMEM`).
+    #[error(
+        "{doing}: the kernel has no memory for it; if `ulimit -l` ({limit_kib} KiB here) is the limit, raise it with \
+         `ulimit -l unlimited`, or use fewer flows"
+    )]
+    LockedMemory {
+        /// The step that failed.
+        doing: &'static str,
+        /// The soft limit in force, KiB.
+        limit_kib: u64,
+    },
+    /// No descriptor is free for the ring (`EMFILE`, `ENFILE`).
+    #[error("no descriptor is free for an io_uring: raise `ulimit -n`, or use fewer flows")]
+    NoDescriptor,
+    /// The kernel is too old for one feature.
+    #[error("{feature} needs Linux {since}: use a newer kernel, or leave out the mode that asks for it")]
+    Feature {
+        /// The absent feature.
+        feature: Feature,
+        /// The release that brought it.
+        since: &'static str,
+    },
+    /// Zero-copy sends by a submission thread are never made (for the reason see [`super::Ring::send_zero_copy`]).
+    #[error(
+        "zero-copy sends by a submission thread are not made: a process that is killed could leave a kernel thread \
+         behind that takes a whole CPU and cannot be killed; use uring:zc or uring:multishot:sqpoll"
+    )]
+    UnsafeWithPollThread,
+    /// Any other refusal.
+    #[error("{doing}: {}: use --engine epoll", io::Error::from_raw_os_error(*errno))]
+    Refused {
+        /// The step that failed.
+        doing: &'static str,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+impl Missing {
+    /// The reason behind a failed set-up call.
+    pub(crate) fn of(doing: &'static str, error: &io::Error) -> Missing {
+        let limit_kib = crate::process::locked_memory_bytes().map_or(0, |limit| limit.soft >> 10);
+        classify(doing, error.raw_os_error().unwrap_or(libc::EIO), switched_off(), limit_kib)
+    }
+
+    /// The absence of one feature.
+    pub(super) fn feature(feature: Feature) -> Missing {
+        Missing::Feature { feature, since: feature.since() }
+    }
+}
+
+/// `kernel.io_uring_disabled` (Linux 6.6); absent where the sysctl is.
+fn switched_off() -> Option<u8> {
+    fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok()?.trim().parse().ok()
+}
+
+fn classify(doing: &'static str, errno: i32, switched_off: Option<u8>, limit_kib: u64) -> Missing {
+    match (errno, switched_off) {
+        (libc::ENOSYS, None) => Missing::NotBuilt,
+        (libc::EPERM | libc::EACCES, Some(value @ 1..)) => Missing::SwitchedOff(value),
+        (libc::EPERM | libc::EACCES | libc::ENOSYS, _) => Missing::Filtered,
+        (libc::ENOMEM, _) => Missing::LockedMemory { doing, limit_kib },
+        (libc::EMFILE | libc::ENFILE, _) => Missing::NoDescriptor,
+        (errno, _) => Missing::Refused { doing, errno },
+    }
+}
+
+// CPU time of the kernel's own threads that work for a ring: the submission thread and workers.
+//
+// They are threads of the process, named after the thread that made the ring (`iou-sqp-TID`,
+// `iou-wrk-TID`), so no thread's own usage contains them. The time of workers that have ended is lost.
+
+/// CPU time of the helper threads that run now for rings made by the thread `thread_id`,
+/// nanoseconds; absent without procfs.
+pub(super) fn cpu_ns(thread_id: i32) -> Option<u64> {
+    let mut total_ns = 0;
+    let mut owners = vec![thread_id];
+    // A submission thread has workers of its own, named after it.
+    while let Some(owner) = owners.pop() {
+        for task in fs::read_dir("/proc/self/task").ok()? {
+            let Some(id) = task.ok().and_then(|task| task.file_name().to_str()?.parse::<i32>().ok()) else { continue };
+            // Gone since the directory was read.
+            let Ok(name) = fs::read_to_string(format!("/proc/self/task/{id}/comm")) else { continue };
+            let name = name.trim_end();
+            let polls = name == format!("iou-sqp-{owner}");
+            if polls || name == format!("iou-wrk-{owner}") {
+                total_ns += clock::try_clock_ns(cpu_clock_of(id)).unwrap_or(0);
+            }
+            if polls {
+                owners.push(id);
+            }
+        }
+    }
+    Some(total_ns)
+}
+
+/// The clock that counts one thread's CPU time: the id's complement, three bits up, `CPUCLOCK_PERTHREAD`
+/// and `CPUCLOCK_SCHED` (include/linux/posix-timers_types.h).
+fn cpu_clock_of(thread_id: i32) -> libc::clockid_t {
+    !thread_id << 3 | 4 | 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::kernel_release;
+    use crate::machine;
 
     #[test]
     fn every_feature_has_a_name_and_a_release() {
@@ -183,13 +314,65 @@ mod tests {
 
     #[test]
     fn features_match_the_release_of_the_kernel() {
-        let here = kernel_release::running().unwrap();
+        let here = machine::running().unwrap();
         for (feature, _, since) in FEATURES {
             match probe(&[*feature]) {
                 Ok(()) => {}
-                Err(Missing::Feature { .. }) => assert!(here < kernel_release::numbers(since).unwrap(), "{feature}"),
+                Err(Missing::Feature { .. }) => assert!(here < machine::numbers(since).unwrap(), "{feature}"),
                 Err(other) => assert!(other.to_string().contains("use"), "{other}"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod missing_tests {
+    use super::*;
+
+    fn check(errno: i32, switched_off: Option<u8>, expected: &str) {
+        let message = classify("making a ring", errno, switched_off, 64).to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+
+    #[test]
+    fn every_refusal_names_the_next_step() {
+        check(libc::ENOSYS, None, "CONFIG_IO_URING is off");
+        check(libc::ENOSYS, Some(0), "a container or sandbox filters it");
+        check(libc::EPERM, Some(2), "run `sysctl kernel.io_uring_disabled=0`");
+        check(libc::EPERM, Some(1), "kernel.io_uring_disabled=1");
+        check(libc::EPERM, Some(0), "a container or sandbox filters it");
+        check(libc::EACCES, None, "a container or sandbox filters it");
+        check(libc::ENOMEM, Some(0), "`ulimit -l` (64 KiB here)");
+        check(libc::EMFILE, Some(0), "raise `ulimit -n`");
+        check(libc::EINVAL, Some(0), "making a ring: Invalid argument");
+    }
+
+    #[test]
+    fn an_absent_feature_names_its_release() {
+        let message = Missing::feature(Feature::Bundles).to_string();
+        assert!(message.starts_with("a bundle of buffers (IORING_RECVSEND_BUNDLE) needs Linux 6.10"), "{message}");
+    }
+}
+
+#[cfg(test)]
+mod helpers_tests {
+    use super::*;
+    use crate::cpu_time::thread_usage;
+    use crate::interrupt::ThreadHandle;
+
+    #[test]
+    fn the_clock_is_that_of_the_thread() {
+        let id = ThreadHandle::current().unwrap().thread_id();
+        let before_ns = thread_usage().total_ns;
+        let by_id_ns = clock::try_clock_ns(cpu_clock_of(id)).unwrap();
+        assert!((before_ns..=thread_usage().total_ns).contains(&by_id_ns));
+    }
+
+    #[test]
+    fn a_thread_without_rings_has_no_helpers() {
+        assert_eq!(
+            std::thread::spawn(|| cpu_ns(ThreadHandle::current().unwrap().thread_id())).join().unwrap(),
+            Some(0)
+        );
     }
 }

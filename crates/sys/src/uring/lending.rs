@@ -5,12 +5,12 @@
 use std::io;
 use std::ops::Range;
 
-use super::buffer_ring::Entries;
+use super::feature::Missing;
 use super::memory::Buffers;
 use super::message::{self, MessageId, Parcel};
-use super::missing::Missing;
 use super::op::Uses;
 use super::pool::{Pool, PoolId, Taken};
+use super::send_queue::Entries;
 use super::send_queue::{QueueId, SendPiece, SendQueue, SendSource};
 use super::{BufferId, QUEUE_GROUPS, Ring};
 use crate::datagram::{Arrived, PeerAddress};

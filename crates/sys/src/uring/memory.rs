@@ -6,64 +6,18 @@
 
 use std::io;
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::slice;
 
-/// Anonymous pages, unmapped when dropped. Not backed by memory until they are touched: a thousand
-/// connections cost what they use, not what they might.
-#[derive(Debug)]
-pub(super) struct PageMapping {
-    start: NonNull<u8>,
-    len: usize,
-}
+use crate::buffer::{PAGE_BYTES as PAGE, PageOffset};
+use crate::mapping::Mapping;
 
-impl PageMapping {
-    /// `len` zero bytes on a page boundary.
-    pub(super) fn new(len: usize) -> io::Result<PageMapping> {
-        let len = len.max(1);
-        // Miri knows no other flags.
-        let untouched = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
-        // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
-        // existing memory.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | untouched,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        Ok(PageMapping { start, len })
-    }
-
-    /// The first byte.
-    #[inline]
-    pub(super) fn start(&self) -> *mut u8 {
-        self.start.as_ptr()
-    }
-
-    /// The byte at `offset`.
-    #[inline]
-    pub(super) fn at(&self, offset: usize) -> *mut u8 {
-        assert!(offset <= self.len, "an offset within the mapping");
-        // SAFETY: within the mapping or one past its end, as was just checked.
-        unsafe { self.start().add(offset) }
-    }
-}
-
-impl Drop for PageMapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this very length, unmapped once, and nothing borrows from it
-        // any more since borrows do not outlive `self`. The kernel uses none of it: the ring is
-        // settled before its memory goes, or the mapping is leaked.
-        unsafe { libc::munmap(self.start().cast(), self.len) };
-    }
+/// `len` zero bytes on a page boundary. They are not backed by memory until they are touched: a thousand connections cost what
+/// they use, not what they might.
+pub(super) fn pages(len: usize) -> io::Result<Mapping> {
+    // Miri knows no other flags.
+    let untouched = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | untouched;
+    Mapping::new(len.max(1), libc::PROT_READ | libc::PROT_WRITE, flags, None)
 }
 
 /// One of a ring's own buffers.
@@ -76,7 +30,7 @@ pub(super) struct Buffers(Vec<Buffer>);
 
 #[derive(Debug)]
 struct Buffer {
-    memory: PageMapping,
+    memory: Mapping,
     offset: usize,
     len: usize,
     /// Operations that use it.
@@ -85,11 +39,9 @@ struct Buffer {
     is_written: bool,
 }
 
-/// Buffers that all begin on a page fall into the same few sets of the caches when small messages
-/// touch only their fronts. Seventeen lines from one to the next spread them.
+/// Buffers that all begin in the same place of a page fall into the same few sets of the caches when small messages
+/// touch only their fronts. Seventeen lines from one to the next spread them, as a heap does.
 pub(super) const STAGGER: usize = 17 * 64;
-
-const PAGE: usize = 4096;
 
 impl Buffers {
     pub(super) fn add(&mut self, len: usize) -> io::Result<BufferId> {
@@ -177,8 +129,10 @@ impl Buffers {
 
 impl Buffer {
     fn new(id: usize, len: usize) -> io::Result<Buffer> {
-        let offset = (id * STAGGER) % PAGE;
-        Ok(Buffer { memory: PageMapping::new(offset + len)?, offset, len, users: 0, is_written: false })
+        let place = PageOffset::of_thread();
+        let stagger = if place.is_heap(len) { id * STAGGER } else { 0 };
+        let offset = (place.bytes(len) + stagger) % PAGE;
+        Ok(Buffer { memory: pages(offset + len)?, offset, len, users: 0, is_written: false })
     }
 
     #[inline]
@@ -225,6 +179,18 @@ mod tests {
         let id = buffers.add(9).unwrap();
         buffers.lend_to_send(id, &(0..4));
         buffers.lend_to_receive(id, &(4..9));
+    }
+
+    #[test]
+    fn buffers_begin_at_the_offset_of_the_thread() {
+        let start = |buffers: &mut Buffers, len| {
+            let id = buffers.add(len).unwrap();
+            buffers.bytes(id).unwrap().as_ptr() as usize % PAGE
+        };
+        let mut buffers = Buffers::default();
+        assert_eq!([1 << 20, 128 << 10].map(|len| start(&mut buffers, len)), [16, 16]);
+        PageOffset::At(48).set_for_thread();
+        assert_eq!([64, 4096, 1 << 20].map(|len| start(&mut buffers, len)), [48, 48, 48]);
     }
 
     #[test]

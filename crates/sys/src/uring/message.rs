@@ -9,8 +9,10 @@ use std::slice;
 
 use io_uring::types::RecvMsgOut;
 
-use super::memory::{PageMapping, STAGGER};
+use super::memory::{STAGGER, pages};
+use crate::buffer::{PAGE_BYTES, PageOffset};
 use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control, control_len, header};
+use crate::mapping::Mapping;
 
 /// One of a ring's own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ struct Envelope {
 
 #[derive(Debug)]
 struct Message {
-    memory: PageMapping,
+    memory: Mapping,
     offset: usize,
     len: usize,
     in_use: bool,
@@ -55,9 +57,12 @@ pub(super) struct Messages(Vec<Message>);
 impl Messages {
     pub(super) fn add(&mut self, len: usize) -> io::Result<MessageId> {
         let id = self.0.len();
-        // The envelope begins on a page, the bytes somewhere else in it than those of other messages.
-        let offset = (size_of::<Envelope>() + (id * STAGGER) % 4096).next_multiple_of(64);
-        self.0.push(Message { memory: PageMapping::new(offset + len)?, offset, len, in_use: false });
+        // The envelope begins on a page, the bytes somewhere else in it than those of other messages, or where they should.
+        let offset = match PageOffset::of_thread() {
+            place @ PageOffset::At(_) => PAGE_BYTES + place.bytes(len),
+            PageOffset::Malloc => (size_of::<Envelope>() + (id * STAGGER) % PAGE_BYTES).next_multiple_of(64),
+        };
+        self.0.push(Message { memory: pages(offset + len)?, offset, len, in_use: false });
         Ok(MessageId(id as u32))
     }
 

@@ -14,32 +14,24 @@
 //!
 //! Signals are handed back ([`Wait::Interrupted`]); nothing is retried here.
 
-mod buffer_ring;
-mod completion;
 mod feature;
-mod helpers;
 mod lending;
 mod memory;
 mod message;
-mod missing;
 mod op;
 mod pool;
 mod queue;
 mod send_queue;
 
-#[cfg(test)]
-mod injected;
 #[cfg(all(test, miri))]
 mod miri;
 #[cfg(test)]
 mod tests;
 
-pub use completion::{Completion, Errno, OpResult, RingCounts, Wait};
-pub use feature::{Feature, probe};
+pub use feature::{Feature, Missing, probe};
 pub use memory::BufferId;
 pub use message::{MESSAGE_ROOM, MessageId, Parcel};
-pub use missing::Missing;
-pub use op::OpId;
+pub use op::{Completion, Errno, OpId, OpResult, RingCounts, Wait};
 pub use pool::{PoolId, Taken};
 pub use send_queue::QueueId;
 
@@ -355,7 +347,7 @@ impl Drop for Ring {
 /// CPU time of the kernel's own threads that work for rings of the calling thread, nanoseconds.
 pub(crate) fn helper_cpu_ns() -> Option<u64> {
     // SAFETY: gettid takes no arguments and cannot fail.
-    helpers::cpu_ns(unsafe { libc::gettid() })
+    feature::cpu_ns(unsafe { libc::gettid() })
 }
 
 /// Tries the flags of recent kernels first. Returns whether work is deferred to waits.

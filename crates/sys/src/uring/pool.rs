@@ -17,8 +17,10 @@ use std::io;
 use std::ops::Range;
 use std::slice;
 
-use super::buffer_ring::Entries;
-use super::memory::{PageMapping, STAGGER};
+use super::memory::{STAGGER, pages};
+use super::send_queue::Entries;
+use crate::buffer::{PAGE_BYTES, PageOffset};
+use crate::mapping::Mapping;
 
 /// Where a buffer is that the program has.
 const OURS: u16 = u16::MAX;
@@ -67,7 +69,9 @@ impl Taken {
 #[derive(Debug)]
 pub(super) struct Pool {
     entries: Entries,
-    memory: PageMapping,
+    memory: Mapping,
+    /// Where the first buffer begins.
+    first: usize,
     /// Bytes of one buffer, and from one to the next.
     buffer_len: usize,
     stride: usize,
@@ -109,7 +113,8 @@ impl Pool {
         let count = entries.count();
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
         Ok(Pool {
-            memory: PageMapping::new(usize::from(count) * stride)?,
+            memory: pages(usize::from(count) * stride + PAGE_BYTES)?,
+            first: PageOffset::of_thread().bytes(usize::from(count) * stride),
             buffer_len,
             stride,
             incremental: piece_len < buffer_len,
@@ -234,7 +239,11 @@ impl Pool {
         }
         assert!(buffer != OURS && self.buffers[usize::from(buffer)].pieces > 0, "a part of what was lent");
         let at = taken.start + range.start % self.buffer_len;
-        (buffer, self.memory.at(usize::from(buffer) * self.stride + at), range.len().min(self.buffer_len - at))
+        (
+            buffer,
+            self.memory.at(self.first + usize::from(buffer) * self.stride + at),
+            range.len().min(self.buffer_len - at),
+        )
     }
 
     /// Copies the front of `range` of what was lent, as much as `room` holds and one buffer has. Returns how much.
@@ -303,7 +312,7 @@ impl Pool {
         self.order[place] = buffer;
         self.offered += 1;
         self.touched = self.touched.max(buffer + 1);
-        let start = self.memory.at(usize::from(buffer) * self.stride);
+        let start = self.memory.at(self.first + usize::from(buffer) * self.stride);
         self.entries.offer(start, self.buffer_len as u32, buffer);
     }
 
@@ -314,7 +323,7 @@ impl Pool {
         let is_ours = state.pieces > 0 && (self.incremental || state.place == OURS && state.users == 0);
         let end = if self.incremental { state.filled } else { self.buffer_len };
         assert!(is_ours && start + len <= end, "another has this buffer");
-        let start = self.memory.at(usize::from(buffer) * self.stride + start);
+        let start = self.memory.at(self.first + usize::from(buffer) * self.stride + start);
         // SAFETY: buffers are next to each other, each `stride` long, so these bytes are inside the mapping and in no
         // other buffer. The kernel does not fill them any more: it has completed this piece, and fills later ones at most. Sends
         // read other pieces of the buffer at most, since a piece is read before it is sent; the exclusive borrow of `self` keeps

@@ -5,13 +5,15 @@
 //! Pieces that it leaves are still offered, except the rest of a piece of which it took a part.
 
 use std::collections::VecDeque;
-use std::io;
 use std::ops::Range;
-use std::slice;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::{io, slice};
 
-use super::buffer_ring::Entries;
-use super::memory::{BufferId, PageMapping};
+use io_uring::types::BufRingEntry;
+
+use super::memory::{BufferId, pages};
 use super::pool::PoolId;
+use crate::mapping::Mapping;
 
 /// Names a send queue of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) struct SendQueue {
     entries: Entries,
-    memory: PageMapping,
+    memory: Mapping,
     len: usize,
     /// Those that were offered and not sent; the first one perhaps in part.
     pieces: VecDeque<SendPiece>,
@@ -60,7 +62,7 @@ impl SendQueue {
     pub(super) fn new(pieces: u16, len: usize) -> io::Result<SendQueue> {
         let entries = Entries::new(pieces)?;
         let pieces = VecDeque::with_capacity(usize::from(entries.count()));
-        Ok(SendQueue { entries, memory: PageMapping::new(len)?, len, pieces, in_use: false })
+        Ok(SendQueue { entries, memory: pages(len)?, len, pieces, in_use: false })
     }
 
     pub(super) fn entries(&self) -> &Entries {
@@ -145,6 +147,75 @@ impl SendQueue {
         }
         self.entries.reset();
         rest
+    }
+}
+
+// A ring of provided buffers as the kernel sees it: entries, of which it takes the next one when data moves.
+
+/// Most entries of one ring (io_uring_register_buf_ring(3)).
+const ENTRIES_MAX: u16 = 1 << 15;
+
+/// The shared entries of one buffer group.
+#[derive(Debug)]
+pub(super) struct Entries {
+    memory: Mapping,
+    count: u16,
+    tail: u16,
+}
+
+impl Entries {
+    /// At least `count` entries; rounded up to a power of two.
+    pub(super) fn new(count: u16) -> io::Result<Entries> {
+        let count = count.clamp(1, ENTRIES_MAX).next_power_of_two();
+        Ok(Entries { memory: pages(usize::from(count) * size_of::<BufRingEntry>())?, count, tail: 0 })
+    }
+
+    /// Where they are: registered with the kernel.
+    pub(super) fn address(&self) -> u64 {
+        self.memory.start() as u64
+    }
+
+    pub(super) fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// How many entries were offered, wrapping.
+    pub(super) fn tail(&self) -> u16 {
+        self.tail
+    }
+
+    /// The place in the ring of the entry that is offered at this count.
+    #[inline]
+    pub(super) fn place(&self, at: u16) -> usize {
+        usize::from(at & (self.count - 1))
+    }
+
+    /// Offers memory to the kernel under the name `bid`. At most `count` entries may be offered and not taken; the
+    /// memory must stay until the kernel has used it.
+    #[inline]
+    pub(super) fn offer(&mut self, address: *const u8, len: u32, bid: u16) {
+        // SAFETY: the place is one of the `count` entries of the mapping, aligned since that begins on a page. The kernel
+        // reads the entries between its head and the tail only. This place is not among them until the tail moves
+        // below, because no more than `count` are offered.
+        let entry = unsafe { &mut *self.memory.start().cast::<BufRingEntry>().add(self.place(self.tail)) };
+        entry.set_addr(address as u64);
+        entry.set_len(len);
+        entry.set_bid(bid);
+        self.tail = self.tail.wrapping_add(1);
+        self.tail_place().store(self.tail, Ordering::Release);
+    }
+
+    /// Empties the ring. Only for a ring that is no longer registered with the kernel.
+    pub(super) fn reset(&mut self) {
+        self.tail = 0;
+        self.tail_place().store(0, Ordering::Release);
+    }
+
+    fn tail_place(&self) -> &AtomicU16 {
+        // SAFETY: the mapping begins with an initialised entry, inside which the tail is, aligned to two bytes. It is
+        // reached through this atomic alone (writing an entry leaves it out) and lives as long as the mapping, which
+        // `self` borrows.
+        unsafe { AtomicU16::from_ptr(BufRingEntry::tail(self.memory.start().cast()).cast_mut()) }
     }
 }
 

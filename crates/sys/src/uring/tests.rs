@@ -1,5 +1,7 @@
 //! The ring over real sockets.
 
+mod injected;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +13,7 @@ use std::time::Duration;
 use super::*;
 use crate::datagram::{Arrived, SlotTarget};
 use crate::interrupt::{ThreadHandle, interrupt};
-use crate::tcp_pair::tcp_pair;
+use crate::tests::tcp_pair;
 
 const SMALL: RingSetup = RingSetup { entries: 8, completions: 64, poll_idle_ms: None };
 

@@ -1,150 +1,49 @@
-//! The kernel's interface of a ring: structures, constants and three system calls (include/uapi/linux/io_uring.h,
-//! io_uring_setup(2), io_uring_enter(2), io_uring_register(2)).
+//! The system calls of a ring, with the kernel's own structures (io_uring_setup(2), io_uring_enter(2), io_uring_register(2)).
 //!
-//! Defined here because the raw ring must not depend on a library with which it is compared.
+//! The raw ring does not depend on a library with which it is compared: only the declarations of the kernel's headers come from
+//! elsewhere.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-pub(super) const SETUP_SQPOLL: u32 = 1 << 1;
-pub(super) const SETUP_COOP_TASKRUN: u32 = 1 << 8;
-pub(super) const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
-pub(super) const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
-pub(super) const SETUP_NO_SQARRAY: u32 = 1 << 16;
+use linux_raw_sys::io_uring::{io_uring_op, io_uring_params, io_uring_register_op, io_uring_rsrc_update, io_uring_sqe};
 
-/// Both queues are in one mapping (Linux 5.4).
-pub(super) const FEAT_SINGLE_MMAP: u32 = 1 << 0;
-/// Completions without room are kept, not dropped (Linux 5.5).
-pub(super) const FEAT_NODROP: u32 = 1 << 1;
+use crate::syscall_result;
 
-pub(super) const ENTER_GETEVENTS: u32 = 1 << 0;
-pub(super) const ENTER_SQ_WAKEUP: u32 = 1 << 1;
-pub(super) const ENTER_SQ_WAIT: u32 = 1 << 2;
-pub(super) const ENTER_REGISTERED_RING: u32 = 1 << 4;
+pub(super) const OP_NOP: u8 = io_uring_op::IORING_OP_NOP as u8;
 
-pub(super) const SQ_NEED_WAKEUP: u32 = 1 << 0;
-pub(super) const SQ_CQ_OVERFLOW: u32 = 1 << 1;
-
-pub(super) const OFF_RINGS: i64 = 0;
-pub(super) const OFF_SQES: i64 = 0x1000_0000;
-
-pub(super) const OP_NOP: u8 = 0;
-
-const REGISTER_RING_FDS: u32 = 20;
-
-/// `struct io_sqring_offsets`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct SqOffsets {
-    pub head: u32,
-    pub tail: u32,
-    pub ring_mask: u32,
-    pub ring_entries: u32,
-    pub flags: u32,
-    pub dropped: u32,
-    pub array: u32,
-    resv1: u32,
-    user_addr: u64,
+/// Parameters of a ring.
+pub(super) fn parameters(flags: u32, sq_thread_idle_ms: u32) -> io_uring_params {
+    // SAFETY: integers alone, of which zero is a value.
+    let empty = unsafe { std::mem::zeroed() };
+    io_uring_params { flags, sq_thread_idle: sq_thread_idle_ms, ..empty }
 }
 
-/// `struct io_cqring_offsets`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct CqOffsets {
-    pub head: u32,
-    pub tail: u32,
-    pub ring_mask: u32,
-    pub ring_entries: u32,
-    pub overflow: u32,
-    pub cqes: u32,
-    pub flags: u32,
-    resv1: u32,
-    user_addr: u64,
-}
-
-/// `struct io_uring_params`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct Params {
-    pub sq_entries: u32,
-    pub cq_entries: u32,
-    flags: u32,
-    sq_thread_cpu: u32,
-    sq_thread_idle: u32,
-    pub features: u32,
-    wq_fd: u32,
-    resv: [u32; 3],
-    pub sq_off: SqOffsets,
-    pub cq_off: CqOffsets,
-}
-
-/// `struct io_uring_sqe`, as a NOP uses it.
-#[repr(C, align(64))]
-#[derive(Clone, Copy, Default)]
-pub(super) struct Sqe {
-    pub opcode: u8,
-    flags: u8,
-    ioprio: u16,
-    fd: i32,
-    off: u64,
-    addr: u64,
-    len: u32,
-    op_flags: u32,
-    pub user_data: u64,
-    rest: [u64; 3],
-}
-
-/// `struct io_uring_cqe`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct Cqe {
-    pub user_data: u64,
-    pub result: i32,
-    _flags: u32,
-}
-
-/// `struct io_uring_rsrc_update`.
-#[repr(C)]
-struct RingFdUpdate {
-    offset: u32,
-    resv: u32,
-    data: u64,
-}
-
-const _: () = assert!(size_of::<Params>() == 120 && size_of::<Sqe>() == 64 && size_of::<Cqe>() == 16);
-
-impl Params {
-    pub(super) fn of(flags: u32, sq_thread_idle_ms: u32) -> Params {
-        Params { flags, sq_thread_idle: sq_thread_idle_ms, ..Params::default() }
-    }
-}
-
-impl Sqe {
-    /// The whole entry of a NOP.
-    #[inline]
-    pub(super) fn nop(user_data: u64) -> Sqe {
-        Sqe { opcode: OP_NOP, user_data, ..Sqe::default() }
-    }
+/// The whole entry of a NOP.
+#[inline]
+pub(super) fn nop(user_data: u64) -> io_uring_sqe {
+    // SAFETY: integers and unions of integers, of which zero is a value.
+    let empty = unsafe { std::mem::zeroed() };
+    io_uring_sqe { opcode: OP_NOP, user_data, ..empty }
 }
 
 /// io_uring_setup(2).
-pub(super) fn setup(entries: u32, params: &mut Params) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads and writes one `io_uring_params`, which `Params` is, during the call.
-    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, entries, std::ptr::from_mut(params)) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
+pub(super) fn setup(entries: u32, params: &mut io_uring_params) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel reads and writes one `io_uring_params` during the call, and makes a descriptor.
+    unsafe {
+        let made = libc::syscall(libc::SYS_io_uring_setup, entries, std::ptr::from_mut(params));
+        syscall_result::descriptor(made as libc::c_int)
     }
-    // SAFETY: the descriptor is new, and no other code has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// Registers a ring's descriptor for the calling thread (Linux 5.18) and returns its index.
 pub(super) fn register_ring_fd(fd: BorrowedFd<'_>) -> io::Result<i32> {
-    let mut update = RingFdUpdate { offset: u32::MAX, resv: 0, data: fd.as_raw_fd() as u64 };
+    let mut update = io_uring_rsrc_update { offset: u32::MAX, resv: 0, data: fd.as_raw_fd() as u64 };
     let (fd, update_at) = (fd.as_raw_fd(), std::ptr::from_mut(&mut update));
+    let operation = io_uring_register_op::IORING_REGISTER_RING_FDS as u32;
     // SAFETY: the kernel reads and writes one `io_uring_rsrc_update` during the call.
-    let done = unsafe { libc::syscall(libc::SYS_io_uring_register, fd, REGISTER_RING_FDS, update_at, 1) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(update.offset as i32) }
+    let done = unsafe { libc::syscall(libc::SYS_io_uring_register, fd, operation, update_at, 1) };
+    syscall_result::of(done as libc::c_int).map(|_| update.offset as i32)
 }
 
 /// io_uring_enter(2) without a signal mask: returns the number of submissions taken, or a negative error number.

@@ -4,14 +4,21 @@
 //! once, and the head is stored once. Unneeded work of a mode (user data, reading completions) is not compiled into its
 //! loop.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use super::abi::{self, Cqe, Params, Sqe};
+use linux_raw_sys::io_uring::{
+    IORING_ENTER_GETEVENTS, IORING_ENTER_REGISTERED_RING, IORING_ENTER_SQ_WAIT, IORING_ENTER_SQ_WAKEUP,
+    IORING_FEAT_NODROP, IORING_FEAT_SINGLE_MMAP, IORING_OFF_SQ_RING, IORING_OFF_SQES, IORING_SQ_CQ_OVERFLOW,
+    IORING_SQ_NEED_WAKEUP, io_uring_cqe, io_uring_sqe,
+};
+
+use super::abi;
 use super::ledger::NopLedger;
-use super::mapping::RingMapping;
 use super::{INTERRUPTIONS_MAX, Lap, NopRing, NopSetup, SPINS_MAX, Shape, Trouble};
+use crate::mapping::Mapping;
 use crate::uring::Missing;
 
 /// A ring with a ledger.
@@ -32,32 +39,37 @@ pub(super) struct Raw<L> {
     sq_flags: NonNull<AtomicU32>,
     cq_head: NonNull<AtomicU32>,
     cq_tail: NonNull<AtomicU32>,
-    sqes: NonNull<Sqe>,
-    cqes: NonNull<Cqe>,
+    sqes: NonNull<io_uring_sqe>,
+    cqes: NonNull<io_uring_cqe>,
     // The pointers above point into these.
-    _queues: RingMapping,
-    _entries: RingMapping,
+    _queues: Mapping,
+    _entries: Mapping,
     _fd: OwnedFd,
 }
 
 impl<L: NopLedger> Raw<L> {
     pub(super) fn open(setup: &NopSetup, batch: u32, ledger: L) -> Result<Raw<L>, Missing> {
-        let missing = |error: std::io::Error| Missing::of("making an io_uring", &error);
+        let missing = |error: io::Error| Missing::of("making an io_uring", &error);
         let idle_ms = if setup.sqpoll { super::POLL_IDLE_MS } else { 0 };
-        let mut params = Params::of(setup.kernel_flags(), idle_ms);
+        let mut params = abi::parameters(setup.kernel_flags(), idle_ms);
         let fd = abi::setup(setup.entries, &mut params).map_err(missing)?;
-        if params.features & abi::FEAT_SINGLE_MMAP == 0 || params.features & abi::FEAT_NODROP == 0 {
+        if params.features & IORING_FEAT_SINGLE_MMAP == 0 || params.features & IORING_FEAT_NODROP == 0 {
             return Err(Missing::NotBuilt);
         }
         let (sq, cq) = (params.sq_off, params.cq_off);
         let array_bytes = if setup.no_sqarray { 0 } else { sq.array as usize + params.sq_entries as usize * 4 };
-        let queues_bytes = array_bytes.max(cq.cqes as usize + params.cq_entries as usize * size_of::<Cqe>());
-        let queues = RingMapping::new(fd.as_fd(), queues_bytes, abi::OFF_RINGS).map_err(missing)?;
-        let entries_bytes = params.sq_entries as usize * size_of::<Sqe>();
-        let entries = RingMapping::new(fd.as_fd(), entries_bytes, abi::OFF_SQES).map_err(missing)?;
+        let queues_bytes = array_bytes.max(cq.cqes as usize + params.cq_entries as usize * size_of::<io_uring_cqe>());
+        // Both queues are in one mapping (Linux 5.4), and its pages are populated.
+        let map = |len_bytes, offset: u32| {
+            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+            Mapping::new(len_bytes, access, flags, Some((fd.as_fd(), offset))).map_err(missing)
+        };
+        let queues = map(queues_bytes, IORING_OFF_SQ_RING)?;
+        let entries_bytes = params.sq_entries as usize * size_of::<io_uring_sqe>();
+        let entries = map(entries_bytes, IORING_OFF_SQES)?;
         if !setup.no_sqarray {
             // Entry n is always at index n, so the array of indices is written once.
-            let array: NonNull<u32> = queues.at(sq.array, params.sq_entries);
+            let array: NonNull<u32> = queues.values(sq.array, params.sq_entries);
             for index in 0..params.sq_entries {
                 // SAFETY: `array` holds `sq_entries` indices; the kernel reads none before the tail moves.
                 unsafe { array.add(index as usize).write(index) };
@@ -66,7 +78,7 @@ impl<L: NopLedger> Raw<L> {
         let (mut enter_fd, mut enter_flags) = (fd.as_raw_fd(), 0);
         if setup.registered {
             enter_fd = abi::register_ring_fd(fd.as_fd()).map_err(|error| Missing::of(super::REGISTERING, &error))?;
-            enter_flags = abi::ENTER_REGISTERED_RING;
+            enter_flags = IORING_ENTER_REGISTERED_RING;
         }
         Ok(Raw {
             ledger,
@@ -79,13 +91,13 @@ impl<L: NopLedger> Raw<L> {
             head: 0,
             sq_mask: params.sq_entries - 1,
             cq_mask: params.cq_entries - 1,
-            sq_head: queues.at(sq.head, 1),
-            sq_tail: queues.at(sq.tail, 1),
-            sq_flags: queues.at(sq.flags, 1),
-            cq_head: queues.at(cq.head, 1),
-            cq_tail: queues.at(cq.tail, 1),
-            sqes: entries.at(0, params.sq_entries),
-            cqes: queues.at(cq.cqes, params.cq_entries),
+            sq_head: queues.values(sq.head, 1),
+            sq_tail: queues.values(sq.tail, 1),
+            sq_flags: queues.values(sq.flags, 1),
+            cq_head: queues.values(cq.head, 1),
+            cq_tail: queues.values(cq.tail, 1),
+            sqes: entries.values(0, params.sq_entries),
+            cqes: queues.values(cq.cqes, params.cq_entries),
             _queues: queues,
             _entries: entries,
             _fd: fd,
@@ -105,7 +117,7 @@ impl<L: NopLedger> Raw<L> {
             unsafe {
                 let entry = self.sqes.add(at).as_ptr();
                 if L::WHOLE {
-                    entry.write(Sqe::nop(user_data));
+                    entry.write(abi::nop(user_data));
                 } else {
                     (&raw mut (*entry).opcode).write(abi::OP_NOP);
                     if L::SETS {
@@ -138,8 +150,8 @@ impl<L: NopLedger> Raw<L> {
         // barrier on both sides ensures that one of them sees the other's write (io_uring_setup(2),
         // IORING_SETUP_SQPOLL).
         fence(Ordering::SeqCst);
-        if word(&self.sq_flags).load(Ordering::Relaxed) & abi::SQ_NEED_WAKEUP != 0 {
-            self.enter(self.batch, 0, abi::ENTER_SQ_WAKEUP, lap)?;
+        if word(&self.sq_flags).load(Ordering::Relaxed) & IORING_SQ_NEED_WAKEUP != 0 {
+            self.enter(self.batch, 0, IORING_ENTER_SQ_WAKEUP, lap)?;
         }
         Ok(())
     }
@@ -184,7 +196,7 @@ impl<L: NopLedger> Raw<L> {
             // acquire, is past it: the kernel does not write it again until the head has moved.
             let (user_data, result) = unsafe {
                 let entry = self.cqes.add(at).as_ptr();
-                ((&raw const (*entry).user_data).read(), (&raw const (*entry).result).read())
+                ((&raw const (*entry).user_data).read(), (&raw const (*entry).res).read())
             };
             self.ledger.settle(user_data, result)?;
         }
@@ -193,7 +205,7 @@ impl<L: NopLedger> Raw<L> {
 
     #[cold]
     fn wait(&self, want: u32, waits: &mut u32, lap: &mut Lap) -> Result<(), Trouble> {
-        match self.enter(0, want, abi::ENTER_GETEVENTS, lap) {
+        match self.enter(0, want, IORING_ENTER_GETEVENTS, lap) {
             Err(Trouble::Refused { errno: libc::EINTR }) if *waits < INTERRUPTIONS_MAX => {
                 *waits += 1;
                 Ok(())
@@ -240,7 +252,7 @@ impl<L: NopLedger> NopRing for Raw<L> {
             let mut waits = 0;
             while self.polled && word(&self.sq_head).load(Ordering::Acquire) != self.tail {
                 self.wake(&mut lap)?;
-                self.enter(0, 0, abi::ENTER_SQ_WAIT, &mut lap)?;
+                self.enter(0, 0, IORING_ENTER_SQ_WAIT, &mut lap)?;
                 waits += 1;
                 if waits > SPINS_MAX {
                     return Err(Trouble::Refused { errno: libc::EAGAIN });
@@ -251,7 +263,7 @@ impl<L: NopLedger> NopRing for Raw<L> {
     }
 
     fn overflowed(&self) -> bool {
-        word(&self.sq_flags).load(Ordering::Relaxed) & abi::SQ_CQ_OVERFLOW != 0
+        word(&self.sq_flags).load(Ordering::Relaxed) & IORING_SQ_CQ_OVERFLOW != 0
     }
 
     fn take_rest(&mut self, most: u64) -> Result<u64, Trouble> {
@@ -264,7 +276,7 @@ impl<L: NopLedger> NopRing for Raw<L> {
             taken += u64::from(ready);
             if ready == 0 {
                 // Requesting completions moves overflowed ones to the queue.
-                self.enter(0, 1, abi::ENTER_GETEVENTS, &mut lap)?;
+                self.enter(0, 1, IORING_ENTER_GETEVENTS, &mut lap)?;
             }
         }
         Ok(taken)

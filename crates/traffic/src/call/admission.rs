@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use bytegauge_sys::socket;
 
 use crate::address::peer_of;
-use crate::call::request_work::RequestWork;
-use crate::path::FarPath;
+use crate::call::server_worker::RequestWork;
+use crate::lock;
+use crate::path::{FarPath, SHOWN, Shown, Ticket};
 use crate::setup::Setup;
-use crate::ticket::{SHOWN, Shown, Ticket};
 
 /// Connections in addition to the clients' that one thread of a server keeps: without a ticket, and again with one, since a
 /// client's next connection may begin before the end of its last one is noticed.
@@ -153,7 +153,7 @@ impl Unadmitted {
     }
 
     fn present(&self) -> MutexGuard<'_, PresentCount> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.present)
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener};
 
-    use bytegauge_model::{Side, Spec, Workload};
+    use bytegauge_model::{FactorKey, Side, Spec, Workload};
     use socket2::{Domain, Socket, Type};
 
     use super::*;
@@ -185,7 +185,8 @@ mod tests {
     fn call() -> Setup {
         let levels = [("transport", "tcp".into()), ("engine", "epoll".into()), ("request", 8.into())];
         let mut setup = Setup::of(&Spec::from(levels).with_workload(Workload::Call)).unwrap();
-        (setup.spec.flows, setup.spec.working_set) = (Some(CLIENTS as u64), Some(64));
+        setup.spec.put(FactorKey::flows, CLIENTS as u64);
+        setup.spec.put(FactorKey::working_set, 64);
         setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
         setup
     }

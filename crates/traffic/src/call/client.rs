@@ -3,29 +3,21 @@
 //! Every error costs the outstanding calls, is classified and counted, and is followed by a new connection: errors are results.
 //! Only a server that refuses again and again ends the flow early.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytegauge_model::{ErrorClass, ErrorPhase};
+use bytegauge_model::{CallError, ErrorClass, ErrorPhase, MessageWrites};
 
-use crate::call::arrival::Arrival;
-use crate::call::classify::{class_of, class_of_connect};
-use crate::call::client_counts::{FlowCounts, Times, Trouble};
-use crate::call::message_bytes::Terms;
-use crate::call::overwritten::Overwritten;
-use crate::call::pending::{PendingCall, PendingCalls};
+use crate::call::client_counts::{class_of, class_of_connect};
+use crate::call::message_bytes::{Overwritten, Terms, parts_to_copy};
 use crate::call::recorder::Recorder;
+use crate::call::schedule::{Arrival, FlowLog, PendingCalls};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
-use crate::ticket::{SHOWN, Shown};
-
-/// The first pause after a failed connection attempt; it doubles.
-pub(super) const RETRY_NS: u64 = 1_000_000;
-
-/// The longest of these pauses.
-pub(super) const RETRY_MAX_NS: u64 = 100_000_000;
-
-/// Connections in a row that may fail before a flow gives up: most of a second.
-pub(super) const RETRIES: u32 = 14;
+use crate::path::{SHOWN, Shown};
 
 /// State shared by all flows of a client.
 #[derive(Debug)]
@@ -36,6 +28,12 @@ pub struct Client {
     pub depth: usize,
     /// Most bytes of one send.
     pub chunk: usize,
+    /// How a request of several parts is written.
+    pub writes: MessageWrites,
+    /// Bytes of each part of a reply whose arrival is timed.
+    pub reply_part: Option<usize>,
+    /// The value of `TCP_QUICKACK` set after each receive.
+    pub quickack_again: Option<bool>,
     /// Whether every call has a connection of its own.
     pub connect_per_call: bool,
     /// How long a call, or a connection, may take, nanoseconds.
@@ -71,10 +69,7 @@ impl Client {
 /// One flow.
 #[derive(Debug)]
 pub struct ClientFlow {
-    client: Arc<Client>,
-    recorder: Recorder,
-    arrival: Arrival,
-    flow: usize,
+    log: FlowLog,
     state: ClientState,
     /// Bytes of the ticket of a new connection that were not sent yet.
     to_show: usize,
@@ -86,13 +81,13 @@ pub struct ClientFlow {
     calls: PendingCalls,
     /// Received bytes of the oldest call's reply.
     got: usize,
+    /// When the last whole part of it arrived.
+    part_ns: u64,
+    /// The parts of a request that is copied into one buffer before it is sent.
+    parts: Box<[u8]>,
     connect_ns: Option<u64>,
-    /// Since when the flow could begin a call.
-    free_ns: u64,
     /// When to check next for an overdue call.
-    look_ns: u64,
-    failures: u32,
-    counts: FlowCounts,
+    check_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +108,6 @@ impl ClientFlow {
     /// Flow number `flow`; `joined` if its connection is open already.
     pub fn new(client: Arc<Client>, recorder: Recorder, flow: usize, arrival: Arrival, joined: bool) -> ClientFlow {
         ClientFlow {
-            recorder,
-            arrival,
-            flow,
             state: if joined { ClientState::Joined } else { ClientState::Apart { until_ns: 0 } },
             // The connector has already sent the ticket.
             to_show: 0,
@@ -123,57 +115,38 @@ impl ClientFlow {
             sent: client.terms.request,
             calls: PendingCalls::with_depth(client.depth),
             got: 0,
+            part_ns: 0,
+            parts: parts_to_copy(client.writes, client.chunk, client.terms.request),
             connect_ns: None,
-            free_ns: 0,
-            look_ns: client.open_ns,
-            failures: 0,
-            counts: FlowCounts::default(),
-            client,
+            check_ns: client.open_ns,
+            log: FlowLog::new(client, recorder, flow, arrival),
         }
     }
 
-    /// The flow's counts, once it has been returned.
-    pub fn hand_in(mut self) {
-        self.counts.unfinished += self.calls.len() as u64;
-        self.counts.overdue = self.arrival.overdue(self.client.open_ns, self.client.close_ns);
-        self.recorder.with(|record| {
-            self.calls.iter().for_each(|call| record.ended_late(call.began_ns));
-            record.hand_in(self.counts);
-        });
+    /// Adds its counts to the record, once the flow has been returned.
+    pub fn finish(self) {
+        self.log.finish(self.calls.iter().map(|call| call.began_ns));
     }
 
     fn is_sending(&self) -> bool {
-        self.sent < self.client.terms.request
+        self.sent < self.log.client.terms.request
     }
 
     /// Begins the call that is due.
     fn begin(&mut self, now_ns: u64) {
-        let number = Terms::number(self.flow, self.counts.begun);
         self.sent = 0;
-        let due_ns = self.arrival.due_ns();
-        let began_ns = if self.arrival.is_open() { due_ns } else { now_ns };
-        let late_ns = now_ns.saturating_sub(due_ns.max(self.free_ns));
-        self.arrival.begun();
-        self.calls.begin(PendingCall {
-            number,
-            began_ns,
-            write_began_ns: now_ns,
-            write_ns: 0,
-            first_byte_ns: 0,
-            late_ns,
-        });
-        self.counts.begun += 1;
+        self.calls.begin(self.log.begin(now_ns));
     }
 
     fn want_apart(&mut self, now_ns: u64, until_ns: u64) -> Want {
-        if self.client.is_late(now_ns) {
+        if self.log.client.is_late(now_ns) {
             return self.leave();
         }
-        let due_ns = if self.client.connect_per_call { self.arrival.due_ns().max(until_ns) } else { until_ns };
+        let due_ns = if self.log.client.connect_per_call { self.log.arrival.due_ns().max(until_ns) } else { until_ns };
         if now_ns < due_ns {
-            return Want::Pause(due_ns.min(self.client.end_ns(now_ns)));
+            return Want::Pause(due_ns.min(self.log.client.end_ns(now_ns)));
         }
-        if self.client.connect_per_call {
+        if self.log.client.connect_per_call {
             self.begin(now_ns);
         }
         self.state = ClientState::Joining { since_ns: now_ns };
@@ -182,23 +155,23 @@ impl ClientFlow {
 
     fn want_joined(&mut self, now_ns: u64) -> Want {
         // Early, so that a busy flow's next check is never near: an engine waits for a near time with one more system call.
-        if now_ns + self.client.timeout_ns / 8 >= self.look_ns && self.times_out(now_ns) {
+        if now_ns + self.log.client.timeout_ns / 8 >= self.check_ns && self.times_out(now_ns) {
             return self.want(now_ns);
         }
         if self.to_show > 0 {
             return Want::Send;
         }
-        let mut wake_ns = self.look_ns;
-        let free = self.calls.len() < self.client.depth && !self.client.connect_per_call;
+        let mut wake_ns = self.check_ns;
+        let free = self.calls.len() < self.log.client.depth && !self.log.client.connect_per_call;
         if !self.is_sending() && free {
-            if self.client.is_late(now_ns) {
+            if self.log.client.is_late(now_ns) {
                 if self.calls.is_empty() {
                     return self.leave();
                 }
-            } else if now_ns >= self.arrival.due_ns() {
+            } else if now_ns >= self.log.arrival.due_ns() {
                 self.begin(now_ns);
             } else {
-                wake_ns = wake_ns.min(self.arrival.due_ns()).min(self.client.end_ns(now_ns));
+                wake_ns = wake_ns.min(self.log.arrival.due_ns()).min(self.log.client.end_ns(now_ns));
             }
         }
         match (self.is_sending(), self.calls.len()) {
@@ -213,8 +186,8 @@ impl ClientFlow {
     /// Checks for a call that takes too long, and returns when to check again: in steps of a quarter of the limit, so that an
     /// engine's timers seldom change.
     fn times_out(&mut self, now_ns: u64) -> bool {
-        self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
-        let late = self.calls.oldest().is_some_and(|call| now_ns >= call.write_began_ns + self.client.timeout_ns);
+        self.check_ns = now_ns + (self.log.client.timeout_ns / 4).max(1);
+        let late = self.calls.oldest().is_some_and(|call| now_ns >= call.write_began_ns + self.log.client.timeout_ns);
         if late {
             self.fail(ErrorClass::TimedOut, self.phase(), now_ns);
             self.state = ClientState::Leaving { until_ns: now_ns };
@@ -239,40 +212,27 @@ impl ClientFlow {
 
     /// Counts the outstanding calls as lost.
     fn fail(&mut self, class: ErrorClass, phase: ErrorPhase, now_ns: u64) {
-        let terms = &self.client.terms;
+        let terms = &self.log.client.terms;
         let calls = self.calls.len();
-        let unsent = if calls > 0 { self.client.terms.request - self.sent } else { 0 };
-        let trouble = Trouble {
+        let unsent = if calls > 0 { self.log.client.terms.request - self.sent } else { 0 };
+        let trouble = CallError {
             class,
             phase,
             count: calls.max(1) as u64,
             request_bytes_lost: (calls * terms.request - unsent) as u64,
             reply_bytes_missing: (calls * terms.response - self.got) as u64,
         };
-        self.recorder.with(|record| {
-            self.calls.iter().for_each(|call| record.failed(now_ns, call.began_ns));
-            record.trouble(trouble);
-        });
+        self.log.failed(now_ns, self.calls.iter().map(|call| call.began_ns), trouble);
         self.calls.clear();
         self.got = 0;
-        self.sent = self.client.terms.request;
-        self.free_ns = now_ns;
+        self.sent = self.log.client.terms.request;
+        self.log.free_ns = now_ns;
         self.connect_ns = None;
-        self.arrival.over(now_ns);
     }
 
     /// A connection attempt failed: when to try again, or that the flow gives up.
-    #[cold]
-    #[inline(never)]
     fn rest(&mut self, now_ns: u64) -> ClientState {
-        self.failures += 1;
-        if self.failures > RETRIES {
-            self.client.gave_up.fetch_add(1, Ordering::Relaxed);
-            return ClientState::Over;
-        }
-        let pause_ns = (RETRY_NS << (self.failures - 1).min(16)).min(RETRY_MAX_NS);
-        self.free_ns = now_ns + pause_ns;
-        ClientState::Apart { until_ns: now_ns + pause_ns }
+        self.log.next_attempt_ns(now_ns).map_or(ClientState::Over, |until_ns| ClientState::Apart { until_ns })
     }
 
     /// Takes a part of the oldest call's reply. Returns the remaining bytes, or the error in them.
@@ -280,7 +240,7 @@ impl ClientFlow {
         let Some(call) = self.calls.oldest_mut() else { return Err(ErrorClass::LongReply) };
         let number = call.number;
         // No reply is due before its request is over.
-        if self.calls.len() == 1 && self.sent < self.client.terms.request {
+        if self.calls.len() == 1 && self.sent < self.log.client.terms.request {
             return Err(ErrorClass::LongReply);
         }
         if self.got == 0
@@ -288,33 +248,39 @@ impl ClientFlow {
         {
             call.first_byte_ns = now_ns - call.began_ns.min(now_ns);
         }
-        let (part, rest) = bytes.split_at(bytes.len().min(self.client.terms.response - self.got));
-        self.client.terms.check_reply(number, self.got, part).map_err(|_| ErrorClass::Corrupt)?;
+        let (part, rest) = bytes.split_at(bytes.len().min(self.log.client.terms.response - self.got));
+        self.log.client.terms.check_reply(number, self.got, part).map_err(|_| ErrorClass::Corrupt)?;
+        let had = self.got;
         self.got += part.len();
-        if self.got == self.client.terms.response {
+        if let Some(len) = self.log.client.reply_part {
+            self.time_parts(had.div_ceil(len)..self.got.div_ceil(len), now_ns);
+        }
+        if self.got == self.log.client.terms.response {
             self.complete(now_ns);
         }
         Ok(rest)
     }
 
+    /// Parts of a reply began to arrive: records the time from each to the next.
+    #[cold]
+    fn time_parts(&mut self, begun: Range<usize>, now_ns: u64) {
+        if begun.is_empty() {
+            return;
+        }
+        let since_ns = std::mem::replace(&mut self.part_ns, now_ns);
+        let first = (begun.start > 0).then(|| now_ns.saturating_sub(since_ns));
+        let gaps = first.into_iter().chain(std::iter::repeat_n(0, begun.len() - 1));
+        self.log.recorder.with(|record| gaps.for_each(|ns| record.gap(now_ns, ns)));
+    }
+
     fn complete(&mut self, now_ns: u64) {
-        let was_full = self.calls.len() >= self.client.depth;
+        let was_full = self.calls.len() >= self.log.client.depth;
         let Some(call) = self.calls.finish() else { return };
         if was_full {
-            self.free_ns = now_ns;
+            self.log.free_ns = now_ns;
         }
         self.got = 0;
-        self.failures = 0;
-        self.counts.completed += 1;
-        let times = Times {
-            connect_ns: self.connect_ns.take(),
-            write_ns: call.write_ns,
-            first_byte_ns: call.first_byte_ns,
-            total_ns: now_ns.saturating_sub(call.began_ns),
-            late_ns: call.late_ns,
-        };
-        self.recorder.completed(now_ns, times);
-        self.arrival.over(now_ns);
+        self.log.completed(now_ns, &call, self.connect_ns.take());
     }
 }
 
@@ -324,7 +290,7 @@ impl Flow for ClientFlow {
     fn want(&mut self, now_ns: u64) -> Want {
         match self.state {
             ClientState::Apart { until_ns } => self.want_apart(now_ns, until_ns),
-            ClientState::Joining { since_ns } if now_ns >= since_ns + self.client.timeout_ns => {
+            ClientState::Joining { since_ns } if now_ns >= since_ns + self.log.client.timeout_ns => {
                 self.fail(ErrorClass::TimedOut, ErrorPhase::Connect, now_ns);
                 self.state = self.rest(now_ns);
                 Want::Close
@@ -341,34 +307,43 @@ impl Flow for ClientFlow {
 
     fn patience_ns(&self) -> u64 {
         match self.state {
-            ClientState::Joining { since_ns } => since_ns.saturating_add(self.client.timeout_ns),
-            ClientState::Joined => self.look_ns,
+            ClientState::Joining { since_ns } => since_ns.saturating_add(self.log.client.timeout_ns),
+            ClientState::Joined => self.check_ns,
             _ => u64::MAX,
         }
     }
 
     fn room(&self) -> usize {
-        self.client.terms.request.max(self.client.shown.map_or(0, |shown| shown.len()))
+        self.log.client.terms.request.max(self.log.client.shown.map_or(0, |shown| shown.len()))
     }
 
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
-        if let (1.., Some(shown)) = (self.to_show, &self.client.shown) {
+        if let (1.., Some(shown)) = (self.to_show, &self.log.client.shown) {
             room[..SHOWN].copy_from_slice(shown);
             self.overwritten.add(room);
             return SHOWN;
         }
-        let request = &mut room[..self.client.terms.request];
+        let request = &mut room[..self.log.client.terms.request];
         if self.overwritten.take(request) || is_new {
             request.fill(0x5a);
         }
+        request[..self.parts.len()].copy_from_slice(&self.parts);
         if let Some(call) = self.calls.newest() {
-            self.client.terms.write_request(call.number, request);
+            self.log.client.terms.write_request(call.number, request);
         }
         request.len()
     }
 
     fn chunk(&self) -> usize {
-        self.client.chunk
+        if self.log.client.writes == MessageWrites::Copy { usize::MAX } else { self.log.client.chunk }
+    }
+
+    fn writes(&self) -> MessageWrites {
+        self.log.client.writes
+    }
+
+    fn quickack_again(&self) -> Option<bool> {
+        self.log.client.quickack_again
     }
 
     fn sent(&mut self, n: usize, now_ns: u64) {
@@ -381,7 +356,7 @@ impl Flow for ClientFlow {
             && let Some(call) = self.calls.newest_mut()
         {
             // The next request cannot begin before this one is sent.
-            self.free_ns = now_ns;
+            self.log.free_ns = now_ns;
             call.write_ns = now_ns.saturating_sub(call.write_began_ns);
         }
     }
@@ -398,7 +373,7 @@ impl Flow for ClientFlow {
                 }
             }
         }
-        if self.client.connect_per_call && self.calls.is_empty() {
+        if self.log.client.connect_per_call && self.calls.is_empty() {
             self.state = ClientState::Leaving { until_ns: 0 };
         }
         true
@@ -406,14 +381,14 @@ impl Flow for ClientFlow {
 
     fn connected(&mut self, now_ns: u64) {
         if let ClientState::Joining { since_ns } = self.state {
-            self.connect_ns = self.client.connect_per_call.then(|| now_ns.saturating_sub(since_ns));
-            self.free_ns = now_ns;
+            self.connect_ns = self.log.client.connect_per_call.then(|| now_ns.saturating_sub(since_ns));
+            self.log.free_ns = now_ns;
             // A request begins when it can be sent.
             if let Some(call) = self.calls.newest_mut() {
                 call.write_began_ns = now_ns;
             }
-            self.look_ns = now_ns + (self.client.timeout_ns / 4).max(1);
-            self.to_show = self.client.shown.map_or(0, |shown| shown.len());
+            self.check_ns = now_ns + (self.log.client.timeout_ns / 4).max(1);
+            self.to_show = self.log.client.shown.map_or(0, |shown| shown.len());
             self.state = ClientState::Joined;
         }
     }
@@ -444,6 +419,3 @@ impl Flow for ClientFlow {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

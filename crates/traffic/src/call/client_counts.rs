@@ -1,4 +1,4 @@
-//! The counts of a group of clients: times of calls in histograms, and errors.
+//! The counts of a group of clients: times of calls in histograms, and errors by their class.
 //!
 //! Threads record into shards of their own, which are added up at the end. A call is recorded when it completes, and only if
 //! that is within the window, so that a histogram holds exactly the calls of the rate. The ages of calls cut by an edge of the
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::{CallDatagrams, CallError, CallReport, EncodedHistogram, ErrorClass, ErrorPhase};
+use bytegauge_sys::errno;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
@@ -36,21 +37,6 @@ pub struct Times {
     pub late_ns: u64,
 }
 
-/// Calls of one flow that failed together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    /// The kind of error.
-    pub class: ErrorClass,
-    /// The operation that failed.
-    pub phase: ErrorPhase,
-    /// The number of calls lost; a connection lost between two calls counts as one error too.
-    pub count: u64,
-    /// Sent bytes of requests without a reply.
-    pub request_bytes_lost: u64,
-    /// Missing bytes of replies.
-    pub reply_bytes_missing: u64,
-}
-
 /// One shard of a client's counts.
 #[derive(Debug)]
 pub struct ClientCounts {
@@ -60,6 +46,7 @@ pub struct ClientCounts {
     write: Histogram<u64>,
     first_byte: Histogram<u64>,
     total: Histogram<u64>,
+    gap: Option<Histogram<u64>>,
     entered: Histogram<u64>,
     left: Histogram<u64>,
     late: Option<Histogram<u64>>,
@@ -105,6 +92,7 @@ impl ClientCounts {
             write: histogram(DIGITS),
             first_byte: histogram(DIGITS),
             total: histogram(DIGITS),
+            gap: None,
             entered: histogram(DIGITS_OF_AGES),
             left: histogram(DIGITS_OF_AGES),
             late: waits.then(|| histogram(DIGITS_OF_AGES)),
@@ -145,6 +133,13 @@ impl ClientCounts {
         enter(&mut self.total, times.total_ns);
     }
 
+    /// Two parts of a reply began to arrive this long after each other.
+    pub fn gap(&mut self, now_ns: u64, ns: u64) {
+        if (self.open_ns..self.close_ns).contains(&now_ns) {
+            enter(self.gap.get_or_insert_with(|| histogram(DIGITS)), ns);
+        }
+    }
+
     /// A call that began at `began_ns` ended, in any way, after the window had closed.
     pub fn ended_late(&mut self, began_ns: u64) {
         if began_ns < self.close_ns {
@@ -167,22 +162,17 @@ impl ClientCounts {
     }
 
     /// An error occurred.
-    pub fn trouble(&mut self, trouble: Trouble) {
-        let Trouble { class, phase, count, request_bytes_lost, reply_bytes_missing } = trouble;
-        let error = self.errors.entry((class, phase)).or_insert(CallError {
-            class,
-            phase,
-            count: 0,
-            request_bytes_lost: 0,
-            reply_bytes_missing: 0,
+    pub fn trouble(&mut self, more: CallError) {
+        let counted = self.errors.entry((more.class, more.phase)).and_modify(|error| {
+            error.count += more.count;
+            error.request_bytes_lost += more.request_bytes_lost;
+            error.reply_bytes_missing += more.reply_bytes_missing;
         });
-        error.count += count;
-        error.request_bytes_lost += request_bytes_lost;
-        error.reply_bytes_missing += reply_bytes_missing;
+        counted.or_insert(more);
     }
 
     /// A flow leaves.
-    pub fn hand_in(&mut self, counts: FlowCounts) {
+    pub fn add_counts(&mut self, counts: FlowCounts) {
         self.counts.begun += counts.begun;
         self.counts.completed += counts.completed;
         self.counts.unfinished += counts.unfinished;
@@ -204,11 +194,11 @@ impl ClientCounts {
             // Digits are constants, and every time is within the bounds of a fixed shard.
             ours.add(theirs).expect("every time fits");
         }
-        for error in other.errors.values() {
-            let CallError { class, phase, count, request_bytes_lost, reply_bytes_missing } = *error;
-            self.trouble(Trouble { class, phase, count, request_bytes_lost, reply_bytes_missing });
+        if let Some(theirs) = &other.gap {
+            self.gap.get_or_insert_with(|| histogram(DIGITS)).add(theirs).expect("every time fits");
         }
-        self.hand_in(other.counts);
+        other.errors.values().for_each(|error| self.trouble(*error));
+        self.add_counts(other.counts);
     }
 
     /// The report of all shards.
@@ -225,10 +215,11 @@ impl ClientCounts {
             write: Some(encoded(&self.write)),
             first_byte: Some(encoded(&self.first_byte)),
             total: Some(encoded(&self.total)),
+            gap: self.gap.as_ref().map(encoded),
             left: Some(encoded(&self.left)),
             entered: Some(encoded(&self.entered)),
             late: self.late.as_ref().map(encoded),
-            errors: self.errors.values().cloned().collect(),
+            errors: self.errors.values().copied().collect(),
             search: Vec::new(),
             datagrams: (datagrams != CallDatagrams::default()).then_some(datagrams),
             listen_drops: None,
@@ -251,10 +242,37 @@ fn encoded(histogram: &Histogram<u64>) -> EncodedHistogram {
     EncodedHistogram(BASE64.encode(bytes))
 }
 
+const CLASSES: &[(i32, ErrorClass)] = &[
+    (errno::EPIPE, ErrorClass::Reset),
+    (errno::ECONNRESET, ErrorClass::Reset),
+    (errno::ECONNABORTED, ErrorClass::Reset),
+    (errno::ECONNREFUSED, ErrorClass::Refused),
+    // A Unix socket whose name has been removed.
+    (errno::ENOENT, ErrorClass::Refused),
+    (errno::ETIMEDOUT, ErrorClass::TimedOut),
+    (errno::EADDRNOTAVAIL, ErrorClass::NoPort),
+    (errno::EADDRINUSE, ErrorClass::NoPort),
+    (errno::EMFILE, ErrorClass::NoDescriptor),
+    (errno::ENFILE, ErrorClass::NoDescriptor),
+    (errno::ENETUNREACH, ErrorClass::Unreachable),
+    (errno::EHOSTUNREACH, ErrorClass::Unreachable),
+];
+
+/// The class of a failed attempt to connect. Only a non-blocking Unix socket gets `EAGAIN`, if the backlog is full.
+pub fn class_of_connect(errno: i32) -> ErrorClass {
+    if errno == errno::EAGAIN { ErrorClass::BacklogFull } else { class_of(errno) }
+}
+
+/// The class of an error number.
+pub fn class_of(errno: i32) -> ErrorClass {
+    CLASSES.iter().find(|(number, _)| *number == errno).map_or(ErrorClass::Other(errno), |(_, class)| *class)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use hdrhistogram::serialization::Deserializer;
+
+    use super::*;
 
     fn decoded(histogram: &EncodedHistogram) -> Histogram<u64> {
         Deserializer::new().deserialize(&mut BASE64.decode(&histogram.0).unwrap().as_slice()).unwrap()
@@ -274,7 +292,7 @@ mod tests {
         let mut other = ClientCounts::new(false, true);
         other.keep(100, 200);
         other.completed(150, times(90_000));
-        other.hand_in(FlowCounts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..FlowCounts::default() });
+        other.add_counts(FlowCounts { begun: 7, completed: 5, unfinished: 2, overdue: 1, ..FlowCounts::default() });
         record.add(&other);
         let report = record.report();
         assert_eq!((report.calls, report.begun, report.unfinished, report.overdue), (3, 7, 2, 1));
@@ -329,7 +347,7 @@ mod tests {
     #[test]
     fn troubles_of_one_kind_are_one_row() {
         let mut record = ClientCounts::new(true, false);
-        let trouble = Trouble {
+        let trouble = CallError {
             class: ErrorClass::Reset,
             phase: ErrorPhase::Reply,
             count: 1,
@@ -338,11 +356,28 @@ mod tests {
         };
         record.trouble(trouble);
         record.trouble(trouble);
-        record.trouble(Trouble { phase: ErrorPhase::Write, ..trouble });
+        record.trouble(CallError { phase: ErrorPhase::Write, ..trouble });
         let report = record.report();
         assert_eq!(report.errors.len(), 2);
         let reply = report.errors.iter().find(|error| error.phase == ErrorPhase::Reply).unwrap();
         assert_eq!((reply.count, reply.request_bytes_lost, reply.reply_bytes_missing), (2, 20, 6));
         assert!(report.connect.is_some() && report.late.is_none());
+    }
+}
+
+#[cfg(test)]
+mod classify_tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_class_keeps_its_number() {
+        assert_eq!(class_of(errno::EAFNOSUPPORT), ErrorClass::Other(errno::EAFNOSUPPORT));
+    }
+
+    #[test]
+    fn full_backlog_differs_from_no_listener() {
+        assert_eq!(class_of_connect(errno::EAGAIN), ErrorClass::BacklogFull);
+        assert_eq!([errno::ENOENT, errno::ECONNREFUSED].map(class_of_connect), [ErrorClass::Refused; 2]);
+        assert_eq!(class_of(errno::EAGAIN), ErrorClass::Other(errno::EAGAIN));
     }
 }

@@ -1,9 +1,14 @@
-//! The bytes of a call, as known to both ends: their number, and their values.
+//! The bytes of a call, as known to both ends: their number, their values, and the buffers in which they were overwritten.
 //!
 //! A message of eight bytes or more begins with the call's number, so that a reply to another call is detected by one
 //! comparison. A shorter datagram begins with as much of the number as fits, the low bytes, which distinguish a reply from
 //! those to earlier calls. In verify mode every byte follows from the number: those of an echo from the flow's own pattern,
 //! those of other requests and replies from one pattern each, because a server cannot distinguish its clients' flows.
+//!
+//! An engine may give a flow several buffers, in any order: a zero-copy engine uses another one while the kernel still reads the
+//! last one. Each buffer is identified by its address, which is compared and never dereferenced.
+
+use bytegauge_model::MessageWrites;
 
 use crate::pattern::{Mismatch, Pattern};
 use crate::setup::Setup;
@@ -153,10 +158,44 @@ impl Terms {
     }
 }
 
+/// The parts of a message, where its writer copies them into one buffer before each send; else nothing.
+pub(super) fn parts_to_copy(writes: MessageWrites, chunk: usize, len: usize) -> Box<[u8]> {
+    let copied = if writes == MessageWrites::Copy && chunk < len { len } else { 0 };
+    vec![0x5a; copied].into_boxed_slice()
+}
+
+/// Buffers that no longer hold the flow's message.
+#[derive(Debug, Default)]
+pub(super) struct Overwritten(Vec<usize>);
+
+impl Overwritten {
+    /// Other bytes were written to this buffer.
+    #[cold]
+    pub(super) fn add(&mut self, room: &[u8]) {
+        let address = room.as_ptr().addr();
+        if !self.0.contains(&address) {
+            self.0.push(address);
+        }
+    }
+
+    /// Whether the message in this buffer must be written whole, which the flow does now.
+    #[inline]
+    pub(super) fn take(&mut self, room: &[u8]) -> bool {
+        !self.0.is_empty() && self.take_address(room.as_ptr().addr())
+    }
+
+    #[cold]
+    fn take_address(&mut self, address: usize) -> bool {
+        let place = self.0.iter().position(|other| *other == address);
+        place.map(|place| self.0.swap_remove(place)).is_some()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn terms(request: usize, response: usize) -> Terms {
         let head = if request.min(response) >= HEAD { HEAD } else { 0 };

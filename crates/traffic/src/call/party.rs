@@ -1,29 +1,32 @@
-//! One thread's share of the clients, or of the server.
+//! One thread's share of the clients, or of the server, and the kernel's facts about some of its connections: options in force, window
+//! scales, memory, queues.
+//!
+//! A few connections represent all: thousands have equal settings, and querying the kernel costs system calls in the trial.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use bytegauge_model::Engine;
 use bytegauge_model::option::Setter;
+use bytegauge_model::{Engine, FlowReport};
 use bytegauge_sys::option::SocketOption;
+use bytegauge_sys::socket_memory;
 
 use crate::agent_callers;
-use crate::call::arrival::{Arrival, Offered};
 use crate::call::client::{Client, ClientFlow};
 use crate::call::client_counts::ClientCounts;
 use crate::call::datagram::{DatagramFlow, dropped_at};
 use crate::call::recorder::{Recorder, Records};
-use crate::call::request_work::RequestWork;
-use crate::call::sample::Samples;
+use crate::call::schedule::{Arrival, Offered};
 use crate::call::server::ServerFlow;
-use crate::call::server_worker::{ServerShared, ServerWorker};
+use crate::call::server_worker::{RequestWork, ServerShared, ServerWorker};
 use crate::call::socket::Connector;
 use crate::counter::{ThreadCounter, Total};
 use crate::end_error::EndError;
-use crate::party::{Opener, Party};
+use crate::flow::{Opener, Party};
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
+use crate::transport::kernel_report;
 use crate::transport::options::{self, Moment};
 
 /// A thread's share of the clients before the start is known: connections and memory.
@@ -109,12 +112,12 @@ impl Clients {
         self.waiting.left = self.waiting.left.checked_sub(1)?;
         let fd = self.waiting.joined.pop();
         let (flow, arrival, recorder) = self.next();
-        Some((DatagramFlow::new(Arc::clone(&self.client), recorder, (flow, batch), arrival), fd))
+        Some((DatagramFlow::new(Arc::clone(&self.client), recorder, flow, batch, arrival), fd))
     }
 
     /// A flow over datagrams is done, or the time is up.
     pub fn take_back(&mut self, flow: DatagramFlow, socket: Option<OwnedFd>) {
-        flow.hand_in(socket.as_ref().map_or(0, |fd| dropped_at(fd.as_fd())));
+        flow.finish(socket.as_ref().map_or(0, |fd| dropped_at(fd.as_fd())));
         if let Some(fd) = socket {
             self.keep(fd);
         }
@@ -152,7 +155,7 @@ impl Clients {
 
     /// Samples the socket of a finished flow, and keeps it open.
     fn keep(&mut self, fd: OwnedFd) {
-        self.samples.look(fd.as_fd());
+        self.samples.sample(fd.as_fd());
         self.kept.push(fd);
     }
 
@@ -170,15 +173,11 @@ impl Party for Clients {
         self.next_flow(fd.is_some()).map(|flow| (flow, fd))
     }
 
-    fn accepted(&mut self, _connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ClientFlow> {
-        None
-    }
-
     fn connect(&mut self, _flow: &mut ClientFlow) -> io::Result<OwnedFd> {
         let fd = self.begin_socket()?;
         if self.client.connect_per_call {
             // The engine closes these; on loopback most are established by now.
-            self.samples.look(fd.as_fd());
+            self.samples.sample(fd.as_fd());
         }
         Ok(fd)
     }
@@ -192,7 +191,7 @@ impl Party for Clients {
         if let Some(fd) = connection {
             self.keep(fd);
         }
-        flow.hand_in();
+        flow.finish();
     }
 }
 
@@ -249,28 +248,20 @@ impl Servers {
 impl Party for Servers {
     type Flow = ServerFlow;
 
-    fn first(&mut self) -> Option<(ServerFlow, Option<OwnedFd>)> {
-        None
-    }
-
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<ServerFlow> {
         if let Err(error) = options::try_set_all(connection, &self.options) {
             self.refused.get_or_insert(EndError::Missing(error.to_string()));
             return None;
         }
-        if let Err(fault) = tls::kernel::encrypt(connection, &self.setup, TlsRole::Server) {
+        if let Err(fault) = tls::encrypt(connection, &self.setup, TlsRole::Server) {
             self.refused.get_or_insert(fault);
             return None;
         }
         let flow = ServerFlow::new(self.worker(), connection)?;
         if self.connect_per_call {
-            self.samples.look(connection);
+            self.samples.sample(connection);
         }
         Some(flow)
-    }
-
-    fn connect(&mut self, _flow: &mut ServerFlow) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn left(&mut self, mut flow: ServerFlow, connection: Option<OwnedFd>) {
@@ -278,9 +269,53 @@ impl Party for Servers {
             self.idle_work.extend(flow.give_work());
         }
         match (connection, flow.unclaimed()) {
-            (Some(fd), None) => self.samples.look(fd.as_fd()),
+            (Some(fd), None) => self.samples.sample(fd.as_fd()),
             (Some(fd), Some(received)) if self.shares_port => agent_callers::pass_on(&fd, received),
             _ => {}
         }
+    }
+}
+
+/// Connections to sample per thread.
+const SAMPLES: usize = 4;
+
+/// The sampled connections of one thread.
+#[derive(Debug)]
+pub struct Samples {
+    setup: Arc<Setup>,
+    found: Vec<FlowReport>,
+    /// Whether none of them was opened with data, and one is wanted: the first connections request their cookies.
+    wants_syn_data: bool,
+}
+
+impl Samples {
+    /// No sample yet.
+    pub fn new(setup: &Arc<Setup>) -> Samples {
+        let wants_syn_data = setup.spec.fastopen().is_some();
+        Samples { setup: Arc::clone(setup), found: Vec::with_capacity(SAMPLES), wants_syn_data }
+    }
+
+    /// Samples a connection, if more are needed.
+    pub fn sample(&mut self, fd: BorrowedFd<'_>) {
+        if self.found.len() >= SAMPLES && !self.wants_syn_data {
+            return;
+        }
+        let report = FlowReport {
+            queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64).into(),
+            ..kernel_report::report(fd, &self.setup)
+        };
+        let has_syn_data = report.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true));
+        if self.found.len() >= SAMPLES && has_syn_data {
+            self.found.pop();
+        }
+        self.wants_syn_data &= !has_syn_data;
+        if self.found.len() < SAMPLES {
+            self.found.push(report);
+        }
+    }
+
+    /// The samples.
+    pub fn into_reports(self) -> Vec<FlowReport> {
+        self.found
     }
 }

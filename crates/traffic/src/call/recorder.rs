@@ -1,4 +1,4 @@
-//! Counts the calls of a client's flow without a lock, in any engine.
+//! Counts the calls of a client's flow without a lock, in any engine; and reads recorded times back.
 //!
 //! Flows that share their thread share its [`ClientCounts`], which that thread owns. A flow with a thread of its own has a record of
 //! its own, which grows with its times, and adds it to the common record when it leaves. It adds its calls in batches: a call
@@ -6,12 +6,18 @@
 //! after its first calls. Hundreds of flows share a cache, so without this each call would wait for memory several times.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytegauge_model::EncodedHistogram;
 use fragile::Fragile;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 
 use crate::call::client_counts::{ClientCounts, Times};
 use crate::counter::{ThreadCounter, Total};
+use crate::lock;
 
 /// Calls that a flow keeps before it adds them: 16 KiB.
 const KEPT: usize = 512;
@@ -129,7 +135,7 @@ impl Records {
 
 impl OfFlows {
     fn left(&self) -> MutexGuard<'_, ClientCounts> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.left)
     }
 }
 
@@ -185,6 +191,33 @@ impl Drop for OfFlow {
     }
 }
 
+/// A histogram of times.
+#[derive(Clone, Debug)]
+pub struct DecodedHistogram(Histogram<u64>);
+
+impl DecodedHistogram {
+    /// Reads what [`ClientCounts::report`](super::ClientCounts::report) wrote; `None` if it is damaged.
+    pub fn decode(encoded: &EncodedHistogram) -> Option<DecodedHistogram> {
+        let bytes = BASE64.decode(&encoded.0).ok()?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok().map(DecodedHistogram)
+    }
+
+    /// The number of times.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The number of times above a limit, to the three digits that are kept.
+    pub fn longer_than(&self, limit_ns: u64) -> u64 {
+        self.0.len() - self.0.count_between(0, limit_ns)
+    }
+
+    /// The quantile of the times for a share, nanoseconds.
+    pub fn at(&self, share: f64) -> u64 {
+        self.0.value_at_quantile(share)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +238,7 @@ mod tests {
         for _ in 0..3 {
             let mut recorder = records.recorder();
             (0..calls).for_each(|call| recorder.completed(call, TIMES));
-            recorder.with(|record| record.hand_in(FlowCounts::default()));
+            recorder.with(|record| record.add_counts(FlowCounts::default()));
         }
         (records.into_record().report().calls, total.sums()[0])
     }
@@ -242,5 +275,24 @@ mod tests {
         drop(held);
         drop(recorder);
         assert_eq!(records.into_record().report().calls, 3 * KEPT as u64);
+    }
+}
+
+#[cfg(test)]
+mod decoded_histogram_tests {
+    use super::*;
+    use crate::call::client_counts::{ClientCounts, Times};
+
+    #[test]
+    fn what_was_recorded_is_read() {
+        let mut record = ClientCounts::new(false, false);
+        record.keep(0, 10);
+        for total_ns in [1_000; 90].into_iter().chain([50_000; 10]) {
+            record.completed(5, Times { connect_ns: None, write_ns: 1, first_byte_ns: 1, total_ns, late_ns: 0 });
+        }
+        let recorded = DecodedHistogram::decode(record.report().total.as_ref().unwrap()).unwrap();
+        assert_eq!((recorded.count(), recorded.longer_than(2_000), recorded.longer_than(50_000)), (100, 10, 0));
+        assert!((1_000..1_002).contains(&recorded.at(0.9)) && recorded.at(0.91) >= 50_000);
+        assert!(DecodedHistogram::decode(&EncodedHistogram("no base64!".into())).is_none());
     }
 }

@@ -8,14 +8,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use bytegauge_model::MessageWrites;
+use bytegauge_sys::clock::monotonic_ns;
+
 use crate::call::admission::PendingPlace;
-use crate::call::message_bytes::HEAD;
-use crate::call::overwritten::Overwritten;
-use crate::call::request_work::RequestWork;
-use crate::call::server_worker::{Planted, ServerWorker};
+use crate::call::message_bytes::{HEAD, Overwritten, parts_to_copy};
+use crate::call::server_worker::{Planted, RequestWork, ServerWorker};
 use crate::flow::{ConnectionEnd, Flow, Want};
+use crate::path::{SHOWN, Shown};
 use crate::planted_fault::PlantedFault;
-use crate::ticket::{SHOWN, Shown};
 
 /// One connection.
 #[derive(Debug)]
@@ -32,6 +33,10 @@ pub struct ServerFlow {
     part: usize,
     /// Unsent bytes of a reply that is no echo.
     left: usize,
+    /// When the next part of it may be sent, nanoseconds of the monotonic clock; 0: now.
+    next_part_ns: u64,
+    /// The parts of a reply that is copied into one buffer before it is sent.
+    parts: Box<[u8]>,
     /// Buffers that no longer hold the reply.
     overwritten: Overwritten,
     /// Requests that wait for a reply that is no echo.
@@ -66,6 +71,7 @@ impl ServerFlow {
             None => None,
         };
         let to_show = if place.is_some() { SHOWN } else { 0 };
+        let parts = parts_to_copy(worker.shared.writes, worker.shared.chunk, worker.shared.terms().response);
         Some(ServerFlow {
             worker,
             state: ServerState::Open,
@@ -75,6 +81,8 @@ impl ServerFlow {
             skip: 0,
             part: 0,
             left: 0,
+            next_part_ns: 0,
+            parts,
             overwritten: Overwritten::default(),
             waiting: VecDeque::new(),
             shown: [0; SHOWN],
@@ -87,7 +95,7 @@ impl ServerFlow {
 
     /// Takes the first bytes of a connection, its ticket. Returns the remaining bytes; none if it is not admitted.
     #[cold]
-    fn look<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    fn take_ticket<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (part, rest) = bytes.split_at(bytes.len().min(self.to_show));
         self.skip += part.len();
         let at = SHOWN - self.to_show;
@@ -240,6 +248,25 @@ impl ServerFlow {
         }
     }
 
+    /// A part of a reply was sent: the next one waits. Flows of a server do not get the time of events, so the clock is read here, for
+    /// replies with pauses only.
+    #[cold]
+    fn pause(&mut self) {
+        if self.left > 0 && (self.worker.shared.terms().response - self.left).is_multiple_of(self.worker.shared.chunk) {
+            self.next_part_ns = monotonic_ns() + self.worker.shared.gap_ns;
+        }
+    }
+
+    /// The rest of a pause between two parts; `None` once it is over.
+    #[cold]
+    fn pauses(&mut self) -> Option<Want> {
+        if monotonic_ns() < self.next_part_ns {
+            return Some(Want::Pause(self.next_part_ns));
+        }
+        self.next_part_ns = 0;
+        None
+    }
+
     /// All ready bytes were sent.
     fn replied(&mut self) {
         if !self.has_reply() && (self.worker.shared.connect_per_call || self.state == ServerState::HalfShut) {
@@ -251,6 +278,11 @@ impl ServerFlow {
 impl Flow for ServerFlow {
     #[inline]
     fn want(&mut self, _now_ns: u64) -> Want {
+        if self.next_part_ns > 0
+            && let Some(pause) = self.pauses()
+        {
+            return pause;
+        }
         match self.state {
             ServerState::Open | ServerState::HalfShut if self.has_reply() => Want::Send,
             ServerState::Open => Want::Receive,
@@ -287,8 +319,24 @@ impl Flow for ServerFlow {
         } else if self.worker.shared.terms().is_numbered() {
             room[..HEAD].copy_from_slice(&head.to_le_bytes());
         }
+        if !self.parts.is_empty() {
+            room[..len].copy_from_slice(&self.parts);
+            self.worker.shared.terms().write_reply(head, &mut room[..len]);
+        }
         self.left = if self.spoil.is_some() { self.spoil_reply(room, len) } else { len };
         self.left
+    }
+
+    fn chunk(&self) -> usize {
+        if self.worker.shared.writes == MessageWrites::Copy { usize::MAX } else { self.worker.shared.chunk }
+    }
+
+    fn writes(&self) -> MessageWrites {
+        self.worker.shared.writes
+    }
+
+    fn quickack_again(&self) -> Option<bool> {
+        self.worker.shared.quickack_again
     }
 
     #[inline]
@@ -305,6 +353,9 @@ impl Flow for ServerFlow {
     fn sent(&mut self, n: usize, _now_ns: u64) {
         if self.left > 0 {
             self.left -= n;
+            if self.worker.shared.gap_ns > 0 {
+                self.pause();
+            }
         } else {
             self.skip = 0;
             self.ready -= n;
@@ -318,7 +369,7 @@ impl Flow for ServerFlow {
     fn received(&mut self, bytes: &mut [u8], _now_ns: u64) -> bool {
         let mut rest: &[u8] = bytes;
         if self.to_show > 0 {
-            rest = self.look(rest);
+            rest = self.take_ticket(rest);
         }
         self.worker.works_on(rest);
         while !rest.is_empty() {
@@ -348,14 +399,14 @@ mod tests {
     use std::sync::{Arc, Barrier, mpsc};
     use std::time::Duration;
 
-    use bytegauge_model::{Side, Spec, Workload};
+    use bytegauge_model::{FactorKey, Side, Spec, Workload};
 
     use super::*;
     use crate::call::ServerShared;
-    use crate::end::Body;
+    use crate::message::Body;
     use crate::path::FarPath;
+    use crate::path::Ticket;
     use crate::setup::Setup;
-    use crate::ticket::Ticket;
 
     const REQUEST: usize = 8;
 
@@ -400,7 +451,7 @@ mod tests {
     fn work_is_made_once_the_ticket_is_shown() {
         let ticket = Ticket::fresh().unwrap();
         let served = shared(|setup| {
-            setup.spec.working_set = Some(64);
+            setup.spec.put(FactorKey::working_set, 64);
             setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -424,7 +475,7 @@ mod tests {
 
     #[test]
     fn work_that_misses_a_request_is_a_fault() {
-        let of_walk = || shared(|setup| setup.spec.working_set = Some(64));
+        let of_walk = || shared(|setup| setup.spec.put(FactorKey::working_set, 64));
         let served = of_walk();
         let mut complete = flow(&served, RequestWork::of(served.setup()));
         complete.received(&mut [1; 2 * REQUEST + 1], 0);

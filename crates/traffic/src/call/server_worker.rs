@@ -1,20 +1,25 @@
-//! Serving requests, independent of their transport: the state shared by all connections of a server, and that of each one.
+//! Serving requests, independent of their transport: the state shared by all connections of a server, that of each one, and the work
+//! on its requests (`--work` on every byte, `--working-set` once per request).
 //!
 //! The measured loop only reads [`ServerShared`]; it is written for faults, planted ones included, and when a worker ends.
-//! Everything that a request changes is in a [`ServerWorker`], which one connection owns, or with datagrams one thread.
+//! Everything that a request changes is in a [`ServerWorker`], which one connection owns, or with datagrams one thread. So no engine
+//! waits for the work of another connection, and all engines touch the same memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use bytegauge_model::{MessageWrites, Work};
 
 use crate::call::admission::Unadmitted;
 use crate::call::message_bytes::Terms;
-use crate::call::request_work::{RequestWork, WorkDone};
 use crate::counter::{ThreadCounter, Total};
-use crate::end::Body;
 use crate::end_error::EndError;
+use crate::lock;
+use crate::message::Body;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
+use crate::stream::{CopyOut, ReaderWork, SpinPerByte, Sum, Walk};
 
 /// State shared by all connections of one server thread, or of the threads that an engine with a thread per connection starts.
 #[derive(Debug)]
@@ -22,6 +27,11 @@ pub struct ServerShared {
     terms: Terms,
     pub(super) connect_per_call: bool,
     pub(super) read_once: bool,
+    /// Bytes of each write of a reply, the pause after it, and how parts are written.
+    pub(super) chunk: usize,
+    pub(super) gap_ns: u64,
+    pub(super) writes: MessageWrites,
+    pub(super) quickack_again: Option<bool>,
     setup: Arc<Setup>,
     /// Requests served, as the meter's marks see them.
     served: Arc<Total<1>>,
@@ -53,6 +63,10 @@ impl ServerShared {
             terms: Terms::of(setup),
             connect_per_call: setup.connect_per_call(),
             read_once: setup.read_once(),
+            chunk: setup.response_chunk().unwrap_or(usize::MAX),
+            gap_ns: setup.response_gap_ns(),
+            writes: setup.message_writes(),
+            quickack_again: setup.quickack_again(),
             setup: Arc::clone(setup),
             served: Arc::default(),
             ended: EndedWorkers::default(),
@@ -87,7 +101,7 @@ impl ServerShared {
 
     /// The fault in the requests, or in the work on them, if any.
     pub fn take_fault(&self) -> Option<EndError> {
-        let found = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let found = lock(&self.fault).take();
         found.or_else(|| self.misworked())
     }
 
@@ -243,7 +257,7 @@ impl ServerWorker {
             Err(mismatch) => {
                 let (offset, expected, found) = (mismatch.offset, mismatch.expected, mismatch.found);
                 let fault = EndError::Corrupt { flow: (head >> 40) as usize, offset, expected, found };
-                self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+                lock(&self.shared.fault).get_or_insert(fault);
             }
         }
     }
@@ -277,5 +291,96 @@ impl Drop for ServerWorker {
         }
         self.shared.ended.begun.fetch_add(self.begun, Ordering::Relaxed);
         self.shared.ended.verified_bytes.fetch_add(self.verified_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory and sums of the work for one connection.
+#[derive(Debug)]
+pub(super) struct RequestWork {
+    bytes: ByteWork,
+    walk: Option<Walk>,
+    /// Bytes and requests worked on.
+    done: WorkDone,
+}
+
+/// The amount of work done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WorkDone {
+    /// Bytes.
+    pub(super) bytes: u64,
+    /// Requests.
+    pub(super) requests: u64,
+}
+
+#[derive(Debug)]
+enum ByteWork {
+    None,
+    Sum(Sum),
+    Copy(CopyOut),
+    Spin(SpinPerByte),
+    /// Waits until the work of another connection runs as well.
+    #[cfg(test)]
+    Meet(Arc<std::sync::Barrier>),
+}
+
+impl RequestWork {
+    /// Whether a path requires work.
+    pub(super) fn is_asked_for(setup: &Setup) -> bool {
+        setup.work() != Work::None || setup.working_set() > 0
+    }
+
+    /// Bytes of memory of a path's work.
+    pub(super) fn memory(setup: &Setup) -> u64 {
+        let copy = if setup.work() == Work::Copy { setup.read_size() as u64 } else { 0 };
+        copy.saturating_add(setup.working_set() as u64)
+    }
+
+    /// A path's work, its memory touched; `None` if it requires none.
+    pub(super) fn of(setup: &Setup) -> Option<RequestWork> {
+        if !RequestWork::is_asked_for(setup) {
+            return None;
+        }
+        let bytes = match setup.work() {
+            Work::None => ByteWork::None,
+            Work::Sum => ByteWork::Sum(Sum::default()),
+            Work::Copy => ByteWork::Copy(CopyOut::new(setup.read_size())),
+            Work::NsPerByte(ns) => ByteWork::Spin(SpinPerByte(ns)),
+        };
+        let walk = (setup.working_set() > 0).then(|| Walk::new(setup.working_set()));
+        Some(RequestWork { bytes, walk, done: WorkDone::default() })
+    }
+
+    /// Work that ends only while the work of another connection runs.
+    #[cfg(test)]
+    pub(super) fn meeting(barrier: Arc<std::sync::Barrier>) -> RequestWork {
+        RequestWork { bytes: ByteWork::Meet(barrier), walk: None, done: WorkDone::default() }
+    }
+
+    /// Works on bytes of a request.
+    #[inline]
+    pub(super) fn on_bytes(&mut self, bytes: &[u8]) {
+        self.done.bytes += bytes.len() as u64;
+        match &mut self.bytes {
+            ByteWork::None => {}
+            ByteWork::Sum(sum) => sum.spend(bytes),
+            ByteWork::Copy(copy) => copy.spend(bytes),
+            ByteWork::Spin(spin) => spin.spend(bytes),
+            #[cfg(test)]
+            ByteWork::Meet(barrier) => drop(barrier.wait()),
+        }
+    }
+
+    /// Works on a request that is complete.
+    #[inline]
+    pub(super) fn on_request(&mut self) {
+        self.done.requests += 1;
+        if let Some(walk) = &mut self.walk {
+            walk.walk();
+        }
+    }
+
+    /// The work done since the last call.
+    pub(super) fn take_done(&mut self) -> WorkDone {
+        std::mem::take(&mut self.done)
     }
 }

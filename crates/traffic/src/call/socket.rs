@@ -6,23 +6,23 @@
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytegauge_model::option::Setter;
 use bytegauge_model::{EndRole, Tls, Transport};
-use bytegauge_sys::affinity;
-use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
-use socket2::{Domain, SockAddr, Socket};
+use bytegauge_sys::{affinity, errno};
+use socket2::{SockAddr, Socket};
 
 use crate::address::Address;
 use crate::agent_callers;
 use crate::end_error::EndError;
+use crate::path::Shown;
 use crate::setup::Setup;
-use crate::ticket::Shown;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
-use crate::transport::{bind_to, connect_in_time, kind_of, protocol, seqpacket, unopened, vsock};
+use crate::transport::sockets::{self, announced, bind_to, open, sock_addr, unbound, unopenable, unused_name};
+use crate::transport::{connect_in_time, kind_of, protocol, unopened};
 
 /// Most connections that share one source address: a port is used once towards one peer.
 const PER_ADDRESS: usize = 20_000;
@@ -42,15 +42,15 @@ pub fn listen(setup: &Setup) -> Result<(Vec<OwnedFd>, Address), EndError> {
     let count = if setup.reuseport() { setup.server_threads() } else { 1 };
     let options = wanted(&setup.spec, (Setter::Server, Moment::Listening), setup.transport());
     can_open_fast(setup)?;
-    seqpacket::fit_messages(setup)?;
+    sockets::fit_messages(setup)?;
     let mut address = unbound(setup)?;
     let mut listeners = Vec::with_capacity(count);
     for thread in 0..count {
         let socket = open(setup.transport(), &address)?;
         set_all(&socket, &for_cpu(&options, cpu_of_thread(setup, thread)))?;
-        seqpacket::fit_socket(&socket, setup, seqpacket::longest_message(setup))?;
+        sockets::fit_socket(&socket, setup, sockets::longest_message(setup))?;
         agent_callers::listen(&socket, &address, setup.backlog().min(i32::MAX as u32) as i32, setup.shares_port())
-            .map_err(|error| no_family(setup.transport(), error))?;
+            .map_err(|error| unopenable(setup.transport(), error))?;
         socket.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
         // The next listener of the group gets the port of this one.
         address = socket.local_addr().map_err(EndError::io("reading the port"))?;
@@ -144,7 +144,7 @@ impl Connector {
             .and_then(|()| self.shown.map_or(Ok(()), |shown| (&socket).write_all(&shown)))
             .map_err(|error| self.fault(error))?;
         if self.encrypts {
-            tls::kernel::encrypt_now(&socket, TlsRole::Client)?;
+            tls::encrypt_now(&socket, TlsRole::Client)?;
         }
         socket.set_nonblocking(true).map_err(EndError::io("making a connection not block"))?;
         Ok(socket.into())
@@ -173,7 +173,7 @@ impl Connector {
     /// answers.
     fn bind(&self, socket: &Socket) -> io::Result<()> {
         if self.transport == Transport::UnixDatagram {
-            return socket.bind(&abstract_name(&next_name("client")).map_err(io::Error::other)?);
+            return socket.bind(&unused_name().map_err(io::Error::other)?);
         }
         if let Some(from) = self.from {
             // A socket of datagrams has its port before it connects.
@@ -195,75 +195,5 @@ impl Connector {
             ));
         }
         EndError::Io { doing: format!("connecting to the server by {}", self.transport), source: error }
-    }
-}
-
-/// An address as the kernel's type.
-///
-/// # Errors
-/// [`EndError::Impossible`] if a connection cannot be made to it.
-pub(crate) fn sock_addr(address: &Address) -> Result<SockAddr, EndError> {
-    match address {
-        Address::Ip(ip) => Ok(SockAddr::from(*ip)),
-        Address::Abstract(name) => abstract_name(name),
-        Address::Vsock { cid, port } => Ok(SockAddr::vsock(*cid, *port)),
-        Address::Path(path) => SockAddr::unix(path).map_err(EndError::io("naming a Unix socket")),
-        other => Err(EndError::Impossible(format!("a call cannot connect to {other:?}"))),
-    }
-}
-
-/// An address of this host whose port or name is still to be chosen.
-pub(crate) fn unbound(setup: &Setup) -> Result<SockAddr, EndError> {
-    match setup.transport() {
-        Transport::Tcp | Transport::Mptcp | Transport::Udp | Transport::Tcp6 | Transport::Udp6 => {
-            Ok(setup.host.any_port(setup.transport()).into())
-        }
-        Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => abstract_name(&next_name("call")),
-        Transport::Vsock => Ok(vsock::any_port()),
-        ref other => Err(EndError::Impossible(format!("calls need a socket, not {other}"))),
-    }
-}
-
-/// A unique name.
-fn next_name(what: &str) -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("bytegauge-{what}-{}-{count}", std::process::id())
-}
-
-/// A bound address as sent to the client.
-pub(crate) fn announced(address: &SockAddr) -> Result<Address, EndError> {
-    if let Some(ip) = address.as_socket() {
-        return Ok(Address::Ip(ip));
-    }
-    if let Some(vsock) = vsock::announced(address) {
-        return Ok(vsock);
-    }
-    let name = address.as_abstract_namespace().and_then(|name| std::str::from_utf8(name).ok());
-    name.map(|name| Address::Abstract(name.into()))
-        .ok_or_else(|| EndError::Impossible("a socket without a name".into()))
-}
-
-/// An abstract name starts with a zero byte (unix(7)).
-fn abstract_name(name: &str) -> Result<SockAddr, EndError> {
-    SockAddr::unix(format!("\0{name}")).map_err(EndError::io("naming a Unix socket"))
-}
-
-pub(crate) fn open(transport: &Transport, address: &SockAddr) -> Result<Socket, EndError> {
-    let domain: Domain = address.domain();
-    Socket::new(domain, kind_of(transport), protocol(transport))
-        .map_err(|error| unopened(transport, error, |error| no_family(transport, error)))
-}
-
-/// A machine without IPv6, or without vsock's loopback, skips those cells; any other error is reported.
-fn no_family(transport: &Transport, error: io::Error) -> EndError {
-    match error.kind() {
-        io::ErrorKind::AddrNotAvailable if *transport == Transport::Vsock => vsock::missing_fault(&error),
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
-            if matches!(transport, Transport::Tcp6 | Transport::Udp6) =>
-        {
-            EndError::Missing(format!("this machine has no IPv6 loopback: leave out --transport {transport}"))
-        }
-        _ => EndError::Io { doing: format!("opening a listener for {transport}"), source: error },
     }
 }

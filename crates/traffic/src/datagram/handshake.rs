@@ -16,7 +16,7 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, Until};
 
 use crate::datagram::source::SourceLoop;
-use crate::ticket::{SHOWN, Shown};
+use crate::path::{SHOWN, Shown};
 
 /// The sink's message that its reader runs. Its answer to the announced end is empty.
 const BEGUN: &[u8] = &[1];
@@ -25,10 +25,10 @@ const BEGUN: &[u8] = &[1];
 const AGAIN_NS: u64 = 2_000_000;
 
 /// How often the source checks whether to stop while it waits for the sink to begin, and sends its ticket.
-const LOOK_NS: u64 = 20_000_000;
+const CHECK_NS: u64 = 20_000_000;
 
 /// The same.
-pub(crate) const KNOCKS_EVERY: Duration = Duration::from_nanos(LOOK_NS);
+pub(crate) const TICKET_INTERVAL: Duration = Duration::from_nanos(CHECK_NS);
 
 /// Bytes of the longest message that a socket gives, joined or not.
 const JOINED_MAX: usize = 64 << 10;
@@ -36,8 +36,8 @@ const JOINED_MAX: usize = 64 << 10;
 /// How long a source announces its end to another host: the sink may have received it and closed, without an answer.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Sends the ticket. The receiver is at the door, or has admitted the flow already.
-pub(super) fn knock(fd: BorrowedFd<'_>, shown: &Shown) {
+/// Sends the ticket. The receiver waits for it, or has admitted the flow already.
+pub(super) fn send_ticket(fd: BorrowedFd<'_>, shown: &Shown) {
     // It is sent again soon; a closed sink shows at the first send.
     let _ = socket::send_now(fd, shown);
 }
@@ -50,12 +50,12 @@ pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBoo
     // The kernel may have joined several of them.
     let mut received = vec![0; JOINED_MAX];
     while !abort.load(Ordering::Relaxed) {
-        if !matches!(socket::wait(fd, Until::Readable, LOOK_NS), Ok(Some(_))) {
+        if !matches!(socket::wait(fd, Until::Readable, CHECK_NS), Ok(Some(_))) {
             continue;
         }
         // Data is left to the reader, together with tickets that are joined to it.
-        let are_knocks = |received: &[u8]| !received.is_empty() && received.chunks(SHOWN).all(|part| part == shown);
-        if !socket::peek(fd, &mut received).is_ok_and(|len| are_knocks(&received[..len])) {
+        let are_tickets = |received: &[u8]| !received.is_empty() && received.chunks(SHOWN).all(|part| part == shown);
+        if !socket::peek(fd, &mut received).is_ok_and(|len| are_tickets(&received[..len])) {
             return;
         }
         let _ = socket::receive(fd, &mut received);
@@ -64,15 +64,15 @@ pub(super) fn begin(fd: BorrowedFd<'_>, shown: Option<&Shown>, abort: &AtomicBoo
 }
 
 /// Reports that the reader runs until the source's first datagram arrives: a source without tickets does not confirm the report.
-pub(super) fn begin_until_heard(fd: BorrowedFd<'_>, abort: &AtomicBool) {
+pub(super) fn begin_until_data(fd: BorrowedFd<'_>, abort: &AtomicBool) {
     while !abort.load(Ordering::Relaxed) {
         // A closed source shows when nothing arrives.
         let _ = socket::send_now(fd, BEGUN);
-        if matches!(socket::wait(fd, Until::Readable, LOOK_NS), Ok(Some(_))) {
+        if matches!(socket::wait(fd, Until::Readable, CHECK_NS), Ok(Some(_))) {
             match socket::peek(fd, &mut [0; 1]) {
                 Ok(_) => return,
                 // The peer did not exist a moment ago.
-                Err(_) => std::thread::sleep(KNOCKS_EVERY),
+                Err(_) => std::thread::sleep(TICKET_INTERVAL),
             }
         }
     }
@@ -85,11 +85,11 @@ pub(super) fn await_reader(run: SourceLoop<'_>, shown: Option<&Shown>, is_far: b
     while !abort.load(Ordering::Relaxed) && within_limit() {
         // A thread that got the CPU late may have an answer all the same.
         let is_stopped = stop_requested.load(Ordering::Relaxed);
-        shown.iter().filter(|_| !is_stopped).for_each(|shown| knock(fd, shown));
-        if let Ok(Some(_)) = socket::wait(fd, Until::Readable, if is_stopped { 0 } else { LOOK_NS }) {
+        shown.iter().filter(|_| !is_stopped).for_each(|shown| send_ticket(fd, shown));
+        if let Ok(Some(_)) = socket::wait(fd, Until::Readable, if is_stopped { 0 } else { CHECK_NS }) {
             match sys_io::read(fd, &mut [0; 2]) {
                 // A missing peer gives no information about the reader: another host only gets the next ticket, in its time.
-                Err(_) if is_far => std::thread::sleep(KNOCKS_EVERY),
+                Err(_) if is_far => std::thread::sleep(TICKET_INTERVAL),
                 // A reader that connected has sent its ticket, more than once.
                 Ok(received) if is_far && received != BEGUN.len() => continue,
                 // Earlier messages are not the answer to the announced end; an error shows again at the first send.
@@ -145,7 +145,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::ticket::Ticket;
+    use crate::path::Ticket;
     use crate::transfer_limit::{Bound, TransferLimit};
 
     /// Far longer than any stall of a machine: a wait of this length never ends.
@@ -187,7 +187,7 @@ mod tests {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(3);
         // All of the first reports may have been lost.
-        (0..3).for_each(|_| knock(source.as_fd(), &shown));
+        (0..3).for_each(|_| send_ticket(source.as_fd(), &shown));
         source.send(b"the first one").unwrap();
         ends(|abort| begin(sink.as_fd(), Some(&shown), abort));
         let mut heard = [0; 64];
@@ -245,9 +245,9 @@ mod tests {
     fn a_connected_sink_reports_until_received() {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(4);
-        (0..3).for_each(|_| knock(sink.as_fd(), &shown));
+        (0..3).for_each(|_| send_ticket(sink.as_fd(), &shown));
         std::thread::scope(|scope| {
-            scope.spawn(|| ends(|abort| begin_until_heard(sink.as_fd(), abort)));
+            scope.spawn(|| ends(|abort| begin_until_data(sink.as_fd(), abort)));
             // The first report is lost.
             let mut received = [0; SHOWN];
             while source.recv(&mut received).unwrap() != BEGUN.len() {}
@@ -267,7 +267,7 @@ mod tests {
         let (source, sink) = joined();
         let shown = Ticket::fresh().unwrap().shown_by(4);
         for answers in [false, true] {
-            (0..3).for_each(|_| knock(sink.as_fd(), &shown));
+            (0..3).for_each(|_| send_ticket(sink.as_fd(), &shown));
             if answers {
                 sink.send(BEGUN).unwrap();
             }

@@ -1,60 +1,76 @@
-//! Datagrams by io_uring: receives of messages, many in flight or one multishot receive, and sends of messages, many per
-//! system call.
+//! Datagrams by io_uring: receives, as many in flight as the plan keeps outstanding or one multishot receive into a pool, with
+//! replies to them if a server has any; and sends, many per system call.
+//!
+//! A message that was received is sent back in place, and offered again when that is over. With a pool an echo is sent from the
+//! buffer that it arrived in.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::datagram::SlotTarget;
+use bytegauge_sys::datagram::{Arrived, PeerAddress, SlotTarget};
+use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::{
-    Completion, Errno, Feature, MESSAGE_ROOM, MessageId, OpResult, PoolId, Ring, RingSetup, Wait,
+    Completion, Errno, Feature, MESSAGE_ROOM, MessageId, Missing, OpResult, PoolId, Ring, RingCounts, RingSetup, Taken,
+    Wait,
 };
 
 use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
 use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
 use crate::end_error::EndError;
+use crate::engine::WAIT_MAX_NS;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
 
-/// The longest wait: a signal between the check of the flags and the wait is lost.
-const WAIT_MAX_NS: u64 = 50_000_000;
-
-/// The common part of the engines of rings.
+/// A ring and its counts.
 struct DatagramRing {
     ring: Ring,
+    before: RingCounts,
     report: EngineReport,
 }
 
 impl DatagramRing {
-    fn open(setup: &Setup) -> Result<DatagramRing, EndError> {
-        let entries = setup.outstanding().next_power_of_two().clamp(8, 4096) as u32;
+    /// A ring for this number of operations at once.
+    fn open(operations: usize) -> Result<DatagramRing, EndError> {
+        let entries = operations.next_power_of_two().clamp(8, 8192) as u32;
         let ring = Ring::open(&RingSetup { entries, completions: 4 * entries, poll_idle_ms: None })?;
-        Ok(DatagramRing { ring, report: EngineReport::default() })
+        Ok(DatagramRing { before: ring.counts(), ring, report: EngineReport::default() })
     }
 
-    /// Submits, and waits for a completion.
-    fn wait(&mut self) -> io::Result<()> {
-        self.report.wakeups += 1;
-        match self.ring.wait(1, Some(WAIT_MAX_NS))? {
-            Wait::Ready => Ok(()),
+    fn messages(&mut self, count: usize, len: usize) -> Result<Vec<MessageId>, Missing> {
+        (0..count).map(|_| self.ring.new_message(len)).collect()
+    }
+
+    /// Submits, and waits for a completion. A limit that is reached counts as an interruption: flags are to be checked.
+    fn wait(&mut self, limit_ns: u64) -> io::Result<()> {
+        match self.ring.wait(1, Some(limit_ns))? {
+            Wait::Ready => {
+                self.report.wakeups += 1;
+                Ok(())
+            }
             Wait::TimedOut | Wait::Interrupted => Err(io::ErrorKind::Interrupted.into()),
         }
     }
 
     fn report(&self) -> EngineReport {
         let counts = self.ring.counts();
-        EngineReport { system_calls: counts.system_calls, completions: counts.completions, ..self.report }
+        EngineReport {
+            system_calls: counts.system_calls - self.before.system_calls,
+            completions: counts.completions - self.before.completions,
+            ..self.report
+        }
     }
 }
 
-/// Whether a completion is not this engine's own: of a cancelled operation.
-fn is_nothing(errno: Errno) -> bool {
+/// Whether an operation was cancelled or interrupted.
+fn is_cancelled(errno: Errno) -> bool {
     errno == Errno::CANCELLED || errno == Errno::INTERRUPTED
 }
 
 /// Sends of messages, as many in flight as the plan keeps outstanding.
-pub(super) struct DatagramSends {
+pub(super) struct SenderRing {
     engine: DatagramRing,
     messages: Vec<MessageId>,
     /// Messages without content.
@@ -63,39 +79,34 @@ pub(super) struct DatagramSends {
     refused: Vec<usize>,
 }
 
-impl DatagramSends {
-    pub(super) fn new(setup: &Setup) -> Result<DatagramSends, EndError> {
-        let mut engine = DatagramRing::open(setup)?;
+impl SenderRing {
+    pub(super) fn new(setup: &Setup) -> Result<SenderRing, EndError> {
+        let mut engine = DatagramRing::open(setup.outstanding())?;
         let count = at_once(setup);
-        let size = setup.write_size().unwrap_or(1);
-        let messages = (0..count).map(|_| engine.ring.new_message(size)).collect::<Result<Vec<MessageId>, _>>()?;
-        Ok(DatagramSends { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
+        let messages = engine.messages(count, setup.write_size().unwrap_or(1))?;
+        Ok(SenderRing { engine, messages, idle: (0..count).rev().collect(), refused: Vec::with_capacity(count) })
     }
 
-    pub(super) fn report(&self) -> EngineReport {
-        self.engine.report()
+    fn queue(&mut self, fd: BorrowedFd<'_>, index: usize, len: usize) {
+        let to = SlotTarget { len, ..SlotTarget::default() };
+        self.engine.ring.send_message(index as u64, fd, self.messages[index], to);
     }
+}
 
-    /// Waits for sends in flight: they leave before anything that is sent otherwise.
-    pub(super) fn finish(&mut self, abort: &AtomicBool) {
+impl MessageSender for SenderRing {
+    /// They leave before anything that is sent otherwise.
+    fn finish(&mut self, abort: &AtomicBool) {
         while self.engine.ring.in_flight() > 0 && !abort.load(Ordering::Relaxed) {
             // Interrupted or late: the flag decides.
-            let _ = self.engine.wait();
+            let _ = self.engine.wait(WAIT_MAX_NS);
             while self.engine.ring.reap().is_some() {}
         }
     }
 
-    fn queue(&mut self, fd: BorrowedFd<'_>, index: usize, len: usize) {
-        self.engine.ring.send_message(
-            index as u64,
-            fd,
-            self.messages[index],
-            SlotTarget { len, ..SlotTarget::default() },
-        );
+    fn engine(&self) -> Option<EngineReport> {
+        Some(self.engine.report())
     }
-}
 
-impl MessageSender for DatagramSends {
     fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult> {
         let size = packer.size();
         while let Some(index) = self.refused.pop() {
@@ -109,7 +120,7 @@ impl MessageSender for DatagramSends {
             }
             self.queue(fd, index, size);
         }
-        self.engine.wait()?;
+        self.engine.wait(WAIT_MAX_NS)?;
         let mut moved = BatchResult { full: true, ..BatchResult::default() };
         let mut refused = None;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
@@ -123,7 +134,7 @@ impl MessageSender for DatagramSends {
                 }
                 Err(errno) => {
                     self.refused.push(token as usize);
-                    refused = Some(errno).filter(|errno| !is_nothing(*errno)).or(refused);
+                    refused = Some(errno).filter(|errno| !is_cancelled(*errno)).or(refused);
                 }
             }
         }
@@ -134,132 +145,273 @@ impl MessageSender for DatagramSends {
     }
 }
 
-/// Receives of messages, with a number of them in flight.
-pub(super) struct Outstanding {
+/// The reply to a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The received bytes.
+    Echo,
+    /// A reply that begins with this number.
+    Made(u64),
+    /// No reply now.
+    Nothing,
+}
+
+/// The receiver of a ring's datagrams.
+pub(crate) trait DatagramHandler {
+    /// A datagram arrived, or several that were joined; `bytes` is as much of it as its buffer held.
+    fn on_datagram(&mut self, bytes: &mut [u8], arrived: Arrived, from: &PeerAddress) -> Answer;
+
+    /// Writes the number with which a made reply begins.
+    fn write_head(&mut self, _reply: &mut [u8], _head: u64) {}
+
+    /// A reply was sent, or refused.
+    fn on_sent(&mut self, _sent: Result<usize, Errno>) {}
+}
+
+/// Receives of datagrams, and replies to them.
+pub(crate) struct ReceiverRing {
     engine: DatagramRing,
+    /// The kind of socket, which decides which errors of a receive are transient.
+    during: During,
+    /// Messages that receives fill, and from which echoes are sent. With a pool they only hold the address of a reply.
     messages: Vec<MessageId>,
-    begun: bool,
+    /// Messages of made replies, one for each of the others.
+    made: Vec<MessageId>,
+    /// The pool of the multishot receive.
+    pool: Option<PoolId>,
+    is_armed: bool,
+    /// With a pool, messages that no reply uses, and datagrams that wait for one.
+    free: Vec<usize>,
+    waiting: VecDeque<Taken>,
 }
 
-impl Outstanding {
-    pub(super) fn new(setup: &Setup) -> Result<Outstanding, EndError> {
-        let mut engine = DatagramRing::open(setup)?;
-        let messages = (0..setup.outstanding()).map(|_| engine.ring.new_message(setup.read_size()));
-        let messages = messages.collect::<Result<Vec<MessageId>, _>>()?;
-        Ok(Outstanding { engine, messages, begun: false })
+impl ReceiverRing {
+    /// The receiver of a stream's flow.
+    pub(super) fn of_sink(setup: &Setup, is_multishot: bool) -> Result<ReceiverRing, EndError> {
+        let (outstanding, read_size) = (setup.outstanding(), setup.read_size());
+        let engine = DatagramRing::open(outstanding)?;
+        if !is_multishot {
+            return Ok(ReceiverRing::new(engine, During::Transfer).with_messages(outstanding, read_size)?);
+        }
+        let buffers = outstanding.min(1 << 15) as u16;
+        // One message for no reply.
+        Ok(ReceiverRing::new(engine, During::Transfer).with_pool(buffers, buffers, read_size)?.with_messages(1, 0)?)
     }
 
-    pub(super) fn report(&self) -> EngineReport {
-        self.engine.report()
-    }
-}
-
-impl MessageReceiver for Outstanding {
-    fn receive<E: ReaderWork>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-    ) -> io::Result<(BatchResult, SinkState)> {
-        if !std::mem::replace(&mut self.begun, true) {
-            for (index, message) in self.messages.iter().enumerate() {
-                self.engine.ring.receive_message(index as u64, fd, *message);
+    /// The receiver of a server, whose made replies have `made` bytes; `make` writes what all of them have in common.
+    pub(crate) fn of_server(
+        setup: &Setup,
+        is_multishot: bool,
+        made: Option<usize>,
+        make: impl Fn(&mut [u8]),
+    ) -> Result<ReceiverRing, EndError> {
+        let (outstanding, read_size) = (setup.outstanding(), setup.read_size());
+        let mut server = ReceiverRing::new(DatagramRing::open((2 * outstanding).max(64))?, During::Unconnected);
+        if is_multishot {
+            // As many again for replies in flight.
+            let buffers = outstanding.min(1 << 14) as u16;
+            server = server.with_pool(2 * buffers, buffers, read_size)?.with_messages(outstanding, 0)?;
+        } else {
+            server = server.with_messages(outstanding, read_size)?;
+        }
+        if let Some(len) = made {
+            server.made = server.engine.messages(outstanding, len)?;
+            for id in &server.made {
+                server.engine.ring.message(*id).into_iter().for_each(&make);
             }
         }
-        self.engine.wait()?;
-        let mut moved = BatchResult { full: true, ..BatchResult::default() };
-        let mut goes = self.take_completions(fd, sink, &mut moved)?;
-        if goes == SinkState::Ended {
-            // Completions may arrive in another order than the datagrams: earlier datagrams may follow the announced end.
-            self.engine.ring.wait(0, None)?;
-            if self.take_completions(fd, sink, &mut moved)? == SinkState::Refused {
-                goes = SinkState::Refused;
+        server.engine.before = server.engine.ring.counts();
+        Ok(server)
+    }
+
+    fn new(engine: DatagramRing, during: During) -> ReceiverRing {
+        let (messages, made, free, waiting) = (Vec::new(), Vec::new(), Vec::new(), VecDeque::new());
+        ReceiverRing { engine, during, messages, made, pool: None, is_armed: false, free, waiting }
+    }
+
+    fn with_messages(mut self, count: usize, len: usize) -> Result<ReceiverRing, Missing> {
+        self.messages = self.engine.messages(count, len)?;
+        self.free = (0..count).collect();
+        Ok(self)
+    }
+
+    fn with_pool(mut self, buffers: u16, offered: u16, read_size: usize) -> Result<ReceiverRing, Missing> {
+        self.engine.ring.require(Feature::MultishotReceive)?;
+        let pool = self.engine.ring.new_pool(buffers, read_size + MESSAGE_ROOM)?;
+        self.engine.ring.keep_offered(pool, offered);
+        self.pool = Some(pool);
+        Ok(self)
+    }
+
+    /// Its counts, with the memory and the helper threads of the ring.
+    pub(crate) fn full_report(&self) -> EngineReport {
+        EngineReport {
+            buffer_bytes: self.engine.ring.buffer_bytes() as u64,
+            kernel_threads_ns: self.engine.ring.helper_cpu_ns(),
+            ..self.engine.report()
+        }
+    }
+
+    /// Makes sure that receives are in flight, and waits for a completion.
+    ///
+    /// # Errors
+    /// The kernel's; `Interrupted` when the limit is reached.
+    pub(crate) fn wait(&mut self, fd: BorrowedFd<'_>, limit_ns: u64) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_armed, true) {
+            match self.pool {
+                Some(pool) => drop(self.engine.ring.receive_messages(0, fd, pool)),
+                None => (0..self.messages.len()).for_each(|index| self.receive_into(fd, index)),
             }
         }
-        Ok((moved, goes))
+        self.engine.wait(limit_ns)
     }
-}
 
-impl Outstanding {
-    /// Takes all completions that are there, and receives again.
-    fn take_completions<E: ReaderWork>(
+    /// Handles all completions that are there.
+    ///
+    /// # Errors
+    /// That of a receive, unless it is transient.
+    pub(crate) fn handle_completions(
         &mut self,
         fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-        moved: &mut BatchResult,
-    ) -> io::Result<SinkState> {
-        let mut goes = SinkState::On;
-        while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
-            let OpResult::Received { moved: received, .. } = event else { continue };
-            let message = self.messages[token as usize];
-            match received {
-                Ok(len) if goes != SinkState::Refused => {
-                    let arrived = self.engine.ring.arrived(message, len);
-                    if let Some(bytes) = self.engine.ring.message(message) {
-                        let kept = len.min(bytes.len());
-                        let taken = sink.take(&mut bytes[..kept], arrived, moved);
-                        goes = if taken == SinkState::On { goes } else { taken };
+        handler: &mut impl DatagramHandler,
+    ) -> io::Result<()> {
+        while let Some(Completion { token, more, event }) = self.engine.ring.reap() {
+            match event {
+                OpResult::Received { moved, taken } if self.pool.is_some() => {
+                    self.is_armed &= more;
+                    self.engine.report.multishot += u64::from(more);
+                    match (moved, taken) {
+                        (Ok(_), Some(taken)) => self.handle_taken(fd, taken, handler),
+                        (Err(_), Some(taken)) => self.engine.ring.give_back(taken),
+                        (Err(Errno::NO_BUFFER), None) => self.engine.report.out_of_buffers += 1,
+                        (Err(errno), None) => self.check(errno)?,
+                        (Ok(_), None) => {}
                     }
                 }
-                Ok(_) => {}
-                Err(errno) if is_nothing(errno) => {}
-                Err(errno) => return Err(errno.into()),
+                OpResult::Received { moved: Ok(moved), .. } => self.handle_message(fd, token as usize, moved, handler),
+                OpResult::Received { moved: Err(errno), .. } => {
+                    self.check(errno)?;
+                    self.receive_into(fd, token as usize);
+                }
+                OpResult::Sent { moved, .. } => {
+                    handler.on_sent(moved);
+                    self.reuse(fd, token as usize, handler);
+                }
+                _ => {}
             }
-            self.engine.ring.receive_message(token, fd, message);
         }
-        Ok(goes)
-    }
-}
-
-/// One multishot receive, into the buffers of a pool.
-pub(super) struct Multishot {
-    engine: DatagramRing,
-    pool: PoolId,
-    is_armed: bool,
-}
-
-impl Multishot {
-    pub(super) fn new(setup: &Setup) -> Result<Multishot, EndError> {
-        let mut engine = DatagramRing::open(setup)?;
-        engine.ring.require(Feature::MultishotReceive)?;
-        let buffers = setup.outstanding().min(1 << 15) as u16;
-        let pool = engine.ring.new_pool(buffers, setup.read_size() + MESSAGE_ROOM)?;
-        engine.ring.offer_all(pool);
-        Ok(Multishot { engine, pool, is_armed: false })
+        Ok(())
     }
 
-    pub(super) fn report(&self) -> EngineReport {
-        self.engine.report()
+    /// The error of a receive, unless only nothing was received this time.
+    fn check(&self, errno: Errno) -> io::Result<()> {
+        let error = io::Error::from(errno);
+        if is_cancelled(errno) || socket::is_transient(&error, self.during) { Ok(()) } else { Err(error) }
     }
-}
 
-impl MessageReceiver for Multishot {
-    fn receive<E: ReaderWork>(
+    fn receive_into(&mut self, fd: BorrowedFd<'_>, index: usize) {
+        self.engine.ring.receive_message(index as u64, fd, self.messages[index]);
+    }
+
+    /// Handles a datagram in one of the messages.
+    fn handle_message(&mut self, fd: BorrowedFd<'_>, index: usize, moved: usize, handler: &mut impl DatagramHandler) {
+        let (ring, id) = (&mut self.engine.ring, self.messages[index]);
+        let (arrived, from) = (ring.arrived(id, moved), ring.source(id));
+        let Some(bytes) = ring.message(id) else { return };
+        let len = arrived.len.min(bytes.len());
+        let answer = handler.on_datagram(&mut bytes[..len], arrived, &from);
+        if !self.reply(fd, index, (answer, len), &from, handler) {
+            self.receive_into(fd, index);
+        }
+    }
+
+    /// Handles a datagram of the multishot receive, as soon as a message for the reply is free.
+    fn handle_taken(&mut self, fd: BorrowedFd<'_>, mut taken: Taken, handler: &mut impl DatagramHandler) {
+        let Some(index) = self.free.pop() else { return self.waiting.push_back(taken) };
+        let mut is_sent = false;
+        if let Some(parcel) = self.engine.ring.parcel(&mut taken) {
+            let (len, from) = (parcel.bytes.len(), parcel.source);
+            let answer = handler.on_datagram(parcel.bytes, parcel.arrived, &from);
+            is_sent = if answer == Answer::Echo {
+                self.engine.ring.send_parcel(index as u64, fd, self.messages[index], (&taken, len), &from);
+                true
+            } else {
+                self.reply(fd, index, (answer, len), &from, handler)
+            };
+        }
+        if !is_sent {
+            self.free.push(index);
+        }
+        self.engine.ring.give_back(taken);
+    }
+
+    /// Sends a reply from message `index`, which has an echo of `len` bytes. `false` if nothing is to be sent.
+    fn reply(
         &mut self,
         fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-    ) -> io::Result<(BatchResult, SinkState)> {
-        if !std::mem::replace(&mut self.is_armed, true) {
-            self.engine.ring.receive_messages(0, fd, self.pool);
-        }
-        self.engine.wait()?;
-        let mut moved = BatchResult { full: true, ..BatchResult::default() };
-        let mut goes = SinkState::On;
-        while let Some(Completion { more, event, .. }) = self.engine.ring.reap() {
-            let OpResult::Received { moved: received, taken } = event else { continue };
-            self.is_armed &= more;
-            self.engine.report.multishot += u64::from(more);
-            if let Some(mut taken) = taken {
-                if let (SinkState::On, Some(parcel)) = (goes, self.engine.ring.parcel(&mut taken)) {
-                    goes = sink.take(parcel.bytes, parcel.arrived, &mut moved);
-                }
-                self.engine.ring.give_back(taken);
+        index: usize,
+        (answer, len): (Answer, usize),
+        to: &PeerAddress,
+        handler: &mut impl DatagramHandler,
+    ) -> bool {
+        let (id, len) = match answer {
+            Answer::Nothing => return false,
+            Answer::Echo => (self.messages[index], len),
+            Answer::Made(head) => {
+                let id = self.made[index];
+                let Some(reply) = self.engine.ring.message(id) else { return false };
+                handler.write_head(reply, head);
+                (id, reply.len())
             }
-            match received {
-                Err(Errno::NO_BUFFER) => self.engine.report.out_of_buffers += 1,
-                Err(errno) if !is_nothing(errno) => return Err(errno.into()),
-                Ok(_) | Err(_) => {}
-            }
+        };
+        self.engine.ring.send_message(index as u64, fd, id, SlotTarget { len, peer: Some(to), segment: None });
+        true
+    }
+
+    /// A message whose reply was sent is free for another datagram.
+    fn reuse(&mut self, fd: BorrowedFd<'_>, index: usize, handler: &mut impl DatagramHandler) {
+        if self.pool.is_none() {
+            return self.receive_into(fd, index);
         }
-        Ok((moved, goes))
+        self.free.push(index);
+        if let Some(taken) = self.waiting.pop_front() {
+            self.handle_taken(fd, taken, handler);
+        }
+    }
+}
+
+/// A stream's reader.
+struct SinkHandler<'a, E> {
+    sink: &'a mut SinkReader<E>,
+    moved: BatchResult,
+    state: SinkState,
+}
+
+impl<E: ReaderWork> DatagramHandler for SinkHandler<'_, E> {
+    fn on_datagram(&mut self, bytes: &mut [u8], arrived: Arrived, _from: &PeerAddress) -> Answer {
+        if self.state != SinkState::Refused {
+            let taken = self.sink.take(bytes, arrived, &mut self.moved);
+            self.state = if taken == SinkState::On { self.state } else { taken };
+        }
+        Answer::Nothing
+    }
+}
+
+impl<E: ReaderWork> MessageReceiver<E> for ReceiverRing {
+    fn engine(&self) -> Option<EngineReport> {
+        Some(self.engine.report())
+    }
+
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
+        self.wait(fd, WAIT_MAX_NS)?;
+        let moved = BatchResult { full: true, ..BatchResult::default() };
+        let mut handler = SinkHandler { sink, moved, state: SinkState::On };
+        self.handle_completions(fd, &mut handler)?;
+        if handler.state == SinkState::Ended {
+            // Completions may arrive in another order than the datagrams: earlier datagrams may follow the announced end.
+            self.engine.ring.wait(0, None)?;
+            self.handle_completions(fd, &mut handler)?;
+        }
+        Ok((handler.moved, handler.state))
     }
 }

@@ -4,22 +4,22 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
+use bytegauge_model::{DatagramReport, EngineReport};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::{Arrived, Inbox};
 use bytegauge_sys::socket;
 
-use crate::datagram::number::{self, Layout, NUMBER_LEN};
-use crate::datagram::received_numbers::Ledger;
+use crate::datagram::numbers::{self, Layout, Ledger, NUMBER_LEN};
 use crate::datagram::source::{BatchResult, SourceLoop, batch};
 use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
+use crate::path::{SHOWN, Shown};
 use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{ReaderWork, SinkFlow};
-use crate::ticket::{SHOWN, Shown};
 
 /// Whether a reader continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +31,73 @@ pub(super) enum SinkState {
     Refused,
 }
 
-/// A way to take datagrams from the kernel.
-pub(super) trait MessageReceiver {
+/// A way to take datagrams from the kernel. Its loop is compiled for each.
+pub(super) trait MessageReceiver<E: ReaderWork> {
     /// Takes the datagrams that are there, waiting for the first.
-    fn receive<E: ReaderWork>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-    ) -> io::Result<(BatchResult, SinkState)>;
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)>;
+
+    /// Counts of the engine, if it keeps any.
+    fn engine(&self) -> Option<EngineReport> {
+        None
+    }
+
+    /// Receives until the time is up.
+    fn run(&mut self, sink: &mut SinkReader<E>, run: SourceLoop<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
+        loop {
+            for _ in 0..meter.lap_calls() {
+                match self.receive(run.fd, sink) {
+                    Ok((moved, state)) => {
+                        meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
+                        meter.note(moved.datagrams, moved.packets);
+                        match state {
+                            SinkState::On => {}
+                            SinkState::Ended => return Ok(Stop::Ended(ConnectionEnd::Eof)),
+                            SinkState::Refused => return Ok(Stop::Refused),
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        if run.abort.load(Ordering::Relaxed) {
+                            return Ok(Stop::Aborted);
+                        }
+                        // A woken thread checks the clock.
+                        break;
+                    }
+                    Err(source) => return Err(EndError::Io { doing: "receiving datagrams".into(), source }),
+                }
+            }
+            if !meter.lap(run.stop_requested) {
+                return Ok(Stop::Time);
+            }
+        }
+    }
+
+    /// Receives datagrams that are still under way, until the sender announces its end.
+    fn drain(&mut self, sink: &mut SinkReader<E>, run: SourceLoop<'_>) -> Result<(), EndError> {
+        sink.is_late = true;
+        loop {
+            match self.receive(run.fd, sink) {
+                Ok((moved, SinkState::On)) => {
+                    let within_limit = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
+                    // A source that never ends is never interrupted otherwise.
+                    if !within_limit || run.abort.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                }
+                Ok((_, SinkState::Ended | SinkState::Refused)) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    if run.abort.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                }
+                Err(source) => return Err(EndError::Io { doing: "receiving the remaining datagrams".into(), source }),
+            }
+        }
+    }
 }
 
 /// One flow's reader.
 #[derive(Debug)]
-pub(super) struct SinkReader<E> {
+pub(crate) struct SinkReader<E> {
     flow: usize,
     /// The ticket that the source on another host sends until it has received the report that the reader runs.
     shown: Option<Shown>,
@@ -52,12 +106,12 @@ pub(super) struct SinkReader<E> {
     verify: Option<Pattern>,
     mismatch: Option<Mismatch>,
     ledger: Ledger,
-    pub(super) total: u64,
-    pub(super) packets: u64,
-    pub(super) truncated: u64,
-    pub(super) cut_bytes: u64,
-    pub(super) bytes: u64,
-    verified_bytes: u64,
+    /// What arrived, in the flow's whole life.
+    pub(super) counts: DatagramReport,
+    /// Bytes kept, in the flow's whole life.
+    pub(crate) bytes: u64,
+    /// Bytes compared with the pattern.
+    pub(crate) verified_bytes: u64,
     layout: Layout,
     /// The window is over: further datagrams are counted and checked but cause no work.
     is_late: bool,
@@ -76,10 +130,7 @@ impl<E: ReaderWork> SinkReader<E> {
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             mismatch: None,
             ledger: Ledger::default(),
-            total: 0,
-            packets: 0,
-            truncated: 0,
-            cut_bytes: 0,
+            counts: DatagramReport::default(),
             bytes: 0,
             verified_bytes: 0,
             layout: setup.layout(),
@@ -95,16 +146,13 @@ impl<E: ReaderWork> SinkReader<E> {
         &self.ledger
     }
 
-    pub(super) fn verified_bytes(&self) -> u64 {
-        self.verified_bytes
-    }
-
-    pub(super) fn planted_end(&self) -> Option<PlantedFault> {
+    /// The planted end, if it was reached.
+    pub(crate) fn planted_end(&self) -> Option<PlantedFault> {
         self.reader.planted_end()
     }
 
     /// The error in the bytes, if any.
-    pub(super) fn fault(&self) -> Option<EndError> {
+    pub(crate) fn fault(&self) -> Option<EndError> {
         let Mismatch { offset, expected, found } = self.mismatch?;
         Some(EndError::Corrupt { flow: self.flow, offset, expected, found })
     }
@@ -118,28 +166,28 @@ impl<E: ReaderWork> SinkReader<E> {
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
         // A path may swap the last ticket with later data, and the kernel may join it to data of the same length, or longer.
         if self.shown.is_some() && (segment == SHOWN || bytes.len() % segment == SHOWN) {
-            return self.take_without_knocks(bytes, arrived, moved);
+            return self.take_without_tickets(bytes, arrived, moved);
         }
         self.enter(bytes, arrived, moved)
     }
 
     /// Takes the data between tickets, and after the last one.
     #[cold]
-    fn take_without_knocks(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
+    fn take_without_tickets(&mut self, bytes: &mut [u8], arrived: Arrived, moved: &mut BatchResult) -> SinkState {
         let segment = arrived.segment.unwrap_or(arrived.len).max(1);
-        let (mut rest, mut left, mut goes) = (bytes, arrived.len, SinkState::On);
-        while goes == SinkState::On {
-            let is_knock = |part: &[u8]| self.shown.as_ref().is_some_and(|shown| part == shown);
-            let Some(knock) = rest.chunks(segment).position(is_knock) else { break };
-            let (before, others) = rest.split_at_mut(knock * segment);
+        let (mut rest, mut left, mut state) = (bytes, arrived.len, SinkState::On);
+        while state == SinkState::On {
+            let is_ticket = |part: &[u8]| self.shown.as_ref().is_some_and(|shown| part == shown);
+            let Some(shown) = rest.chunks(segment).position(is_ticket) else { break };
+            let (before, others) = rest.split_at_mut(shown * segment);
             if !before.is_empty() {
-                goes = self.enter(before, Arrived { len: before.len(), truncated: false, ..arrived }, moved);
+                state = self.enter(before, Arrived { len: before.len(), truncated: false, ..arrived }, moved);
             }
             left -= before.len() + SHOWN;
             rest = &mut others[SHOWN..];
         }
-        if left == 0 || goes != SinkState::On {
-            goes
+        if left == 0 || state != SinkState::On {
+            state
         } else {
             self.enter(rest, Arrived { len: left, ..arrived }, moved)
         }
@@ -153,16 +201,16 @@ impl<E: ReaderWork> SinkReader<E> {
         moved.bytes += bytes.len();
         moved.datagrams += datagrams;
         moved.packets += 1;
-        self.total += datagrams;
-        self.packets += 1;
+        self.counts.total += datagrams;
+        self.counts.total_packets += 1;
         self.bytes += bytes.len() as u64;
         let (mut first, mut count) = (self.ledger.expected(), 0);
-        let mut goes = SinkState::On;
+        let mut state = SinkState::On;
         for datagram in bytes.chunks_mut(segment) {
             let expected = first.wrapping_add(count);
             let number = match self.layout {
-                Layout::Plain => number::read(datagram, expected),
-                Layout::Iperf3 => number::read_iperf3(datagram),
+                Layout::Plain => numbers::read(datagram, expected),
+                Layout::Iperf3 => numbers::read_iperf3(datagram),
             };
             let number = number.unwrap_or(expected);
             if number != expected {
@@ -171,14 +219,14 @@ impl<E: ReaderWork> SinkReader<E> {
             }
             count += 1;
             if !self.read(datagram, number) {
-                goes = SinkState::Refused;
+                state = SinkState::Refused;
             }
         }
         if arrived.truncated {
             count += self.cut_off(bytes.len(), segment, &arrived);
         }
         self.ledger.enter(first, count);
-        goes
+        state
     }
 
     #[inline]
@@ -198,8 +246,8 @@ impl<E: ReaderWork> SinkReader<E> {
     #[cold]
     fn cut_off(&mut self, kept: usize, segment: usize, arrived: &Arrived) -> u64 {
         let (whole, begun) = (kept / segment, kept.div_ceil(segment));
-        self.truncated += arrived.datagrams().saturating_sub(whole) as u64;
-        self.cut_bytes += arrived.len.saturating_sub(kept) as u64;
+        self.counts.truncated += arrived.datagrams().saturating_sub(whole) as u64;
+        self.counts.cut_bytes += arrived.len.saturating_sub(kept) as u64;
         arrived.datagrams().saturating_sub(begun) as u64
     }
 }
@@ -207,128 +255,47 @@ impl<E: ReaderWork> SinkReader<E> {
 /// `recv(2)`: one datagram per call.
 pub(super) struct Single(pub(super) AlignedBuffer);
 
-impl MessageReceiver for Single {
+impl<E: ReaderWork> MessageReceiver<E> for Single {
     #[inline]
-    fn receive<E: ReaderWork>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-    ) -> io::Result<(BatchResult, SinkState)> {
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
         let len = socket::receive_datagram(fd, &mut self.0)?;
         let kept = len.min(self.0.len());
         let arrived = Arrived { len, truncated: len > kept, ..Arrived::default() };
         let mut moved = BatchResult { full: true, ..BatchResult::default() };
-        let goes = sink.take(&mut self.0[..kept], arrived, &mut moved);
-        Ok((moved, goes))
+        let state = sink.take(&mut self.0[..kept], arrived, &mut moved);
+        Ok((moved, state))
     }
 }
 
-/// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined.
-pub(super) struct OneReceiver(pub(super) Inbox);
+/// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined; or `recvmmsg(2)`: many.
+pub(super) struct InboxReceiver {
+    inbox: Inbox,
+    receives_many: bool,
+}
 
-impl MessageReceiver for OneReceiver {
+impl InboxReceiver {
+    pub(super) fn new(setup: &Setup, receives_many: bool) -> InboxReceiver {
+        let slots = if receives_many { batch(setup) } else { 1 };
+        InboxReceiver { inbox: Inbox::new(slots, setup.read_size(), false), receives_many }
+    }
+}
+
+impl<E: ReaderWork> MessageReceiver<E> for InboxReceiver {
     #[inline]
-    fn receive<E: ReaderWork>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-    ) -> io::Result<(BatchResult, SinkState)> {
-        self.0.receive_one(fd)?;
-        let arrived = self.0.arrived(0);
-        let mut moved = BatchResult { full: true, ..BatchResult::default() };
-        let goes = sink.take(self.0.bytes(0), arrived, &mut moved);
-        Ok((moved, goes))
-    }
-}
-
-/// `recvmmsg(2)`: many messages per call.
-pub(super) struct ManyReceiver(pub(super) Inbox);
-
-impl ManyReceiver {
-    pub(super) fn new(setup: &Setup) -> ManyReceiver {
-        ManyReceiver(Inbox::new(batch(setup), setup.read_size(), false))
-    }
-}
-
-impl MessageReceiver for ManyReceiver {
-    #[inline]
-    fn receive<E: ReaderWork>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        sink: &mut SinkReader<E>,
-    ) -> io::Result<(BatchResult, SinkState)> {
-        let filled = self.0.receive(fd)?;
-        let mut moved = BatchResult { full: filled == self.0.slots(), ..BatchResult::default() };
+    fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
+        let filled = match self.receives_many {
+            true => self.inbox.receive(fd)?,
+            false => self.inbox.receive_one(fd).map(|()| 1)?,
+        };
+        let mut moved = BatchResult { full: filled == self.inbox.slots(), ..BatchResult::default() };
         for slot in 0..filled {
-            let arrived = self.0.arrived(slot);
-            let goes = sink.take(self.0.bytes(slot), arrived, &mut moved);
-            if goes != SinkState::On {
-                return Ok((moved, goes));
+            let arrived = self.inbox.arrived(slot);
+            let state = sink.take(self.inbox.bytes(slot), arrived, &mut moved);
+            if state != SinkState::On {
+                return Ok((moved, state));
             }
         }
         Ok((moved, SinkState::On))
-    }
-}
-
-/// Receives until the time is up.
-pub(super) fn run<M: MessageReceiver, E: ReaderWork>(
-    receiver: &mut M,
-    sink: &mut SinkReader<E>,
-    run: SourceLoop<'_>,
-    meter: &mut Meter,
-) -> Result<Stop, EndError> {
-    loop {
-        for _ in 0..meter.lap_calls() {
-            match receiver.receive(run.fd, sink) {
-                Ok((moved, goes)) => {
-                    meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
-                    meter.note(moved.datagrams, moved.packets);
-                    match goes {
-                        SinkState::On => {}
-                        SinkState::Ended => return Ok(Stop::Ended(ConnectionEnd::Eof)),
-                        SinkState::Refused => return Ok(Stop::Refused),
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    if run.abort.load(Ordering::Relaxed) {
-                        return Ok(Stop::Aborted);
-                    }
-                    // A woken thread checks the clock.
-                    break;
-                }
-                Err(source) => return Err(EndError::Io { doing: "receiving datagrams".into(), source }),
-            }
-        }
-        if !meter.lap(run.stop_requested) {
-            return Ok(Stop::Time);
-        }
-    }
-}
-
-/// Receives datagrams that are still under way, until the sender announces its end.
-pub(super) fn drain<M: MessageReceiver, E: ReaderWork>(
-    receiver: &mut M,
-    sink: &mut SinkReader<E>,
-    run: SourceLoop<'_>,
-) -> Result<(), EndError> {
-    sink.is_late = true;
-    loop {
-        match receiver.receive(run.fd, sink) {
-            Ok((moved, SinkState::On)) => {
-                let within_limit = run.limit.is_none_or(|limit| limit.allows(moved.bytes as u64, 0));
-                // A source that never ends is never interrupted otherwise.
-                if !within_limit || run.abort.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-            }
-            Ok((_, SinkState::Ended | SinkState::Refused)) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                if run.abort.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-            }
-            Err(source) => return Err(EndError::Io { doing: "receiving the remaining datagrams".into(), source }),
-        }
     }
 }
 
@@ -338,8 +305,8 @@ mod tests {
 
     use super::*;
     use crate::path::FarPath;
+    use crate::path::Ticket;
     use crate::stream::Discard;
-    use crate::ticket::Ticket;
 
     #[test]
     fn a_reordered_ticket_is_no_data() {
@@ -351,33 +318,33 @@ mod tests {
             assert_eq!(sink.take(&mut message.clone(), arrived, &mut moved), SinkState::On);
         }
         // The ticket of another flow should not have arrived.
-        assert_eq!((sink.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
+        assert_eq!((sink.counts.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
         assert!(sink.ledger().missing() > 1 << 32);
     }
 
     #[test]
     fn a_joined_ticket_is_no_data() {
         let (setup, ticket) = setup(36);
-        let knock = ticket.shown_by(2);
+        let shown = ticket.shown_by(2);
         let check = |segment: usize, joined: &[&[u8]], cut: usize, expected: (u64, u64, u64)| {
             let mut sink = SinkReader::new(&setup, 2, Discard);
             let (mut bytes, mut moved) = (joined.concat(), BatchResult::default());
             let (len, kept) = (bytes.len(), bytes.len() - cut);
             let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0, ..Arrived::default() };
             assert_eq!(sink.take(&mut bytes[..kept], arrived, &mut moved), SinkState::On);
-            assert_eq!((sink.total, sink.bytes, sink.cut_bytes), expected);
+            assert_eq!((sink.counts.total, sink.bytes, sink.counts.cut_bytes), expected);
             assert_eq!((moved.datagrams, moved.bytes as u64, sink.ledger().missing()), (expected.0, expected.1, 0));
         };
         let data = [datagram(0), datagram(1), datagram(2)];
-        check(36, &[&knock, &data[0], &data[1]], 0, (2, 72, 0));
-        check(36, &[&data[0], &knock, &knock, &data[1], &data[2], &knock], 0, (3, 108, 0));
-        check(36, &[&knock, &knock], 0, (0, 0, 0));
+        check(36, &[&shown, &data[0], &data[1]], 0, (2, 72, 0));
+        check(36, &[&data[0], &shown, &shown, &data[1], &data[2], &shown], 0, (3, 108, 0));
+        check(36, &[&shown, &shown], 0, (0, 0, 0));
         // The last one may be shorter than the others.
-        check(36, &[&knock, &data[0], &data[1][..20]], 0, (2, 56, 0));
+        check(36, &[&shown, &data[0], &data[1][..20]], 0, (2, 56, 0));
         let long = [&data[0][..], &[7; 64]].concat();
-        check(100, &[&long, &knock], 0, (1, 100, 0));
-        check(36, &[&data[0], &knock, &data[1], &data[2]], 40, (3, 68, 40));
-        check(36, &[&data[0], &knock], 0, (1, 36, 0));
+        check(100, &[&long, &shown], 0, (1, 100, 0));
+        check(36, &[&data[0], &shown, &data[1], &data[2]], 40, (3, 68, 40));
+        check(36, &[&data[0], &shown], 0, (1, 36, 0));
     }
 
     fn setup(write_size: u64) -> (Setup, Ticket) {
@@ -391,7 +358,7 @@ mod tests {
 
     fn datagram(number: u64) -> [u8; 36] {
         let mut datagram = [7; 36];
-        number::write(&mut datagram, number);
+        numbers::write(&mut datagram, number);
         datagram
     }
 }

@@ -6,14 +6,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{Engine, Fill, UringKind};
+use bytegauge_model::{DatagramReport, Engine, EngineReport, Fill};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX};
 use bytegauge_sys::socket;
 
 use crate::datagram::handshake::is_gone;
-use crate::datagram::number::{self, Layout};
+use crate::datagram::numbers::{self, Layout};
 use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::meter::Meter;
@@ -37,10 +37,60 @@ pub(super) struct BatchResult {
     pub(super) full: bool,
 }
 
-/// A way to hand datagrams to the kernel.
+/// A way to hand datagrams to the kernel. Its loop is compiled for each.
 pub(super) trait MessageSender {
     /// Packs datagrams unless some wait already, and sends.
     fn send(&mut self, fd: BorrowedFd<'_>, packer: &mut Packer) -> io::Result<BatchResult>;
+
+    /// Waits for sends in flight.
+    fn finish(&mut self, _abort: &AtomicBool) {}
+
+    /// Counts of the engine, if it keeps any.
+    fn engine(&self) -> Option<EngineReport> {
+        None
+    }
+
+    /// Sends until stopped.
+    fn run(
+        &mut self,
+        packer: &mut Packer,
+        run: SourceLoop<'_>,
+        pace: Pace,
+        meter: &mut Meter,
+        sent: &mut DatagramReport,
+    ) -> Result<Stop, EndError> {
+        let paced = !pace.is_free();
+        loop {
+            for _ in 0..meter.lap_calls() {
+                match self.send(run.fd, packer) {
+                    Ok(moved) => {
+                        meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
+                        meter.note(moved.datagrams, moved.packets);
+                        sent.total_packets += moved.packets;
+                    }
+                    Err(error) => {
+                        sent.refused += u64::from(lacks_room(&error));
+                        if let Some(stop) = judge(&error, packer.size(), run.abort)? {
+                            return Ok(stop);
+                        }
+                        if error.kind() == io::ErrorKind::Interrupted {
+                            // A thread that was woken, or whose wait timed out, checks the clock and whether to stop.
+                            break;
+                        }
+                    }
+                }
+                if paced {
+                    pace.wait(meter.start_ns(), meter.total_bytes(), run.stop_requested);
+                    // A paced call takes as long as its pause: read the clock at once.
+                    break;
+                }
+            }
+            sent.total = packer.sent();
+            if !meter.lap(run.stop_requested) {
+                return Ok(Stop::Time);
+            }
+        }
+    }
 }
 
 /// Writes the content of datagrams: their numbers, and the plan's bytes.
@@ -99,7 +149,7 @@ impl Packer {
         if self.writes_numbers_alone {
             // The general case below would take 5 % of the time of a send of 64 datagrams in one piece.
             for datagram in bytes.chunks_mut(self.size) {
-                number::write(datagram, self.next);
+                numbers::write(datagram, self.next);
                 self.next += 1;
             }
             return self.next;
@@ -144,8 +194,8 @@ impl Packer {
             pattern.fill(number * self.size as u64, datagram);
         }
         match self.layout {
-            Layout::Plain => number::write(datagram, number),
-            Layout::Iperf3 => number::write_iperf3(datagram, number, self.now_ns),
+            Layout::Plain => numbers::write(datagram, number),
+            Layout::Iperf3 => numbers::write_iperf3(datagram, number, self.now_ns),
         }
         if let Some(PlantedFault::Corrupt { offset }) = PlantedFault::enabled(self.plant)
             && let Some(byte) =
@@ -284,17 +334,6 @@ pub(super) fn at_once(setup: &Setup) -> usize {
     if setup.transport().is_udp() { setup.outstanding() } else { 1 }
 }
 
-/// Counts of a sender.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SentDatagrams {
-    /// Datagrams, by their numbers.
-    pub(crate) datagrams: u64,
-    /// Packets that held them.
-    pub(crate) packets: u64,
-    /// Calls that were refused for lack of room.
-    pub(crate) refused: u64,
-}
-
 /// The environment of a loop.
 #[derive(Clone, Copy)]
 pub(crate) struct SourceLoop<'a> {
@@ -302,48 +341,6 @@ pub(crate) struct SourceLoop<'a> {
     pub(crate) abort: &'a AtomicBool,
     pub(crate) stop_requested: &'a AtomicBool,
     pub(crate) limit: Option<&'a TransferLimit>,
-}
-
-/// Sends until stopped.
-pub(super) fn run<P: MessageSender>(
-    sender: &mut P,
-    packer: &mut Packer,
-    run: SourceLoop<'_>,
-    pace: Pace,
-    meter: &mut Meter,
-    sent: &mut SentDatagrams,
-) -> Result<Stop, EndError> {
-    let paced = !pace.is_free();
-    loop {
-        for _ in 0..meter.lap_calls() {
-            match sender.send(run.fd, packer) {
-                Ok(moved) => {
-                    meter.count(moved.bytes, moved.bytes + usize::from(!moved.full));
-                    meter.note(moved.datagrams, moved.packets);
-                    sent.packets += moved.packets;
-                }
-                Err(error) => {
-                    sent.refused += u64::from(lacks_room(&error));
-                    if let Some(stop) = judge(&error, packer.size(), run.abort)? {
-                        return Ok(stop);
-                    }
-                    if error.kind() == io::ErrorKind::Interrupted {
-                        // A thread that was woken, or whose wait timed out, checks the clock and whether to stop.
-                        break;
-                    }
-                }
-            }
-            if paced {
-                pace.wait(meter.start_ns(), meter.total_bytes(), run.stop_requested);
-                // A paced call takes as long as its pause: look at the clock at once.
-                break;
-            }
-        }
-        sent.datagrams = packer.sent();
-        if !meter.lap(run.stop_requested) {
-            return Ok(Stop::Time);
-        }
-    }
 }
 
 /// The queue of a device, the memory of a socket or of the machine is full: it may be empty in a moment.
@@ -372,15 +369,10 @@ fn judge(error: &io::Error, size: usize, abort: &AtomicBool) -> Result<Option<St
     })
 }
 
-/// Whether a ring uses multishot receives.
-pub(super) fn goes_on(kind: UringKind) -> bool {
-    kind == UringKind::Multishot
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datagram::received_numbers::Ledger;
+    use crate::datagram::numbers::Ledger;
 
     fn packer(plant: Option<PlantedFault>) -> Packer {
         let (fill, writes_numbers_alone) = (Fill::None, plant.is_none());
@@ -407,7 +399,7 @@ mod tests {
         for _ in 0..10 {
             packer.pack(&mut bytes);
             for datagram in bytes.chunks(8) {
-                ledger.enter(number::read(datagram, ledger.expected()).unwrap(), 1);
+                ledger.enter(numbers::read(datagram, ledger.expected()).unwrap(), 1);
             }
         }
         assert_eq!((ledger.missing(), ledger.reordered(), ledger.duplicated()), expected);
@@ -455,8 +447,8 @@ mod tests {
             stop_requested: &stop_requested,
             limit: None,
         };
-        let (pace, mut sent) = (Pace::of(None, 1, 0), SentDatagrams::default());
-        let stopped = super::run(&mut sender, &mut packer, run, pace, &mut meter, &mut sent);
+        let (pace, mut sent) = (Pace::of(None, 1, 0), DatagramReport::default());
+        let stopped = sender.run(&mut packer, run, pace, &mut meter, &mut sent);
         assert!(matches!(stopped, Ok(Stop::Time)));
         // By now a lap is thousands of calls, each of which may wait for 50 ms.
         assert_eq!((sender.sends, sender.waits), (5000, 1));

@@ -18,14 +18,17 @@ use bytegauge_sys::process::{die_with_parent, spawn_error_hint};
 use thiserror::Error;
 
 use crate::address::{Address, Host};
-use crate::end::peer::{Body, Peer};
 use crate::end::serve::serve;
+use crate::message::{Body, Peer};
 use crate::message::{Command, Hello, PROTOCOL, Reply};
 use crate::network::TrialNetwork;
 use crate::remote_host::{RemoteError, RemoteHost};
 
 /// How long an end may take for its first reply: a process has to start.
-const GREETING: Duration = Duration::from_secs(30);
+pub(super) const GREETING: Duration = Duration::from_secs(30);
+
+/// An end that has not replied this long after it should have is late: its host may be stopped.
+pub const LATE: Duration = Duration::from_secs(1);
 
 /// How long an idle end may take to leave.
 const LEAVE: Duration = Duration::from_millis(200);
@@ -167,7 +170,7 @@ impl Channel {
     ///
     /// # Errors
     /// [`ChannelError::NotStarted`] if the process cannot be made.
-    pub fn heard_elsewhere(
+    pub fn with_replies_elsewhere(
         role: EndRole,
         program: &Path,
     ) -> Result<(Channel, mpsc::Receiver<Reply>, Option<UnixStream>), ChannelError> {
@@ -191,9 +194,9 @@ impl Channel {
         matches!(&self.line, ChannelLine::Far { link, .. } if Arc::ptr_eq(link, session))
     }
 
-    /// Waits for its first reply.
-    pub(super) fn greeted(mut self) -> Result<Channel, ChannelError> {
-        match self.reply(GREETING)? {
+    /// Waits for its first reply, for [`GREETING`] by default.
+    pub(super) fn greeted(mut self, patience: Duration) -> Result<Channel, ChannelError> {
+        match self.reply_due(LATE, patience)? {
             Reply::Hello(Hello { protocol: PROTOCOL, host }) => self.host = host,
             Reply::Hello(Hello { protocol: theirs, .. }) => {
                 return Err(ChannelError::OtherVersion { end: self.role, theirs });
@@ -244,6 +247,29 @@ impl Channel {
         }
     }
 
+    /// The same. An end of another host that has not replied when it is due counts as gone if its agent does not answer
+    /// either: the host may be stopped, which no connection shows.
+    ///
+    /// # Errors
+    /// As [`Channel::reply`].
+    pub fn reply_due(&mut self, due: Duration, patience: Duration) -> Result<Reply, ChannelError> {
+        match self.reply(due.min(patience)) {
+            Err(ChannelError::Silent(_)) if due < patience => match self.unanswered() {
+                Some(gone) => Err(gone),
+                None => self.reply(patience - due),
+            },
+            reply => reply,
+        }
+    }
+
+    /// The error of an end of another host whose agent does not answer.
+    pub fn unanswered(&mut self) -> Option<ChannelError> {
+        match &self.line {
+            ChannelLine::Far { link, .. } if !link.answers() => Some(self.dead()),
+            _ => None,
+        }
+    }
+
     /// The end's process, if it is one.
     pub fn process_id(&self) -> Option<u32> {
         match &self.line {
@@ -280,7 +306,7 @@ impl Drop for Channel {
             ChannelLine::Far { link, end } => link.finish(*end),
             ChannelLine::Process { child, input, listener } => {
                 hang_up(input);
-                if !leaves(child) {
+                if !leaves(child, self.role == EndRole::Command) {
                     let _ = child.kill();
                 }
                 let _ = child.wait();
@@ -312,13 +338,14 @@ fn hang_up(input: &mut Option<UnixStream>) {
     }
 }
 
-/// Waits until a process has left by itself: a moment if it is idle, longer while it ends its programs.
-fn leaves(child: &mut Child) -> bool {
+/// Waits until a process has left by itself: a moment if it is idle, longer while it ends its programs, or while an end of commands
+/// sets the sockets of a running program back.
+fn leaves(child: &mut Child, is_of_commands: bool) -> bool {
     let began = Instant::now();
     let has_programs = |pid| descendants::tree(pid).is_ok_and(|tree| tree.len() > 1);
     while let Ok(None) = child.try_wait() {
         let waited = began.elapsed();
-        if waited > LEAVE && (waited > LEAVE_WITH_PROGRAMS || !has_programs(child.id())) {
+        if waited > LEAVE && (waited > LEAVE_WITH_PROGRAMS || !is_of_commands && !has_programs(child.id())) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -350,7 +377,7 @@ mod tests {
         let (outbox, replies) = mpsc::channel();
         outbox.send(word).unwrap();
         let line = ChannelLine::Thread { commands: None, thread: None };
-        Channel { role: EndRole::Server, line, replies, host: Host::default() }.greeted()
+        Channel { role: EndRole::Server, line, replies, host: Host::default() }.greeted(GREETING)
     }
 
     #[test]
@@ -365,6 +392,65 @@ mod tests {
         {
             assert!(matches!(reached(agent, bound), Reply::Skipped(_)), "{agent} {bound}");
         }
+    }
+
+    #[test]
+    fn silent_end_is_given_up() {
+        let (_outbox, replies) = mpsc::channel();
+        let line = ChannelLine::Thread { commands: None, thread: None };
+        let channel = Channel { role: EndRole::Client, line, replies, host: Host::default() };
+        let error = channel.greeted(Duration::from_millis(10)).unwrap_err();
+        assert!(matches!(error, ChannelError::Silent(EndRole::Client)), "{error}");
+    }
+
+    /// A host that was stopped after it had started an end.
+    #[derive(Debug, Default)]
+    struct StoppedHost(std::sync::Mutex<Option<mpsc::Sender<Reply>>>);
+
+    impl RemoteHost for StoppedHost {
+        fn agent(&self) -> SocketAddr {
+            ([127, 0, 0, 1], 1).into()
+        }
+
+        fn near(&self) -> std::net::IpAddr {
+            self.agent().ip()
+        }
+
+        fn facts(&self) -> Option<Arc<crate::remote_host::RemoteFacts>> {
+            None
+        }
+
+        fn used_ns(&self) -> Option<u64> {
+            None
+        }
+
+        fn lost(&self) -> String {
+            "no answer".into()
+        }
+
+        fn reopen(&self, _: Duration) -> Result<(), RemoteError> {
+            Ok(())
+        }
+
+        fn start(&self) -> Result<(u64, mpsc::Receiver<Reply>), RemoteError> {
+            let (outbox, replies) = mpsc::channel();
+            *self.0.lock().unwrap() = Some(outbox);
+            Ok((1, replies))
+        }
+
+        fn tell(&self, _: u64, _: Command) -> bool {
+            true
+        }
+
+        fn finish(&self, _: u64) {}
+    }
+
+    #[test]
+    fn end_of_a_stopped_host_is_noticed_before_its_greeting_is_due() {
+        let link: Arc<dyn RemoteHost> = Arc::new(StoppedHost::default());
+        let patience = Duration::from_secs(3600);
+        let error = Channel::far(EndRole::Server, &link).unwrap().greeted(patience).unwrap_err();
+        assert!(matches!(&error, ChannelError::Dead { how, .. } if how.contains("no answer")), "{error}");
     }
 
     #[test]

@@ -4,18 +4,18 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytegauge_model::{EndRole, Engine, EngineReport, FdTable};
+use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, MessageWrites};
 use bytegauge_sys::descriptor_table;
 
 use crate::address::Address;
 use crate::call::{Client, ClientCounts, Clients, Connector, Terms, Waiting, carry_alone, datagram};
-use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
 use crate::end::server::{can_have_own_table, enough_files, threads};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end_error::EndError;
 use crate::engine::{self, Station, Stop};
+use crate::message::{Body, Peer};
 use crate::meter::Meter;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
@@ -38,6 +38,7 @@ impl ClientEnd {
     fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, EndError> {
         can_have_own_table(setup, setup.client_engine())?;
         tls::fit(setup)?;
+        makes_system_calls(setup)?;
         let flows = setup.flows();
         // A task of Tokio that waits for a time has a timer.
         let timers = if setup.client_engine() == Engine::Tokio && setup.waits() { flows } else { 0 };
@@ -60,6 +61,18 @@ impl ClientEnd {
             threads: if alone { 1 } else { threads(setup.client_engine(), setup.client_threads()).min(flows.max(1)) },
             gave_up: Arc::default(),
         })
+    }
+}
+
+/// Refuses settings of the client that its engine does not have.
+fn makes_system_calls(setup: &Setup) -> Result<(), EndError> {
+    let is_asked = setup.message_writes() != MessageWrites::default() || setup.quickack_again().is_some();
+    match setup.client_engine() {
+        Engine::Blocking | Engine::Epoll(_) | Engine::Null => Ok(()),
+        engine if is_asked => Err(EndError::Missing(format!(
+            "--client-engine {engine} has neither --message-writes nor --quickack-again: use blocking or epoll"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -88,6 +101,7 @@ impl ClientEnd {
             until_stopped,
             patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
             bound: self.setup.bound,
+            page_offset: self.setup.page_offset(),
             ..EndPlan::of(what, self.role.name(), cpus, "--client-threads")
         }
     }
@@ -165,6 +179,9 @@ impl ClientThread {
             terms: Terms::of(&setup),
             depth: if setup.connect_per_call() { 1 } else { setup.depth() },
             chunk: setup.request_chunk().unwrap_or(setup.request()).max(1),
+            writes: setup.message_writes(),
+            reply_part: setup.response_chunk(),
+            quickack_again: setup.quickack_again(),
             connect_per_call: setup.connect_per_call(),
             timeout_ns: setup.timeout_ns(),
             open_ns: start_ns + setup.warmup_ns,
@@ -191,7 +208,7 @@ impl ClientThread {
         };
         meter.close_early();
         let (record, samples, kept) = party.into_parts();
-        let kept = start.hand_over(kept);
+        let kept = start.pass_descriptors(kept);
         let (engine, fault) = match driven {
             Ok((_, engine)) => (engine, None),
             Err(fault) => (EngineReport::default(), Some(fault)),
@@ -217,12 +234,12 @@ fn alone(
     let stop = if setup.transport().is_datagram() {
         let (mut flow, _) = party.next_datagram_flow(1).ok_or_else(without_flows)?;
         let stop = carry_alone(&mut flow, response, &mut buffer, &flags.abort, meter)?;
-        flow.hand_in(0);
+        flow.finish(0);
         stop
     } else {
         let mut flow = party.next_flow(!setup.connect_per_call()).ok_or_else(without_flows)?;
         let stop = carry_alone(&mut flow, response, &mut buffer, &flags.abort, meter)?;
-        flow.hand_in();
+        flow.finish();
         stop
     };
     Ok((stop, EngineReport::default()))

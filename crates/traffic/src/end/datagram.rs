@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{EndCounts, FlowReport, Side};
 
-use crate::datagram::{DatagramSource, KNOCKS_EVERY, Sink, SourceLoop};
+use crate::datagram::{DatagramSource, Sink, SourceLoop, TICKET_INTERVAL};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::thread::{StreamThread, refused};
 use crate::end::thread_group::{Flags, ThreadStart};
@@ -24,16 +24,16 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
     let run = run(fd, &flags);
     let begun = match &prepared {
         // Until the sink has admitted it, which the source learns only this way.
-        Ok(source) if knocks(&stream) => start.begin_doing(KNOCKS_EVERY, || source.knock(run)),
+        Ok(source) if must_be_admitted(&stream) => start.begin_doing(TICKET_INTERVAL, || source.send_ticket(run)),
         _ => start.begin(),
     };
     let Some(began_ns) = begun else { return Ok(ThreadReport::default()) };
     let mut source = prepared?;
     // The control connection has the begin and the end of a test with an iperf3 server.
     let agrees = !setup.is_with_iperf3();
-    let is_heard = !agrees || source.await_reader(run);
+    let has_reader = !agrees || source.await_reader(run);
     let mut meter = meter(setup, setup.flows_of_all_ways(), agrees, (began_ns, &flags));
-    let stopped = match is_heard {
+    let stopped = match has_reader {
         true => source.run(run, setup.pace(), &mut meter),
         // Without a known reader nothing is sent, least of all to another host.
         false => Ok(Stop::Aborted),
@@ -54,7 +54,7 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
 }
 
 /// The same for a flow that is read.
-pub(super) fn read<E: ReaderWork>(
+pub(super) fn read<E: ReaderWork + 'static>(
     mut stream: StreamThread,
     mut start: ThreadStart<ThreadReport>,
     effort: E,
@@ -65,7 +65,7 @@ pub(super) fn read<E: ReaderWork>(
     let flags = start.flags.clone();
     let run = run(fd, &flags);
     let begun = match &prepared {
-        Ok(sink) if knocks(&stream) => start.begin_doing(KNOCKS_EVERY, || sink.knock(run)),
+        Ok(sink) if must_be_admitted(&stream) => start.begin_doing(TICKET_INTERVAL, || sink.send_ticket(run)),
         _ => start.begin(),
     };
     let Some(began_ns) = begun else { return Ok(ThreadReport::default()) };
@@ -89,11 +89,11 @@ pub(super) fn read<E: ReaderWork>(
         Ok(Stop::Ended(ConnectionEnd::Failed { errno, .. })) => {
             Some(EndError::io("receiving datagrams")(std::io::Error::from_raw_os_error(errno)))
         }
-        Ok(Stop::Refused) => refused(sink.planted_end(), stream.body, &flags.abort),
+        Ok(Stop::Refused) => refused(sink.reader.planted_end(), stream.body, &flags.abort),
         Err(fault) => Some(fault),
     };
-    let fault = fault.or_else(|| sink.fault());
-    let counts = moved(sink.total_bytes(), sink.verified_bytes());
+    let fault = fault.or_else(|| sink.reader.fault());
+    let counts = moved(sink.reader.bytes, sink.reader.verified_bytes);
     let datagrams = Some(Box::new(sink.report(&meter, run)));
     let row = FlowReport { counts, datagrams, ..socket(fd, setup) };
     Ok(ThreadReport { fault, ..ThreadReport::of(meter, vec![(index, row)], sink.engine()) })
@@ -108,7 +108,7 @@ fn flow(stream: &mut StreamThread) -> Result<(usize, usize, OwnedFd), EndError> 
 }
 
 /// Whether this end must be admitted by another host: the end that connected must.
-fn knocks(stream: &StreamThread) -> bool {
+fn must_be_admitted(stream: &StreamThread) -> bool {
     stream.setup.far.is_some() && (stream.side == Side::Source) != stream.back
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use bytegauge_sys::clock::monotonic_ns;
 
+use crate::lock;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GateState {
     Shut,
@@ -35,7 +37,7 @@ impl Gate {
     pub(super) fn wait_doing(&self, every: Duration, mut what: impl FnMut()) -> Option<u64> {
         loop {
             what();
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = lock(&self.state);
             let waited = self.changed.wait_timeout_while(state, every, |state| *state == GateState::Shut);
             match *waited.unwrap_or_else(PoisonError::into_inner).0 {
                 GateState::Shut => {}
@@ -61,7 +63,7 @@ impl Gate {
     }
 
     fn set(&self, to: GateState) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if *state == GateState::Shut {
             *state = to;
         }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use bytegauge_sys::buffer::PageOffset;
+
 use crate::transfer_limit::Bound;
 
 /// Stack of a thread with one flow: there may be thousands of them.
@@ -25,6 +27,8 @@ pub struct EndPlan {
     pub(crate) stack: usize,
     /// Whether each has a descriptor table of its own.
     pub(crate) own_tables: bool,
+    /// Where their buffers begin within a page.
+    pub(crate) page_offset: PageOffset,
     /// Whether they, or threads that they start, wait for given times: they are then woken as exactly as the kernel can.
     pub(crate) waits: bool,
     /// Whether they work before `Go`: they are woken by it, and report even if the trial is called off.
@@ -49,6 +53,7 @@ impl EndPlan {
             fewer,
             stack: LARGE_STACK,
             own_tables: false,
+            page_offset: PageOffset::default(),
             waits: false,
             works_before: false,
             until_stopped: false,

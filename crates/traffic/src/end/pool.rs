@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse};
 
 use crate::address::Host;
-use crate::end::channel::{Channel, ChannelError};
+use crate::end::channel::{Channel, ChannelError, GREETING};
 use crate::end_error::EndError;
 use crate::network::{StartNetwork, TrialNetwork};
 use crate::path::FarPath;
@@ -110,16 +110,16 @@ impl EndPool {
                 let link = link(agent)?;
                 // The session's earlier end, of the other direction, leaves: its channel would lead nowhere.
                 self.channels.retain(|_, channel| !channel.is_over(link));
-                Channel::far(role, link)?.greeted()?
+                Channel::far(role, link)?.greeted(GREETING)?
             }
             // A process is in one network with all its threads.
             None if self.ends == Ends::Threads
                 && network.is_none()
                 && !matches!(role, EndRole::Competitor | EndRole::Relay | EndRole::Command) =>
             {
-                Channel::thread(role)?.greeted()?
+                Channel::thread(role)?.greeted(GREETING)?
             }
-            None => Channel::process(role, &self.program, network)?.greeted()?,
+            None => Channel::process(role, &self.program, network)?.greeted(GREETING)?,
         };
         if let Some(far) = self.far {
             // Each end binds to its address as seen by the other host, and the other end gets it as seen from here.

@@ -7,13 +7,13 @@ use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
 use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
-use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::server::enough_files;
 use crate::end::thread_group::{EndThread, ThreadResults, ThreadStart};
 use crate::end_error::EndError;
 use crate::message::Reply;
+use crate::message::{Body, Peer};
 use crate::meter::{Meter, Schedule};
 use crate::relay::{self, RelayShared, Upstream};
 use crate::setup::Setup;
@@ -96,6 +96,7 @@ impl RelayEnd {
             until_stopped: true,
             patience_ns: self.setup.grace_ns,
             bound: self.setup.bound,
+            page_offset: self.setup.page_offset(),
             ..EndPlan::of(what, EndRole::Relay.name(), cpus, "--flows")
         }
     }

@@ -1,34 +1,41 @@
-//! The end whose relay is an external program: it is started for every trial, listens before any end connects, is charged for
-//! its own use and that of its descendants within the window, and is ended afterwards with all of them.
+//! The end whose relay is an external program: one that is started for every trial, or that runs already.
+//!
+//! A started program listens before any end connects, is charged for its own use and that of its descendants within the window, and is
+//! ended afterwards with all of them. Its process tree is charged, whose clocks are exact, or its control group if that shows that processes
+//! have come and gone, which are in no tree any more.
+//!
+//! A relay that runs already is neither started nor ended. Before and after a trial the processes that own its sockets are looked up,
+//! and their use within the window is charged, even for other clients. If the owners differ afterwards, their use is unknown, and
+//! the trial fails.
 //!
 //! Counts no bytes: both ends count the bytes on their sides.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use bytegauge_model::{EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport};
-use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_model::{
+    EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport, RunningRelay,
+};
+use bytegauge_sys::clock::{kernel_tick_ns, monotonic_ns};
 use bytegauge_sys::control_group::ControlGroup;
-use bytegauge_sys::descendants::TreeUse;
+use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::supervisor::Supervisor;
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
-use crate::end::peer::{Body, Peer};
-use crate::end::relay_charge::{Used, charged, reading};
 use crate::end::runner::EndResult;
 use crate::end_error::EndError;
-use crate::leftovers;
+use crate::message::{Body, Peer};
 use crate::message::{Command, Reply};
-use crate::relay;
+use crate::relay::lacks_running;
 use crate::setup::Setup;
 use crate::task::program::{Program, ProgramEvent, attend};
 use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
+use crate::{leftovers, relay};
 
 /// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between
 /// the check and the program's start.
@@ -78,7 +85,7 @@ fn relayed(
     let stopped_by_force = !has_left && stop(running, children::TERM, stdin.as_fd())?.1;
     let left = sweep(supervisor, SETTLE)?;
     // When the trial is called off, a failure to do so is reported: there was none here.
-    let Some((used, by)) = used.map(charged) else { return Ok(Some(EndResult::default())) };
+    let Some((used, by)) = used.map(use_between) else { return Ok(Some(EndResult::default())) };
     let (left_behind, charged) = (left.processes, Some(by));
     let known = RelayProgramReport { version, left_behind, stopped_by_force, charged, ..RelayProgramReport::default() };
     Ok(Some(came_to(used, known)))
@@ -201,5 +208,102 @@ fn wait(ns: u64, stop_requested: BorrowedFd<'_>) -> Result<(), EndError> {
         if left.is_zero() || children::wait_any(&[stop_requested], left).map_err(EndError::io("waiting"))? == [true] {
             return Ok(());
         }
+    }
+}
+
+/// The readings before and after a window, and the window's length, nanoseconds.
+pub(super) type Used<T> = ([T; 2], u64);
+
+/// The resources used until a moment.
+pub(super) struct Reading {
+    tree: TreeUse,
+    /// Absent without a group.
+    group: Option<TreeUse>,
+}
+
+/// Reads both.
+pub(super) fn reading(group: Option<&ControlGroup>) -> Result<Reading, EndError> {
+    let tree = descendants::used().map_err(EndError::io("looking for the processes of a relay"))?;
+    Ok(Reading { tree, group: group.and_then(|group| group.used().ok()) })
+}
+
+/// The use between two readings, and its source.
+fn use_between(between: Used<Reading>) -> (Used<TreeUse>, String) {
+    let ([before, after], window_ns) = between;
+    let (charged, by) = settled(&before, &after, window_ns, kernel_tick_ns());
+    ((charged, window_ns), by.to_owned())
+}
+
+/// A group that is ahead of the tree by more than the kernel's own delay has seen processes that the tree has not. Each thread
+/// running at a group's reading is up to a tick behind; the number of such threads follows from the use within the window,
+/// however many CPUs there are.
+fn settled(before: &Reading, after: &Reading, window_ns: u64, tick_ns: u64) -> ([TreeUse; 2], &'static str) {
+    let tree = || [before.tree, after.tree];
+    let Some((earlier, later)) = before.group.zip(after.group) else { return (tree(), "its process tree") };
+    let by_tree = after.tree.since(&before.tree).cpu_ns;
+    let by_group = later.since(&earlier).cpu_ns;
+    let delay_ns = by_group.div_ceil(window_ns.max(1)) * tick_ns;
+    match by_group > by_tree + delay_ns {
+        true => ([earlier, later], "its control group, since processes came and went"),
+        false => (tree(), "its process tree, which its control group confirms"),
+    }
+}
+
+/// Runs a trial; one that is called off has no result. `Ok(None)` if the channel was closed.
+pub(super) fn run_running(
+    peer: &mut impl Peer,
+    setup: &Setup,
+    running: &RunningRelay,
+) -> Result<Option<EndResult>, EndError> {
+    if let Some(reason) = lacks_running(running) {
+        return Err(EndError::Program(reason));
+    }
+    let charged = relay::charged(running)?;
+    if !peer.reply(Reply::Listening(Address::Ip(running.listen))) || !peer.reply(Reply::Ready) {
+        return Ok(None);
+    }
+    let used = through(peer, setup, io::stdin().as_fd(), || charged.used())?;
+    if let Some(reason) = lacks_running(running) {
+        return Err(EndError::Program(format!("the relay ended while it was in use: {reason}")));
+    }
+    charged.stayed()?;
+    let known = RelayProgramReport { charged: Some(charged.text), ..RelayProgramReport::default() };
+    Ok(Some(used.map_or_else(EndResult::default, |used| came_to(used, known))))
+}
+
+#[cfg(test)]
+mod relay_charge_tests {
+    use super::*;
+
+    fn reading(tree_ns: u64, group_ns: Option<u64>) -> Reading {
+        let of = |cpu_ns| TreeUse { processes: 1, cpu_ns, user_ns: 0, system_ns: cpu_ns };
+        Reading { tree: of(tree_ns), group: group_ns.map(of) }
+    }
+
+    #[test]
+    fn use_of_short_processes_is_charged() {
+        let check = |before: Reading, after: Reading, expected: u64, how: &str| {
+            let ([earlier, later], by) = settled(&before, &after, 100, 8);
+            assert_eq!((later.since(&earlier).cpu_ns, by.starts_with(how)), (expected, true), "{by}");
+        };
+        check(reading(10, None), reading(60, None), 50, "its process tree");
+        // Within the kernel's delay.
+        check(reading(10, Some(100)), reading(60, Some(158)), 50, "its process tree, which");
+        check(reading(10, Some(100)), reading(60, Some(120)), 50, "its process tree, which");
+        check(reading(10, Some(100)), reading(60, Some(170)), 70, "its control group");
+        check(reading(60, Some(100)), reading(0, Some(170)), 70, "its control group");
+        // Each of several threads may be late.
+        check(reading(0, Some(0)), reading(250, Some(274)), 250, "its process tree, which");
+        check(reading(0, Some(0)), reading(250, Some(275)), 275, "its control group");
+        // A group that can no longer be read.
+        check(reading(10, Some(100)), reading(60, None), 50, "its process tree");
+    }
+
+    /// However many CPUs the machine has: short processes used as much as two ticks of one of them.
+    #[test]
+    fn use_is_charged_on_large_machines() {
+        let used_ns = 2 * kernel_tick_ns();
+        let (([earlier, later], _), by) = use_between(([reading(0, Some(0)), reading(0, Some(used_ns))], 25 * used_ns));
+        assert_eq!(later.since(&earlier).cpu_ns, used_ns, "{by}");
     }
 }

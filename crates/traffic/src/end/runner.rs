@@ -13,12 +13,11 @@ use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Le
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::Samples;
-use crate::end::peer::Peer;
+use crate::counter;
 use crate::end::plan::EndPlan;
 use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults};
 use crate::end_error::EndError;
-use crate::live_bytes;
-use crate::message::{Command, Reply};
+use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
@@ -175,7 +174,7 @@ pub(super) fn meter(setup: &Setup, flows: usize, until_stopped: bool, (began_ns,
     meter.limit_by(flags.limit.clone());
     if !until_stopped && setup.engine() != Engine::Null {
         // The end that measures: its bytes count once. The harness's own loop moves none.
-        meter.show_live(live_bytes::place());
+        meter.show_live(counter::place());
     }
     if flows > 1 {
         meter.share_window(began_ns);

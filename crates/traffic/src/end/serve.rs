@@ -1,20 +1,22 @@
-//! The command loop of one end: opens paths, runs trials, reports. The same loop serves a thread and a process; only the
-//! channel differs.
+//! The command loop of one end: opens paths, runs trials, reports. The same loop serves a thread and a process; only the channel
+//! differs. Ends without another end are here too: a ring, and a user's program, which has a process of its own, whose only children are
+//! the program and its descendants.
 
 use std::io::{self, BufRead, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 
 use crate::address::Address;
-use crate::end::peer::{Body, Peer};
-use crate::end::runner::EndResult;
-use crate::end::{client, program, relay, relay_program, relay_running, ring, server, stream};
+use crate::end::plan::EndPlan;
+use crate::end::runner::{self, EndResult};
+use crate::end::thread_group::EndThread;
+use crate::end::{client, relay, relay_program, server, stream};
 use crate::end_error::EndError;
-use crate::engine;
-use crate::message::{Command, Hello, Reply};
+use crate::message::{Body, Command, Hello, Peer, Reply};
 use crate::setup::Setup;
-use crate::spin;
+use crate::{engine, ring, spin, task};
 
 /// Serves commands until `Quit` or until the channel is closed.
 pub fn serve(peer: &mut impl Peer, body: Body) {
@@ -113,15 +115,15 @@ fn open(
         (Workload::Call, EndRole::Server, _) => server::run(peer, &setup, body),
         (Workload::Stream | Workload::Call, EndRole::Relay, _) => match setup.relay() {
             Some(RelayChoice::Method(_)) => relay::run(peer, &setup, address, body),
-            Some(RelayChoice::Running(running)) => relay_running::run(peer, &setup, running),
+            Some(RelayChoice::Running(running)) => relay_program::run_running(peer, &setup, running),
             Some(choice @ RelayChoice::Program(name)) => match choice.program() {
                 Some(program) => relay_program::run(peer, &setup, &program, address, body),
                 None => Err(EndError::Impossible(format!("no relay program has the name {name}"))),
             },
             None => Err(EndError::Impossible("a relay was opened without a method".into())),
         },
-        (Workload::Ring, EndRole::Ring, _) => ring::run(peer, &setup),
-        (Workload::Check, EndRole::Command, _) => program::run(peer, &setup, body),
+        (Workload::Ring, EndRole::Ring, _) => run_ring(peer, &setup),
+        (Workload::Check, EndRole::Command, _) => run_program(peer, &setup, body),
         (workload, role, _) => {
             Err(EndError::Impossible(format!("a {role} of a {workload} was opened, or one without an address")))
         }
@@ -137,6 +139,41 @@ fn reply(mut report: EndReport, fault: Option<EndError>) -> Reply {
         Some(EndError::Missing(reason)) => Reply::Skipped(reason),
         Some(fault) => Reply::Failed(fault.to_string(), Box::new(report)),
     }
+}
+
+/// Runs the program after `Go`. `Ok(None)` if the trial was called off.
+fn run_program(peer: &mut impl Peer, setup: &Setup, body: Body) -> Result<Option<EndResult>, EndError> {
+    if body != Body::Process {
+        return Err(EndError::Impossible("a program is run by a process of its own".into()));
+    }
+    if !peer.reply(Reply::Ready) || peer.command() != Some(Command::Go) {
+        return Ok(None);
+    }
+    // A command meanwhile, or a closed channel, means that the result is not wanted.
+    let report = task::run(setup, io::stdin().as_fd(), &mut |left_ns| {
+        // A closed channel stops the run by itself.
+        peer.reply(Reply::Waiting(left_ns));
+    })?;
+    Ok(Some(EndResult { report, ..EndResult::default() }))
+}
+
+/// Runs a trial. `Ok(None)` if it was called off.
+fn run_ring(peer: &mut impl Peer, setup: &Arc<Setup>) -> Result<Option<EndResult>, EndError> {
+    let Setup { warmup_ns, window_ns, grace_ns, .. } = **setup;
+    let what = format!("a ring of {} ({})", setup.entries(), setup.implementation());
+    let cpus = vec![setup.cpu(EndRole::Ring, 0)];
+    let patience_ns = warmup_ns + window_ns + grace_ns;
+    let plan = EndPlan { patience_ns, ..EndPlan::of(what, EndRole::Ring.name(), cpus, "rings") };
+    let results = runner::run(peer, &plan, |_, _| {
+        let setup = Arc::clone(setup);
+        EndThread::new(Vec::new(), move |mut start| match start.begin() {
+            Some(_) => ring::carry(&setup, &start.flags.abort),
+            None => Default::default(),
+        })
+    })?;
+    let Some(results) = results else { return Ok(None) };
+    let (report, fault) = results.parts.into_iter().next().unwrap_or_default();
+    Ok(Some(EndResult { report, fault: results.fault.or(fault), ..EndResult::default() }))
 }
 
 #[cfg(test)]

@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine, FdTable};
 use bytegauge_sys::socket_memory::socket_memory;
-use bytegauge_sys::{descriptor_table, limit};
+use bytegauge_sys::{descriptor_table, process};
 
 use crate::agent_callers;
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
-use crate::end::peer::{Body, Peer};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end_error::EndError;
 use crate::engine::{self, Station};
-use crate::message::Reply;
+use crate::message::{Body, Peer, Reply};
 use crate::meter::{Meter, Schedule};
+use crate::path::SHOWN;
 use crate::setup::Setup;
-use crate::ticket::SHOWN;
 use crate::tls::{self, TlsRole};
 use crate::transport::options;
 
@@ -99,6 +98,7 @@ impl ServerEnd {
             until_stopped: true,
             patience_ns: self.setup.grace_ns,
             bound: self.setup.bound,
+            page_offset: self.setup.page_offset(),
             ..EndPlan::of(what, EndRole::Server.name(), cpus, "--server-threads")
         }
     }
@@ -181,14 +181,13 @@ impl ServerThread {
         let Flags { abort, stop_requested, .. } = &start.flags;
         let mut listen_drops = None;
         let (driven, refused, samples, seen) = if setup.transport().is_datagram() {
-            let flags = (&**stop_requested, &**abort);
             let (served, mut seen) =
-                datagram::serve(&setup, (&shared, admitted.as_ref()), listener.as_fd(), flags, &mut meter);
+                datagram::serve(&setup, &shared, admitted.as_ref(), listener.as_fd(), &start.flags, &mut meter);
             meter.close_early();
             let mut samples = Samples::new(&setup);
             if tells_of_it {
                 seen.dropped = datagram::dropped_at(listener.as_fd());
-                samples.look(listener.as_fd());
+                samples.sample(listener.as_fd());
             }
             (served, None, samples, Some(seen))
         } else {
@@ -259,7 +258,7 @@ pub(super) fn threads(engine: Engine, asked: usize) -> usize {
 pub(super) fn enough_files(connections: usize, each: u64, body: Body) -> Result<(), EndError> {
     let ends = if body == Body::Thread { 2 } else { 1 };
     let needed = connections as u64 * each * ends + OTHER_FILES;
-    let Ok(limit) = limit::raise_open_files() else { return Ok(()) };
+    let Ok(limit) = process::raise_open_files() else { return Ok(()) };
     if needed > limit.soft {
         return Err(EndError::Missing(format!(
             "{connections} connections need {needed} open files and the limit is {}: raise ulimit -n or use fewer --flows",

@@ -3,34 +3,37 @@
 //! If flows share a thread, the first one has its counters; every flow has its own bytes, its end, and the kernel's facts about
 //! it.
 
-mod drain;
 pub(super) mod thread;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytegauge_model::catalog::EngineEnd;
 use bytegauge_model::{EndRole, Engine, FdTable, Side, Tls};
-use bytegauge_sys::descriptor_table;
+use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::socket::{self, During, Until};
+use bytegauge_sys::socket_memory::queued_out;
+use bytegauge_sys::{descriptor_table, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
-use crate::end::peer::{Body, Peer};
 use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, overcount, summed};
 use crate::end::server::own_table_without_sqpoll;
 use crate::end::stream::thread::StreamThread;
-use crate::end::thread_group::{EndThread, ThreadResults};
+use crate::end::thread_group::{EndThread, Flags, ThreadResults};
 use crate::end_error::EndError;
-use crate::iperf3;
-use crate::message::Reply;
+use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
-use crate::stream::SourceFile;
-use crate::tls;
+use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile};
+use crate::tls::session::Session;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::device::Alone;
 use crate::transport::{Joint, Listening, joint};
+use crate::{iperf3, tls};
 
 /// One end of a stream, connected to the other.
 struct StreamEnd {
@@ -101,7 +104,7 @@ impl StreamEnd {
                 turn(fd, side, setup)?;
             }
             match side {
-                Side::Sink if engine == Engine::Gso => join_segments(fd.as_fd())?,
+                Side::Sink if setup.joins_datagrams() => join_segments(fd.as_fd())?,
                 Side::Sink => {}
                 Side::Source => cut_size(setup).map_or(Ok(()), |size| cut_sends(fd.as_fd(), size))?,
             }
@@ -163,6 +166,7 @@ impl StreamEnd {
             patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
             windowed: both.then_some(readers),
             bound: self.setup.bound,
+            page_offset: self.setup.page_offset(),
             ..EndPlan::of(what, self.role.name(), cpus, "--flows")
         }
     }
@@ -201,5 +205,188 @@ fn doing(setup: &Setup, side: Side) -> String {
         ),
         (Side::Source, false) => format!("writing to {}", setup.transport()),
         (Side::Sink, _) => format!("reading from {}", setup.transport()),
+    }
+}
+
+// Writing to an external server: counts the bytes that have left, as far as this side's kernel knows.
+//
+// Bytes that write(2) accepted may still wait in the send buffer. Only bytes acknowledged by the other kernel count: for TCP
+// that is known exactly (SIOCOUTQ, tcp(7)); a Unix socket has no buffer between its two ends, so accepted bytes are at the
+// other end. This side cannot know whether they were read.
+
+/// Longest wait after the window for bytes in flight.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Interval between checks.
+const CHECK_INTERVAL: Duration = Duration::from_micros(200);
+
+/// Connections of which a meter counts only acknowledged bytes: those of TCP to an external server.
+pub(super) fn watched<'a>(setup: &Setup, fds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<OwnedFd> {
+    if !setup.is_external() || !setup.transport().is_tcp() {
+        return Vec::new();
+    }
+    // A connection that cannot be duplicated counts written bytes: descriptors were counted before.
+    fds.filter_map(|fd| fd.try_clone_to_owned().ok()).collect()
+}
+
+/// Waits until all written bytes are acknowledged, so that the next trial has the path to itself and the kernel's count is
+/// complete. The wait for a server that no longer reads is short, and shorter than the watchdog's.
+pub(super) fn await_acknowledged(setup: &Setup, fd: Option<BorrowedFd<'_>>, abort: &AtomicBool) {
+    let Some(fd) = fd.filter(|_| setup.is_external() && setup.transport().is_tcp()) else { return };
+    let deadline = Instant::now() + PATIENCE.min(Duration::from_nanos(setup.grace_ns / 2));
+    while queued_out(fd).is_ok_and(|bytes| bytes > 0) && Instant::now() < deadline && !abort.load(Ordering::Relaxed) {
+        std::thread::sleep(CHECK_INTERVAL);
+    }
+}
+
+// The bytes in flight when a reader's window is over.
+
+/// Buffer for draining after the window: large, since draining is not measured.
+pub(super) const DRAIN_SIZE: usize = 256 << 10;
+
+/// How long a drain waits before it checks whether to continue.
+const WAIT_NS: u64 = 50_000_000;
+
+/// A flow returned by an engine, and its connection.
+pub(super) type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
+
+/// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
+/// writer may have to send the rest of one flow before it ends another.
+pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), EndError> {
+    let failed = |source| EndError::Io { doing: "draining bytes in flight".into(), source };
+    let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
+        .iter_mut()
+        .filter(|(carried, _)| carried.ended.is_none() && !carried.refused)
+        .filter_map(|(carried, fd)| Some((carried, fd.as_ref()?.as_fd())))
+        .collect();
+    let mut scratch = vec![0; size];
+    // A thread with one flow waits in its reads: there may be thousands of them, and descriptors are few.
+    let ready = if drained.len() > 1 { Some(Epoll::new().map_err(failed)?) } else { None };
+    for (token, (_, fd)) in drained.iter().enumerate() {
+        ready.iter().try_for_each(|ready| ready.add(*fd, Ready::READ, token as u64)).map_err(failed)?;
+    }
+    let (mut events, mut open) = (Events::with_room(drained.len()), drained.len());
+    while open > 0 && !flags.abort.load(Ordering::Relaxed) {
+        let found = match &ready {
+            Some(ready) => ready.wait(&mut events, WAIT_NS),
+            None => Ok(1),
+        };
+        for event in 0..found
+            .or_else(|error| if socket::is_transient(&error, During::Transfer) { Ok(0) } else { Err(failed(error)) })?
+        {
+            let token = if ready.is_some() { events.at(event).0 as usize } else { 0 };
+            let (carried, fd) = &mut drained[token];
+            let continues = match sys_io::read(*fd, &mut scratch) {
+                Ok(n) => {
+                    carried.bytes += n as u64;
+                    if !flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0)) {
+                        return Ok(());
+                    }
+                    n > 0 && carried.flow.received_late(&scratch[..n])
+                }
+                Err(error) if socket::is_transient(&error, During::Transfer) => {
+                    // If an engine has made it non-blocking, more bytes may still arrive.
+                    if ready.is_none() && error.kind() == io::ErrorKind::WouldBlock {
+                        let _ = socket::wait(*fd, Until::Readable, WAIT_NS);
+                    }
+                    true
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            if !continues {
+                open -= 1;
+                ready.iter().try_for_each(|ready| ready.remove(*fd)).map_err(failed)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same of one encrypted flow.
+pub(super) fn drain_session<E: ReaderWork>(
+    left: &mut Read<E>,
+    mut session: Session,
+    flags: &Flags,
+) -> Result<(), EndError> {
+    let (carried, Some(fd)) = left else { return Ok(()) };
+    let mut scratch = vec![0; DRAIN_SIZE];
+    while carried.ended.is_none() && !carried.refused && !flags.abort.load(Ordering::Relaxed) {
+        match session.receive(fd.as_fd(), &mut scratch) {
+            Ok(0) => break,
+            Ok(n) => {
+                carried.bytes += n as u64;
+                let allowed = flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0));
+                if !allowed || !carried.flow.received_late(&scratch[..n]) {
+                    break;
+                }
+            }
+            Err(error) if socket::is_transient(&error, During::Transfer) => {}
+            Err(source) => return Err(EndError::Io { doing: "draining bytes in flight".into(), source }),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use bytegauge_model::Spec;
+
+    use super::*;
+    use crate::pace::Pace;
+    use crate::setup::Setup;
+    use crate::stream::Discard;
+    use crate::transfer_limit::{Bound, TransferLimit};
+
+    /// More than the kernel buffers for a reader that does not read.
+    const MORE: usize = 4 << 20;
+
+    fn flows(ours: impl IntoIterator<Item = UnixStream>) -> Vec<Read<Discard>> {
+        let levels = Spec::from([("transport", "unix".into()), ("read_size", 64.into()), ("write_size", 64.into())]);
+        let setup = Setup::of(&levels).unwrap();
+        let carried = |index| Carried::new(SinkFlow::new(&setup, index, Discard), index, Pace::Free);
+        ours.into_iter().enumerate().map(|(index, ours)| (carried(index), Some(ours.into()))).collect()
+    }
+
+    #[test]
+    fn flows_of_a_thread_are_drained_together() {
+        let (ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
+        // Most of the last one is still to be written, and the others end only after that.
+        let writes = std::thread::spawn(move || {
+            (&theirs[2]).write_all(&vec![0; MORE]).unwrap();
+            (&theirs[0]).write_all(&[0; 10]).unwrap();
+        });
+        let (mut left, flags) = (flows(ours), Flags::default());
+        let abort = Arc::clone(&flags.abort);
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        // Draining one flow after another would wait for ever.
+        let watches = std::thread::spawn(move || {
+            let is_over = waits.recv_timeout(Duration::from_secs(60)).is_ok();
+            abort.store(!is_over, Ordering::Relaxed);
+        });
+        drain(&mut left, DRAIN_SIZE, &flags).unwrap();
+        let _ = done.send(());
+        watches.join().unwrap();
+        assert_eq!(left.iter().map(|(carried, _)| carried.bytes).collect::<Vec<_>>(), [10, 0, MORE as u64]);
+        drop(left);
+        writes.join().unwrap();
+    }
+
+    #[test]
+    fn drained_bytes_count_against_the_limit() {
+        for count in [1, 2] {
+            let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixStream::pair().unwrap()).unzip();
+            (&theirs[0]).write_all(&[0; 1000]).unwrap();
+            let limit = Arc::new(TransferLimit::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
+            let (mut left, flags) = (flows(ours), Flags { limit: Some(limit), ..Flags::default() });
+            // The peers stay open, and it ends.
+            drain(&mut left, DRAIN_SIZE, &flags).unwrap();
+            assert!(flags.limit.unwrap().is_used_up());
+            drop(theirs);
+        }
     }
 }

@@ -178,7 +178,7 @@ impl<T> ThreadStart<T> {
 
     /// Hands descriptors over to the thread that waits for this one. Returned descriptors need not be handed over: both
     /// threads use one table.
-    pub(crate) fn hand_over(&self, kept: Vec<OwnedFd>) -> Vec<OwnedFd> {
+    pub(crate) fn pass_descriptors(&self, kept: Vec<OwnedFd>) -> Vec<OwnedFd> {
         let Some(give) = &self.give else { return kept };
         let deadline = Instant::now() + ABORT;
         for fd in kept {
@@ -213,7 +213,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         flags: Flags,
         mut thread_of: impl FnMut(usize) -> EndThread<T>,
     ) -> Result<ThreadGroup<T>, EndError> {
-        let EndPlan { name, fewer, stack, own_tables, waits, .. } = *plan;
+        let EndPlan { name, fewer, stack, own_tables, page_offset, waits, .. } = *plan;
         let (what, count) = (plan.what.clone(), plan.cpus.len());
         let (tell, news) = mpsc::channel();
         let (report, reports) = mpsc::channel();
@@ -242,6 +242,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
             let (give, tell, give_back) = (give.clone(), tell.clone(), give_back.clone());
             let run = move || {
                 let _dies = DeathReport { tell: tell.clone(), thread };
+                page_offset.set_for_thread();
                 match preparation.prepare(give.is_some()) {
                     Some(ready) => {
                         let start = ThreadStart { flags, gate, thread, ready: Some(ready), give, tell: tell.clone() };

@@ -6,8 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_model::MessageWrites;
+use bytegauge_sys::buffer::{AlignedBuffer, LazyBuffer};
 
+use crate::engine::message_part::MessagePart;
 use crate::flow::Flow;
 
 /// Current and largest memory of an engine's connections, bytes.
@@ -115,10 +117,23 @@ impl Room {
     /// The next bytes to send: of the current message, or of the next one. Empty if the flow composes none.
     #[inline]
     pub(crate) fn next<F: Flow>(&mut self, flow: &mut F) -> &[u8] {
+        self.next_part(flow).0
+    }
+
+    /// The same, and how they are sent, where that differs from one send.
+    #[inline]
+    pub(super) fn next_part<F: Flow>(&mut self, flow: &mut F) -> (&[u8], Option<MessagePart>) {
         if self.message.is_empty() {
             self.compose(flow);
         }
-        &self.bytes[first_chunk(&self.message, flow.chunk())]
+        let part = first_chunk(&self.message, flow.chunk());
+        let writes = flow.writes();
+        if writes == MessageWrites::Separate || self.message.end <= flow.chunk() {
+            return (&self.bytes[part], None);
+        }
+        let (is_first, is_last) = (part.start == 0, part.end == self.message.end);
+        let bytes = if writes == MessageWrites::Writev { self.message.clone() } else { part };
+        (&self.bytes[bytes], Some(MessagePart { writes, chunk: flow.chunk(), is_first, is_last }))
     }
 
     #[inline]
@@ -144,7 +159,7 @@ impl Room {
     }
 
     /// The flow was replaced.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn renew_flow(&mut self) {
         self.forget();
         self.is_new = true;
     }
@@ -160,7 +175,7 @@ pub(super) fn first_chunk(message: &Range<usize>, chunk: usize) -> Range<usize> 
 /// Received bytes, in order, until their flow has sent them back.
 #[derive(Default)]
 pub(super) struct KeptBytes {
-    bytes: Vec<u8>,
+    bytes: LazyBuffer,
     footprint: FootprintShare,
     range: Range<usize>,
     /// Bytes that had to be moved to make room.
@@ -203,14 +218,16 @@ impl KeptBytes {
     fn make_room(&mut self, most: usize) {
         if self.range.is_empty() {
             // Touched page by page, as data arrives.
-            self.bytes = vec![0; most];
+            self.bytes = LazyBuffer::new(most);
             return self.footprint.set(most);
         }
         self.copied += self.range.len() as u64;
         self.bytes.copy_within(self.range.clone(), 0);
         self.range = 0..self.range.len();
         if self.bytes.len() < self.range.end + most {
-            self.bytes.resize(self.range.end + most, 0);
+            let mut longer = LazyBuffer::new(self.range.end + most);
+            longer[..self.range.end].copy_from_slice(&self.bytes[..self.range.end]);
+            self.bytes = longer;
             self.footprint.set(self.bytes.len());
         }
     }

@@ -5,33 +5,33 @@
 mod blocking;
 mod epoll;
 mod event_loop;
-mod gso;
+mod flow_state;
 mod memory;
-mod null;
+mod message_part;
 mod poller;
 mod system_calls;
 pub(crate) mod timers;
 mod tokio;
 mod uring;
-mod zero_copy;
 
 pub use blocking::run;
 pub(crate) use blocking::{FlowIo, run_on};
 pub(crate) use epoll::{drive_calls, drive_calls_by_ring};
 pub(crate) use memory::Room;
-pub(crate) use tokio::{Door, Stream};
+pub(crate) use tokio::{Listener, Stream};
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::{Engine, EngineReport, UringKind};
+use bytegauge_sys::option;
 
 use crate::end_error::EndError;
-use crate::flow::{ConnectionEnd, Flow};
+use crate::flow::{ConnectionEnd, Flow, Party};
 use crate::meter::Meter;
 use crate::pace::Pace;
-use crate::party::Party;
 use crate::stream::SourceFile;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
@@ -180,7 +180,7 @@ pub fn can_pair(engine: Engine) -> bool {
 pub fn missing_requirement(engine: Engine) -> Option<String> {
     match engine {
         Engine::Uring(mode) => uring::missing_requirement(mode),
-        Engine::Gso => gso::missing_requirement(),
+        Engine::Gso => gso_missing(),
         Engine::Blocking | Engine::Null | Engine::Epoll(_) | Engine::Tokio | Engine::Plain | Engine::Mmsg => None,
     }
 }
@@ -218,10 +218,9 @@ pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 /// Most connections that a batch accepts before open ones have their turn.
 const ACCEPTS_MAX: u64 = 1024;
 
-/// Whether an error of accept(2) only means that there is no connection to accept now.
-pub(crate) fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | ConnectionAborted | Interrupted)
+/// The error number of a failed call.
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(0)
 }
 
 /// The fault of a flow that wants to send but composes nothing.
@@ -233,6 +232,24 @@ fn nothing_to_send() -> EndError {
 /// The fault of a flow that sends or receives without a connection.
 fn unconnected() -> EndError {
     EndError::Impossible("a flow wants to send or receive without a connection".into())
+}
+
+// The kernel features required by the engine `gso`.
+
+/// The missing feature, if any, with the next step.
+pub(super) fn gso_missing() -> Option<String> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let wanted = [
+        (option::UDP_SEGMENT.to(1000), "UDP_SEGMENT, available since Linux 4.18"),
+        (option::UDP_COALESCE.to(true), "UDP_GRO, available since Linux 5.0"),
+    ];
+    let tried = wanted.into_iter().map(|(option, since)| (option::set(socket.as_fd(), &option), since));
+    lacking(tried)
+}
+
+fn lacking<E>(tried: impl IntoIterator<Item = (Result<(), E>, &'static str)>) -> Option<String> {
+    let (_, since) = tried.into_iter().find(|(set, _)| set.is_err())?;
+    Some(format!("engine gso: this kernel has no {since}: use --engine mmsg"))
 }
 
 #[cfg(test)]
@@ -257,5 +274,17 @@ mod tests {
     #[test]
     fn accepts_of_single_connections_disprove_nothing() {
         check("epoll:batch", 0, 0, false);
+    }
+}
+
+#[cfg(test)]
+mod gso_tests {
+    use super::*;
+
+    #[test]
+    fn missing_kernel_feature_is_named() {
+        assert_eq!(lacking([(Ok::<(), ()>(()), "A"), (Ok(()), "B")]), None);
+        let expected = "engine gso: this kernel has no B: use --engine mmsg";
+        assert_eq!(lacking([(Ok(()), "A"), (Err(()), "B")]).as_deref(), Some(expected));
     }
 }

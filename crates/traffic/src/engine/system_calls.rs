@@ -7,10 +7,12 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 
-use bytegauge_sys::option;
-use bytegauge_sys::{io as sys_io, socket};
+use bytegauge_sys::zero_copy::{self, ReturnedSends};
+use bytegauge_sys::{io as sys_io, option, socket};
 
 use crate::end_error::EndError;
+use crate::engine::memory::Room;
+use crate::flow::Flow;
 use crate::tls::TlsRole;
 use crate::tls::session::Session;
 
@@ -94,6 +96,15 @@ impl Calls {
     }
 }
 
+/// Sets `TCP_QUICKACK` again, where a flow does so after each receive. Returns the number of system calls.
+#[inline]
+pub(super) fn ack_quickly(fd: BorrowedFd<'_>, again: Option<bool>) -> u64 {
+    let Some(on) = again else { return 0 };
+    // It cannot fail on a TCP socket, and is a hint.
+    let _ = option::set(fd, &option::QUICK_ACK.to(on));
+    1
+}
+
 /// Ends the sending direction ([`Want::Finish`](crate::flow::Want::Finish)).
 pub(super) fn finish(fd: BorrowedFd<'_>) -> io::Result<()> {
     sys_io::shutdown(fd, Shutdown::Write)
@@ -104,4 +115,161 @@ pub(super) fn finish(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// closed.
 pub(super) fn reset_when_closed(fd: BorrowedFd<'_>) {
     let _ = option::set(fd, &option::LINGER.to(0));
+}
+
+// Sends of one connection with `MSG_ZEROCOPY`: from two memories by turns, each used again when the kernel returned it.
+//
+// While the kernel holds one message the next is composed in the other memory, as io_uring's `zc` does. A program that waits
+// for every notification at once would have one message in flight. Never waits.
+
+/// A memory, and the sends from it.
+#[derive(Default)]
+struct Memory {
+    room: Room,
+    /// The numbers of the sends since a message was last begun there.
+    first: u64,
+    count: u64,
+    /// Sends among them that the kernel has not returned.
+    held: u64,
+}
+
+impl Memory {
+    /// Sends with these numbers were returned.
+    fn returned(&mut self, from: u64, to: u64) {
+        let common = to.min(self.first + self.count).saturating_sub(from.max(self.first));
+        self.held = self.held.saturating_sub(common);
+    }
+}
+
+/// The result of a call that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZeroCopySend {
+    /// The socket took bytes; the flow has not been notified.
+    Sent {
+        /// How many.
+        moved: usize,
+        /// How many were offered to it.
+        asked: usize,
+    },
+    /// The kernel holds both memories, or too many notifications wait.
+    Held,
+}
+
+/// The sends of one connection.
+#[derive(Default)]
+pub(super) struct ZeroCopySends {
+    memories: [Memory; 2],
+    at: usize,
+    /// Sends with `MSG_ZEROCOPY`: the next one has this number.
+    sends: u64,
+    /// Those that the kernel copied after all.
+    pub(super) copied: u64,
+    /// Other system calls.
+    pub(super) calls: u64,
+}
+
+impl ZeroCopySends {
+    /// Takes the notifications that came.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn reap(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        let mut any = false;
+        loop {
+            self.calls += 1;
+            let Some(found) = zero_copy::completion(fd)? else { return Ok(any) };
+            any = true;
+            self.complete(found);
+        }
+    }
+
+    fn complete(&mut self, found: ReturnedSends) {
+        // The kernel's numbers have 32 bits: the send is as many before the next one as they show.
+        let before = u64::from((self.sends as u32).wrapping_sub(found.first));
+        let from = self.sends.saturating_sub(before);
+        let to = from + found.count();
+        self.copied += if found.copied { found.count() } else { 0 };
+        self.memories.iter_mut().for_each(|memory| memory.returned(from, to));
+    }
+
+    /// Sends a part of the flow's message, from memory that the kernel does not hold.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn send<F: Flow>(&mut self, fd: BorrowedFd<'_>, flow: &mut F) -> io::Result<ZeroCopySend> {
+        if !self.memories[self.at].room.holds() && !self.switch(fd)? {
+            return Ok(ZeroCopySend::Held);
+        }
+        loop {
+            let memory = &mut self.memories[self.at];
+            let bytes = memory.room.next(flow);
+            let asked = bytes.len();
+            match zero_copy::send(fd, bytes) {
+                Ok(moved) => {
+                    (memory.count, memory.held, self.sends) = (memory.count + 1, memory.held + 1, self.sends + 1);
+                    memory.room.sent(moved);
+                    return Ok(ZeroCopySend::Sent { moved, asked });
+                }
+                Err(error) if zero_copy::is_full(&error) => {
+                    if !self.reap(fd)? {
+                        return Ok(ZeroCopySend::Held);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Goes over to the other memory, if the kernel holds nothing of it.
+    fn switch(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        let next = 1 - self.at;
+        if self.memories[next].held > 0 {
+            self.reap(fd)?;
+            if self.memories[next].held > 0 {
+                return Ok(false);
+            }
+        }
+        self.at = next;
+        let memory = &mut self.memories[next];
+        (memory.first, memory.count) = (self.sends, 0);
+        Ok(true)
+    }
+
+    /// Sends with `MSG_ZEROCOPY`.
+    pub(super) fn sends(&self) -> u64 {
+        self.sends
+    }
+
+    /// System calls.
+    pub(super) fn system_calls(&self) -> u64 {
+        self.sends + self.calls
+    }
+
+    /// Bytes of its memories.
+    pub(super) fn len(&self) -> usize {
+        self.memories.iter().map(|memory| memory.room.len()).sum()
+    }
+}
+
+impl Drop for ZeroCopySends {
+    fn drop(&mut self) {
+        // The next owner of this memory must not change what the kernel still sends.
+        self.memories.iter_mut().filter(|memory| memory.held > 0).for_each(|memory| memory.room.abandon());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_free_when_all_sends_returned() {
+        let mut memory = Memory { first: 5, count: 3, held: 3, ..Memory::default() };
+        memory.returned(0, 5);
+        assert_eq!(memory.held, 3);
+        memory.returned(4, 6);
+        assert_eq!(memory.held, 2);
+        memory.returned(6, 9);
+        assert_eq!(memory.held, 0);
+    }
 }

@@ -3,11 +3,23 @@
 //! Never opens a socket or reads a clock. The caller moves the bytes, opens the data connections and decides when the
 //! test ends.
 
+use std::io::Write;
 use std::mem;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use bytegauge_model::Side;
 
 use super::message::{
-    ControlInput, ControlState, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER, framed,
+    ControlInput, ControlState, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER,
+    UDP_GREETING, framed,
 };
+use crate::end_error::EndError;
+use crate::setup::Setup;
+use crate::transport::datagram::turn;
+use crate::transport::sockets::connected;
+use crate::transport::uninterrupted;
 
 /// A moment at which the caller has something to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,6 +211,53 @@ pub fn is_udp_answer(datagram: &[u8]) -> bool {
     datagram == UDP_ANSWER || datagram == OLD.to_le_bytes() || datagram == OLD.to_be_bytes()
 }
 
+// Data connections to an iperf3 server: over TCP each begins with the cookie, a UDP socket greets the server first.
+
+/// How long a server may take to answer the greeting of a UDP socket before it is sent again.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Greetings at most: one may be lost.
+const GREETINGS: u32 = 3;
+
+/// Opens the next data connection of a test. The server expects them one after another.
+///
+/// # Errors
+/// [`EndError::Missing`] if the server does not answer a UDP socket, [`EndError::Io`] if the connection fails.
+pub(super) fn connection(server: &SocketAddr, cookie: &Cookie, setup: &Setup, side: Side) -> Result<OwnedFd, EndError> {
+    if setup.transport().is_udp() {
+        return udp(server, setup, side);
+    }
+    let mut socket = connected(&(*server).into(), setup, side)?;
+    socket.write_all(cookie.bytes()).map_err(EndError::io(format!("beginning a data connection to {server}")))?;
+    Ok(socket.into())
+}
+
+fn udp(server: &SocketAddr, setup: &Setup, side: Side) -> Result<OwnedFd, EndError> {
+    let doing = |what: &str| EndError::io(format!("{what} a UDP socket for {server}"));
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any).map_err(doing("binding"))?;
+    turn(&socket, side, setup)?;
+    socket.connect(server).map_err(doing("connecting"))?;
+    socket.set_read_timeout(Some(ANSWER)).map_err(doing("preparing"))?;
+    for _ in 0..GREETINGS {
+        socket.send(&UDP_GREETING).map_err(doing("greeting with"))?;
+        let mut answer = [0; 16];
+        if let Ok(length) = uninterrupted(|| socket.recv(&mut answer))
+            && is_udp_answer(&answer[..length])
+        {
+            socket.set_read_timeout(None).map_err(doing("preparing"))?;
+            return Ok(socket.into());
+        }
+    }
+    let port = server.port();
+    Err(EndError::Missing(format!(
+        "the iperf3 server at {server} does not answer over UDP: check that a firewall lets UDP port {port} through"
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -235,6 +294,19 @@ mod tests {
         let answer = [framed(&theirs).unwrap(), vec![14]].concat();
         assert_eq!(fed(&mut client, &answer).unwrap(), [ClientEvent::Results(theirs)]);
         assert!(client.take_output().ends_with(&[16]) && client.is_done());
+    }
+
+    #[test]
+    fn silent_server_is_greeted_three_times_over_udp() {
+        let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let levels = [("transport", "udp".into()), ("read_size", 64.into()), ("write_size", 64.into())];
+        let spec: bytegauge_model::Spec = levels.into_iter().collect();
+        let error = udp(&silent.local_addr().unwrap(), &Setup::of(&spec).unwrap(), Side::Source).unwrap_err();
+        assert!(error.to_string().contains("does not answer over UDP"), "{error}");
+        silent.set_nonblocking(true).unwrap();
+        let mut greeting = [0; 16];
+        let greetings = std::iter::from_fn(|| silent.recv(&mut greeting).ok()).count();
+        assert_eq!(greetings, 3);
     }
 
     #[test]

@@ -11,9 +11,6 @@ use super::STREAMS_MAX;
 /// Bytes of a cookie: 36 characters and a zero.
 pub const COOKIE_LEN: usize = 37;
 
-/// The largest JSON text of parameters, bytes. iperf3 sends a few hundred.
-pub const PARAMETERS_MAX: usize = 64 << 10;
-
 /// The largest JSON text of results, bytes. A stream takes about 200, the server's own output on request some KiB.
 pub const RESULTS_MAX: usize = 1 << 20;
 
@@ -55,9 +52,6 @@ pub enum ProtocolError {
         /// The parser's reason.
         why: String,
     },
-    /// A cookie is not 36 printable characters and a zero.
-    #[error("the connection does not begin with a cookie of iperf3: the client is another program")]
-    NoCookie,
     /// The server runs a test of another client.
     #[error(
         "the iperf3 server is busy: it serves one client at a time. Try again later, or start a second server with: iperf3 -s -p PORT"
@@ -74,40 +68,21 @@ pub enum ProtocolError {
     /// The server was stopped.
     #[error("the iperf3 server was stopped during the test: start it again with: iperf3 -s")]
     ServerStopped,
-    /// The client ended the test before its end.
-    #[error("the client ended the test early")]
-    ClientStopped,
 }
 
 /// Numbers of errors that a server sends to its client, with the next step for the client's user. Observed with iperf 3.12.
 const ERRORS: &[(i32, &str)] = &[
-    (TOO_LONG, "the test is longer than it allows. Use a shorter --trial-time"),
-    (TOO_MANY_STREAMS, "it allows fewer connections. Use fewer --flows"),
-    (BLOCK_SIZE, "it allows no blocks of this size. Use another --write-size"),
-    (
-        RATE_LIMIT,
-        "its limit for the total rate was exceeded (--server-bitrate-limit). Use a lower --rate, or start it without",
-    ),
+    (5, "the test is longer than it allows. Use a shorter --trial-time"),
+    (6, "it allows fewer connections. Use fewer --flows"),
+    (7, "it allows no blocks of this size. Use another --write-size"),
+    (27, "its limit for the total rate was exceeded (--server-bitrate-limit). Use a lower --rate, or start it without"),
     (134, "it does not have the congestion control"),
     (
         142,
         "it asks for a user name and a password, which are not supported here. Start it without --rsa-private-key-path",
     ),
-    (IDLE, "it received no data for too long"),
+    (144, "it received no data for too long"),
 ];
-
-/// The test is too long.
-pub const TOO_LONG: i32 = 5;
-/// Too many data connections.
-pub const TOO_MANY_STREAMS: i32 = 6;
-/// A block is too small or too large.
-pub const BLOCK_SIZE: i32 = 7;
-/// An option is not supported.
-pub const UNSUPPORTED: i32 = 13;
-/// The rate exceeds the server's limit.
-pub const RATE_LIMIT: i32 = 27;
-/// No data arrived for too long.
-pub const IDLE: i32 = 144;
 
 fn meaning(code: i32) -> &'static str {
     let known = ERRORS.iter().find(|(known, _)| *known == code);
@@ -186,82 +161,54 @@ impl Cookie {
         Cookie(cookie)
     }
 
-    /// The cookie at the start of a connection.
-    ///
-    /// # Errors
-    /// [`ProtocolError::NoCookie`] unless it is printable text with a zero at its end.
-    pub fn parse(bytes: [u8; COOKIE_LEN]) -> Result<Cookie, ProtocolError> {
-        let (last, text) = bytes.split_last().ok_or(ProtocolError::NoCookie)?;
-        let is_cookie = *last == 0 && text.iter().all(u8::is_ascii_graphic);
-        is_cookie.then_some(Cookie(bytes)).ok_or(ProtocolError::NoCookie)
-    }
-
     /// The bytes of the cookie, its zero included.
     pub fn bytes(&self) -> &[u8; COOKIE_LEN] {
         &self.0
     }
 }
 
-/// TestParameters of a test, as the client sends them. Keys that are absent here are ignored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+/// Parameters of a test, as the client sends them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TestParameters {
     /// Data over TCP.
-    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    #[serde(skip_serializing_if = "is_false")]
     pub tcp: bool,
     /// Data over UDP.
-    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    #[serde(skip_serializing_if = "is_false")]
     pub udp: bool,
-    /// Data over SCTP.
-    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
-    pub sctp: bool,
     /// Warm-up that is not counted, seconds.
-    #[serde(deserialize_with = "count")]
     pub omit: u64,
     /// Duration without the warm-up, seconds; 0: not limited by time.
-    #[serde(deserialize_with = "count")]
     pub time: u64,
     /// Bytes after which the test ends; 0: not limited by bytes.
-    #[serde(deserialize_with = "count")]
     pub num: u64,
     /// Blocks after which the test ends; 0: not limited by blocks.
-    #[serde(deserialize_with = "count")]
     pub blockcount: u64,
     /// Data connections in each direction.
-    #[serde(deserialize_with = "count")]
     pub parallel: u64,
     /// The server writes and the client reads.
-    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    #[serde(skip_serializing_if = "is_false")]
     pub reverse: bool,
-    /// Both write and read, each on connections of its own.
-    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
-    pub bidirectional: bool,
     /// `TCP_NODELAY` of the server's data connections.
-    #[serde(skip_serializing_if = "is_false", deserialize_with = "switch")]
+    #[serde(skip_serializing_if = "is_false")]
     pub nodelay: bool,
     /// `SO_SNDBUF` and `SO_RCVBUF` of the server's data connections, bytes; 0: the kernel's default.
-    #[serde(skip_serializing_if = "is_zero", deserialize_with = "count")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub window: u64,
     /// Bytes of a read or write of the server, or of a datagram.
-    #[serde(deserialize_with = "count")]
     pub len: u64,
     /// Offered load of each data connection, bits per second; 0: as fast as possible.
-    #[serde(deserialize_with = "count")]
     pub bandwidth: u64,
     /// How often a paced writer looks at the clock, microseconds.
-    #[serde(deserialize_with = "count")]
     pub pacing_timer: u64,
     /// Whether datagrams have counters of eight bytes instead of four.
-    #[serde(skip_serializing_if = "is_zero", deserialize_with = "count")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub udp_counters_64bit: u64,
     /// Congestion control of the server's data connections.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// Encrypted credentials, for a server that asks for them.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
-    pub authtoken: Option<String>,
     /// The client's version.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
 }
 
@@ -417,10 +364,6 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         Value::Bool(on) => on.into(),
         _ => 0,
     })
-}
-
-fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    count(from).map(|count| count > 0)
 }
 
 /// A name of the peer, as far as [`NAME_MAX`].

@@ -1,18 +1,16 @@
-//! iperf3's control protocol: a client that uses any iperf3 server as its peer, and a server for any iperf3 client.
+//! iperf3's control protocol: a client that uses any iperf3 server as its peer.
 //!
-//! [`message`] has the messages, [`client`] and [`server`] the two sides as state machines. These three open no socket and
-//! read no clock; tests and the fuzzer step them. All facts come from traces of iperf 3.12 and from its public manual.
+//! [`message`] has the messages, [`client`] is a state machine. Both open no socket and read no clock; tests and the fuzzer
+//! step them. All facts come from traces of iperf 3.12 and from its public manual.
 //!
 //! A test has one control connection over TCP. It begins with a cookie of the client. The server then sends states of
 //! one byte; parameters and results are JSON texts, each after its length in four bytes. The client opens the data
 //! connections to the same port. A TCP connection of data begins with the cookie; a UDP socket exchanges a greeting.
 
 pub mod client;
-mod data;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod message;
-pub mod server;
 mod session;
 
 pub(crate) use session::Iperf3Session;

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndReport, Iperf3Report, Side};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
-use bytegauge_sys::socket::{self, Until};
+use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_wire::random;
 use socket2::{Domain, Socket, Type};
 
 use super::STREAMS_MAX;
-use super::client::{ClientEvent, ControlClient};
-use super::data;
+use super::client::{self, ClientEvent, ControlClient};
 use super::message::{Cookie, NOT_COUNTED, ProtocolError, StreamResult, TestParameters, TestResults, stream_id};
 use crate::end_error::EndError;
 use crate::setup::Setup;
@@ -84,7 +83,7 @@ impl Iperf3Session {
         let mut control = ControlConnection::open(server, &parameters(setup), true)?;
         control.until(&ClientEvent::OpenStreams)?;
         let side = if setup.iperf3_writes() { Side::Sink } else { Side::Source };
-        let fds = (0..flows).map(|_| data::connection(&server, &control.cookie, setup, side));
+        let fds = (0..flows).map(|_| client::connection(&server, &control.cookie, setup, side));
         let fds = fds.collect::<Result<Vec<OwnedFd>, EndError>>()?;
         let data = duplicates(&fds)?;
         control.until(&ClientEvent::Running)?;
@@ -261,7 +260,7 @@ impl ControlConnection {
                 self.client.received(&buffer[..n]);
                 Ok(())
             }
-            Err(error) if is_passing(&error) => Ok(()),
+            Err(error) if socket::is_transient(&error, During::Transfer) => Ok(()),
             Err(error) => Err(EndError::io(format!("reading from the iperf3 server at {}", self.server))(error)),
         }
     }
@@ -273,7 +272,7 @@ impl ControlConnection {
         while !rest.is_empty() {
             match socket::send(self.socket.as_fd(), rest) {
                 Ok(n) => rest = &rest[n..],
-                Err(error) if is_passing(&error) && Instant::now() < deadline => {
+                Err(error) if socket::is_transient(&error, During::Transfer) && Instant::now() < deadline => {
                     let _ = socket::wait(self.socket.as_fd(), Until::Writable, PAUSE.as_nanos() as u64);
                 }
                 Err(error) => {
@@ -348,7 +347,7 @@ impl LastDataPoller {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.epoll.wait(&mut self.events, left.as_nanos() as u64) {
             Ok(count) => Ok((0..count).map(|event| self.events.at(event).0).collect()),
-            Err(error) if is_passing(&error) => Ok(Vec::new()),
+            Err(error) if socket::is_transient(&error, During::Transfer) => Ok(Vec::new()),
             Err(error) => Err(EndError::io("waiting for the iperf3 server")(error)),
         }
     }
@@ -365,14 +364,10 @@ impl LastDataPoller {
                 report.flows.get_mut(flow).into_iter().for_each(|row| row.total_bytes += n as u64);
                 Ok(())
             }
-            Err(error) if is_passing(&error) => Ok(()),
+            Err(error) if socket::is_transient(&error, During::Transfer) => Ok(()),
             Err(_) => self.epoll.remove(fd.as_fd()).map_err(EndError::io("reading the last data")),
         }
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 fn duplicates(fds: &[OwnedFd]) -> Result<Vec<OwnedFd>, EndError> {

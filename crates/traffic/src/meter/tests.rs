@@ -27,11 +27,11 @@ fn tied(bound: Bound) -> (u64, Arc<TransferLimit>) {
     let mut meters = [0, 1].map(|_| Meter::start(&schedule, 0));
     meters.iter_mut().for_each(|meter| meter.limit_by(Some(Arc::clone(&limit))));
     let stop_requested = AtomicBool::new(false);
-    let mut goes_on = [true; 2];
-    while goes_on.contains(&true) {
-        for (meter, goes_on) in meters.iter_mut().zip(&mut goes_on).filter(|(_, goes_on)| **goes_on) {
+    let mut continues = [true; 2];
+    while continues.contains(&true) {
+        for (meter, continues) in meters.iter_mut().zip(&mut continues).filter(|(_, continues)| **continues) {
             meter.count_many(3000, 1000);
-            *goes_on = meter.lap(&stop_requested);
+            *continues = meter.lap(&stop_requested);
         }
     }
     (meters.iter().map(Meter::total_bytes).sum(), limit)

@@ -1,9 +1,12 @@
-//! The inputs of relay methods, and the trait of methods that read and write by system calls.
+//! The inputs of relay methods, the trait of methods that read and write by system calls, and these methods.
 
-use std::io;
-use std::os::fd::BorrowedFd;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::{io as sys_io, pipe, socket};
 
 use crate::end_error::EndError;
 use crate::meter::Meter;
@@ -67,5 +70,248 @@ pub(super) trait CopyMethod: Sized + Send {
     /// Capacity of its pipe, if it has one.
     fn pipe_size(&self) -> Option<usize> {
         None
+    }
+}
+
+/// A buffer, and which of its bytes are still to be given.
+///
+/// In one part it is filled by recv(2) and sent by send(2), the calls of every method that has none of its own, since read(2) and write(2)
+/// of a socket cost 2 to 4 % more of a small message (`engine::blocking`). In several parts it is filled by readv(2) and sent by
+/// writev(2), which shows the cost of scattered memory.
+pub(super) struct Buffered<const PARTS: usize> {
+    buffer: AlignedBuffer,
+    from: usize,
+    to: usize,
+}
+
+/// One buffer.
+pub(super) type ReadWrite = Buffered<1>;
+
+/// A buffer in parts.
+pub(super) type Vectored = Buffered<4>;
+
+impl<const PARTS: usize> CopyMethod for Buffered<PARTS> {
+    fn new(setup: &Setup) -> Result<Self, EndError> {
+        Ok(Buffered { buffer: AlignedBuffer::new(setup.relay_buffer()), from: 0, to: 0 })
+    }
+
+    fn room(&self) -> usize {
+        self.buffer.len()
+    }
+
+    #[inline]
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+        let n = if PARTS == 1 {
+            socket::receive(from, &mut self.buffer)?
+        } else {
+            let part = self.buffer.len().div_ceil(PARTS);
+            let mut parts = [(); PARTS].map(|()| IoSliceMut::new(&mut []));
+            for (slot, part) in parts.iter_mut().zip(self.buffer.chunks_mut(part)) {
+                *slot = IoSliceMut::new(part);
+            }
+            sys_io::read_vectored(from, &mut parts)?
+        };
+        (self.from, self.to) = (0, n);
+        Ok(n)
+    }
+
+    #[inline]
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
+        let n = if PARTS == 1 {
+            socket::send(to, &self.buffer[self.from..self.to])?
+        } else {
+            let part = self.buffer.len().div_ceil(PARTS);
+            let within = |bytes: usize| bytes.clamp(self.from, self.to);
+            let parts: [IoSlice<'_>; PARTS] = std::array::from_fn(|number| {
+                IoSlice::new(&self.buffer[within(number * part)..within((number + 1) * part)])
+            });
+            sys_io::write_vectored(to, &parts)?
+        };
+        self.from += n;
+        Ok(n)
+    }
+
+    #[inline]
+    fn held(&self) -> usize {
+        self.to - self.from
+    }
+}
+
+/// A pipe and the number of bytes in it: splice(2) from a socket into the pipe and out of it into the other one. `BY_SENDFILE`: sendfile(2)
+/// into the pipe, which does the same within the kernel (fs/splice.c, `splice_file_to_pipe`).
+///
+/// It is filled only when it is empty: a call that would block then means that the socket is empty, never that the pipe is full.
+pub(super) struct Splice<const BY_SENDFILE: bool> {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    size: usize,
+    held: usize,
+}
+
+impl<const BY_SENDFILE: bool> Splice<BY_SENDFILE> {
+    /// A pipe of this capacity in bytes, or of the kernel's.
+    fn with_pipe(size: Option<usize>) -> Result<Self, EndError> {
+        let (reader, writer) = pipe::anonymous().map_err(|error| lacking(&error))?;
+        let size = match size {
+            Some(bytes) => pipe::set_pipe_size(writer.as_fd(), bytes),
+            None => pipe::pipe_size(writer.as_fd()),
+        };
+        // A pipe that does not block leaves it to the sockets whether a call does.
+        let size = size.map_err(|error| EndError::Missing(format!("the relay's pipe: {error}")))?;
+        for end in [&reader, &writer] {
+            sys_io::set_nonblocking(end.as_fd(), false).map_err(EndError::io("preparing the relay's pipe"))?;
+        }
+        Ok(Splice { reader, writer, size, held: 0 })
+    }
+}
+
+impl<const BY_SENDFILE: bool> CopyMethod for Splice<BY_SENDFILE> {
+    fn new(setup: &Setup) -> Result<Self, EndError> {
+        Splice::with_pipe(setup.relay_pipe())
+    }
+
+    fn room(&self) -> usize {
+        self.size
+    }
+
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+        self.held = match BY_SENDFILE {
+            true => pipe::sendfile(from, self.writer.as_fd(), self.size)?,
+            false => pipe::splice(from, self.writer.as_fd(), self.size, false)?,
+        };
+        Ok(self.held)
+    }
+
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
+        let n = pipe::splice(self.reader.as_fd(), to, self.held, false)?;
+        self.held -= n;
+        Ok(n)
+    }
+
+    fn may_leave_some(&self, _taken: usize) -> bool {
+        true
+    }
+
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    fn pipe_size(&self) -> Option<usize> {
+        Some(self.size)
+    }
+}
+
+fn lacking(error: &io::Error) -> EndError {
+    EndError::Missing(format!(
+        "no pipe could be created for the relay ({error}): raise ulimit -n, use fewer --flows, or another --relay"
+    ))
+}
+
+/// Reads in a row that fill the buffer, from which on a connection counts as bulk.
+const FULL_READS: u32 = 3;
+
+/// Copies of small messages, and splices of bulk data.
+///
+/// Copying a few KiB costs less than the system calls around a pipe; copying megabytes costs more. Reads distinguish the two: several
+/// in a row that fill the buffer are bulk, and a splice of less than a buffer is the end of bulk. The pipe is created when it is first
+/// needed, so idle connections have none.
+pub(super) struct Hybrid {
+    pipe_size: Option<usize>,
+    copies: ReadWrite,
+    splices: Option<Splice<false>>,
+    /// Reads in a row that filled the buffer; in bulk at least [`FULL_READS`].
+    full: u32,
+    /// Whether creating a pipe failed; it then continues to copy.
+    is_short_of_pipes: bool,
+}
+
+impl Hybrid {
+    fn pipe(&mut self) -> Option<&mut Splice<false>> {
+        if self.full < FULL_READS || self.is_short_of_pipes {
+            return None;
+        }
+        if self.splices.is_none() {
+            self.splices = Splice::with_pipe(self.pipe_size).ok();
+            self.is_short_of_pipes = self.splices.is_none();
+        }
+        self.splices.as_mut()
+    }
+}
+
+impl CopyMethod for Hybrid {
+    fn new(setup: &Setup) -> Result<Hybrid, EndError> {
+        let copies = ReadWrite::new(setup)?;
+        Ok(Hybrid { pipe_size: setup.relay_pipe(), copies, splices: None, full: 0, is_short_of_pipes: false })
+    }
+
+    fn room(&self) -> usize {
+        self.copies.room()
+    }
+
+    fn take(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+        let room = self.copies.room();
+        let taken = match self.pipe() {
+            Some(pipe) => pipe.take(from)?,
+            None => self.copies.take(from)?,
+        };
+        self.full = if taken >= room { self.full.saturating_add(1) } else { 0 };
+        Ok(taken)
+    }
+
+    fn give(&mut self, to: BorrowedFd<'_>) -> io::Result<usize> {
+        match &mut self.splices {
+            Some(pipe) if pipe.held() > 0 => pipe.give(to),
+            _ => self.copies.give(to),
+        }
+    }
+
+    fn may_leave_some(&self, taken: usize) -> bool {
+        // Spliced bytes are in the pipe.
+        self.copies.held() == 0 || self.copies.may_leave_some(taken)
+    }
+
+    fn held(&self) -> usize {
+        self.copies.held() + self.splices.as_ref().map_or(0, CopyMethod::held)
+    }
+
+    fn pipe_size(&self) -> Option<usize> {
+        self.splices.as_ref().and_then(CopyMethod::pipe_size)
+    }
+}
+
+#[cfg(test)]
+mod hybrid_tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use bytegauge_model::Spec;
+
+    use super::*;
+
+    #[test]
+    fn only_a_short_copy_proves_an_empty_socket() {
+        const ROOM: usize = 1024;
+        let (mut peer, from) = UnixStream::pair().unwrap();
+        let (to, mut hears) = UnixStream::pair().unwrap();
+        let setup = Setup::unchecked(Spec::from([("relay_buffer", (ROOM as u64).into())]));
+        let mut method = Hybrid::new(&setup).unwrap();
+        let mut passes = |bytes: &[u8]| {
+            peer.write_all(bytes).unwrap();
+            let taken = method.take(from.as_fd()).unwrap();
+            let leaves = method.may_leave_some(taken);
+            while method.held() > 0 {
+                method.give(to.as_fd()).unwrap();
+            }
+            hears.read_exact(&mut vec![0; bytes.len()]).unwrap();
+            (taken, leaves, method.pipe_size().is_some())
+        };
+        assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, false, false));
+        for _ in 0..FULL_READS {
+            assert_eq!(passes(&[1; ROOM]), (ROOM, true, false));
+        }
+        // By a pipe, which was short: copies again.
+        assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, true, true));
+        assert_eq!(passes(&[1; ROOM - 1]), (ROOM - 1, false, true));
     }
 }

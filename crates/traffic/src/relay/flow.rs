@@ -6,6 +6,9 @@
 //! Bytes held for a side are bounded: its partner stops receiving while it holds a buffer or more, or anything by a method of its
 //! own. The end of a stream is passed on as such, and a failure as a failure.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -15,9 +18,8 @@ use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
 use crate::end_error::EndError;
 use crate::engine::{self, Station};
-use crate::flow::{ConnectionEnd, Doing, Flow, Want};
+use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;
-use crate::party::{CallResult, Party};
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
@@ -259,7 +261,7 @@ impl<H: CopyMethod> Flow for Half<H> {
         std::mem::take(&mut self.concerns_partner)
     }
 
-    fn hand_over(&mut self, partner: &mut Half<H>) {
+    fn give_to_partner(&mut self, partner: &mut Half<H>) {
         let was_held_up = self.is_held_up();
         if H::CALLS && self.fresh > 0 {
             partner.gives = self.takes.take();
@@ -296,8 +298,8 @@ impl<H: CopyMethod> PairParty<'_, H> {
     }
 
     /// The methods of both ways of an accepted connection.
-    fn welcomed(&self, connection: BorrowedFd<'_>) -> Result<[H; 2], EndError> {
-        self.shared.upstream.welcome(connection)?;
+    fn prepared(&self, connection: BorrowedFd<'_>) -> Result<[H; 2], EndError> {
+        self.shared.upstream.prepare_accepted(connection)?;
         Ok([H::new(self.setup)?, H::new(self.setup)?])
     }
 }
@@ -307,15 +309,11 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
 
     const CALLS: bool = H::CALLS;
 
-    fn first(&mut self) -> Option<(Half<H>, Option<OwnedFd>)> {
-        None
-    }
-
     fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half<H>> {
         if !self.shared.admits(connection) {
             return None;
         }
-        match self.welcomed(connection) {
+        match self.prepared(connection) {
             Ok([up, down]) => {
                 self.back = Some(down);
                 self.number += 1;
@@ -393,6 +391,3 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
         self.shared.settle([front.passage(back), back.passage(front)], broken, legs);
     }
 }
-
-#[cfg(test)]
-mod tests;

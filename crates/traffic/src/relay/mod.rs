@@ -1,40 +1,25 @@
 //! Relays: pass the bytes of one socket on to another, in both directions.
 //!
 //! For an accepted connection the relay opens one to the other side; from then on there are two directions, each with its own
-//! end. An orderly end is passed on as the end of a stream, a failure as a reset. A method defines how bytes are copied: a file
-//! and a line in `methods`, and a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
+//! end. An orderly end is passed on as the end of a stream, a failure as a reset. A method defines how bytes are copied; it
+//! has a line in [`carry`]. Most implement `CopyMethod`, so that they run in a thread for each direction
 //! (`threads`) as well as in one thread for all, or one per CPU: there they are paired flows on the engine `epoll` (`flow`), as
 //! `uring` and its other modes are on the engine of that name.
 //!
-//! External programs are looked up in `installed`, and run by an end of their own; those that run already, in `running`.
+//! External programs are looked up in `programs`, and run by an end of their own.
 //!
 //! A relay never holds more than its buffers: it does not read from a side while the other does not accept bytes. The
 //! exception is `sockmap`.
 
-mod admission;
 mod copy_method;
 mod flow;
-mod follow;
-mod installed;
-mod running;
+mod programs;
 mod socket;
+mod sockmap;
 mod state;
+mod thread_copies;
 mod threads;
-
-/// The methods that are not an engine's, a file each.
-mod methods {
-    pub(super) mod bufio;
-    pub(super) mod copy_buffer;
-    pub(super) mod faulty;
-    pub(super) mod hybrid;
-    pub(super) mod pipe;
-    pub(super) mod read_write;
-    pub(super) mod readv_writev;
-    pub(super) mod sockmap;
-    pub(super) mod splice;
-    pub(super) mod std_copy;
-    pub(super) mod tokio;
-}
+mod tokio;
 
 use std::sync::Arc;
 
@@ -42,10 +27,8 @@ use bytegauge_model::{EndRole, EngineReport, RELAY_BUFFER, RelayMethod, RelayThr
 use bytegauge_sys::{affinity, uring};
 
 pub use copy_method::Cues;
-pub use installed::lacks_program;
-pub(crate) use installed::{version, words};
-pub(crate) use running::charged;
-pub use running::{lacks_running, processes_of, used_by_running};
+pub(crate) use programs::{charged, version, words};
+pub use programs::{lacks_program, lacks_running, processes_of, used_by_running};
 pub use socket::{Upstream, listen};
 pub use state::RelayShared;
 
@@ -53,11 +36,8 @@ use crate::end_error::EndError;
 use crate::engine;
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
-use crate::relay::copy_method::{Carrying, CopyMethod};
+use crate::relay::copy_method::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
 use crate::relay::flow::WokenBy;
-use crate::relay::methods::{
-    bufio, copy_buffer, faulty, hybrid, pipe, read_write, readv_writev, sockmap, splice, std_copy, tokio,
-};
 use crate::setup::Setup;
 
 /// Memory that a connection of the relay may take in addition to its sockets, bytes: the buffers and pipes of both directions,
@@ -95,24 +75,24 @@ pub fn carry(
 ) -> Result<EngineReport, EndError> {
     let carrying = Carrying { shared, setup, cues, meter };
     if let Some(plant) = setup.planted().filter(PlantedFault::is_of_relay) {
-        return threads::carry(carrying, &move |way| faulty::copy(way, plant));
+        return threads::carry(carrying, &move |way| thread_copies::faulty(way, plant));
     }
     match setup.relay_method().unwrap_or(RelayMethod::Direct) {
         RelayMethod::Direct => Err(EndError::Impossible("there is no relay to open".into())),
-        RelayMethod::ReadWrite => by_hand::<read_write::ReadWrite>(carrying),
-        RelayMethod::StdCopy => threads::carry(carrying, &std_copy::copy),
-        RelayMethod::CopyBuffer => threads::carry(carrying, &copy_buffer::copy),
-        RelayMethod::Bufio => threads::carry(carrying, &bufio::copy),
-        RelayMethod::ReadvWritev => by_hand::<readv_writev::Vectored>(carrying),
-        RelayMethod::Pipe => threads::carry(carrying, &pipe::copy),
-        RelayMethod::Splice => by_hand::<splice::Splice<false>>(carrying),
-        RelayMethod::Sendfile => by_hand::<splice::Splice<true>>(carrying),
-        RelayMethod::Hybrid => by_hand::<hybrid::Hybrid>(carrying),
+        RelayMethod::ReadWrite => by_hand::<ReadWrite>(carrying),
+        RelayMethod::StdCopy => threads::carry(carrying, &thread_copies::std_copy),
+        RelayMethod::CopyBuffer => threads::carry(carrying, &thread_copies::copy_buffer),
+        RelayMethod::Bufio => threads::carry(carrying, &thread_copies::bufio),
+        RelayMethod::ReadvWritev => by_hand::<Vectored>(carrying),
+        RelayMethod::Pipe => threads::carry(carrying, &thread_copies::pipe),
+        RelayMethod::Splice => by_hand::<Splice<false>>(carrying),
+        RelayMethod::Sendfile => by_hand::<Splice<true>>(carrying),
+        RelayMethod::Hybrid => by_hand::<Hybrid>(carrying),
         RelayMethod::UringSplice => {
-            look_ahead::<splice::Splice<false>>(&carrying)?;
-            flow::carry_by::<splice::Splice<false>>(carrying, WokenBy::Ring)
+            look_ahead::<Splice<false>>(&carrying)?;
+            flow::carry_by::<Splice<false>>(carrying, WokenBy::Ring)
         }
-        RelayMethod::Epoll => flow::carry_by::<read_write::ReadWrite>(carrying, WokenBy::Epoll),
+        RelayMethod::Epoll => flow::carry_by::<ReadWrite>(carrying, WokenBy::Epoll),
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
         }

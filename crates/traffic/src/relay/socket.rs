@@ -1,7 +1,7 @@
 //! The sockets of a relay: the listener that replaces that of the other side, and connections to that side.
 //!
 //! The options of an end's sockets are also set on the relay's socket that faces it. Over TCP both of its sockets have
-//! `TCP_NODELAY`, as in every proxy: a relay must not wait for more bytes.
+//! `TCP_NODELAY` unless a plan turns it off, as in every good proxy: a relay must not wait for more bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
 use crate::agent_callers;
-use crate::call::{announced, open, sock_addr, unbound};
 use crate::end_error::EndError;
-use crate::relay::admission::SILENT_S;
+use crate::relay::state::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
-use crate::transport::{bind_to, connect_in_time, kernel_report, protocol};
+use crate::transport::sockets::{announced, bind_to, open, sock_addr, unbound};
+use crate::transport::{connect_in_time, kernel_report, protocol};
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -66,7 +66,7 @@ impl Upstream {
         let [ours, theirs] = setters(setup.workload());
         let of = |setter, moment| {
             let mut options = wanted(&setup.spec, (setter, moment), setup.transport());
-            options.extend(setup.transport().is_tcp().then(|| option::NO_DELAY.to(true)));
+            options.extend(setup.transport().is_tcp().then(|| option::NO_DELAY.to(setup.relay_nodelay())));
             options
         };
         Ok(Upstream {
@@ -86,7 +86,7 @@ impl Upstream {
     }
 
     /// Prepares an accepted connection.
-    pub(super) fn welcome(&self, fd: impl AsFd) -> Result<(), EndError> {
+    pub(super) fn prepare_accepted(&self, fd: impl AsFd) -> Result<(), EndError> {
         set_all(fd, &self.accepted)
     }
 

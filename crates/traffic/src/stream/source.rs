@@ -1,15 +1,22 @@
-//! The writing end of a stream: sends buffers of one length, each filled once before it is sent.
+//! The source of a stream: a flow that always sends, what its thread fills, and the file that it may send from.
 
-use std::sync::Arc;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
 
-use bytegauge_model::Fill;
+use bytegauge_model::send_from::FILE_LEN;
+use bytegauge_model::{Engine, Fill, SendFrom, Tls};
+use bytegauge_sys::file;
 
+use crate::end_error::EndError;
 use crate::flow::{Flow, Want};
+use crate::lock;
 use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
-use crate::stream::{SourceFile, pattern};
 
 /// One flow's writer.
 #[derive(Debug)]
@@ -109,5 +116,127 @@ impl Flow for SourceFlow {
 
     fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
         true
+    }
+}
+
+/// The length in verify mode, in which each trial has a file of its own, bytes.
+const VERIFIED_LEN: u64 = 1 << 20;
+
+/// Bytes that are written at once when the file is made.
+const PIECE: usize = 1 << 16;
+
+/// The file of all trials of a process that compare no bytes: made once.
+static SHARED: Mutex<Option<Arc<SourceFile>>> = Mutex::new(None);
+
+/// A file in memory.
+#[derive(Debug)]
+pub struct SourceFile {
+    file: File,
+    len: u64,
+}
+
+impl SourceFile {
+    /// The file of an end, where its writers have one.
+    ///
+    /// # Errors
+    /// [`EndError::Missing`] if the setup cannot send from a file, [`EndError::Io`] if none can be made.
+    pub(crate) fn of(setup: &Setup) -> Result<Option<Arc<SourceFile>>, EndError> {
+        if setup.send_from() == SendFrom::Memory {
+            return Ok(None);
+        }
+        unfit(setup).map_or(Ok(()), |reason| Err(EndError::Missing(reason)))?;
+        let made = |pattern: &Pattern, len| {
+            SourceFile::filled(pattern, len).map(Arc::new).map_err(EndError::io("making a file in memory"))
+        };
+        if let Some(pattern) = pattern(setup, 0) {
+            return made(&pattern, VERIFIED_LEN).map(Some);
+        }
+        let mut shared = lock(&SHARED);
+        if shared.is_none() {
+            *shared = Some(made(&Pattern::new(setup.seed, 0), FILE_LEN)?);
+        }
+        Ok(shared.clone())
+    }
+
+    fn filled(pattern: &Pattern, len: u64) -> io::Result<SourceFile> {
+        let file = file::in_memory(c"bytegauge")?;
+        let mut piece = vec![0; PIECE];
+        for at in (0..len).step_by(PIECE) {
+            pattern.fill(at, &mut piece);
+            file.write_all_at(&piece, at)?;
+        }
+        Ok(SourceFile { file, len })
+    }
+
+    /// Reads the bytes of a stream from `offset` on by pread(2).
+    pub(crate) fn read(&self, offset: u64, mut buffer: &mut [u8]) {
+        let mut at = offset % self.len;
+        while !buffer.is_empty() {
+            let here = buffer.len().min(self.left(at));
+            let (part, rest) = buffer.split_at_mut(here);
+            self.file.read_exact_at(part, at).expect("a file in memory can be read");
+            (buffer, at) = (rest, 0);
+        }
+    }
+
+    /// The position of a stream's offset in the file, and the bytes from there to its end.
+    pub(crate) fn position(&self, offset: u64) -> (u64, usize) {
+        let at = offset % self.len;
+        (at, self.left(at))
+    }
+
+    fn left(&self, at: u64) -> usize {
+        (self.len - at) as usize
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The pattern of a flow in verify mode. A file has one for all flows, which begins again at its end.
+pub(crate) fn pattern(setup: &Setup, flow: usize) -> Option<Pattern> {
+    let of_file = setup.send_from() != SendFrom::Memory;
+    let pattern = || match of_file {
+        true => Pattern::new(setup.seed, 0).repeating(VERIFIED_LEN),
+        false => Pattern::new(setup.seed, flow),
+    };
+    setup.verify.then(pattern)
+}
+
+/// Memory of an end for the file, bytes.
+pub fn memory(setup: &Setup) -> u64 {
+    if setup.send_from() == SendFrom::Memory { 0 } else { FILE_LEN }
+}
+
+fn unfit(setup: &Setup) -> Option<String> {
+    if setup.spec.zerocopy() == Some(true) {
+        return Some("MSG_ZEROCOPY sends memory: leave out --zerocopy or --send-from".into());
+    }
+    match (setup.send_from(), setup.engine(), setup.tls()) {
+        (SendFrom::Sendfile, _, Tls::Rustls) => {
+            Some("rustls encrypts memory: use --send-from file, or sendfile with --tls kernel".into())
+        }
+        (SendFrom::Sendfile, engine, _) if engine != Engine::Blocking => {
+            Some(format!("engine {engine} does not send by sendfile(2): use --engine blocking, or --send-from file"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod file_tests {
+    use super::*;
+
+    #[test]
+    fn reads_begin_again_at_the_end() {
+        let pattern = Pattern::new(3, 0).repeating(2 * PIECE as u64);
+        let file = SourceFile::filled(&pattern, 2 * PIECE as u64).unwrap();
+        for (offset, len) in [(0, 10), (2 * PIECE as u64 - 5, 10), (7 * PIECE as u64 + 3, 5 * PIECE)] {
+            let mut bytes = vec![0; len];
+            file.read(offset, &mut bytes);
+            assert_eq!(pattern.check(offset, &bytes), Ok(()), "{offset}");
+        }
+        assert_eq!(file.position(5 * PIECE as u64 + 1), (PIECE as u64 + 1, PIECE - 1));
     }
 }

@@ -5,15 +5,20 @@
 //!
 //! Looks only at a program's exit, its output and the kernel's accounting of it.
 
+mod filtered_sockets;
 mod output;
 pub(crate) mod program;
 mod reached;
+pub mod service;
+mod switched_sockets;
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, TaskReport};
+use bytegauge_model::{
+    Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, SocketsSeen, TaskReport,
+};
 use bytegauge_sys::children::{self, ProcessUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
@@ -23,6 +28,7 @@ use bytegauge_sys::supervisor::{Supervisor, Swept};
 
 use crate::end_error::EndError;
 use crate::setup::Setup;
+use filtered_sockets::FilteredSockets;
 use output::number;
 use program::{Program, ProgramEvent, Waited, attend};
 use reached::NamespaceCounts;
@@ -85,13 +91,24 @@ pub(crate) fn ask<T>(question: impl FnOnce() -> T) -> (T, Duration) {
 /// # Errors
 /// The error; all started processes have been ended then too.
 pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMut(u64)) -> Result<EndReport, EndError> {
+    // From here on this process outlives its parent, whose end it notices by that of its input.
     let supervisor = Supervisor::begin().map_err(EndError::io(SUPERVISING))?;
+    let task = setup.program.as_ref().ok_or_else(|| EndError::Impossible("a trial without a program".into()))?;
+    if let Some(changes) = task.changes.as_ref().filter(|changes| changes.service.is_some()) {
+        return service::run(setup, &task.metric, changes, stop_requested);
+    }
     let cpus = |role| setup.cpu(role, 0).into_iter().collect();
     let (command_cpus, server_cpus) = (cpus(EndRole::Command), cpus(EndRole::Server));
-    let task = setup.program.as_ref().ok_or_else(|| EndError::Impossible("a trial without a program".into()))?;
-    let value = setup.spec.value().unwrap_or(&Level::Absent);
+    let value = &setup.spec.value().unwrap_or(Level::Absent);
     let bug = |error: bytegauge_model::task::TaskError| EndError::Impossible(error.to_string());
+    let changes = task.changes.as_ref();
+    let filter = |server: bool| {
+        let changes = changes.filter(|changes| changes.on.includes(server))?;
+        Some(FilteredSockets::new(changes.of_value(value), changes.watches))
+    };
     let run = ProgramRun {
+        command_filter: filter(false),
+        server_filter: filter(true),
         command: task.command_for(value).map_err(bug)?,
         named_port: task.port_of_command().map(|(port, _)| port),
         prepare: task.prepare_for(value).map_err(bug)?,
@@ -104,7 +121,14 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
         server_cpus,
         stop_requested,
     };
-    run.all(waiting)
+    let mut report = run.all(waiting)?;
+    let filters = || [&run.command_filter, &run.server_filter].into_iter().flatten();
+    filters().try_for_each(FilteredSockets::check)?;
+    let seen = filters().map(FilteredSockets::seen).reduce(SocketsSeen::plus);
+    if let Some(task) = &mut report.task {
+        task.sockets = seen.map(Box::new);
+    }
+    Ok(report)
 }
 
 /// One run of a program, with its value filled in.
@@ -124,6 +148,8 @@ struct ProgramRun<'a> {
     supervisor: &'a Supervisor,
     /// The CPU of the command; `None`: not pinned.
     cpus: Vec<usize>,
+    command_filter: Option<FilteredSockets>,
+    server_filter: Option<FilteredSockets>,
     server_cpus: Vec<usize>,
     stop_requested: BorrowedFd<'a>,
 }
@@ -217,8 +243,12 @@ impl ProgramRun<'_> {
                 }
                 ProgramEvent::Ended(..) => {
                     let (status, _) = programs[1].leave()?;
-                    let how = programs[1].how(status);
-                    return Err(EndError::Program(format!("the server ended while the command ran: it {how}")));
+                    if !status.success() {
+                        let how = programs[1].how(status);
+                        return Err(EndError::Program(format!("the server ended while the command ran: it {how}")));
+                    }
+                    // A server of one client may leave before its client has ended.
+                    programs.truncate(1);
                 }
                 ProgramEvent::StopRequested => return Err(EndError::Program("it was stopped".into())),
             }
@@ -235,7 +265,8 @@ impl ProgramRun<'_> {
             )));
         }
         let prints = matches!(task.ready, ReadyWhen::Printed(_));
-        let mut server = Program::start("the server", &task.command, &self.server_cpus, prints)?;
+        let how = (prints, self.server_filter.as_ref());
+        let mut server = Program::start_filtered("the server", &task.command, &self.server_cpus, how)?;
         let until = Instant::now() + Duration::from_nanos(self.ready_ns);
         let sign = task.ready.clone();
         let (mut reported, mut has_reported) = (Instant::now(), false);
@@ -317,7 +348,8 @@ impl ProgramRun<'_> {
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
         let before = counted()?;
         let began_ns = monotonic_ns();
-        let mut program = Program::start("the command", &self.command, &self.cpus, metric.pattern().is_some())?;
+        let how = (metric.pattern().is_some(), self.command_filter.as_ref());
+        let mut program = Program::start_filtered("the command", &self.command, &self.cpus, how)?;
         let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
         let events = counted()?.saturating_sub(before);
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
@@ -358,7 +390,9 @@ pub(crate) fn stop(
     signal: i32,
     stop_requested: BorrowedFd<'_>,
 ) -> Result<(ProcessUse, bool), EndError> {
-    children::signal_group(program.pid, signal);
+    if !program.has_left() {
+        children::signal_group(program.pid, signal);
+    }
     let mut until = Instant::now() + LEAVE;
     let mut by_force = false;
     loop {

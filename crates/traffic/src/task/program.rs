@@ -11,6 +11,7 @@ use bytegauge_sys::children::{self, ProcessUse, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::io::set_nonblocking;
 
+use super::filtered_sockets::FilteredSockets;
 use super::output::{ProgramOutput, last_line, last_lines};
 use crate::end_error::EndError;
 
@@ -22,6 +23,8 @@ pub(crate) struct Program {
     pub(crate) pid: u32,
     words: Vec<String>,
     ended: OwnedFd,
+    /// How it ended, once it was waited for.
+    left: Option<(ExitStatus, ProcessUse)>,
     /// Its output and error output; closed ones are removed.
     pipes: [Option<File>; 2],
     printed: [ProgramOutput; 2],
@@ -53,6 +56,16 @@ impl Program {
         cpus: &[usize],
         looks: bool,
     ) -> Result<Program, EndError> {
+        Program::start_filtered(what, words, cpus, (looks, None))
+    }
+
+    /// The same, with a filter that changes the program's sockets.
+    pub(super) fn start_filtered(
+        what: &'static str,
+        words: &[String],
+        cpus: &[usize],
+        (looks, filter): (bool, Option<&FilteredSockets>),
+    ) -> Result<Program, EndError> {
         let Some((first, rest)) = words.split_first() else {
             return Err(EndError::Impossible(format!("{what} has no words")));
         };
@@ -60,10 +73,17 @@ impl Program {
         let prints = if looks { Stdio::piped() } else { Stdio::null() };
         command.args(rest).stdin(Stdio::null()).stdout(prints).stderr(Stdio::piped());
         children::in_own_session(&mut command, cpus);
+        let pending = filter.map(|filter| filter.prepare(&mut command)).transpose();
+        let pending = pending.map_err(EndError::io("preparing the filter of a program"))?;
         let mut child = command.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
                 EndError::Program(format!("{what} `{first}` was not found: check its name, or give its whole path"))
             }
+            // No other step of the start fails so.
+            ErrorKind::ResourceBusy if filter.is_some() => EndError::Missing(
+                "this process already runs under a filter that reports calls, and the kernel allows one: start bytegauge outside of \
+                 that container or sandbox".into(),
+            ),
             _ => EndError::Io { doing: format!("starting {what} `{first}`"), source: error },
         })?;
         let pipe = |end: Option<OwnedFd>| -> Result<Option<File>, EndError> {
@@ -74,7 +94,18 @@ impl Program {
         let pipes = [pipe(child.stdout.take().map(OwnedFd::from))?, pipe(child.stderr.take().map(OwnedFd::from))?];
         // The number stays the child's until it is waited for, so it cannot be another's here.
         let ended = children::watch(child.id()).map_err(EndError::io("watching a program (Linux 5.3)"))?;
-        Ok(Program { what, pid: child.id(), words: words.to_vec(), ended, pipes, printed: Default::default() })
+        if let (Some(filter), Some(pending)) = (filter, pending) {
+            filter.attend(child.id(), pending)?;
+        }
+        Ok(Program {
+            what,
+            pid: child.id(),
+            words: words.to_vec(),
+            ended,
+            left: None,
+            pipes,
+            printed: Default::default(),
+        })
     }
 
     /// Reads the available output, and removes closed channels.
@@ -93,15 +124,23 @@ impl Program {
         }
     }
 
-    /// Waits for a program that has ended, and reads the rest of its output.
+    /// Waits for a program that has ended, and reads the rest of its output. May be called again.
     pub(crate) fn leave(&mut self) -> Result<(ExitStatus, ProcessUse), EndError> {
         self.read();
+        if let Some(left) = self.left {
+            return Ok(left);
+        }
         match children::reap(Some(self.pid)).map_err(EndError::io("waiting for a program"))? {
-            WaitResult::Ended(ended) => Ok((ended.status, ended.used)),
+            WaitResult::Ended(ended) => Ok(*self.left.insert((ended.status, ended.used))),
             WaitResult::Alive | WaitResult::NoChild => {
                 Err(EndError::Impossible(format!("{} has not ended", self.what)))
             }
         }
+    }
+
+    /// Whether it was waited for, so that its number may be another's.
+    pub(super) fn has_left(&self) -> bool {
+        self.left.is_some()
     }
 
     /// All output as text; of long output the last part.

@@ -11,13 +11,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::Side;
+use bytegauge_sys::socket::{self, During};
 use socket2::Socket;
 
 use crate::agent_callers::{pass_on, pass_on_rest};
 use crate::end_error::EndError;
-use crate::path::FarPath;
+use crate::path::{FarPath, SHOWN, Shown, Ticket};
 use crate::setup::Setup;
-use crate::ticket::{SHOWN, Shown, Ticket};
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};
 
@@ -25,7 +25,7 @@ use crate::transport::{JOIN_TIMEOUT, set_options};
 const UNADMITTED_MAX: usize = 64;
 
 /// How often waiting connections are read: nothing is measured yet.
-const LOOK_AFTER: Duration = Duration::from_micros(500);
+const CHECK_INTERVAL: Duration = Duration::from_micros(500);
 
 /// A connection that has not shown everything yet.
 struct WaitingConnection {
@@ -63,13 +63,13 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                     waiting.pop_front().into_iter().for_each(|oldest| oldest.go_elsewhere(setup));
                 }
             }
-            Err(error) if is_passing(&error) => {}
+            Err(error) if socket::is_transient(&error, During::Accept) => {}
             Err(error) => {
                 return Err(EndError::Io { doing: "waiting for the source to connect".into(), source: error });
             }
         }
         for mut next in std::mem::take(&mut waiting) {
-            match next.look(&far.ticket) {
+            match next.read_ticket(&far.ticket) {
                 PeekResult::Waits => waiting.push_back(next),
                 PeekResult::Leaves => {}
                 PeekResult::IsNoFlow => next.go_elsewhere(setup),
@@ -90,7 +90,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
             return Err(late(other.zip(elsewhere)));
         }
         if !news {
-            std::thread::sleep(LOOK_AFTER);
+            std::thread::sleep(CHECK_INTERVAL);
         }
     }
     if setup.shares_port() {
@@ -122,7 +122,7 @@ enum PeekResult {
 }
 
 impl WaitingConnection {
-    fn look(&mut self, ticket: &Ticket) -> PeekResult {
+    fn read_ticket(&mut self, ticket: &Ticket) -> PeekResult {
         match self.socket.read(&mut self.shown[self.have..]) {
             Ok(0) => PeekResult::Leaves,
             Ok(n) => {
@@ -132,7 +132,7 @@ impl WaitingConnection {
                 }
                 ticket.admits(&self.shown).map_or(PeekResult::IsNoFlow, PeekResult::Enters)
             }
-            Err(error) if is_passing(&error) => PeekResult::Waits,
+            Err(error) if socket::is_transient(&error, During::Accept) => PeekResult::Waits,
             Err(_) => PeekResult::Leaves,
         }
     }
@@ -145,11 +145,6 @@ impl WaitingConnection {
             pass_on(&self.socket, &self.shown[..self.have]);
         }
     }
-}
-
-/// Whether an error only means that there is nothing now.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
 //! Datagram sockets, a pair per flow, connected to each other. The source greets each of the sink's sockets with an empty
 //! datagram, and the sink connects to its sender: datagrams of other senders are not counted afterwards. Between two hosts the source
-//! shows a ticket instead, at one port for all flows ([`super::datagram_admission`]).
+//! shows a ticket instead, at one port for all flows.
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use bytegauge_model::Side;
+use bytegauge_model::{Place, Side};
 use bytegauge_sys::option::{self, OptionError};
-use socket2::Socket;
+use bytegauge_sys::socket::{self, During};
+use socket2::{Domain, Socket, Type};
 
-use crate::address::Address;
+use crate::address::{Address, unbindable};
 use crate::end_error::EndError;
+use crate::path::{FarPath, SHOWN, Shown, Ticket};
 use crate::setup::Setup;
-use crate::transport::datagram_admission::UdpDoor;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
 
@@ -34,7 +36,7 @@ pub struct UnixDatagramJoint;
 impl Joint for Udp {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
         if let Some(far) = &setup.far {
-            return Ok(Box::new(UdpDoor::open(setup, far)?));
+            return Ok(Box::new(UdpAdmission::open(setup, far)?));
         }
         let sockets = (0..setup.joined()).map(|_| {
             let socket = UdpSocket::bind(setup.host.any_port(setup.transport()))
@@ -44,16 +46,16 @@ impl Joint for Udp {
         });
         let sockets = sockets.collect::<Result<Vec<UdpSocket>, EndError>>()?;
         let ports = sockets.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>();
-        let ports = ports.map_err(EndError::io("naming a UDP socket"))?;
-        Ok(Box::new(Ports { sockets, ports }))
+        let address = Address::Ports(ports.map_err(EndError::io("naming a UDP socket"))?);
+        Ok(Box::new(Ungreeted { sockets: sockets.into_iter().map(Socket::from).collect(), address }))
     }
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
         let ports = match address {
             // Another host names no addresses: it could name those of third parties.
             Address::Ports(ports) if setup.far.is_none() => ports.clone(),
-            // One door for all flows.
-            Address::Ip(door) if setup.far.is_some() => vec![*door; setup.joined()],
+            // One port for all flows.
+            Address::Ip(port) if setup.far.is_some() => vec![*port; setup.joined()],
             _ => return Err(EndError::Impossible(format!("a UDP socket cannot connect to {address:?}"))),
         };
         // The agent's own port is for ends that accept.
@@ -72,15 +74,15 @@ impl Joint for Udp {
     }
 }
 
-/// UDP sockets that wait for their sources.
-struct Ports {
-    sockets: Vec<UdpSocket>,
-    ports: Vec<SocketAddr>,
+/// Sockets that wait for their sources.
+struct Ungreeted {
+    sockets: Vec<Socket>,
+    address: Address,
 }
 
-impl Listening for Ports {
+impl Listening for Ungreeted {
     fn address(&self) -> Address {
-        Address::Ports(self.ports.clone())
+        self.address.clone()
     }
 
     fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
@@ -95,9 +97,10 @@ impl Joint for UnixDatagramJoint {
         let sockets = (0..setup.joined()).map(|flow| {
             let socket = bound(&name, Side::Sink, flow)?;
             prepare_sink(&socket, setup)?;
-            Ok(socket)
+            Ok(Socket::from(socket))
         });
-        Ok(Box::new(Names { sockets: sockets.collect::<Result<_, EndError>>()?, name }))
+        let sockets = sockets.collect::<Result<_, EndError>>()?;
+        Ok(Box::new(Ungreeted { sockets, address: Address::Abstract(name) }))
     }
 
     fn connect(&self, address: &Address, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
@@ -116,25 +119,8 @@ impl Joint for UnixDatagramJoint {
     }
 }
 
-/// Unix datagram sockets that wait for their sources.
-struct Names {
-    sockets: Vec<UnixDatagram>,
-    name: String,
-}
-
-impl Listening for Names {
-    fn address(&self) -> Address {
-        Address::Abstract(self.name.clone())
-    }
-
-    fn accept(&mut self, _setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
-        std::mem::take(&mut self.sockets).into_iter().map(greeted).collect()
-    }
-}
-
 /// A sink's socket, connected to the source that greets it.
-fn greeted(sink: impl Into<Socket>) -> Result<OwnedFd, EndError> {
-    let sink = sink.into();
+fn greeted(sink: Socket) -> Result<OwnedFd, EndError> {
     sink.set_read_timeout(Some(JOIN_TIMEOUT)).map_err(EndError::io("bounding a wait"))?;
     let greeting = uninterrupted(|| sink.recv_from(&mut [MaybeUninit::uninit()]));
     let (_, source) = greeting.map_err(EndError::io("waiting for the source's greeting"))?;
@@ -203,13 +189,113 @@ pub(crate) fn cut_sends(fd: BorrowedFd<'_>, size: u64) -> Result<(), EndError> {
     option::set(fd, &option::UDP_SEGMENT.to(size)).map_err(|error| EndError::Missing(error.to_string()))
 }
 
+// Admission to a UDP sink between two hosts, one port for all flows: a source with the trial's ticket gets a socket of its own at
+// that port, connected to it, so that the kernel separates flows and excludes other senders. Other senders get no answer.
+//
+// Sockets of one port and one user are a group (`SO_REUSEPORT`). A datagram goes to the socket that is connected to its source, and
+// otherwise to an unconnected one (`udp4_lib_lookup2`, net/ipv4/udp.c).
+//
+// The ticket goes over the network in the clear, and a source address may be forged: a third party with a recorded ticket might take a
+// flow's place from another address. So only datagrams from the other host's own address, that of the control connection, are accepted.
+//
+// Never sends.
+
+/// Most datagrams that are discarded from a new socket, since they arrived before it was connected: more than fit its buffer.
+const STRANGE_MAX: usize = 1 << 16;
+
+/// A port that admits flows.
+pub(super) struct UdpAdmission {
+    socket: UdpSocket,
+    address: SocketAddr,
+    ticket: Ticket,
+    /// The only accepted host.
+    other: IpAddr,
+}
+
+impl UdpAdmission {
+    /// Binds the socket of a trial, at the agent's port where that is shared.
+    pub(super) fn open(setup: &Setup, far: &FarPath) -> Result<UdpAdmission, EndError> {
+        let other = far.faces().ok_or_else(|| EndError::Impossible("an admission between two hosts on one".into()))?;
+        let asked = setup.host.any_port(setup.transport());
+        let socket = shared(asked)?;
+        socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
+        let socket: UdpSocket = socket.into();
+        let address = socket.local_addr().map_err(EndError::io("naming a UDP socket"))?;
+        Ok(UdpAdmission { socket, address, ticket: far.ticket, other: other.ip().to_canonical() })
+    }
+
+    /// A socket at the same port for one source.
+    fn joined(&self, source: SocketAddr, setup: &Setup) -> Result<UdpSocket, EndError> {
+        let socket = shared(self.address)?;
+        prepare_sink(&socket, setup)?;
+        socket.bind(&self.address.into()).map_err(EndError::io("binding a UDP socket for a flow"))?;
+        let socket: UdpSocket = socket.into();
+        socket.connect(source).map_err(EndError::io("connecting to the source"))?;
+        // Until it was connected it received from any sender.
+        socket.set_nonblocking(true).map_err(EndError::io("making a UDP socket not block"))?;
+        let _ = (0..STRANGE_MAX).take_while(|_| socket.recv(&mut [0; 1]).is_ok()).count();
+        socket.set_nonblocking(false).map_err(EndError::io("making a UDP socket block"))?;
+        Ok(socket)
+    }
+}
+
+impl Listening for UdpAdmission {
+    fn address(&self) -> Address {
+        Address::Ip(self.address)
+    }
+
+    fn accept(&mut self, setup: &Setup) -> Result<Vec<OwnedFd>, EndError> {
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        let mut flows: Vec<Option<UdpSocket>> = (0..setup.joined()).map(|_| None).collect();
+        // One byte more than a ticket, so that longer messages are noticed.
+        let mut received = [0; SHOWN + 1];
+        while flows.iter().any(Option::is_none) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let source = io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "its datagrams did not arrive in time: check for a firewall between the hosts",
+                );
+                return Err(EndError::Io {
+                    doing: format!("waiting for the other host at UDP {}", self.address),
+                    source,
+                });
+            }
+            let left = left.max(Duration::from_millis(1));
+            self.socket.set_read_timeout(Some(left)).map_err(EndError::io("bounding a wait"))?;
+            let (len, source) = match self.socket.recv_from(&mut received) {
+                Ok(heard) => heard,
+                Err(error) if socket::is_transient(&error, During::Transfer) => continue,
+                Err(error) => return Err(EndError::io("waiting for the other host's datagrams")(error)),
+            };
+            if source.ip().to_canonical() != self.other {
+                continue;
+            }
+            let flow = <&Shown>::try_from(&received[..len]).ok().and_then(|shown| self.ticket.admits(shown));
+            // A flow is admitted once: a later message with its number, perhaps a replay, is ignored.
+            if let Some(place) = flow.and_then(|flow| flows.get_mut(flow)).filter(|place| place.is_none()) {
+                *place = Some(self.joined(source, setup)?);
+            }
+        }
+        Ok(flows.into_iter().flatten().map(OwnedFd::from).collect())
+    }
+}
+
+/// A socket that may have a port together with others of this user's.
+fn shared(address: SocketAddr) -> Result<Socket, EndError> {
+    let socket =
+        Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(EndError::io("opening a UDP socket"))?;
+    option::set(socket.as_fd(), &option::REUSE_PORT.to(true)).map_err(|error| EndError::Missing(error.to_string()))?;
+    Ok(socket)
+}
+
 #[cfg(test)]
 mod tests {
     use bytegauge_model::Spec;
 
     use super::*;
     use crate::path::FarPath;
-    use crate::ticket::Ticket;
+    use crate::path::Ticket;
 
     #[test]
     fn another_host_cannot_choose_the_target() {
@@ -219,5 +305,86 @@ mod tests {
         assert!(Udp.connect(&named, &setup).is_ok());
         setup.far = Some(FarPath::to(([192, 0, 2, 7], 1).into(), Side::Sink, Ticket::fresh().unwrap()));
         assert!(matches!(Udp.connect(&named, &setup), Err(EndError::Impossible(_))));
+    }
+}
+
+#[cfg(test)]
+mod datagram_admission_tests {
+    use bytegauge_model::{Side, Spec};
+
+    use super::*;
+
+    fn path(flows: u64, ticket: Ticket) -> Setup {
+        let levels = Spec::from([("transport", "udp".into()), ("flows", flows.into())]);
+        let far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
+        Setup { far, ..Setup::unchecked(levels) }
+    }
+
+    /// A socket at some port that is connected to the sink, and sends these bytes.
+    fn showing(at: SocketAddr, with: &[u8]) -> UdpSocket {
+        showing_from("127.0.0.1:0", at, with)
+    }
+
+    fn showing_from(here: &str, at: SocketAddr, with: &[u8]) -> UdpSocket {
+        let socket = UdpSocket::bind(here).unwrap();
+        socket.connect(at).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.send(with).unwrap();
+        socket
+    }
+
+    #[test]
+    fn only_tickets_are_admitted_and_answered() {
+        let ticket = Ticket::fresh().unwrap();
+        let setup = path(3, ticket);
+        let mut admission = UdpAdmission::open(&setup, &setup.far.unwrap()).unwrap();
+        let at = admission.address;
+        let other = Ticket::fresh().unwrap();
+        let long = [&ticket.shown_by(0)[..], &[0]].concat();
+        let mut unadmitted: Vec<UdpSocket> = [&b"garbage"[..], &[], &[0; 2000], &other.shown_by(0), &long]
+            .into_iter()
+            .chain([&ticket.shown_by(0)[..SHOWN - 1], &ticket.shown_by(3), &ticket.shown_by(usize::MAX)])
+            .map(|with| showing(at, with))
+            .collect();
+        let flows: Vec<UdpSocket> = [2, 0].into_iter().map(|flow| showing(at, &ticket.shown_by(flow))).collect();
+        // A replay of another flow's ticket.
+        unadmitted.push(showing(at, &ticket.shown_by(2)));
+        let last = showing(at, &ticket.shown_by(1));
+        let admitted: Vec<UdpSocket> = admission.accept(&setup).unwrap().into_iter().map(UdpSocket::from).collect();
+        let peers: Vec<SocketAddr> = admitted.iter().map(|socket| socket.peer_addr().unwrap()).collect();
+        assert_eq!(peers, [&flows[1], &last, &flows[0]].map(|socket| socket.local_addr().unwrap()));
+        assert!(admitted.iter().all(|socket| socket.local_addr().unwrap() == at), "one port");
+        // Each receives from its own source only, without datagrams from before it was connected.
+        unadmitted.iter().for_each(|unadmitted| drop(unadmitted.send(b"unadmitted")));
+        for (socket, text) in [(&flows[1], b"a"), (&last, b"b"), (&flows[0], b"c")] {
+            socket.send(text).unwrap();
+        }
+        let heard = |socket: &UdpSocket| {
+            let mut byte = [0; 8];
+            let len = socket.recv(&mut byte).unwrap();
+            byte[..len].to_vec()
+        };
+        assert_eq!(admitted.iter().map(heard).collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+        // All of them were read before the last one was admitted.
+        for unadmitted in unadmitted.iter().chain(&flows) {
+            assert_eq!(unadmitted.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn a_replay_from_another_address_is_ignored() {
+        let ticket = Ticket::fresh().unwrap();
+        let setup = path(2, ticket);
+        let mut admission = UdpAdmission::open(&setup, &setup.far.unwrap()).unwrap();
+        let forged = (0..2).map(|flow| showing_from("127.0.0.2:0", admission.address, &ticket.shown_by(flow)));
+        let forged: Vec<UdpSocket> = forged.collect();
+        let flows: Vec<UdpSocket> = (0..2).map(|flow| showing(admission.address, &ticket.shown_by(flow))).collect();
+        let admitted: Vec<UdpSocket> = admission.accept(&setup).unwrap().into_iter().map(UdpSocket::from).collect();
+        for (admitted, flow) in admitted.iter().zip(&flows) {
+            assert_eq!(admitted.peer_addr().unwrap(), flow.local_addr().unwrap());
+        }
+        for unadmitted in forged {
+            assert_eq!(unadmitted.recv(&mut [0; 8]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use bytegauge_model::{FlowReport, TcpReport, Transport};
-use bytegauge_sys::{mptcp, socket_memory, tcp_info};
+use bytegauge_sys::{socket_memory, tcp_info};
 
 use crate::setup::Setup;
 use crate::transport::options;
@@ -29,13 +29,13 @@ pub(crate) fn report(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
 
 /// Whether a connection of MPTCP uses it; `None` of other transports.
 fn uses_mptcp(fd: BorrowedFd<'_>, transport: &Transport) -> Option<bool> {
-    (*transport == Transport::Mptcp).then(|| mptcp::mptcp_info(fd).is_ok_and(|info| info.in_use))
+    (*transport == Transport::Mptcp).then(|| tcp_info::mptcp_info(fd).is_ok_and(|info| info.in_use))
 }
 
 /// Bytes that the kernel received on a connection of TCP or MPTCP; `None` where it does not count them.
 pub(crate) fn bytes_received(fd: BorrowedFd<'_>, transport: &Transport) -> Option<u64> {
     match transport {
-        Transport::Mptcp => mptcp::mptcp_info(fd).ok()?.bytes_received,
+        Transport::Mptcp => tcp_info::mptcp_info(fd).ok()?.bytes_received,
         _ => tcp_info::tcp_info(fd).ok()?.bytes_received,
     }
 }

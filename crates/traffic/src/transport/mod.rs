@@ -4,15 +4,11 @@
 
 mod admission;
 pub(crate) mod datagram;
-mod datagram_admission;
 pub mod device;
 pub(crate) mod kernel_report;
 pub(crate) mod options;
 mod pipe;
-pub(crate) mod seqpacket;
-mod tcp;
-mod unix;
-pub(crate) mod vsock;
+pub(crate) mod sockets;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,7 +24,6 @@ use crate::address::{Address, Host};
 use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
-pub(crate) use crate::transport::tcp::{bind_to, connected};
 
 /// How long joining may take before it counts as failed.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,9 +58,8 @@ pub trait Joint: Sync {
 /// The joint of a transport.
 pub fn joint(transport: &Transport) -> &'static dyn Joint {
     match transport {
-        Transport::Unix | Transport::UnixSeqpacket => &unix::UnixJoint,
-        Transport::Vsock => &vsock::VsockJoint,
-        Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => &tcp::TcpJoint,
+        Transport::Tcp | Transport::Tcp6 | Transport::Mptcp => &sockets::SocketJoint,
+        Transport::Unix | Transport::UnixSeqpacket | Transport::Vsock => &sockets::SocketJoint,
         Transport::Pipe => &pipe::Pipe,
         Transport::Udp | Transport::Udp6 => &datagram::Udp,
         Transport::UnixDatagram => &datagram::UnixDatagramJoint,
@@ -87,7 +81,7 @@ pub fn missing(transport: &Transport) -> Option<String> {
         Transport::Mptcp => {
             Socket::new(Domain::IPV4, Type::STREAM, protocol(transport)).err().map(|error| lacks_mptcp(&error))
         }
-        Transport::Vsock => vsock::missing(),
+        Transport::Vsock => sockets::missing_vsock(),
         Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram => {
             let error = Socket::new(Domain::UNIX, kind_of(transport), None).err()?;
             Some(format!("{transport}: there are no such sockets here ({error}): leave out --transport {transport}"))
@@ -109,7 +103,7 @@ pub(crate) fn kind_of(transport: &Transport) -> Type {
 pub(crate) fn unopened(transport: &Transport, error: io::Error, other: impl FnOnce(io::Error) -> EndError) -> EndError {
     match transport {
         Transport::Mptcp => EndError::Missing(lacks_mptcp(&error)),
-        Transport::Vsock => vsock::missing_fault(&error),
+        Transport::Vsock => sockets::vsock_fault(&error),
         _ => other(error),
     }
 }

@@ -128,6 +128,61 @@ fn known(row: &OptionRow, setter: Setter, transport: &Transport) -> KernelOption
     KernelOption::new(name, layer, number, form, row.suffix)
 }
 
+/// The kernel's options that a row stands for, at either end and over IPv4 and IPv6.
+pub(crate) fn variants(row: &OptionRow) -> Vec<KernelOption> {
+    let over = [Transport::Tcp, Transport::Tcp6];
+    let all =
+        over.iter().flat_map(|transport| [Setter::Client, Setter::Server].map(|setter| known(row, setter, transport)));
+    let mut variants: Vec<KernelOption> = Vec::new();
+    all.for_each(|option| {
+        if !variants.contains(&option) {
+            variants.push(option);
+        }
+    });
+    variants
+}
+
+/// The kernel's option of a row on an open connection, or on the listening socket that it inherits from.
+pub(crate) fn of_connection(row: &OptionRow, transport: &Transport) -> KernelOption {
+    known(row, Setter::Client, transport)
+}
+
+/// The level of an option that is in force on a socket of another program; `None` if the kernel does not report it.
+pub(crate) fn present(fd: BorrowedFd<'_>, row: &OptionRow, transport: &Transport) -> Option<Level> {
+    let value = option::read(fd, of_connection(row, transport)).ok()?;
+    Some(level(row, value, &Spec::default()))
+}
+
+/// Sets one option on a socket of another program, and reads it back.
+///
+/// # Errors
+/// Why it is not in force, and what to do.
+pub(crate) fn change(
+    fd: BorrowedFd<'_>,
+    row: &'static OptionRow,
+    requested: &Level,
+    (setter, transport): (Setter, &Transport),
+) -> Result<(), String> {
+    let spec = Spec::from([(row.factor, requested.clone())]);
+    let Some(value) = asked(row, &spec) else { return Ok(()) };
+    let option = known(row, setter, transport);
+    option::set(fd, &option.to(value)).map_err(|error| error.to_string())?;
+    if row.changes || !(row.readable)(transport) {
+        return Ok(());
+    }
+    let expected = row.expected(requested);
+    match option::read(fd, option).map(|value| level(row, value, &spec)) {
+        Ok(found) if found != expected => Err(format!(
+            "{} is {} where {} was set: {}",
+            row.name,
+            row.kind.show(&found),
+            row.kind.show(requested),
+            row.explained(&expected, &found)
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The requested value in the kernel's units.
 fn asked(row: &OptionRow, spec: &Spec) -> Option<Value> {
     Some(match row.in_kernel_units(option_table::asked(spec, row)?) {

@@ -1,7 +1,9 @@
 //! Calls from end to end: conserved over every transport and engine, and every kind of error classified.
 
 use crate::calls::{self, Ended, engines, kinds, setup, try_run};
-use bytegauge_model::{EndReport, Engine, Level, OrAuto, OrSame};
+use bytegauge_model::message_parts::MESSAGE_WRITES;
+use bytegauge_model::{EndReport, Engine, FactorKey, Level, MessageWrites};
+use bytegauge_traffic::call::DecodedHistogram;
 use bytegauge_traffic::{Reply, Setup};
 
 /// A trial without errors: nothing is lost between the two ends, and everything is counted once. With a longer window if a
@@ -65,7 +67,8 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
     for engine in engines() {
         for (request, response) in [(1, 1), (1, 3000), (100_000, 1), (300_000, 300_000), (7, 64), (4096, 9)] {
             let mut setup = Setup { verify: true, ..setup("tcp", engine) };
-            (setup.spec.request, setup.spec.response) = (Some(request), Some(OrSame::Is(response)));
+            setup.spec.put(FactorKey::request, request);
+            setup.spec.put(FactorKey::response, response);
             // Comparing every byte takes time.
             setup.window_ns *= if request + response > 50_000 { 3 } else { 1 };
             check_conserved(&setup);
@@ -83,12 +86,77 @@ fn concurrent_calls_in_pieces_are_conserved() {
                 setup.spec.set("nodelay", Level::Switch(true));
                 setup.window_ns *= if size > 50_000 { 10 } else { 1 };
                 let spec = &mut setup.spec;
-                (spec.depth, spec.request_chunk, spec.request) = (Some(depth), chunk.map(OrAuto::Is), Some(size));
-                spec.response = Some(OrSame::Is(if echo { size } else { size + 1 }));
+                spec.put(FactorKey::depth, depth);
+                spec.set_level(FactorKey::request_chunk, chunk.map_or_else(Level::auto, Level::Number));
+                spec.put(FactorKey::request, size);
+                spec.put(FactorKey::response, if echo { size } else { size + 1 });
                 check_conserved(&setup);
             }
         }
     }
+}
+
+/// Two parts each way, written in each way that a program may use; an engine without system calls for each send has two of them.
+#[test]
+fn messages_in_parts_are_conserved() {
+    for engine in kinds() {
+        let makes_calls = matches!(engine, Engine::Blocking | Engine::Epoll(_));
+        for row in MESSAGE_WRITES.iter().filter(|row| makes_calls || row.value == MessageWrites::Separate) {
+            let mut setup = in_parts(engine, row.value);
+            setup.spec.set("nodelay", Level::Switch(true));
+            setup.spec.put(FactorKey::depth, 3);
+            let Some(ended) = check_conserved(&setup) else { continue };
+            assert!(ended.calls().gap.is_some(), "{engine} {}", row.name);
+        }
+    }
+}
+
+/// With Nagle's algorithm the second part waits for an acknowledgement, which is delayed by 40 ms, unless both leave together.
+#[test]
+fn joined_parts_do_not_wait_for_acknowledgements() {
+    for engine in ["blocking", "epoll"] {
+        let calls = |writes| {
+            let mut setup = in_parts(engine.parse().unwrap(), writes);
+            setup.spec.set("nodelay", Level::Switch(false));
+            setup.window_ns = 500_000_000;
+            check_conserved(&setup).unwrap().calls().calls
+        };
+        let separate = calls(MessageWrites::Separate);
+        assert!(separate < 40, "{engine}: {separate}");
+        for row in MESSAGE_WRITES.iter().filter(|row| row.value != MessageWrites::Separate) {
+            let joined = calls(row.value);
+            assert!(joined > separate, "{engine} {}: {joined} and {separate}", row.name);
+        }
+    }
+}
+
+/// A reply of three parts lasts as long as its two pauses, with every engine.
+#[test]
+fn pauses_between_parts_are_kept() {
+    for engine in kinds() {
+        let mut setup = in_parts(engine, MessageWrites::Separate);
+        setup.spec.set("nodelay", Level::Switch(true));
+        setup.spec.put(FactorKey::response, 300);
+        setup.spec.put(FactorKey::response_gap, 5_000_000);
+        let Some(ended) = check_conserved(&setup) else { continue };
+        let shortest = DecodedHistogram::decode(ended.calls().total.as_ref().unwrap()).unwrap().at(0.0);
+        assert!(shortest >= 9_900_000, "{engine}: {shortest}");
+    }
+}
+
+/// Requests and replies of two parts of 100 bytes.
+fn in_parts(engine: Engine, writes: MessageWrites) -> Setup {
+    let mut setup = Setup { verify: true, ..setup("tcp", engine) };
+    for (key, bytes) in [
+        (FactorKey::request, 200),
+        (FactorKey::request_chunk, 100),
+        (FactorKey::response, 200),
+        (FactorKey::response_chunk, 100),
+    ] {
+        setup.spec.put(key, bytes);
+    }
+    setup.spec.put(FactorKey::message_writes, writes);
+    setup
 }
 
 #[test]
@@ -96,7 +164,7 @@ fn a_connection_per_call_is_conserved() {
     for transport in ["tcp", "tcp6", "unix"] {
         for engine in engines() {
             let mut setup = Setup { verify: true, ..setup(transport, engine) };
-            setup.spec.connect_per_call = Some(true);
+            setup.spec.put(FactorKey::connect_per_call, true);
             if let Some(ended) = check_conserved(&setup) {
                 let accepted = ended.server().engine.as_ref().unwrap().accepted;
                 assert_eq!(accepted, ended.calls().begun, "{engine}");
@@ -110,10 +178,12 @@ fn threads_share_the_flows_and_the_port() {
     for engine in engines().filter(|engine| *engine != Engine::Blocking) {
         for reuseport in [false, true] {
             let mut setup = setup("tcp", engine);
-            setup.spec.flows = Some(7);
+            setup.spec.put(FactorKey::flows, 7);
             setup.spec.set("reuseport", Level::Switch(reuseport));
             let spec = &mut setup.spec;
-            (spec.client_threads, spec.server_threads, spec.idle_flows) = (Some(3), Some(2), Some(5));
+            spec.put(FactorKey::client_threads, 3);
+            spec.put(FactorKey::server_threads, 2);
+            spec.put(FactorKey::idle_flows, 5);
             let Some(ended) = check_conserved(&setup) else { continue };
             assert_eq!(ended.server().engine.as_ref().unwrap().accepted, 12);
         }
@@ -124,8 +194,8 @@ fn threads_share_the_flows_and_the_port() {
 fn ends_may_have_different_engines() {
     for (server, client) in [("blocking", "epoll"), ("epoll:edge", "blocking"), ("tokio", "epoll")] {
         let mut setup = setup("unix", "epoll".parse().unwrap());
-        setup.spec.server_engine = Some(server.parse().unwrap());
-        setup.spec.client_engine = Some(client.parse().unwrap());
+        setup.spec.set_level(FactorKey::server_engine, server.into());
+        setup.spec.set_level(FactorKey::client_engine, client.into());
         check_conserved(&setup);
     }
 }
@@ -138,8 +208,9 @@ fn work_runs_once_a_request_on_every_engine() {
         for (work, walk) in [(Work::Sum, 4096), (Work::Copy, 0), (Work::NsPerByte(0.1), 0), (Work::None, 100)] {
             for connect_per_call in [false, true] {
                 let mut setup = setup("tcp", engine);
-                (setup.spec.work, setup.spec.working_set) = (Some(work), Some(walk));
-                setup.spec.connect_per_call = Some(connect_per_call);
+                setup.spec.put(FactorKey::work, work);
+                setup.spec.put(FactorKey::working_set, walk);
+                setup.spec.put(FactorKey::connect_per_call, connect_per_call);
                 check_conserved(&setup);
             }
         }
@@ -155,7 +226,7 @@ fn options_are_set_and_read_back() {
             setup.spec.set("rcvbuf", Level::Number(50_000));
             setup.spec.set("nodelay", Level::Switch(true));
             setup.spec.set("rcvbuf_on", Level::Name(rcvbuf_on.to_string()));
-            setup.spec.connect_per_call = Some(connect_per_call);
+            setup.spec.put(FactorKey::connect_per_call, connect_per_call);
             let ended = check_conserved(&setup).unwrap();
             let (client, server) = (&ended.client().flows[0], &ended.server().flows[0]);
             // Linux doubles the requested value (socket(7)).
@@ -219,7 +290,7 @@ fn every_option_of_a_call_is_read_back() {
 #[test]
 fn data_with_the_syn_is_reported() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.spec.connect_per_call = Some(true);
+    setup.spec.put(FactorKey::connect_per_call, true);
     setup.spec.set("fastopen", Level::Number(256));
     let with_data = |ended: &Ended| {
         ended.server().flows.iter().any(|flow| flow.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true)))
@@ -235,9 +306,9 @@ fn data_with_the_syn_is_reported() {
 fn the_client_alone_measures_the_harness() {
     for (response, connect_per_call) in [(512, false), (100_000, false), (3, true)] {
         let mut setup = Setup { series: true, ..setup("tcp", Engine::Null) };
-        setup.spec.flows = Some(1);
-        setup.spec.response = Some(OrSame::Is(response));
-        setup.spec.connect_per_call = Some(connect_per_call);
+        setup.spec.put(FactorKey::flows, 1);
+        setup.spec.put(FactorKey::response, response);
+        setup.spec.put(FactorKey::connect_per_call, connect_per_call);
         let some = |reply: &Reply| {
             let report = calls::report(reply);
             report.call.as_ref().is_some_and(|call| call.calls > 0) && !report.flows[0].series.is_empty()
@@ -253,7 +324,7 @@ fn the_client_alone_measures_the_harness() {
 #[test]
 fn too_many_connections_are_skipped_with_a_reason() {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.spec.flows = Some(600_000_000);
+    setup.spec.put(FactorKey::flows, 600_000_000);
     match try_run(&setup) {
         Err(Reply::Skipped(reason)) => assert!(reason.contains("raise ulimit -n"), "{reason}"),
         other => panic!("{:?}", other.err()),
@@ -264,7 +335,7 @@ fn too_many_connections_are_skipped_with_a_reason() {
 fn clients_have_outstanding_calls_at_the_end() {
     for engine in engines().filter(|engine| !engine.has_thread_a_flow()) {
         let mut setup = setup("tcp", engine);
-        setup.spec.flows = Some(300);
+        setup.spec.put(FactorKey::flows, 300);
         let waiting = |ended: &Ended| ended.calls().left.as_ref().map_or(0, |left| calls::decoded(left).len());
         let ended = calls::until(&setup, calls::run, |ended| waiting(ended) == 300);
         assert_eq!(waiting(&ended), 300, "{engine}: {:?}", ended.calls());
@@ -274,7 +345,7 @@ fn clients_have_outstanding_calls_at_the_end() {
 #[test]
 fn thousands_of_connections_are_carried() {
     let mut setup = setup("tcp", "epoll:batch".parse().unwrap());
-    setup.spec.flows = Some(2000);
+    setup.spec.put(FactorKey::flows, 2000);
     // However slow the machine: every flow's call must fit.
     setup.window_ns = 300_000_000;
     match try_run(&setup) {

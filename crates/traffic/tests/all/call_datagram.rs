@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::calls::{self, Ended, run, run_against, run_alone, try_run, until};
-use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame, Place, Transport};
+use bytegauge_model::{CallDatagrams, Engine, ErrorClass, ErrorPhase, FactorKey, Level, Place, Transport};
 use bytegauge_sys::snmp::backlog_drops;
 use bytegauge_traffic::engine::missing_requirement;
 use bytegauge_traffic::{Address, PlantedFault, Reply, Setup};
@@ -21,8 +21,9 @@ fn servers() -> impl Iterator<Item = Engine> {
 /// A short echo of 512 bytes on four flows, with a longer time-out than any machine is busy.
 fn setup(transport: &str, server: Engine, client: &str) -> Setup {
     let mut setup = calls::setup(transport, client.parse().unwrap());
-    setup.spec.read_size = Some(64 << 10);
-    (setup.spec.server_engine, setup.spec.timeout) = (Some(server), Some(5_000_000_000));
+    setup.spec.put(FactorKey::read_size, 64 << 10);
+    setup.spec.put(FactorKey::server_engine, server);
+    setup.spec.put(FactorKey::timeout, 5_000_000_000);
     setup
 }
 
@@ -104,8 +105,9 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
         for (request, response) in [(1, 1), (1, 3000), (65_507, 1), (60_000, 60_000), (7, 64), (1000, 9), (8, 8)] {
             let mut setup = Setup { verify: true, ..setup("udp", server, "plain") };
             // Fewer than the default buffer holds of the longest.
-            setup.spec.flows = Some(2);
-            (setup.spec.request, setup.spec.response) = (Some(request), Some(OrSame::Is(response)));
+            setup.spec.put(FactorKey::flows, 2);
+            setup.spec.put(FactorKey::request, request);
+            setup.spec.put(FactorKey::response, response);
             // Comparing every byte takes time.
             setup.window_ns *= if request + response > 50_000 { 10 } else { 1 };
             check_conserved(&setup);
@@ -118,7 +120,8 @@ fn requests_and_replies_of_all_lengths_are_conserved() {
 fn work_runs_once_a_request_on_every_engine() {
     for server in servers() {
         let mut setup = setup("udp", server, "plain");
-        (setup.spec.work, setup.spec.working_set) = (Some(bytegauge_model::Work::Sum), Some(4096));
+        setup.spec.put(FactorKey::work, bytegauge_model::Work::Sum);
+        setup.spec.put(FactorKey::working_set, 4096);
         check_conserved(&setup);
     }
 }
@@ -129,11 +132,14 @@ fn concurrent_calls_of_threads_are_conserved() {
         for client in CLIENTS {
             for (transport, reuseport) in [("udp", false), ("udp", true), ("unix-dgram", false)] {
                 let mut setup = Setup { verify: true, ..setup(transport, server, client) };
-                setup.spec.flows = Some(5);
+                setup.spec.put(FactorKey::flows, 5);
                 setup.spec.set("reuseport", Level::Switch(reuseport));
                 let spec = &mut setup.spec;
-                (spec.depth, spec.client_threads, spec.server_threads) = (Some(8), Some(3), Some(2));
-                (spec.batch, spec.outstanding) = (Some(OrAuto::Is(3)), Some(5));
+                spec.put(FactorKey::depth, 8);
+                spec.put(FactorKey::client_threads, 3);
+                spec.put(FactorKey::server_threads, 2);
+                spec.put(FactorKey::batch, 3);
+                spec.put(FactorKey::outstanding, 5);
                 check_conserved(&setup);
             }
         }
@@ -144,12 +150,12 @@ fn concurrent_calls_of_threads_are_conserved() {
 fn a_thousand_clients_are_carried() {
     for server in servers() {
         let mut setup = setup("udp", server, "plain");
-        setup.spec.flows = Some(1000);
+        setup.spec.put(FactorKey::flows, 1000);
         // However slow the machine, every flow's call must fit; and all of them into one buffer.
         setup.window_ns = 300_000_000;
         setup.spec.set("rcvbuf", Level::Number(4 << 20));
         // If the system's limit is lower, some of them are lost, and time out.
-        setup.spec.timeout = Some(500_000_000);
+        setup.spec.put(FactorKey::timeout, 500_000_000);
         let ended = until(&setup, run, |ended| ended.calls().completed >= 300);
         check_counted(&ended);
         assert!(ended.calls().completed >= 300, "{:?}", ended.calls());
@@ -160,7 +166,7 @@ fn a_thousand_clients_are_carried() {
 fn an_offered_load_is_offered() {
     for client in CLIENTS {
         let mut setup = Setup { window_ns: 200_000_000, ..setup("udp", Engine::Plain, client) };
-        setup.spec.call_rate = Some(OrMax::Is(2000));
+        setup.spec.put(FactorKey::call_rate, 2000);
         let ended = run(&setup);
         check_counted(&ended);
         let calls = ended.calls();
@@ -185,7 +191,8 @@ fn planted(
     let mut setup = Setup { plant: Some(plant), verify: true, ..setup("udp", server, client) };
     // Several times the time-out of a reply.
     setup.window_ns = if timeout_ns == SOON_NS { 300_000_000 } else { 30_000_000 };
-    (setup.spec.depth, setup.spec.timeout) = (Some(4), Some(timeout_ns));
+    setup.spec.put(FactorKey::depth, 4);
+    setup.spec.put(FactorKey::timeout, timeout_ns);
     until(
         &setup,
         |setup| {
@@ -202,12 +209,12 @@ fn lost_reply_is_one_time_out() {
     for server in servers() {
         for client in CLIENTS {
             // All four flows of four would be stuck after sixteen.
-            let goes_on = |ended: &Ended| ended.errors(ErrorClass::TimedOut) > 16 && ended.calls().completed > 16;
-            let ended = planted(PlantedFault::Lose { every: 20 }, (server, client), SOON_NS, goes_on);
+            let continues = |ended: &Ended| ended.errors(ErrorClass::TimedOut) > 16 && ended.calls().completed > 16;
+            let ended = planted(PlantedFault::Lose { every: 20 }, (server, client), SOON_NS, continues);
             let [error] = &ended.calls().errors[..] else { panic!("{:?}", ended.calls().errors) };
             assert_eq!((error.class, error.phase), (ErrorClass::TimedOut, ErrorPhase::FirstByte));
             assert_eq!((error.request_bytes_lost, error.reply_bytes_missing), (512 * error.count, 512 * error.count));
-            assert!(goes_on(&ended), "{:?}", ended.calls());
+            assert!(continues(&ended), "{:?}", ended.calls());
         }
     }
 }
@@ -250,9 +257,9 @@ fn wrong_bytes_and_wrong_lengths_are_named() {
         (PlantedFault::Corrupt { offset: 5000 }, ErrorClass::Corrupt),
     ] {
         // Ten calls precede the fault, and others follow it.
-        let goes_on = |ended: &Ended| ended.errors(class) > 0 && ended.calls().completed > 20;
-        let ended = planted(plant, (Engine::Plain, "plain"), LATE_NS, goes_on);
-        assert!(ended.errors(class) == 1 && goes_on(&ended), "{:?}", ended.calls());
+        let continues = |ended: &Ended| ended.errors(class) > 0 && ended.calls().completed > 20;
+        let ended = planted(plant, (Engine::Plain, "plain"), LATE_NS, continues);
+        assert!(ended.errors(class) == 1 && continues(&ended), "{:?}", ended.calls());
     }
 }
 
@@ -262,8 +269,9 @@ fn both_ends_detect_a_short_buffer() {
     for server in servers() {
         for client in CLIENTS {
             let mut setup = Setup { verify: true, ..setup("udp", server, client) };
-            setup.spec.read_size = Some(4096);
-            (setup.spec.request, setup.spec.response) = (Some(8192), Some(OrSame::Is(8192)));
+            setup.spec.put(FactorKey::read_size, 4096);
+            setup.spec.put(FactorKey::request, 8192);
+            setup.spec.put(FactorKey::response, 8192);
             let ended = until(&setup, run, |ended| !ended.calls().errors.is_empty());
             check_counted(&ended);
             let seen = datagrams(ended.server());
@@ -278,7 +286,8 @@ fn both_ends_detect_a_short_buffer() {
 #[test]
 fn oversized_request_is_refused_with_the_next_step() {
     let mut setup = setup("udp", Engine::Plain, "plain");
-    (setup.spec.request, setup.spec.response) = (Some(65_508), Some(OrSame::Is(1)));
+    setup.spec.put(FactorKey::request, 65_508);
+    setup.spec.put(FactorKey::response, 1);
     // A client that a busy machine keeps from its whole window has sent nothing.
     let ended = until(&setup, run, |ended| !matches!(ended.client, Reply::Done(_)));
     let Reply::Failed(reason, _) = ended.client else { panic!("it fits nowhere") };
@@ -288,11 +297,12 @@ fn oversized_request_is_refused_with_the_next_step() {
 #[test]
 fn requests_lost_to_a_full_buffer_are_reported() {
     let mut setup = setup("udp", Engine::Plain, "plain");
-    setup.spec.flows = Some(50);
-    (setup.spec.request, setup.spec.response) = (Some(8000), Some(OrSame::Is(1)));
+    setup.spec.put(FactorKey::flows, 50);
+    setup.spec.put(FactorKey::request, 8000);
+    setup.spec.put(FactorKey::response, 1);
     setup.window_ns = 100_000_000;
     setup.spec.set("rcvbuf", Level::Number(20_000));
-    setup.spec.timeout = Some(20_000_000);
+    setup.spec.put(FactorKey::timeout, 20_000_000);
     let full = |(ended, elsewhere): &(Result<Ended, Reply>, u64)| {
         *elsewhere == 0 && ended.as_ref().is_ok_and(|ended| datagrams(ended.server()).dropped > 0)
     };
@@ -311,7 +321,8 @@ fn dead_or_stalled_server_is_no_hang() {
     for server in servers() {
         let mut setup = Setup { plant: Some(PlantedFault::Die { after_bytes: 5000 }), ..setup("udp", server, "plain") };
         // Requests waiting in its socket when it died get no answer, and later ones an error of the kernel.
-        (setup.window_ns, setup.spec.timeout) = (3_600_000_000_000, Some(SOON_NS));
+        setup.window_ns = 3_600_000_000_000;
+        setup.spec.put(FactorKey::timeout, SOON_NS);
         let ended = run(&setup);
         assert!(matches!(&ended.server, Reply::Failed(reason, _) if reason.contains("died")), "{:?}", ended.server);
         let Reply::Failed(reason, _) = &ended.client else { panic!("{server}: {:?}", ended.client) };
@@ -328,7 +339,8 @@ fn external(client: &str) -> (UdpSocket, Address, Setup) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let mut setup = setup("udp", Engine::Plain, client);
-    (setup.spec.timeout, setup.spec.connect) = (Some(20_000_000), Some(OrAuto::Is(Place::Ip(address))));
+    setup.spec.put(FactorKey::timeout, 20_000_000);
+    setup.spec.put(FactorKey::connect, Place::Ip(address));
     (socket, Address::Ip(address), setup)
 }
 
@@ -356,7 +368,7 @@ fn missing_server_is_given_up() {
         gone.connect(gone.local_addr().unwrap()).unwrap();
         setup.window_ns = 3_600_000_000_000;
         // A busy machine must not make a refusal look like a reply that did not come.
-        setup.spec.timeout = Some(60_000_000_000);
+        setup.spec.put(FactorKey::timeout, 60_000_000_000);
         let Ok(Reply::Failed(reason, report)) = run_against(&setup, address) else { panic!("there is no listener") };
         assert!(reason.contains("no longer receives"), "{reason}");
         assert!(report.call.unwrap().errors.iter().all(|error| error.class == ErrorClass::Refused));
@@ -367,11 +379,11 @@ fn missing_server_is_given_up() {
 fn replies_without_numbers_are_never_the_next_calls() {
     let (server, address, mut setup) = external("plain");
     server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    setup.spec.flows = Some(1);
+    setup.spec.put(FactorKey::flows, 1);
     // Three calls of 20 ms each, and much time for delays.
     setup.window_ns = 2_000_000_000;
     // Only the length of its replies is known.
-    setup.spec.response = setup.spec.request.map(OrSame::Is);
+    setup.spec.set_level(FactorKey::response, setup.spec.level(FactorKey::request));
     let serving = std::thread::spawn(move || {
         let (mut buffer, mut late) = ([0; 2048], None);
         let mut peers = Vec::new();
@@ -404,8 +416,9 @@ fn replies_without_numbers_are_never_the_next_calls() {
 fn the_client_alone_measures_the_harness() {
     for (response, depth) in [(512, 1), (3, 4)] {
         let mut setup = Setup { series: true, ..calls::setup("udp", Engine::Null) };
-        setup.spec.flows = Some(1);
-        (setup.spec.response, setup.spec.depth) = (Some(OrSame::Is(response)), Some(depth));
+        setup.spec.put(FactorKey::flows, 1);
+        setup.spec.put(FactorKey::response, response);
+        setup.spec.put(FactorKey::depth, depth);
         let some = |reply: &Reply| calls::report(reply).call.as_ref().is_some_and(|call| call.calls > 0);
         let ended = until(&setup, run_alone, some);
         let Reply::Done(report) = ended else { panic!("{ended:?}") };

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::calls::{self, Ended, PATIENCE, client, kinds, listen, run, run_against, server, setup, try_run, until};
 use crate::support::no_listener;
 use bytegauge_model::{
-    Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, Level, OrAuto, OrMax, OrSame,
+    Arrivals, CallError, CallReport, EndRole, Ends, Engine, ErrorClass, ErrorPhase, FactorKey, Level,
 };
 use bytegauge_traffic::{Address, Command, EndPool, PlantedFault, Reply, Setup};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -25,7 +25,7 @@ fn check_counted(ended: &Ended, connect_per_call: bool) {
 
 fn planted(plant: PlantedFault, engine: Engine) -> Setup {
     let mut setup = Setup { plant: Some(plant), ..setup("tcp", engine) };
-    setup.spec.timeout = Some(200_000_000);
+    setup.spec.put(FactorKey::timeout, 200_000_000);
     setup
 }
 
@@ -40,7 +40,8 @@ fn wrong_reply_costs_one_call_and_is_named() {
             ] {
                 let mut setup = planted(plant, engine);
                 // Whatever the machine does meanwhile, no other call is lost.
-                (setup.spec.response, setup.spec.timeout) = (Some(OrSame::Is(response)), Some(5_000_000_000));
+                setup.spec.put(FactorKey::response, response);
+                setup.spec.put(FactorKey::timeout, 5_000_000_000);
                 let shown = |ended: &Ended| !ended.calls().errors.is_empty() && ended.calls().calls > 0;
                 let ended = until(&setup, run, shown);
                 check_counted(&ended, false);
@@ -59,7 +60,7 @@ fn wrong_reply_costs_one_call_and_is_named() {
 fn silent_server_times_out() {
     for engine in kinds() {
         let mut setup = planted(PlantedFault::Stall { after_bytes: 20_000 }, engine);
-        setup.spec.timeout = Some(20_000_000);
+        setup.spec.put(FactorKey::timeout, 20_000_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::TimedOut) > 0);
         assert!(ended.errors(ErrorClass::TimedOut) > 0, "{engine} {:?}", ended.calls());
         check_counted(&ended, false);
@@ -72,9 +73,11 @@ fn a_client_that_cannot_send_is_timed_out() {
     for transport in ["tcp", "unix"] {
         for engine in kinds() {
             let mut setup = planted(PlantedFault::Stall { after_bytes: 1 }, engine);
-            setup.spec.transport = Some(transport.parse().unwrap());
-            (setup.spec.request, setup.spec.response) = (Some(16 << 20), Some(OrSame::Is(1)));
-            (setup.spec.depth, setup.spec.timeout) = (Some(2), Some(50_000_000));
+            setup.spec.set_level(FactorKey::transport, transport.into());
+            setup.spec.put(FactorKey::request, 16 << 20);
+            setup.spec.put(FactorKey::response, 1);
+            setup.spec.put(FactorKey::depth, 2);
+            setup.spec.put(FactorKey::timeout, 50_000_000);
             let stop_requested = |ended: &Result<Ended, Reply>| match ended {
                 Ok(ended @ Ended { client: Reply::Done(_), .. }) => ended.errors(ErrorClass::TimedOut) > 0,
                 _ => true,
@@ -99,7 +102,7 @@ fn death_of_the_server_keeps_the_counts() {
             // An hour: the client must notice, not wait.
             setup.window_ns = 3_600_000_000_000;
             setup.warmup_ns = 0;
-            setup.spec.connect_per_call = Some(connect_per_call);
+            setup.spec.put(FactorKey::connect_per_call, connect_per_call);
             let ended = run(&setup);
             let Reply::Failed(reason, _) = &ended.client else { panic!("{:?}", ended.client) };
             assert!(reason.contains("no longer accepts connections"), "{reason}");
@@ -130,7 +133,8 @@ fn reset_loses_replies_in_flight() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         // More than both socket buffers hold: closing at once discards the rest.
-        (setup.spec.response, setup.spec.connect_per_call) = (Some(OrSame::Is(300_000)), Some(true));
+        setup.spec.put(FactorKey::response, 300_000);
+        setup.spec.put(FactorKey::connect_per_call, true);
         setup.spec.set("linger", Level::Number(0));
         setup.spec.set("rcvbuf", Level::Number(4096));
         setup.spec.set("rcvbuf_on", Level::Name("client".into()));
@@ -152,11 +156,13 @@ fn closing_with_unread_data_resets() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         let spec = &mut setup.spec;
-        (spec.read_once, spec.connect_per_call) = (Some(true), Some(true));
+        spec.put(FactorKey::read_once, true);
+        spec.put(FactorKey::connect_per_call, true);
         // One that reads a part at a time: a bundle of buffers may hold the whole.
-        spec.server_engine = Some("epoll".parse().unwrap());
-        (spec.request, spec.response) = (Some(100_000), Some(OrSame::Is(64)));
-        spec.request_chunk = Some(OrAuto::Is(10_000));
+        spec.set_level(FactorKey::server_engine, "epoll".into());
+        spec.put(FactorKey::request, 100_000);
+        spec.put(FactorKey::response, 64);
+        spec.put(FactorKey::request_chunk, 10_000);
         let ended = until(&setup, run, |ended| ended.errors(ErrorClass::Reset) > 0);
         assert!(ended.errors(ErrorClass::Reset) > 0, "{engine} {:?}", ended.calls());
         check_counted(&ended, true);
@@ -168,7 +174,7 @@ fn a_refused_connection_is_counted_and_given_up() {
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
         setup.window_ns = 3_600_000_000_000;
-        setup.spec.connect_per_call = Some(true);
+        setup.spec.put(FactorKey::connect_per_call, true);
         let (_reserved, at) = no_listener();
         let Ok(client) = run_against(&setup, Address::Ip(at)) else { panic!("connections come with calls") };
         let Reply::Failed(reason, report) = client else { panic!("{client:?}") };
@@ -176,7 +182,7 @@ fn a_refused_connection_is_counted_and_given_up() {
         let errors = report.call.unwrap().errors;
         assert!(matches!(errors[..], [CallError { class: ErrorClass::Refused, phase: ErrorPhase::Connect, .. }]));
         // With persistent connections nothing begins.
-        setup.spec.connect_per_call = Some(false);
+        setup.spec.put(FactorKey::connect_per_call, false);
         let Err(Reply::Failed(reason, _)) = run_against(&setup, Address::Ip(at)) else {
             panic!("there is no listener")
         };
@@ -200,7 +206,7 @@ fn full_unix_backlog_differs_from_a_missing_socket() {
     let classes = |engine, name: &str| {
         let mut setup = setup("unix", engine);
         setup.window_ns = 3_600_000_000_000;
-        setup.spec.connect_per_call = Some(true);
+        setup.spec.put(FactorKey::connect_per_call, true);
         let Ok(Reply::Failed(_, report)) = run_against(&setup, Address::Abstract(name.to_owned())) else {
             panic!("connections come with calls")
         };
@@ -230,7 +236,8 @@ fn unanswered_connection_times_out() {
         .collect();
     for engine in kinds() {
         let mut setup = setup("tcp", engine);
-        (setup.spec.connect_per_call, setup.spec.timeout) = (Some(true), Some(10_000_000));
+        setup.spec.put(FactorKey::connect_per_call, true);
+        setup.spec.put(FactorKey::timeout, 10_000_000);
         let carry = |setup: &Setup| run_against(setup, Address::Ip(address));
         let lost = |reply: &Result<Reply, Reply>| {
             reply.as_ref().is_ok_and(|reply| !calls::report(reply).call.as_ref().unwrap().errors.is_empty())
@@ -246,10 +253,10 @@ fn unanswered_connection_times_out() {
 /// The longest call of a trial whose server stalls once for 50 ms, and the number of calls that took half as long.
 fn after_a_nap(rate: Option<u64>) -> (u64, u64) {
     let mut setup = setup("tcp", "epoll".parse().unwrap());
-    setup.spec.flows = Some(1);
+    setup.spec.put(FactorKey::flows, 1);
     setup.window_ns = 200_000_000;
     setup.plant = Some(PlantedFault::Nap { after_bytes: 512 * 20, ns: 50_000_000 });
-    setup.spec.call_rate = rate.map(OrMax::Is);
+    setup.spec.set_level(FactorKey::call_rate, rate.map_or(Level::Absent, Level::Number));
     let ended = run(&setup);
     assert_eq!(ended.calls().errors, []);
     let total = calls::decoded(ended.calls().total.as_ref().unwrap());
@@ -286,13 +293,14 @@ fn excess_of_an_offered_load_is_overdue() {
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let mut setup = setup("unix", "epoll".parse().unwrap());
         setup.window_ns = 500_000_000;
-        (setup.spec.call_rate, setup.spec.arrivals) = (Some(OrMax::Is(2000)), Some(arrivals));
+        setup.spec.put(FactorKey::call_rate, 2000);
+        setup.spec.put(FactorKey::arrivals, arrivals);
         let ended = run(&setup);
         let (calls, overdue) = (ended.calls().calls, ended.calls().overdue);
         // A thousand were due in the window; six standard deviations of a Poisson count are 190. A call that is late on a busy
         // machine completes after the window or is overdue.
         assert!(calls <= 1190 && calls + overdue + 100 >= 810, "{arrivals:?}: {calls} and {overdue} overdue");
-        setup.spec.call_rate = Some(OrMax::Is(1_000_000_000));
+        setup.spec.put(FactorKey::call_rate, 1_000_000_000);
         assert!(run(&setup).calls().overdue > 400_000_000);
     }
 }
@@ -314,7 +322,7 @@ fn two_groups(setup: &Setup) -> [CallReport; 3] {
     let open = |setup: &Setup| Command::Open(EndRole::Client, Box::new(setup.clone()), Some(address.clone()));
     client(&mut pool).send(open(&setup)).unwrap();
     setup.until_stopped = true;
-    setup.spec.flows = Some(3);
+    setup.spec.put(FactorKey::flows, 3);
     client(&mut rivals).send(open(&setup)).unwrap();
     for end in [client(&mut pool), client(&mut rivals)] {
         assert_eq!(end.reply(PATIENCE).unwrap(), Reply::Ready);

@@ -4,10 +4,9 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 
-use bytegauge_model::{Ends, Engine, OrSame, Side};
+use bytegauge_model::{Ends, Engine, FactorKey, Side};
 use bytegauge_traffic::engine::missing_requirement;
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::ticket::{SHOWN, Ticket};
+use bytegauge_traffic::path::{FarPath, SHOWN, Ticket};
 use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 
 use crate::calls::{self, Ended, PATIENCE, listen, report, run_against, server, try_run, until};
@@ -26,7 +25,9 @@ fn setup(server: Engine, client: &str) -> Setup {
     let mut setup = calls::setup("udp", client.parse().unwrap());
     setup.window_ns = 100_000_000;
     let spec = &mut setup.spec;
-    (spec.server_engine, spec.timeout, spec.read_size) = (Some(server), Some(5_000_000_000), Some(64 << 10));
+    spec.put(FactorKey::server_engine, server);
+    spec.put(FactorKey::timeout, 5_000_000_000);
+    spec.put(FactorKey::read_size, 64 << 10);
     let ticket = Ticket::fresh().unwrap();
     setup.far = Some(FarPath::to(([127, 0, 0, 1], 1).into(), Side::Sink, ticket));
     setup
@@ -41,8 +42,9 @@ fn admission_of_clients_is_not_counted() {
             let client = if request == 512 { "mmsg" } else { "plain" };
             let mut setup = setup(engine, client);
             setup.verify = true;
-            (setup.spec.request, setup.spec.response, setup.spec.depth) =
-                (Some(request as u64), Some(OrSame::Is(response as u64)), Some(4));
+            setup.spec.put(FactorKey::request, request as u64);
+            setup.spec.put(FactorKey::response, response as u64);
+            setup.spec.put(FactorKey::depth, 4);
             // One datagram per system call is no failure here.
             setup.modes_are_shown = true;
             let ran = |ended: &Result<Ended, Reply>| ended.as_ref().is_ok_and(|ended| ended.calls().calls > 0);

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytegauge_model::{DatagramReport, EndReport, EndRole, Ends, Side, Spec};
-use bytegauge_traffic::path::FarPath;
-use bytegauge_traffic::ticket::Ticket;
+use bytegauge_traffic::path::{FarPath, Ticket};
 use bytegauge_traffic::{Address, Command, EndPool, Reply, Setup};
 
 /// A peer that is silent for this time has hung.

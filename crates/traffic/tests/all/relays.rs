@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytegauge_model::relay::{RELAY_METHODS, RELAY_THREADS};
-use bytegauge_model::{OrAuto, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
+use bytegauge_model::{FactorKey, RelayChoice, RelayMethod, RelayPlacement, RelayReport, RelayThreads, Spec, Workload};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::relay::{self, Cues, RelayShared, Upstream};
 use bytegauge_traffic::{Address, EndError, PlantedFault, Setup};
@@ -26,14 +26,20 @@ fn specs() -> Vec<Spec> {
     for method in methods {
         let threads = RELAY_THREADS.iter().map(|row| row.value);
         let kinds: Vec<_> = if method.has_threads() { threads.map(Some).collect() } else { vec![None] };
-        specs.extend(kinds.into_iter().map(|threads| relay_with(method, |spec| spec.relay_threads = threads)));
+        specs.extend(kinds.into_iter().map(|threads| {
+            relay_with(method, |spec| {
+                if let Some(threads) = threads {
+                    spec.put(FactorKey::relay_threads, threads);
+                }
+            })
+        }));
     }
-    let small = |spec: &mut Spec| spec.relay_buffer = Some(OrAuto::Is(777));
+    let small = |spec: &mut Spec| spec.put(FactorKey::relay_buffer, 777);
     specs.push(relay_with(RelayMethod::ReadvWritev, small));
-    let follows = |spec: &mut Spec| spec.relay_placement = Some(RelayPlacement::Follows);
+    let follows = |spec: &mut Spec| spec.put(FactorKey::relay_placement, RelayPlacement::Follows);
     specs.push(relay_with(RelayMethod::Hybrid, follows));
     let mut pipes = relay_with(RelayMethod::Hybrid, small);
-    pipes.relay_pipe = Some(OrAuto::Is(4096));
+    pipes.put(FactorKey::relay_pipe, 4096);
     specs.push(pipes);
     specs.retain(|spec| match spec.relay().and_then(RelayChoice::method).and_then(missing_requirement) {
         None => true,
@@ -49,7 +55,7 @@ fn specs() -> Vec<Spec> {
 fn relay_by(method: RelayMethod) -> Spec {
     let levels = [("transport", "tcp".into()), ("request", 4096.into())];
     let mut spec = levels.into_iter().collect::<Spec>().with_workload(Workload::Call);
-    spec.relay = Some(RelayChoice::Method(method));
+    spec.put(FactorKey::relay, RelayChoice::Method(method));
     spec
 }
 
@@ -99,7 +105,7 @@ impl Running {
         plant: Option<PlantedFault>,
     ) -> Running {
         let mut spec = relay.clone();
-        spec.transport = Some(transport.parse().unwrap());
+        spec.set_level(FactorKey::transport, transport.into());
         let setup = Setup { plant, ..Setup::of(&spec).unwrap() };
         let (listener, address) = relay::listen(&setup).unwrap();
         let shared = Arc::new(RelayShared::new(listener, Upstream::new(to, &setup).unwrap(), expected));
@@ -173,7 +179,7 @@ fn methods_receive_by_the_call_of_sockets() {
     for method in methods {
         let (to, serving) = server(1, echo);
         let (running, address) =
-            Running::start(&relay_with(method, |spec| spec.relay_threads = Some(RelayThreads::One)), to);
+            Running::start(&relay_with(method, |spec| spec.put(FactorKey::relay_threads, RelayThreads::One)), to);
         let mut stream = plain(address);
         (0..CALLS).for_each(|call| plain_call(&mut stream, call, 10));
         drop(stream);
@@ -382,7 +388,7 @@ fn unix_sockets_are_relayed_as_tcp_is() {
 #[test]
 fn unavailable_pipe_is_a_reason_to_skip() {
     for method in [RelayMethod::Splice, RelayMethod::Sendfile] {
-        let setup = relay_with(method, |spec| spec.relay_pipe = Some(OrAuto::Is(1 << 32)));
+        let setup = relay_with(method, |spec| spec.put(FactorKey::relay_pipe, 1 << 32));
         let (_behind, to) = listener();
         let (running, _) = Running::start(&setup, to);
         match running.threads.into_iter().next().unwrap().join().unwrap() {

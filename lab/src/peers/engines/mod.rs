@@ -18,10 +18,9 @@ use bytegauge_stats::rng::{self, RandomStream};
 use bytegauge_sys::topology::Relation;
 use serde::{Deserialize, Serialize};
 
-use super::bench::PeerTests;
-use super::compare::{Rates, interval, over, over_among, values};
-use super::machine;
-use super::reference::{self, InC};
+use super::bench::{PeerTests, host_line};
+use super::pairs::{Rates, interval, over, over_among, values};
+use super::programs::{self, InC};
 use rows::{EngineCase, Entrant, cases, is_asked, row_name};
 use trial::{Cpus, EnginePrograms, ProgramSide, RunOutcome};
 use xtask::cargo;
@@ -69,7 +68,7 @@ type ProgramsRows = BTreeMap<String, ProgramsRow>;
 /// # Errors
 /// The reason if they cannot.
 pub fn prepare(_bench: &PeerTests) -> Result<(), String> {
-    reference::prepare_uring()
+    programs::prepare_uring()
 }
 
 /// Measures the rows that are asked for, and makes the document's part of all that were measured so far.
@@ -81,7 +80,7 @@ pub fn compared(bench: &PeerTests) -> Result<String> {
     for program in PROGRAMS {
         program.built()?;
     }
-    reference::build_tokio_echo()?;
+    programs::build_tokio_echo()?;
     let programs = EnginePrograms {
         ours: bench.ours.program().to_owned(),
         counter: bench.ours.file("counter"),
@@ -214,7 +213,7 @@ fn line(case: &EngineCase, entrant: &Entrant, row: &ProgramsRow) -> String {
 fn document(rows: &ProgramsRows, bench: &PeerTests) -> Result<String> {
     let days: Vec<&str> = rows.values().map(|row| row.date.as_str()).collect();
     let (first, last) = (days.iter().min().unwrap_or(&""), days.iter().max().unwrap_or(&""));
-    let environment = machine::of_host();
+    let environment = host_line();
     let mut text = format!(
         "## Engines, compared with C programs\n\nMeasured by `cargo lab peers engines` from {first} to {last}. {environment}, \
          {} CPUs. A cell is bytegauge over the C program: ratio of rates / ratio of work per CPU second. Above 1, bytegauge is \

@@ -17,7 +17,7 @@ use bytegauge_traffic::{Address, Command, Reply, Setup};
 
 use super::rows::{EngineCase, Entrant, RELAY_BUFFER, Traffic};
 use crate::peers::CONGESTION;
-use crate::peers::process::{self, ServerProcess};
+use crate::peers::programs::{self, ServerProcess};
 
 /// Time before anything counts.
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -248,7 +248,7 @@ impl OurEnd {
     fn start(program: &Path, role: EndRole, cpu: usize) -> Result<OurEnd> {
         let mut command = Program::new(program);
         command.args(["end", role.name()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = process::spawn(&mut command, Some(cpu))?;
+        let mut child = programs::spawn(&mut command, Some(cpu))?;
         let (input, output) = (child.stdin.take().context("no input")?, child.stdout.take().context("no output")?);
         let mut end = OurEnd { child, input, replies: BufReader::new(output) };
         let hello = end.reply()?;

@@ -1,13 +1,13 @@
 // The board of a heat map: the drawing, the selected cell, keyboard and pointer, the two lines through the cell, and the keys.
 
-import { type CellView, factorOf, isConfirmed, type Level, level } from "../../data";
+import { axisName, type CellView, factorOf, isConfirmed, type Level, level } from "../../data";
 import { h, svg } from "../../dom";
 import { nothing } from "../../frame";
-import { along, named } from "../../levels";
-import { contourKey } from "../contours";
+import { named } from "../../levels";
 import { colourKey } from "../key";
 import { isSlower, selectedColour, markKey, type Sign } from "../marks";
-import { slice } from "../slice";
+import { NONE, type Sweep, sweepOf } from "../sweep-data";
+import { lines, rangeOf } from "../sweep-lines";
 import { type Layout, layout as laidOut, tileAt } from "./layout";
 import { describe, type HeatMap, isRecommended, isSure, plane, withoutTile } from "./contents";
 import { drawMap, type Drawn, STRIPES, PALE, type Scale } from "./draw";
@@ -32,13 +32,13 @@ export function board(map: HeatMap, width: number, selected: (id: string) => voi
   // Next to a small map the lines are side by side, so that they are not higher than the map.
   const rest = width - layout.width - 32;
   const isPair = layout.sideBySide && rest >= 2 * LINE_MIN + 16;
-  const lines = h("div", { class: isPair ? "side slices pair" : "side slices" });
+  const slices = h("div", { class: isPair ? "side slices pair" : "side slices" });
   const lineWidth = isPair ? rest / 2 - 8 : layout.sideBySide ? rest : width < 640 ? width : width / 2 - 8;
   const show = () => {
     const [where, ...facts] = describe(map, map.chosen);
     text.textContent = `${where}: ${facts.join("; ")}`;
     moveFrame(frame, map, drawn);
-    lines.replaceChildren(...linesThrough(map, layout, lineWidth));
+    slices.replaceChildren(...linesThrough(map, layout, lineWidth));
   };
   const go = (cell: CellView | undefined) => {
     if (!cell) return;
@@ -49,7 +49,7 @@ export function board(map: HeatMap, width: number, selected: (id: string) => voi
   const place = surface(map, layout, drawn, go);
   show();
   const picture = h("div", {}, place, ...keys(map, layout));
-  const through = h("div", { class: "through" }, text, lines);
+  const through = h("div", { class: "through" }, text, slices);
   return [layout.sideBySide ? h("div", { class: "side map" }, picture, through) : h("div", {}, picture, through)];
 }
 
@@ -77,15 +77,25 @@ function moveFrame(frame: SVGRectElement, { wish, chosen }: HeatMap, { x, y }: D
   for (const [key, value] of Object.entries(places)) frame.setAttribute(key, String(value));
 }
 
+/** The height of a line, pixels. */
+const LINE_HEIGHT = 210;
+
 /** The row and the column of the selected cell as two lines with one scale. */
-function linesThrough({ view, wish, chosen, measure }: HeatMap, { cells }: Layout, width: number): Element[] {
-  const both = [wish.x, wish.y].flatMap((free) => along(view, cells, chosen, [free]));
-  const line = (free: string, fixed: string) => {
-    const factor = factorOf(view, fixed);
-    const title = `${factor.heading} ${named(level(chosen, fixed), factor)}`;
-    return slice(along(view, cells, chosen, [free]), factorOf(view, free), measure, chosen.id, title, width, both);
+function linesThrough({ view, group, wish, chosen, measure }: HeatMap, { cells }: Layout, width: number): Element[] {
+  const through = (free: string): Sweep | null => {
+    const wished = { x: free, colour: NONE, facet: NONE, measure: measure.key };
+    const sweep = sweepOf(view, group, chosen, cells, [], wished);
+    return sweep && { ...sweep, relayless: undefined, chosen: chosen.id };
   };
-  const all = [line(wish.x, wish.y), line(wish.y, wish.x)];
+  const both = [wish.x, wish.y].map((free) => through(free)).filter((sweep) => sweep != null);
+  const range = rangeOf({ measure, cells: both.flatMap((sweep) => sweep.cells), relayless: undefined });
+  const line = (sweep: Sweep) => {
+    const factor = factorOf(view, sweep.wish.x === wish.x ? wish.y : wish.x);
+    const at = `${factor.heading} ${named(level(chosen, factor.name), factor)}`;
+    if (sweep.cells.length < 2) return nothing(`At ${at} no other ${axisName(sweep.fx)} was measured.`);
+    return lines(sweep, sweep.cells, `${measure.label} at ${at}`, width, range, LINE_HEIGHT);
+  };
+  const all = both.map(line);
   const drawings = all.filter((each) => each instanceof SVGElement);
   if (drawings.length === 0) return [nothing("No other cell of its row or column was measured.")];
   return [...drawings, ...all.filter((each) => !(each instanceof SVGElement))];
@@ -145,7 +155,7 @@ const levelAt = (list: Level[], scale: Scale, pixel: number): Level | undefined 
 
 /** The meaning of colours, marks and lines, and the options without a tile. */
 function keys(map: HeatMap, layout: Layout): (Node | false)[] {
-  const { measure, wish, placeless } = map;
+  const { measure, placeless } = map;
   const { low, top, logarithmic, measured, width } = layout;
   const opacity = measured.some((cell) => isSure(map, cell)) ? 1 : PALE;
   const absent = placeless.length > 0 && h("p", { class: "reading" }, withoutTile(map));
@@ -153,21 +163,19 @@ function keys(map: HeatMap, layout: Layout): (Node | false)[] {
   return [
     colourKey({ low, top, logarithmic, ...measure, opacity }),
     markKey(signs(map, layout), width, `${STRIPES}-key`),
-    wish.contours && contourKey(measure.unit, width),
     absent,
   ];
 }
 
 /** The marks that occur in the map. */
 function signs(map: HeatMap, { cells, measured }: Layout): Sign[] {
-  const { view, best, dense, screened, compared } = map;
+  const { view, best, dense, compared } = map;
   const uncertain = measured.some((cell) => !isConfirmed(cell));
   const all: (Sign | false)[] = [
     best.size > 0 && "best",
     cells.some((cell) => isRecommended(map, cell)) && "use",
     cells.some((cell) => isSlower(view, cell)) && "avoid",
     "selected",
-    dense && screened && "confirmed",
     !dense && compared && uncertain && "screened",
     measured.length < cells.length && "empty",
   ];

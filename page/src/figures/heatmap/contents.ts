@@ -10,9 +10,9 @@ import {
   isConfirmed,
   isMeasured,
   level,
-  optionOf,
   recommendedOf,
   slowerHeading,
+  slowerText,
   type View,
 } from "../../data";
 import type { Note } from "../../frame";
@@ -22,7 +22,6 @@ import { withInterval } from "../../outward";
 import type { Table } from "../../save";
 import type { Looking } from "../../state";
 import { mayBeBest } from "../compared";
-import { note as contourNote } from "../contours";
 import { hasPlace, placing } from "../tiles";
 
 /** The reader's settings of this figure. Kept while the page is open, one for each group. */
@@ -30,7 +29,6 @@ export interface Wish {
   x: string;
   y: string;
   measure: string;
-  contours: boolean;
 }
 
 /** A map, as far as it does not depend on a width. */
@@ -74,7 +72,7 @@ export function heatMap({ view, group, cell }: Looking, wished: Wish | undefined
   const axes = usualAxes(factors);
   const known = measures(all);
   if (!axes || !known[0]) return null;
-  const wish = wished ?? { ...axes, measure: measureKey, contours: false };
+  const wish = wished ?? { ...axes, measure: measureKey };
   const measure = known.find(({ key }) => key === wish.measure) ?? known[0];
   const { placed, placeless, start } = placing(all, wish, cell, measure);
   if (!start) return null;
@@ -147,7 +145,7 @@ function evidence(map: HeatMap, cell: CellView): string {
 }
 
 function aboveBest({ view }: HeatMap, cell: CellView): string[] {
-  const slower = optionOf(view, cell)?.slower ?? "–";
+  const slower = slowerText(view, cell);
   return cell.above_best_upper == null ? [] : [`${slowerHeading(view, { id: cell.group })} ${slower}`];
 }
 
@@ -157,18 +155,15 @@ export function caption({ measure, compared, screened }: HeatMap): string {
 }
 
 export function notes(map: HeatMap): Note[] {
-  const { all, measure, compared, screened, dense, wish, placed } = map;
+  const { all, measure, compared, screened, dense, placed } = map;
   const few = all.every(({ trials }) => trials <= 1) ? "one trial each" : "too few trials";
   return [
-    "A number is a median without an interval: the ranking has the intervals.",
+    "A number is a median without an interval: the table of the test has the intervals.",
     !compared && `All tiles are pale, since they have ${few}: the brightest one can be so by chance.`,
-    screened &&
-      compared &&
-      (dense ? "Confirmed tiles are framed." : "Screened tiles are hatched, with their numbers in brackets."),
+    screened && compared && !dense && "Screened tiles are hatched, with their numbers in brackets.",
     screened &&
       compared &&
       "Screening came before the confirmation, in other trials: compare confirmed tiles only with each other.",
-    wish.contours && contourNote(measure.unit),
     lacks(placed.filter(isMeasured), measure),
     carried(all, measure),
   ];
@@ -181,8 +176,8 @@ export function withoutTile(map: HeatMap): string {
   const use = !placeless.some((cell) => isRecommended(map, cell))
     ? ""
     : placeless.length > 1
-      ? "; the recommended one is among them"
-      : ", which is recommended";
+      ? "; the one to use is among them"
+      : ", which is the one to use";
   return `Not in this map, without ${without.join(" or ")}: ${atRates(placeless, measure)}${use}.`;
 }
 

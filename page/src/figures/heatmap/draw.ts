@@ -4,9 +4,8 @@ import * as Plot from "@observablehq/plot";
 import { axisName, type CellView, isConfirmed, type Level, level } from "../../data";
 import { named } from "../../levels";
 import { draw, faint, ink, paper, thinned, USED } from "../../look";
-import { contours } from "../contours";
-import { crosses, hatching, isSlower, outline } from "../marks";
-import { type Layout, tileAt } from "./layout";
+import { crosses, hatching, isSlower } from "../marks";
+import type { Layout } from "./layout";
 import { describe, hasNumber, type HeatMap, isRecommended, isSure } from "./contents";
 
 /** More cells than this have no tip, which would make the page slow. */
@@ -51,14 +50,12 @@ export function drawMap(map: HeatMap, layout: Layout): Drawn {
     ],
   });
   svg.prepend(hatching(STRIPES));
-  const drawn: Drawn = {
+  return {
     svg,
     x: scaleOf(svg, "x"),
     y: scaleOf(svg, "y"),
     tip: cells.length <= TIPS_MAX ? svg.lastElementChild : null,
   };
-  addLines(map, layout, drawn);
-  return drawn;
 }
 
 function across({ fx, dense }: HeatMap, { xs, width, left, slope }: Layout): Plot.ScaleOptions {
@@ -207,29 +204,4 @@ function scaleOf(drawing: SVGSVGElement, name: "x" | "y"): Scale {
   const scale = (drawing as SVGSVGElement & Plot.Plot).scale(name);
   if (!scale) throw new Error(`a heat map has a scale ${name}`);
   return scale as unknown as Scale;
-}
-
-/** Lines along edges of tiles: contours, and the frame of confirmed tiles of a dense map. */
-function addLines(map: HeatMap, layout: Layout, { svg, x, y, tip }: Drawn): void {
-  const { wish, measure, dense, screened } = map;
-  const { xs, ys } = layout;
-  const edges = [edgesOf(xs, x), edgesOf(ys, y)] as const;
-  const at = tileAt(map, layout);
-  const grid = <Value>(of: (cell: CellView | undefined) => Value) => ys.map((y) => xs.map((x) => of(at(x, y))));
-  if (wish.contours) {
-    const medians = grid((cell) => (cell && hasNumber(map, cell) ? (measure.of(cell)?.mid ?? null) : null));
-    svg.insertBefore(contours(medians, measure.less, ...edges), tip);
-  }
-  if (dense && screened) {
-    const confirmed = grid((cell) => cell != null && isConfirmed(cell));
-    svg.insertBefore(outline(confirmed, ...edges), tip);
-  }
-}
-
-/** The places of the edges between tiles, pixels. */
-function edgesOf(list: Level[], scale: Scale): number[] {
-  const starts = list.map((value) => scale.apply(value) as number);
-  const size = scale.bandwidth ?? 0;
-  const gap = starts.length > 1 ? ((starts[1] ?? 0) - (starts[0] ?? 0) - size) / 2 : 0;
-  return [...starts.map((start) => start - gap), (starts.at(-1) ?? 0) + size + gap];
 }

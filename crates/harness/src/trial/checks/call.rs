@@ -7,64 +7,57 @@ use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorP
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::engine;
 
-use super::{not_in_mode, relay};
+use super::{Check, failed, in_mode, none, relay};
 use crate::trial::answers::Answers;
 
-/// The outcome of a trial without trouble at an end.
-pub(in crate::trial) fn check_counts(setup: &Setup, answers: &Answers) -> Outcome {
-    unproven(setup, answers).unwrap_or_else(|| added_up(setup, answers))
+/// Checks a trial without trouble at an end.
+pub(super) fn check_counts(setup: &Setup, answers: &Answers) -> Check {
+    ran_in_mode(setup, answers).and_then(|()| added_up(setup, answers))
 }
 
-/// An engine that did not run in its requested mode. One datagram per call may have been requested.
-fn unproven(setup: &Setup, answers: &Answers) -> Option<Outcome> {
+/// Whether the engines ran in their requested modes. One datagram per call may have been requested.
+fn ran_in_mode(setup: &Setup, answers: &Answers) -> Check {
     // A client that never sent anything showed no mode, and none that is missing.
     let idle =
         answers.report(EndRole::Client).and_then(|end| end.call.as_deref()).is_some_and(|calls| calls.completed == 0);
     if setup.modes_are_shown || idle {
-        return None;
+        return Ok(());
     }
     let ends = [(setup.client_engine(), EndRole::Client), (setup.server_engine(), EndRole::Server)];
-    let of_ends = ends.into_iter().find_map(|(engine, role)| {
-        let did =
-            answers.report(role)?.engine.as_deref().filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1)?;
-        engine::unproven(engine, did).map(|reason| not_in_mode(engine, &reason))
-    });
-    of_ends.or_else(|| relay::unproven(setup, answers).map(Outcome::Failed))
+    for (engine, role) in ends {
+        let did = answers.report(role).and_then(|end| end.engine.as_deref());
+        let did = did.filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1);
+        in_mode(engine, did.and_then(|did| engine::unproven(engine, did)))?;
+    }
+    none(relay::unproven(setup, answers))
 }
 
 /// Whether the counts of client, server and competitors add up, and are not zero.
-fn added_up(setup: &Setup, answers: &Answers) -> Outcome {
+fn added_up(setup: &Setup, answers: &Answers) -> Check {
     let calls = |role| answers.report(role).and_then(|end| end.call.as_deref());
     let (server, rival) = (calls(EndRole::Server), calls(EndRole::Competitor));
-    let Some(client) = calls(EndRole::Client) else { return Outcome::Failed("the client reported nothing".into()) };
+    let Some(client) = calls(EndRole::Client) else { return failed("the client reported nothing") };
     let (per_call, external) = (setup.connect_per_call(), setup.is_external());
     for calls in [Some(client), rival].into_iter().flatten() {
-        if let Some(reason) = miscounted(calls, per_call).or_else(|| corrupted(calls, external)) {
-            return Outcome::Failed(reason);
-        }
+        none(miscounted(calls, per_call).or_else(|| corrupted(calls, external)))?;
     }
     if let Some(server) = server {
         let completed = client.completed + rival.map_or(0, |rival| rival.completed);
         let begun = client.begun + rival.map_or(0, |rival| rival.begun);
         if server.completed < completed || server.begun > begun {
-            return Outcome::Failed(format!(
+            return failed(format!(
                 "{completed} of {begun} calls were completed and the server saw {} and served {}: calls are lost or invented",
                 server.begun, server.completed
             ));
         }
     }
     let relay = answers.report(EndRole::Relay).and_then(|end| end.relay.as_deref().copied());
-    if let Some(reason) = relay.and_then(|relay| relay::of_calls(&relay)) {
-        return Outcome::Failed(reason);
+    none(relay.and_then(|relay| relay::of_calls(&relay)).or_else(|| invented(client, server, rival)))?;
+    if client.calls > 0 {
+        return Ok(());
     }
-    if let Some(reason) = invented(client, server, rival) {
-        return Outcome::Failed(reason);
-    }
-    if client.calls == 0 {
-        let cut_off = server.and_then(cut_off).map_or_else(String::new, |reason| format!("; {reason}"));
-        return Outcome::NothingMoved(nothing_completed(client) + &cut_off);
-    }
-    Outcome::Measured
+    let cut_off = server.and_then(cut_off).map_or_else(String::new, |reason| format!("; {reason}"));
+    Err(Outcome::NothingMoved(nothing_completed(client) + &cut_off))
 }
 
 /// Every call that was begun is completed, lost or unfinished: each of them once.
@@ -155,10 +148,8 @@ mod tests {
             let report = Some(EndReport { call, engine, ..EndReport::default() });
             let answer = LastReply { report, trouble: None, sound: true, gone: false };
             let by_role = BTreeMap::from([(EndRole::Client, answer)]);
-            match check_counts(&setup, &Answers { by_role }) {
-                Outcome::Measured => panic!("it showed no mode"),
-                other => (other.moved_nothing(), other.reason().unwrap_or_default().to_owned()),
-            }
+            let other = check_counts(&setup, &Answers { by_role }).expect_err("it showed no mode");
+            (other.moved_nothing(), other.reason().unwrap_or_default().to_owned())
         };
         assert_eq!(judged(0), (true, "no call was completed within the window: use a longer --trial-time".into()));
         assert!(matches!(judged(1), (false, reason) if reason.contains("did not run in its mode")));

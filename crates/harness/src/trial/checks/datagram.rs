@@ -42,7 +42,7 @@ pub(in crate::trial) fn unproven(setup: &Setup, sent: &EndReport, received: &End
         Engine::Gso if several && source.total_packets >= source.total => {
             Some("no send was segmented into several datagrams (UDP_SEGMENT)".into())
         }
-        Engine::Gso if several && sink.total > 1 && sink.total_packets >= sink.total => {
+        Engine::Gso if several && setup.joins_datagrams() && sink.total > 1 && sink.total_packets >= sink.total => {
             Some("no receive was joined from several datagrams (UDP_GRO)".into())
         }
         Engine::Mmsg if setup.batch() != Some(1) && sent.calls > 1 && sent.calls >= source.datagrams => {
@@ -112,6 +112,9 @@ mod tests {
         assert_eq!(reason(end(6400, 100), end(6400, 100)), None);
         assert!(reason(end(100, 100), end(100, 100)).unwrap().contains("UDP_SEGMENT"));
         assert!(reason(end(6400, 100), end(6400, 6400)).unwrap().contains("UDP_GRO"));
+        let mut segments_only = gso.clone();
+        segments_only.spec.put(bytegauge_model::FactorKey::gro, false);
+        assert_eq!(unproven(&segments_only, &report(end(6400, 100)), &report(end(6400, 6400))), None);
         let single = with(&gso, "write_size", 60_000);
         assert_eq!(unproven(&single, &report(end(100, 100)), &report(end(100, 100))), None);
         let mmsg = setup("udp", "mmsg");

@@ -258,6 +258,7 @@ fn machine() -> impl Strategy<Value = MachineUse> {
         link: net_rx.last().map(|ns| Box::new(LinkUse { cpu_ns: *ns, ..LinkUse::default() })),
         listen_overflows: net_rx.first().copied().into(),
         timeouts: net_rx.last().copied().into(),
+        tcp_drops: net_rx.first().map(|count| ("TCPRcvQDrop".to_owned(), *count)).into_iter().collect(),
         net_rx,
     })
 }

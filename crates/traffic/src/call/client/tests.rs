@@ -1,10 +1,10 @@
 //! Tests of the client of calls.
 
 use super::*;
-use crate::call::arrival::Offered;
 use crate::call::client_counts::ClientCounts;
-use crate::call::decoded_histogram::DecodedHistogram;
+use crate::call::recorder::DecodedHistogram;
 use crate::call::recorder::Records;
+use crate::call::schedule::Offered;
 use bytegauge_model::Arrivals;
 
 const GAP_NS: u64 = 1_000_000;
@@ -14,6 +14,9 @@ fn client() -> Arc<Client> {
         terms: Terms::for_test(8, 8),
         depth: 1,
         chunk: 8,
+        writes: MessageWrites::Separate,
+        reply_part: None,
+        quickack_again: None,
         connect_per_call: false,
         timeout_ns: u64::MAX / 4,
         open_ns: 0,

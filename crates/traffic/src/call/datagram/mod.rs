@@ -4,51 +4,83 @@
 //! flows itself, and the server waits in a receive: on the loop of the blocking engine, or with io_uring on its own. Measurements and reports are the same: schedule,
 //! record, classes of errors.
 
-mod admission;
-mod client;
 mod flow;
 mod responder;
-mod ring;
 mod server;
 mod socket;
 
-use std::os::fd::BorrowedFd;
+pub use flow::DatagramFlow;
+pub(crate) use socket::{Admissions, let_in};
+pub use socket::{bind, dropped_at};
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytegauge_model::{CallDatagrams, Engine, EngineReport};
+use bytegauge_model::{CallDatagrams, Engine, EngineReport, EpollMode, UringKind};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::datagram::{Inbox, Outbox, is_too_long};
+use bytegauge_sys::socket::{During, is_transient};
 
 use crate::call::datagram::responder::DatagramResponder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
+use crate::end::thread_group::Flags;
 use crate::end_error::EndError;
-use crate::engine::Stop;
+use crate::engine::{self, Station, Stop};
+use crate::flow::{CallResult, Flow, Party};
 use crate::meter::Meter;
+use crate::path::LEN;
 use crate::setup::Setup;
-
-pub use flow::DatagramFlow;
-pub use socket::{bind, dropped_at};
-
-pub(crate) use admission::{Admissions, let_in};
 
 /// Serves requests at a bound socket until it is stopped; with a list, only those of admitted senders. Returns this thread's counts,
 /// however it ended.
 pub(crate) fn serve(
     setup: &Setup,
-    (shared, admitted): (&Arc<ServerShared>, Option<&Arc<Admissions>>),
+    shared: &Arc<ServerShared>,
+    admitted: Option<&Arc<Admissions>>,
     fd: BorrowedFd<'_>,
-    flags: (&AtomicBool, &AtomicBool),
+    flags: &Flags,
     meter: &mut Meter,
 ) -> (Result<(Stop, EngineReport), EndError>, CallDatagrams) {
     let read_size = setup.read_size();
     let mut responder = DatagramResponder::new(shared, admitted);
     let served = match setup.server_engine() {
-        Engine::Plain => server::serve(&mut responder, fd, (read_size, 1), flags, meter),
-        Engine::Mmsg => server::serve(&mut responder, fd, (read_size, setup.call_batch()), flags, meter),
-        Engine::Uring(mode) => ring::serve(mode, &mut responder, fd, (read_size, setup.outstanding()), flags, meter),
+        Engine::Plain => server::serve(&mut responder, fd, read_size, 1, flags, meter),
+        Engine::Mmsg => server::serve(&mut responder, fd, read_size, setup.call_batch(), flags, meter),
+        Engine::Uring(mode) => {
+            server::serve_by_ring(&mut responder, fd, setup, mode.kind != UringKind::Plain, flags, meter)
+        }
         other => Err(unfit(other)),
     };
     (served, responder.seen)
+}
+
+fn unfit(engine: Engine) -> EndError {
+    EndError::Impossible(format!("engine {engine} makes no calls over datagrams: past planning, that is a bug"))
+}
+
+// The client's end over datagrams: the calls of a thread's flows, which the event loop of `epoll` drives.
+//
+// One datagram per system call, or as many as a batch holds if a flow has several calls to send or several replies to receive.
+// Never blocks in a send: room in a queue (of a Unix socket, the server's) is waited for together with all other events, and
+// its call times out like any other.
+
+/// Level-triggered: a datagram that no call waits for is still received.
+const ENGINE: Engine = Engine::Epoll(EpollMode { edge: false, batch: false });
+
+/// The clients of a thread, and memory for what they send and receive.
+struct DatagramClients<'a> {
+    clients: &'a mut Clients,
+    /// Requests of one flow while they are sent: none stays here, so all flows share it.
+    outbox: Outbox,
+    inbox: Inbox,
+    /// The ticket by which a server on another host has admitted its clients, which may arrive more than once.
+    answered: Option<[u8; LEN]>,
+    /// Why no request can be sent, if that is so.
+    unsendable: Option<EndError>,
+    report: EngineReport,
 }
 
 /// Drives a thread's clients until all of their flows are done.
@@ -64,9 +96,133 @@ pub(crate) fn carry(
         Engine::Mmsg => setup.call_batch().min(setup.depth()).max(2),
         other => return Err(unfit(other)),
     };
-    client::carry(clients, batch, abort, meter)
+    let mut party = DatagramClients {
+        outbox: Outbox::new(batch, setup.request()),
+        // One byte more than a reply, so that a longer one is detected.
+        inbox: Inbox::new(batch, setup.response() + 1, false),
+        answered: setup.far.map(|far| far.ticket.answer()),
+        clients,
+        unsendable: None,
+        report: EngineReport::default(),
+    };
+    let never = AtomicBool::new(false);
+    let (stop, driven) = engine::drive(ENGINE, &mut party, Station::new(0, abort, &never), meter)?;
+    let DatagramClients { unsendable, report: EngineReport { received_at_once, sent_at_once, .. }, .. } = party;
+    match unsendable {
+        Some(fault) => Err(fault),
+        None => Ok((stop, EngineReport { received_at_once, sent_at_once, buffer_bytes: 0, ..driven })),
+    }
 }
 
-fn unfit(engine: Engine) -> EndError {
-    EndError::Impossible(format!("engine {engine} makes no calls over datagrams: past planning, that is a bug"))
+impl DatagramClients<'_> {
+    /// Hands the received datagrams to a flow. Returns their number.
+    fn deliver(&mut self, flow: &mut DatagramFlow, meter: &mut Meter, now_ns: u64) -> usize {
+        let count = self.inbox.filled();
+        self.report.received_at_once = self.report.received_at_once.max(count as u64);
+        for slot in 0..count {
+            let arrived = self.inbox.arrived(slot);
+            let datagram = self.inbox.bytes(slot);
+            // As much of it as fits.
+            if self.answered.is_some_and(|answered| arrived.len == LEN && answered.starts_with(datagram)) {
+                continue;
+            }
+            meter.count(datagram.len(), datagram.len());
+            flow.received(datagram, now_ns);
+        }
+        count
+    }
+}
+
+impl Party for DatagramClients<'_> {
+    type Flow = DatagramFlow;
+
+    const CALLS: bool = true;
+
+    fn first(&mut self) -> Option<(DatagramFlow, Option<OwnedFd>)> {
+        self.clients.next_datagram_flow(self.outbox.slots())
+    }
+
+    /// Another socket; replies that still arrive for the old one are lost.
+    fn connect(&mut self, _flow: &mut DatagramFlow) -> io::Result<OwnedFd> {
+        self.clients.begin_socket()
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        flow: &mut DatagramFlow,
+        from: BorrowedFd<'_>,
+        meter: &mut Meter,
+        now_ns: &mut u64,
+    ) -> io::Result<CallResult> {
+        let received = match self.inbox.slots() {
+            1 => self.inbox.receive_one(from),
+            _ => self.inbox.receive(from).map(drop),
+        };
+        match received {
+            Ok(()) => {
+                *now_ns = monotonic_ns();
+                let is_full = self.deliver(flow, meter, *now_ns) == self.inbox.slots();
+                // If no other reply is due, another receive would find none.
+                Ok(CallResult::Some { is_ready: is_full && flow.waits() })
+            }
+            Err(error) if is_transient(&error, During::Transfer) => Err(error),
+            Err(error) => {
+                // The network's error about an earlier request, such as that there is no listener (udp(7)).
+                *now_ns = monotonic_ns();
+                flow.failed(error.raw_os_error().unwrap_or_default(), *now_ns);
+                Ok(CallResult::Some { is_ready: false })
+            }
+        }
+    }
+
+    /// Sends the calls that have begun, as many as a batch holds.
+    #[inline]
+    fn give(
+        &mut self,
+        flow: &mut DatagramFlow,
+        to: BorrowedFd<'_>,
+        meter: &mut Meter,
+        now_ns: &mut u64,
+    ) -> io::Result<CallResult> {
+        let count = flow.unsent().min(self.outbox.slots());
+        for slot in 0..count {
+            flow.write(slot, self.outbox.bytes(slot));
+        }
+        let sent = match count {
+            1 => self.outbox.send_one(to, 0).map(|_| 1),
+            _ => self.outbox.send(to, 0, count),
+        };
+        match sent {
+            Ok(sent) => {
+                *now_ns = monotonic_ns();
+                self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);
+                for slot in 0..sent {
+                    let len = self.outbox.bytes(slot).len();
+                    meter.count(len, len);
+                    flow.sent(len, *now_ns);
+                }
+            }
+            Err(error) if is_transient(&error, During::Transfer) => return Err(error),
+            Err(error) => {
+                *now_ns = monotonic_ns();
+                flow.failed(error.raw_os_error().unwrap_or_default(), *now_ns);
+                if is_too_long(&error) {
+                    flow.give_up_all();
+                    self.unsendable = Some(too_long(error));
+                }
+            }
+        }
+        Ok(CallResult::Some { is_ready: true })
+    }
+
+    fn left(&mut self, flow: DatagramFlow, connection: Option<OwnedFd>) {
+        self.clients.take_back(flow, connection);
+    }
+}
+
+fn too_long(source: io::Error) -> EndError {
+    let doing = "sending a request that is longer than a datagram may be here: use a smaller --request, or of unix-dgram a \
+                 larger --sndbuf";
+    EndError::Io { doing: doing.into(), source }
 }

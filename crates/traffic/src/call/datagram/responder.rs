@@ -13,25 +13,15 @@ use bytegauge_model::CallDatagrams;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, PeerAddress, SlotTarget};
 
-use crate::call::datagram::admission::{Admissions, AdmittedSenders, SenderStatus};
+use crate::call::datagram::socket::{Admissions, AdmittedSenders, SenderStatus};
 use crate::call::server_worker::{Planted, ServerShared, ServerWorker};
+use crate::datagram::Answer;
 use crate::engine::Stop;
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 
 /// Interval at which a server with a planted stall checks whether it may leave.
-const LOOK_AROUND: Duration = Duration::from_millis(1);
-
-/// The reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// The received bytes.
-    Echo,
-    /// A reply that begins with this number.
-    Made(u64),
-    /// No reply now.
-    Nothing,
-}
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// One thread's view of the requests.
 #[derive(Debug)]
@@ -77,7 +67,7 @@ impl DatagramResponder {
 
     /// Writes the number of the request that a reply is for.
     #[inline]
-    pub(super) fn address(&self, reply: &mut [u8], head: u64) {
+    pub(super) fn write_head(&self, reply: &mut [u8], head: u64) {
         self.worker.shared.terms().write_head(head, reply);
     }
 
@@ -182,7 +172,7 @@ impl DatagramResponder {
             if stop_requested.load(Ordering::Relaxed) {
                 return Stop::Time;
             }
-            std::thread::sleep(LOOK_AROUND);
+            std::thread::sleep(CHECK_INTERVAL);
         }
     }
 }

@@ -1,22 +1,27 @@
-//! The server's end over datagrams by system calls: one datagram per call, or as many as are available.
+//! The server's end over datagrams: by system calls, of one datagram each or as many as are available, or by io_uring(7).
 //!
-//! The thread waits in its receive, and sends every reply before it receives again. An echo is sent in place, without a copy.
-//! Several threads may share one socket: the kernel gives each datagram to one of them.
+//! With system calls the thread waits in its receive, and sends every reply before it receives again. An echo is sent in place,
+//! without a copy. Several threads may share one socket: the kernel gives each datagram to one of them.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::datagram::{Inbox, Outbox, SlotTarget};
-use bytegauge_sys::socket;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::datagram::{Arrived, Inbox, Outbox, PeerAddress, SlotTarget};
+use bytegauge_sys::socket::{self, During};
+use bytegauge_sys::uring::Errno;
 
-use crate::call::datagram::responder::{Answer, DatagramResponder};
+use crate::call::datagram::responder::DatagramResponder;
+use crate::datagram::{Answer, DatagramHandler, ReceiverRing};
+use crate::end::thread_group::Flags;
 use crate::end_error::EndError;
 use crate::engine::{FlowIo, FlowStation, Stop, WAIT_MAX_NS, run_on};
 use crate::flow::{Flow, Want};
 use crate::meter::Meter;
 use crate::pace::Pace;
+use crate::setup::Setup;
 
 /// The calls of a server's thread.
 struct ServerIo<'a> {
@@ -46,12 +51,13 @@ impl Flow for Requests {
     }
 }
 
-/// Serves until it is stopped. A call moves `batch` datagrams of at most `read_size` bytes.
+/// Serves by system calls until it is stopped. A call moves `batch` datagrams of at most `read_size` bytes.
 pub(super) fn serve(
     responder: &mut DatagramResponder,
     fd: BorrowedFd<'_>,
-    (read_size, batch): (usize, usize),
-    (stop_requested, abort): (&AtomicBool, &AtomicBool),
+    read_size: usize,
+    batch: usize,
+    Flags { stop_requested, abort, .. }: &Flags,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), EndError> {
     // A signal between the check of the flags and the wait is lost.
@@ -94,10 +100,8 @@ impl FlowIo for ServerIo<'_> {
                 self.answer(meter);
                 Ok(None)
             }
-            // The network's error about an earlier reply.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-            // No request came in time.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::Interrupted.into()),
+            // No request came in time, or the network reports an error of an earlier reply.
+            Err(error) if socket::is_transient(&error, During::Unconnected) => Err(io::ErrorKind::Interrupted.into()),
             Err(error) => Err(error),
         }
     }
@@ -112,7 +116,7 @@ impl ServerIo<'_> {
             let request = &*self.inbox.bytes(slot);
             let answer = self.responder.answers(request, arrived.truncated, &from, self.fd, meter);
             if let (Answer::Made(head), Some(outbox)) = (answer, &mut self.outbox) {
-                self.responder.address(outbox.bytes(slot), head);
+                self.responder.write_head(outbox.bytes(slot), head);
                 let len = outbox.bytes(slot).len();
                 outbox.set(slot, SlotTarget { len, peer: Some(&from), segment: None });
             }
@@ -168,5 +172,67 @@ impl ServerIo<'_> {
 
     fn must_leave(&self) -> bool {
         self.stop_requested.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves by a ring until it is stopped.
+pub(super) fn serve_by_ring(
+    responder: &mut DatagramResponder,
+    fd: BorrowedFd<'_>,
+    setup: &Setup,
+    is_multishot: bool,
+    Flags { stop_requested, abort, .. }: &Flags,
+    meter: &mut Meter,
+) -> Result<(Stop, EngineReport), EndError> {
+    let made = responder.made_len();
+    let mut ring = ReceiverRing::of_server(setup, is_multishot, made, |reply| responder.make(reply))?;
+    let mut server = RingServer { responder, fd, meter };
+    loop {
+        if abort.load(Ordering::Relaxed) {
+            return Ok((Stop::Aborted, ring.full_report()));
+        }
+        let now_ns = monotonic_ns();
+        if !server.meter.continues(now_ns, stop_requested) {
+            return Ok((Stop::Time, ring.full_report()));
+        }
+        if server.responder.is_stuck {
+            return Ok((DatagramResponder::rest(stop_requested, abort), ring.full_report()));
+        }
+        // A wait of 0 ns would not even check.
+        let until_ns = server.meter.next_mark_ns().clamp(now_ns + 1, now_ns + WAIT_MAX_NS);
+        match ring.wait(fd, until_ns - now_ns) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                return Err(EndError::io("waiting in io_uring")(error));
+            }
+            _ => ring.handle_completions(fd, &mut server).map_err(EndError::io("receiving requests on a ring"))?,
+        }
+    }
+}
+
+/// A server's thread with a ring.
+struct RingServer<'a> {
+    responder: &'a mut DatagramResponder,
+    fd: BorrowedFd<'a>,
+    meter: &'a mut Meter,
+}
+
+impl DatagramHandler for RingServer<'_> {
+    fn on_datagram(&mut self, bytes: &mut [u8], arrived: Arrived, from: &PeerAddress) -> Answer {
+        self.responder.answers(bytes, arrived.truncated, from, self.fd, self.meter)
+    }
+
+    fn write_head(&mut self, reply: &mut [u8], head: u64) {
+        self.responder.write_head(reply, head);
+    }
+
+    fn on_sent(&mut self, sent: Result<usize, Errno>) {
+        match sent {
+            Ok(len) => {
+                self.meter.count(len, len);
+                self.responder.seen.sent += 1;
+            }
+            // The client is gone, or the queue is full.
+            Err(_) => self.responder.seen.unsent += 1,
+        }
     }
 }

@@ -10,14 +10,14 @@ use bytegauge_model::{Engine, EngineReport, FlowReport, SendFrom, Side, Tls, Tra
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io};
 
-use crate::end::peer::Body;
+use crate::end::datagram;
 use crate::end::runner::{ThreadReport, meter};
-use crate::end::stream::drain::{DRAIN_SIZE, drain, drain_session};
+use crate::end::stream::{self, DRAIN_SIZE, drain, drain_session};
 use crate::end::thread_group::{Flags, ThreadStart};
-use crate::end::{datagram, external};
 use crate::end_error::EndError;
 use crate::engine::{self, FlowMode, FlowStation, Station, Stop};
 use crate::flow::{ConnectionEnd, Flow};
+use crate::message::Body;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::planted_fault::PlantedFault;
@@ -153,7 +153,7 @@ impl StreamThread {
         until_stopped: bool,
     ) -> Option<MovedFlows<F, PACED>> {
         let unacknowledged =
-            external::watched(&self.setup, self.flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
+            stream::watched(&self.setup, self.flows.iter().filter_map(|(_, fd)| fd.as_ref().map(AsFd::as_fd)));
         let StreamThread { setup, side, alone, flows, file, .. } = self;
         let flags = start.flags.clone();
         let Flags { abort, stop_requested, .. } = &flags;
@@ -256,7 +256,7 @@ fn encrypted(setup: &Setup, side: Side, fd: Option<&OwnedFd>) -> Result<Option<S
 /// A flow leaves the engine, while others may still run: the kernel's facts about it. `is_whole`: its connection has not ended.
 fn left(setup: &Setup, side: Side, is_whole: bool, fd: Option<BorrowedFd<'_>>, abort: &AtomicBool) -> FlowReport {
     if side == Side::Source && is_whole {
-        external::await_acknowledged(setup, fd, abort);
+        stream::await_acknowledged(setup, fd, abort);
     }
     let report = fd.map(|fd| kernel_report::report(fd, setup)).unwrap_or_default();
     let ends_by_itself = setup.transport().is_socket() && !setup.is_with_iperf3();

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, mpsc};
 
 use bytegauge_sys::interrupt::ThreadHandle;
-use bytegauge_sys::{affinity, descriptor_table, timer};
+use bytegauge_sys::{affinity, clock, descriptor_table};
 
 use crate::end::gate::Gate;
 use crate::end::thread_group::Preparing;
@@ -29,7 +29,7 @@ impl Starting {
     pub(super) fn prepare(self, own_tables: bool) -> Option<ReadyReport> {
         if self.waits {
             // If a filter forbids it, waits are late by the default slack, which is visible in their recorded lateness.
-            let _ = timer::wake_precisely();
+            let _ = clock::wake_precisely();
         }
         let prepared = pin(self.cpu)
             .and_then(|()| ThreadHandle::current().map_err(EndError::io("preparing the watchdog")))

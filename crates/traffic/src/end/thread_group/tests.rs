@@ -1,7 +1,8 @@
 //! Tests of the threads of an end.
 
+use bytegauge_sys::clock;
+
 use super::*;
-use bytegauge_sys::{clock, timer};
 
 fn test_plan() -> EndPlan {
     EndPlan::of("a test".into(), "test", Vec::new(), "tests")
@@ -14,7 +15,7 @@ fn only_waiting_threads_have_no_slack() {
         let job = |_| {
             EndThread::new(Vec::new(), |mut start: ThreadStart<u64>| {
                 start.ready();
-                timer::slack_ns().unwrap()
+                clock::slack_ns().unwrap()
             })
         };
         let group = ThreadGroup::start(&plan, Flags::default(), job).unwrap();
@@ -33,10 +34,10 @@ fn more_descriptors_than_fit_are_handed_over() {
             start.ready();
             let (one, _) = UnixStream::pair().unwrap();
             let kept: Vec<OwnedFd> = (0..COUNT).map(|_| one.try_clone().unwrap().into()).collect();
-            start.hand_over(kept).len()
+            start.pass_descriptors(kept).len()
         })
     };
-    bytegauge_sys::limit::raise_open_files().unwrap();
+    bytegauge_sys::process::raise_open_files().unwrap();
     let group = ThreadGroup::start(&plan, Flags::default(), job).unwrap();
     let left = group.finish(Duration::from_secs(60), None, || {});
     assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
@@ -129,7 +130,7 @@ fn descriptors_outlive_a_table_that_hands_them_over() {
         let number = descriptor_table::number(ours.as_fd());
         let run = move |mut start: ThreadStart<usize>| {
             start.ready();
-            start.hand_over(vec![ours]).len()
+            start.pass_descriptors(vec![ours]).len()
         };
         EndThread::new(vec![number], run)
     });

@@ -1,31 +1,33 @@
 //! The blocking engine: one thread per flow, `recv(2)` and `send(2)`, short counts accepted. Pipes and files use `read(2)` and
 //! `write(2)` in the same places.
 //!
-//! This file has the loop of a stream, whose flows already have threads; a [`FlowIo`] makes its calls. [`party`] starts threads
+//! This file has the loop of a stream, whose flows already have threads; a [`FlowIo`] makes its calls. `thread_per_flow` starts threads
 //! for a party's flows.
 
 mod flow_thread;
-mod mapped;
-mod send_file;
 mod thread_per_flow;
-mod zero_copy;
 
 pub(super) use thread_per_flow::drive;
 
 use std::cell::{Cell, RefCell};
+use std::hint::black_box;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::{file, io as sys_io, queued, socket};
+use bytegauge_sys::socket::{self, Until};
+use bytegauge_sys::zero_copy::{self, MappedReceive, MappedReceiver};
+use bytegauge_sys::{errno, file, io as sys_io, pipe, socket_memory};
 use socket2::SockRef;
 
 use crate::end_error::EndError;
 use crate::engine::memory::Room;
-use crate::engine::{FlowMode, FlowStation, Stop, null, unconnected};
+use crate::engine::system_calls::{ZeroCopySend, ZeroCopySends};
+use crate::engine::{FlowMode, FlowStation, Stop, WAIT_MAX_NS, unconnected};
 use crate::flow::{ConnectionEnd, Flow, Want};
 use crate::meter::Meter;
+use crate::stream::SourceFile;
 use crate::tls::session::Session;
 
 /// The calls of a flow that has a thread. Each function makes one call, counts its bytes and reports them to the flow. A
@@ -54,7 +56,7 @@ pub fn run<F: Flow>(
     meter: &mut Meter,
 ) -> Result<(Stop, Option<EngineReport>), EndError> {
     let stop = match (mode, slot.fd) {
-        (FlowMode::Nothing, _) => null::run(flow, slot, meter)?,
+        (FlowMode::Nothing, _) => run_nothing(flow, slot, meter)?,
         (_, None) => return Err(unconnected()),
         (FlowMode::Usual, Some(fd)) if is_socket(fd) => {
             let (read, write) =
@@ -71,9 +73,9 @@ pub fn run<F: Flow>(
             run_on(&mut PlainIo::new(read, write, Meter::count), flow, slot, meter)?
         }
         (FlowMode::QueuedCounts, Some(fd)) => return run_with_queued_counts(flow, fd, slot, meter),
-        (FlowMode::ZeroCopy, Some(fd)) => return zero_copy::run(flow, fd, slot, meter),
-        (FlowMode::SendFile(file), Some(fd)) => return send_file::run(flow, file, fd, slot, meter),
-        (FlowMode::Mapped, Some(fd)) => return mapped::run(flow, fd, slot, meter),
+        (FlowMode::ZeroCopy, Some(fd)) => return send_by_zero_copy(flow, fd, slot, meter),
+        (FlowMode::SendFile(file), Some(fd)) => return send_file(flow, file, fd, slot, meter),
+        (FlowMode::Mapped, Some(fd)) => return receive_mapped(flow, fd, slot, meter),
         (FlowMode::Encrypted(session), Some(fd)) => return run_tls(flow, fd, slot, session, meter),
     };
     Ok((stop, None))
@@ -94,7 +96,7 @@ fn run_with_queued_counts<F: Flow>(
     let (calls, queued_counts) = (Cell::new(0), Cell::new(0));
     let read = |buffer: &mut [u8]| {
         calls.set(calls.get() + 1);
-        let (received, queued) = queued::receive(fd, buffer)?;
+        let (received, queued) = socket_memory::receive(fd, buffer)?;
         queued_counts.set(queued_counts.get() + u64::from(queued.is_some()));
         Ok(received)
     };
@@ -238,5 +240,226 @@ where
         self.room.sent(n);
         flow.sent(n, 0);
         Ok(None)
+    }
+}
+
+// The blocking engine in its special modes: a reader has the kernel map pages (`TCP_ZEROCOPY_RECEIVE`); a writer sends from the
+// page cache (sendfile(2)), or with `MSG_ZEROCOPY` from two memories by turns.
+
+struct MappedIo<'a> {
+    fd: BorrowedFd<'a>,
+    receiver: MappedReceiver,
+    /// Bytes to copy before pages can be mapped again.
+    to_copy: usize,
+    /// Whether the last call found nothing, and then the connection became readable.
+    has_waited: bool,
+    /// Whether the kernel refused the first mapping.
+    is_refused: bool,
+    report: EngineReport,
+}
+
+impl FlowIo for MappedIo<'_> {
+    /// Maps or copies the next bytes; waits for some where there are none.
+    fn receive<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        if self.to_copy > 0 {
+            let most = self.to_copy.min(buffer.len());
+            return self.copy(flow, &mut buffer[..most], meter);
+        }
+        self.report.system_calls += 1;
+        self.report.mapping_calls += 1;
+        let has_waited = std::mem::take(&mut self.has_waited);
+        let MappedReceive { mapped, to_copy } = match self.receiver.receive(self.fd) {
+            Err(error) if error.raw_os_error() == Some(errno::EIO) => return Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
+            found => found.inspect_err(|_| self.is_refused = self.report.mapping_calls == 1)?,
+        };
+        self.to_copy = to_copy;
+        self.report.mapped_bytes += mapped as u64;
+        if mapped > 0 {
+            meter.count(mapped, buffer.len());
+            return Ok((!flow.received_in_place(self.receiver.bytes())).then_some(Stop::Refused));
+        }
+        if to_copy == 0 && has_waited {
+            // A connection that ended is readable too: recv(2) shows why.
+            self.to_copy = buffer.len();
+        } else if to_copy == 0 {
+            self.report.system_calls += 1;
+            match socket::wait(self.fd, Until::Readable, WAIT_MAX_NS)? {
+                Some(_) => self.has_waited = true,
+                None => return Err(io::ErrorKind::Interrupted.into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl MappedIo<'_> {
+    fn copy<F: Flow>(&mut self, flow: &mut F, buffer: &mut [u8], meter: &mut Meter) -> io::Result<Option<Stop>> {
+        self.report.system_calls += 1;
+        match socket::receive(self.fd, buffer)? {
+            0 => Ok(Some(Stop::Ended(ConnectionEnd::Eof))),
+            n => {
+                self.to_copy = self.to_copy.saturating_sub(n);
+                meter.count(n, buffer.len());
+                Ok((!flow.received(&mut buffer[..n], 0)).then_some(Stop::Refused))
+            }
+        }
+    }
+}
+
+/// Reads until the flow's time is up.
+pub(super) fn receive_mapped<F: Flow>(
+    flow: &mut F,
+    fd: BorrowedFd<'_>,
+    slot: FlowStation<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let refused = |error: &dyn std::fmt::Display| {
+        EndError::Missing(format!("TCP_ZEROCOPY_RECEIVE: {error}: it needs Linux 4.18: leave out --zerocopy-receive"))
+    };
+    let receiver = MappedReceiver::new(fd, slot.buffer.len()).map_err(|error| refused(&error))?;
+    let report = EngineReport::default();
+    let mut io = MappedIo { fd, receiver, to_copy: 0, has_waited: false, is_refused: false, report };
+    match run_on(&mut io, flow, slot, meter) {
+        Err(EndError::Io { source, .. }) if io.is_refused => Err(refused(&source)),
+        stopped => Ok((stopped?, Some(io.report))),
+    }
+}
+
+/// The message that is sent, and the place in the stream.
+struct SendFileIo<'a> {
+    fd: BorrowedFd<'a>,
+    file: &'a SourceFile,
+    offset: u64,
+    /// Bytes of the message that have not left.
+    left: usize,
+    calls: u64,
+}
+
+impl FlowIo for SendFileIo<'_> {
+    fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
+        if self.left == 0 {
+            flow.begin_in_place();
+            self.left = flow.room();
+        }
+        let (at, to_end) = self.file.position(self.offset);
+        let asked = self.left.min(to_end);
+        self.calls += 1;
+        let moved = pipe::send_file(self.file.fd(), at, self.fd, asked)?;
+        self.left -= moved;
+        self.offset += moved as u64;
+        meter.count(moved, asked);
+        flow.sent(moved, 0);
+        Ok(None)
+    }
+}
+
+/// Writes until the flow's time is up.
+pub(super) fn send_file<F: Flow>(
+    flow: &mut F,
+    file: &SourceFile,
+    fd: BorrowedFd<'_>,
+    slot: FlowStation<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let mut io = SendFileIo { fd, file, offset: 0, left: 0, calls: 0 };
+    let stop = run_on(&mut io, flow, slot, meter)?;
+    Ok((stop, Some(EngineReport { system_calls: io.calls, ..EngineReport::default() })))
+}
+
+/// The longest wait for a notification, milliseconds.
+const WAIT_MS: i32 = (WAIT_MAX_NS / 1_000_000) as i32;
+
+struct ZeroCopyIo<'a> {
+    fd: BorrowedFd<'a>,
+    sends: ZeroCopySends,
+}
+
+impl FlowIo for ZeroCopyIo<'_> {
+    /// Sends, and waits for the kernel where it has to.
+    fn send<F: Flow>(&mut self, flow: &mut F, meter: &mut Meter) -> io::Result<Option<Stop>> {
+        match self.sends.send(self.fd, flow)? {
+            ZeroCopySend::Sent { moved, asked } => {
+                meter.count(moved, asked);
+                flow.sent(moved, 0);
+            }
+            ZeroCopySend::Held => {
+                self.sends.calls += 1;
+                zero_copy::wait(self.fd, WAIT_MS)?;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Writes until the flow's time is up.
+pub(super) fn send_by_zero_copy<F: Flow>(
+    flow: &mut F,
+    fd: BorrowedFd<'_>,
+    slot: FlowStation<'_>,
+    meter: &mut Meter,
+) -> Result<(Stop, Option<EngineReport>), EndError> {
+    let mut io = ZeroCopyIo { fd, sends: ZeroCopySends::default() };
+    let stop = run_on(&mut io, flow, slot, meter)?;
+    let mut sends = io.sends;
+    // The last notifications that came; memory that the kernel still holds is abandoned.
+    let _ = sends.reap(fd);
+    let report = EngineReport {
+        system_calls: sends.system_calls(),
+        zero_copy: sends.sends(),
+        zero_copy_copied: sends.copied,
+        ..EngineReport::default()
+    };
+    Ok((stop, Some(report)))
+}
+
+// The null engine: the blocking loop with calls that do nothing, which measures the harness's own cost.
+//
+// Engines count in one of two ways, both of plain loads, additions and stores: in a [`Meter`], or in a
+// [`Share`](crate::tally::Share) of its tally if threads of the engine's own count. A share does what a meter does, after
+// checking the phase of the window. The null loop counts in a share, so the floor is that of the slower way, and holds for
+// every engine in the same table.
+
+fn run_nothing<F: Flow>(flow: &mut F, slot: FlowStation<'_>, meter: &mut Meter) -> Result<Stop, EndError> {
+    let mut share = meter.tally().share_of_meter();
+    let (read, write) = (|buffer: &mut [u8]| Ok(black_box(buffer.len())), |bytes: &[u8]| Ok(black_box(bytes.len())));
+    let count = |_: &mut Meter, moved, asked| share.count(moved, asked);
+    run_on(&mut PlainIo::new(read, write, count), flow, slot, meter)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::flow::Want;
+    use crate::meter::Schedule;
+    use crate::pace::Pace;
+
+    struct Reader(u64);
+
+    impl Flow for Reader {
+        fn want(&mut self, _now_ns: u64) -> Want {
+            Want::Receive
+        }
+
+        fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+            self.0 += 1;
+            true
+        }
+    }
+
+    #[test]
+    fn the_floor_counts_by_a_share() {
+        let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_stopped: false };
+        let mut meter = Meter::start(&schedule, 0);
+        let (mut flow, flag) = (Reader(0), AtomicBool::new(false));
+        let slot =
+            FlowStation { fd: None, buffer: &mut [0; 16], pace: Pace::Free, abort: &flag, stop_requested: &flag };
+        assert_eq!(run_nothing(&mut flow, slot, &mut meter).unwrap(), Stop::Time);
+        let (sums, window) = (meter.tally().sums(), meter.window());
+        assert_eq!((sums.calls, sums.bytes), (flow.0, 16 * flow.0));
+        assert!(window.calls > 0 && window.calls <= flow.0, "{window:?}");
+        // The meter charges its own thread once, and has its time on a run queue if the kernel reports it.
+        assert!(!meter.tally().has_threads());
     }
 }

@@ -8,22 +8,24 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
 
 use bytegauge_model::EngineReport;
+use bytegauge_sys::buffer::PageOffset;
 use bytegauge_sys::clock::{monotonic_ns, sleep_until_ns};
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
-use bytegauge_sys::socket::{self, Until};
+use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_sys::{io as sys_io, pipe};
 
 use crate::end_error::EndError;
 use crate::engine::blocking::flow_thread::Worker;
+use crate::engine::flow_state::time_for;
 use crate::engine::memory::Footprint;
-use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS, is_passing};
-use crate::flow::Flow;
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
+use crate::flow::{Opener, Party};
+use crate::lock;
 use crate::meter::Meter;
-use crate::party::{Opener, Party};
 use crate::tally::Tally;
 use crate::tls::TlsRole;
 
@@ -59,8 +61,8 @@ pub(super) struct WorkerShared<'a, P: Party> {
     /// Those of them that may wait in a system call.
     roster: Mutex<Vec<ThreadHandle>>,
     fault: Mutex<Option<EndError>>,
-    /// Written to wake the thread that waits at the other end.
-    bell: OwnedFd,
+    /// The end of a pipe that is written to wake the thread that waits at the other one.
+    waker: OwnedFd,
     /// Whether it waits for a free descriptor.
     short_of_descriptors: AtomicBool,
 }
@@ -70,13 +72,13 @@ pub(in crate::engine) fn drive<P: Party>(
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), EndError> {
-    let (heard, bell) = pipe::anonymous().map_err(EndError::io("opening a pipe"))?;
-    sys_io::set_nonblocking(heard.as_fd(), true).map_err(EndError::io("preparing a pipe"))?;
-    sys_io::set_nonblocking(bell.as_fd(), true).map_err(EndError::io("preparing a pipe"))?;
-    let shared = WorkerShared::new(party, meter.tally(), &station, bell);
+    let (woken, waker) = pipe::anonymous().map_err(EndError::io("opening a pipe"))?;
+    sys_io::set_nonblocking(woken.as_fd(), true).map_err(EndError::io("preparing a pipe"))?;
+    sys_io::set_nonblocking(waker.as_fd(), true).map_err(EndError::io("preparing a pipe"))?;
+    let shared = WorkerShared::new(party, meter.tally(), &station, waker);
     let mut report = EngineReport::default();
     let stopped = std::thread::scope(|scope| {
-        let mut host = FlowThreads { shared: &shared, scope, station, meter, heard: &heard, report: &mut report };
+        let mut host = FlowThreads { shared: &shared, scope, station, meter, woken: &woken, report: &mut report };
         let stopped = host.begin().and_then(|()| host.run());
         shared.stop_all(STOP_NS);
         stopped
@@ -96,7 +98,7 @@ struct FlowThreads<'h, 's, 'e, 'a, P: Party> {
     scope: &'s Scope<'s, 'e>,
     station: Station<'h>,
     meter: &'h mut Meter,
-    heard: &'h OwnedFd,
+    woken: &'h OwnedFd,
     report: &'h mut EngineReport,
 }
 
@@ -119,7 +121,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
                 return Ok(Stop::Aborted);
             }
             let now_ns = monotonic_ns();
-            if !self.meter.goes_on(now_ns, self.station.stop_requested) {
+            if !self.meter.continues(now_ns, self.station.stop_requested) {
                 return Ok(Stop::Time);
             }
             if self.shared.live.load(Ordering::Acquire) == 0 && self.station.listener.is_none() {
@@ -129,8 +131,8 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
             let accepts = accept_from_ns <= now_ns || !self.shared.short_of_descriptors.load(Ordering::Relaxed);
             let (fd, until_ns) = match self.station.listener {
                 Some(listener) if accepts => (listener, until_ns),
-                Some(_) => (self.heard.as_fd(), until_ns.min(accept_from_ns)),
-                None => (self.heard.as_fd(), until_ns),
+                Some(_) => (self.woken.as_fd(), until_ns.min(accept_from_ns)),
+                None => (self.woken.as_fd(), until_ns),
             };
             self.report.system_calls += 1;
             match socket::wait(fd, Until::Readable, until_ns - now_ns) {
@@ -139,7 +141,7 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
                         accept_from_ns = monotonic_ns() + ACCEPT_PAUSE_NS;
                     }
                 }
-                Ok(Some(_)) => self.empty_bell(),
+                Ok(Some(_)) => self.take_wakeups(),
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(EndError::Io { doing: "waiting for connections".into(), source }),
@@ -161,12 +163,11 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
                 self.report.wakeups += 1;
                 self.report.accepted += 1;
                 self.report.accepted_at_once = 1;
-                let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-                let flow = self.shared.party().accepted(fd.as_fd(), now_ns);
+                let flow = self.shared.party().accepted(fd.as_fd(), time_for::<P::Flow>());
                 flow.map_or(Ok(()), |flow| self.start(flow, Some(fd)))?;
             }
             Err(_) if exhausted => return Ok(false),
-            Err(error) if is_passing(&error) => {}
+            Err(error) if socket::is_transient(&error, During::Accept) => {}
             Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
         Ok(true)
@@ -176,8 +177,10 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
         let shared = self.shared;
         shared.live.fetch_add(1, Ordering::Relaxed);
         let stack = if shared.tls.is_some() { TLS_STACK_BYTES } else { STACK_BYTES };
+        let page_offset = PageOffset::of_thread();
         let spawned =
             std::thread::Builder::new().name("flow".into()).stack_size(stack).spawn_scoped(self.scope, move || {
+                page_offset.set_for_thread();
                 // After a panic, the others must not wait for this thread.
                 if catch_unwind(AssertUnwindSafe(|| Worker::begin(shared, flow, fd))).is_err() {
                     shared.lose();
@@ -190,13 +193,13 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
         Ok(())
     }
 
-    fn empty_bell(&self) {
-        while matches!(sys_io::read(self.heard.as_fd(), &mut [0; 64]), Ok(64)) {}
+    fn take_wakeups(&self) {
+        while matches!(sys_io::read(self.woken.as_fd(), &mut [0; 64]), Ok(64)) {}
     }
 }
 
 impl<'a, P: Party> WorkerShared<'a, P> {
-    fn new(party: &'a mut P, tally: Arc<Tally>, station: &Station<'_>, bell: OwnedFd) -> WorkerShared<'a, P> {
+    fn new(party: &'a mut P, tally: Arc<Tally>, station: &Station<'_>, waker: OwnedFd) -> WorkerShared<'a, P> {
         WorkerShared {
             opener: party.opener(),
             party: Mutex::new(party),
@@ -210,7 +213,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
             live: AtomicUsize::new(0),
             roster: Mutex::new(Vec::new()),
             fault: Mutex::new(None),
-            bell,
+            waker,
             short_of_descriptors: AtomicBool::new(false),
         }
     }
@@ -247,7 +250,7 @@ impl<'a, P: Party> WorkerShared<'a, P> {
             lock(&self.fault).get_or_insert(fault);
         }
         if self.live.fetch_sub(1, Ordering::Release) == 1 {
-            self.ring();
+            self.wake();
         }
     }
 
@@ -257,19 +260,19 @@ impl<'a, P: Party> WorkerShared<'a, P> {
         let died = EndError::Impossible("a flow's thread of the blocking engine died".into());
         lock(&self.fault).get_or_insert(died);
         self.live.fetch_sub(1, Ordering::Release);
-        self.ring();
+        self.wake();
     }
 
     /// A descriptor is free again.
     pub(super) fn on_closed(&self) {
         if self.short_of_descriptors.swap(false, Ordering::Relaxed) {
-            self.ring();
+            self.wake();
         }
     }
 
-    fn ring(&self) {
+    fn wake(&self) {
         // A full pipe wakes the reader too.
-        let _ = sys_io::write(self.bell.as_fd(), &[1]);
+        let _ = sys_io::write(self.waker.as_fd(), &[1]);
     }
 
     /// Makes every thread return its flow. If threads do not within `limit_ns`, that is a fault, and they are abandoned.
@@ -291,16 +294,10 @@ impl<'a, P: Party> WorkerShared<'a, P> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::fd::BorrowedFd;
-
     use super::*;
-    use crate::flow::Want;
+    use crate::flow::{Flow, Want};
 
     /// A flow that never runs.
     struct Unasked;
@@ -322,28 +319,16 @@ mod tests {
     impl Party for EmptyParty {
         type Flow = Unasked;
 
-        fn first(&mut self) -> Option<(Unasked, Option<OwnedFd>)> {
-            None
-        }
-
-        fn accepted(&mut self, _connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Unasked> {
-            None
-        }
-
-        fn connect(&mut self, _flow: &mut Unasked) -> io::Result<OwnedFd> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
         fn left(&mut self, _flow: Unasked, _connection: Option<OwnedFd>) {}
     }
 
     #[test]
     fn thread_that_never_leaves_is_a_fault() {
-        let (_heard, bell) = pipe::anonymous().unwrap();
+        let (_woken, waker) = pipe::anonymous().unwrap();
         let mut party = EmptyParty;
         let (abort, stop_requested) = (AtomicBool::new(false), AtomicBool::new(false));
         let station = Station::new(1, &abort, &stop_requested);
-        let shared = WorkerShared::new(&mut party, Arc::default(), &station, bell);
+        let shared = WorkerShared::new(&mut party, Arc::default(), &station, waker);
         // A thread that never returns its flow.
         shared.live.store(1, Ordering::Relaxed);
         // The test hangs if there is no limit.

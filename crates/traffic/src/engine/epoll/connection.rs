@@ -3,24 +3,25 @@
 //! A send is tried at once and waited for only if the socket is full. A receive that left room in the buffer has emptied the
 //! socket, and the next one waits for an event. Edge-triggered, this holds only until an event announces the end of the
 //! stream, which may have arrived before that receive and is not announced again (epoll(7), questions and answers).
+//!
+//! With `MSG_ZEROCOPY` the socket's error queue announces that the kernel returned memory, as `EPOLLERR`.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::Ready;
 
 use crate::end_error::EndError;
 use crate::engine::epoll::EpollLoop;
-use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor, errno};
+use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor};
+use crate::engine::flow_state::time_for;
 use crate::engine::memory::{KeptBytes, Room};
+use crate::engine::message_part::MessagePart;
 use crate::engine::poller::{PollEvent, Poller};
-use crate::engine::system_calls::Calls;
-use crate::engine::zero_copy::ZeroCopySends;
-use crate::engine::{nothing_to_send, unconnected};
-use crate::flow::{ConnectionEnd, Doing, Flow};
-use crate::party::{CallResult, Party};
+use crate::engine::system_calls::{Calls, ZeroCopySend, ZeroCopySends, ack_quickly};
+use crate::engine::{errno, nothing_to_send, unconnected};
+use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party};
 
 /// A connection's readiness.
 pub(super) struct Registration<R> {
@@ -83,7 +84,7 @@ impl<R> EngineLink for Registration<R> {
     }
 
     fn take_in(&mut self) {
-        self.room.hand_over();
+        self.room.renew_flow();
     }
 }
 
@@ -144,13 +145,8 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         .map_err(EndError::io("ignoring a connection"))
     }
 
+    /// Sends once, if there is room: by a call of the party, or the flow's message, or received bytes that go back.
     pub(super) fn try_to_send(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        if P::CALLS {
-            return self.give(index, now_ns);
-        }
-        if self.station.zero_copy {
-            return self.try_to_send_in_place(index, now_ns);
-        }
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
@@ -158,58 +154,51 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             self.rest(index, WaitingFor::Send)?;
             return Ok(Then::Rest);
         }
+        if P::CALLS {
+            self.report.system_calls += 1;
+            let sent = self.party.give(flow, fd.as_fd(), self.meter, now_ns);
+            return self.moved(index, Doing::Sending, sent, now_ns);
+        }
+        if self.station.zero_copy {
+            return self.send_in_place(index, now_ns);
+        }
         let back = flow.returns();
         let returns = !back.is_empty() && !slot.link.room.holds();
         let is_fresh = self.port.fresh_of == token;
-        let bytes = match (returns, is_fresh) {
-            (true, true) => &self.port.buffer[self.port.fresh.clone()][back.clone()],
-            (true, false) => slot.link.kept.part(&back),
-            (false, _) => slot.link.room.next(flow),
+        let (bytes, part) = match (returns, is_fresh) {
+            (true, true) => (&self.port.buffer[self.port.fresh.clone()][back.clone()], None),
+            (true, false) => (slot.link.kept.part(&back), None),
+            (false, _) => slot.link.room.next_part(flow),
         };
         let asked = bytes.len();
         if asked == 0 {
             return Err(nothing_to_send());
         }
-        self.report.system_calls += 1;
-        let sent = slot.link.calls.send(fd.as_fd(), bytes);
+        self.report.system_calls += 1 + part.map_or(0, MessagePart::more_calls);
+        let sent = match part {
+            Some(part) => part.send(fd.as_fd(), bytes, false),
+            None => slot.link.calls.send(fd.as_fd(), bytes),
+        };
         self.report.system_calls += slot.link.calls.more_calls();
-        match sent {
-            Ok(n) => {
-                self.meter.count(n, asked);
-                // A short send has filled the socket, also for edges (epoll(7), questions and answers); a library takes as much
-                // as it has room for.
-                slot.link.writable = n == asked || slot.link.calls.is_tls();
-                match (returns, is_fresh) {
-                    (true, true) => self.port.fresh.start += back.start + n,
-                    (true, false) => slot.link.kept.drop_first(back.start + n),
-                    (false, _) => slot.link.room.sent(n),
-                }
-                self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-                *now_ns = self.now_ns;
-                flow.sent(n, *now_ns);
-                Ok(Then::Ask)
+        let sent = sent.map(|n| {
+            self.meter.count(n, asked);
+            match (returns, is_fresh) {
+                (true, true) => self.port.fresh.start += back.start + n,
+                (true, false) => slot.link.kept.drop_first(back.start + n),
+                (false, _) => slot.link.room.sent(n),
             }
-            Err(error) => self.not_sent(index, &error, now_ns),
-        }
+            *now_ns = time_for::<P::Flow>();
+            flow.sent(n, *now_ns);
+            // A short send has filled the socket, also for edges (epoll(7), questions and answers); a library takes as much
+            // as it has room for.
+            CallResult::Some { is_ready: n == asked || slot.link.calls.is_tls() }
+        });
+        self.moved(index, Doing::Sending, sent, now_ns)
     }
 
-    /// After a send that moved nothing: waits for room, or reports the failure to the flow.
-    pub(super) fn not_sent(&mut self, index: u32, error: &io::Error, now_ns: &mut u64) -> Result<Then, EndError> {
-        if error.kind() == io::ErrorKind::WouldBlock {
-            self.slots[index as usize].link.writable = false;
-            self.rest(index, WaitingFor::Send)?;
-            return Ok(Then::Rest);
-        }
-        *now_ns = self.tick();
-        self.fail(index, Doing::Sending, errno(error), *now_ns);
-        Ok(Then::Ask)
-    }
-
+    /// Receives once, if there are bytes: by a call of the party, or into the engine's memory.
     pub(super) fn try_to_receive(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        if P::CALLS {
-            return self.take(index, now_ns);
-        }
-        if !self.port.fresh.is_empty() {
+        if !P::CALLS && !self.port.fresh.is_empty() {
             self.keep_fresh_bytes();
         }
         let token = self.token(index);
@@ -219,121 +208,102 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             self.rest(index, WaitingFor::Receive)?;
             return Ok(Then::Rest);
         }
-        let asked = self.port.buffer.len();
         self.report.system_calls += 1;
+        if P::CALLS {
+            let received = self.party.take(flow, fd.as_fd(), self.meter, now_ns);
+            return self.moved(index, Doing::Receiving, received, now_ns);
+        }
+        let asked = self.port.buffer.len();
         // After the kept bytes, or else into the shared buffer, which is in the caches.
         let apart = slot.link.kept.holds();
         let buffer = if apart { slot.link.kept.room(asked) } else { &mut self.port.buffer[..] };
         let received = slot.link.calls.receive(fd.as_fd(), buffer);
         self.report.system_calls += slot.link.calls.more_calls();
-        match received {
-            Ok(0) => {
+        self.report.system_calls += ack_quickly(fd.as_fd(), flow.quickack_again());
+        let received = received.map(|n| {
+            if n == 0 {
+                return CallResult::End;
+            }
+            self.meter.count(n, asked);
+            *now_ns = time_for::<P::Flow>();
+            let bytes = if apart {
+                slot.link.kept.received(n, true)
+            } else {
+                if flow.echoes() {
+                    (self.port.fresh, self.port.fresh_of) = (0..n, token);
+                }
+                &mut self.port.buffer[..n]
+            };
+            match flow.received(bytes, *now_ns) {
+                // Decrypted bytes may be left, which no event announces.
+                true => CallResult::Some { is_ready: n == asked || slot.link.calls.is_tls() },
+                false => CallResult::Refused,
+            }
+        });
+        self.moved(index, Doing::Receiving, received, now_ns)
+    }
+
+    /// Handles the result of a call.
+    #[inline]
+    pub(super) fn moved(
+        &mut self,
+        index: u32,
+        doing: Doing,
+        moved: io::Result<CallResult>,
+        now_ns: &mut u64,
+    ) -> Result<Then, EndError> {
+        let link = &mut self.slots[index as usize].link;
+        match (moved, doing) {
+            (Ok(CallResult::Some { is_ready }), Doing::Receiving) => {
+                link.readable = is_ready || link.ending;
+                self.now_ns = *now_ns;
+            }
+            (Ok(CallResult::Some { is_ready }), _) => {
+                link.writable = is_ready;
+                self.now_ns = *now_ns;
+            }
+            (other, _) => return self.not_moved(index, doing, other, now_ns),
+        }
+        Ok(Then::Ask)
+    }
+
+    /// After a call that moved nothing: waits for an event, or reports the end or the failure to the flow.
+    fn not_moved(
+        &mut self,
+        index: u32,
+        doing: Doing,
+        moved: io::Result<CallResult>,
+        now_ns: &mut u64,
+    ) -> Result<Then, EndError> {
+        let slot = &mut self.slots[index as usize];
+        match (moved, doing) {
+            (Ok(CallResult::Refused), _) => {
+                self.leave(index);
+                return Ok(Then::Rest);
+            }
+            (Ok(_), Doing::Receiving) => {
                 slot.eof = true;
                 *now_ns = self.tick();
                 self.end(index, ConnectionEnd::Eof, *now_ns);
-                Ok(Then::Ask)
             }
-            Ok(n) => {
-                self.meter.count(n, asked);
-                // Decrypted bytes may be left, which no event announces.
-                slot.link.readable = n == asked || slot.link.ending || slot.link.calls.is_tls();
-                self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-                *now_ns = self.now_ns;
-                let bytes = if apart {
-                    slot.link.kept.received(n, true)
-                } else {
-                    if flow.echoes() {
-                        (self.port.fresh, self.port.fresh_of) = (0..n, token);
-                    }
-                    &mut self.port.buffer[..n]
-                };
-                if !flow.received(bytes, *now_ns) {
-                    self.leave(index);
-                    return Ok(Then::Rest);
-                }
-                Ok(Then::Ask)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            (Ok(_), _) => self.fail(index, doing, 0, *now_ns),
+            (Err(error), _) if error.kind() == io::ErrorKind::Interrupted => {}
+            (Err(error), Doing::Receiving) if error.kind() == io::ErrorKind::WouldBlock => {
                 slot.link.readable = false;
                 self.rest(index, WaitingFor::Receive)?;
-                Ok(Then::Rest)
+                return Ok(Then::Rest);
             }
-            Err(error) => {
-                *now_ns = self.tick();
-                self.fail(index, Doing::Receiving, errno(&error), *now_ns);
-                Ok(Then::Ask)
-            }
-        }
-    }
-
-    /// As [`try_to_send`](Self::try_to_send), by a call of the party.
-    fn give(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        let slot = &mut self.slots[index as usize];
-        let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
-        if !slot.link.writable {
-            self.rest(index, WaitingFor::Send)?;
-            return Ok(Then::Rest);
-        }
-        self.report.system_calls += 1;
-        match self.party.give(flow, fd.as_fd(), self.meter, now_ns) {
-            Ok(CallResult::Some { is_ready }) => {
-                slot.link.writable = is_ready;
-                self.now_ns = *now_ns;
-                Ok(Then::Ask)
-            }
-            Ok(CallResult::End) => {
-                self.fail(index, Doing::Sending, 0, *now_ns);
-                Ok(Then::Ask)
-            }
-            Err(error) => self.not_moved(index, &error, Doing::Sending, now_ns),
-        }
-    }
-
-    /// As [`try_to_receive`](Self::try_to_receive), by a call of the party.
-    fn take(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        let slot = &mut self.slots[index as usize];
-        let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
-        if !slot.link.readable {
-            self.rest(index, WaitingFor::Receive)?;
-            return Ok(Then::Rest);
-        }
-        self.report.system_calls += 1;
-        match self.party.take(flow, fd.as_fd(), self.meter, now_ns) {
-            Ok(CallResult::Some { is_ready }) => {
-                slot.link.readable = is_ready || slot.link.ending;
-                self.now_ns = *now_ns;
-                Ok(Then::Ask)
-            }
-            Ok(CallResult::End) => {
-                slot.eof = true;
-                *now_ns = self.tick();
-                self.end(index, ConnectionEnd::Eof, *now_ns);
-                Ok(Then::Ask)
-            }
-            Err(error) => self.not_moved(index, &error, Doing::Receiving, now_ns),
-        }
-    }
-
-    fn not_moved(&mut self, index: u32, error: &io::Error, doing: Doing, now_ns: &mut u64) -> Result<Then, EndError> {
-        let link = &mut self.slots[index as usize].link;
-        match (error.kind(), doing) {
-            (io::ErrorKind::Interrupted, _) => Ok(Then::Ask),
-            (io::ErrorKind::WouldBlock, Doing::Receiving) => {
-                link.readable = false;
-                self.rest(index, WaitingFor::Receive)?;
-                Ok(Then::Rest)
-            }
-            (io::ErrorKind::WouldBlock, _) => {
-                link.writable = false;
+            (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {
+                slot.link.writable = false;
                 self.rest(index, WaitingFor::Send)?;
-                Ok(Then::Rest)
+                return Ok(Then::Rest);
             }
-            _ => {
+            (Err(error), _) => {
                 *now_ns = self.tick();
-                self.fail(index, doing, errno(error), *now_ns);
-                Ok(Then::Ask)
+                self.fail(index, doing, errno(&error), *now_ns);
             }
         }
+        Ok(Then::Ask)
     }
 
     /// Copies bytes that a flow has not sent back yet, before the buffer is used again.
@@ -403,5 +373,35 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
             Some(_) => self.port.poller.modify(fd.as_fd(), wanted, token),
         };
         asked.map_err(EndError::io("waiting for a connection"))
+    }
+}
+
+impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
+    /// Sends the flow's message without copies; its socket may have room.
+    #[inline(never)]
+    pub(super) fn send_in_place(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
+        let slot = &mut self.slots[index as usize];
+        let (Some(flow), Some(fd)) = (&mut slot.flow, &slot.fd) else { return Err(unconnected()) };
+        let sends = slot.link.in_place.get_or_insert_default();
+        let sent = match sends.send(fd.as_fd(), flow) {
+            Ok(ZeroCopySend::Sent { moved, asked }) => {
+                self.meter.count(moved, asked);
+                flow.sent(moved, *now_ns);
+                Ok(CallResult::Some { is_ready: moved == asked })
+            }
+            Ok(ZeroCopySend::Held) => {
+                // Room in the socket is no news: only an error queue with notifications is.
+                slot.link.awaits_return = true;
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Err(error) => {
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    // Notifications that wait would be announced again and again.
+                    let _ = sends.reap(fd.as_fd());
+                }
+                Err(error)
+            }
+        };
+        self.moved(index, Doing::Sending, sent, now_ns)
     }
 }

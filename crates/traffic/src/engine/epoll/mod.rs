@@ -7,7 +7,6 @@
 //! connection, or all that wait. Connections are level-triggered or edge-triggered ([`connection`]).
 
 mod connection;
-mod zero_copy;
 
 use std::io;
 use std::ops::Range;
@@ -16,16 +15,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use bytegauge_model::{EngineReport, EpollMode};
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::epoll::Ready;
-use bytegauge_sys::{io as sys_io, socket};
+use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket::{self, During};
 
 use crate::end_error::EndError;
 use crate::engine::epoll::connection::Registration;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller};
 use crate::engine::system_calls::Calls;
-use crate::engine::{ACCEPTS_MAX, Station, Stop, is_passing};
+use crate::engine::{ACCEPTS_MAX, Station, Stop};
+use crate::flow::Party;
 use crate::meter::Meter;
-use crate::party::Party;
 
 /// The mode of a party with calls of its own: those call until a socket is not ready, so one registration lasts.
 const OWN_CALLS: EpollMode = EpollMode { edge: true, batch: true };
@@ -146,7 +146,7 @@ impl<B: Poller> Port for Readiness<B> {
                         }
                         event => driver.on_event(event)?,
                     }
-                    if !driver.looks_at_the_clock() {
+                    if !driver.has_time_left() {
                         return Ok(false);
                     }
                 }
@@ -227,7 +227,7 @@ fn accept<P: Party, B: Poller>(driver: &mut EpollLoop<'_, P, B>, is_over: bool) 
         match socket::accept(listener, true) {
             Ok(fd) => {
                 accepted += 1;
-                driver.welcome(fd)?;
+                driver.add_accepted(fd)?;
             }
             Err(error) if socket::is_exhausted(&error) => {
                 // A registered listener would be reported again at once, for ever.
@@ -239,7 +239,7 @@ fn accept<P: Party, B: Poller>(driver: &mut EpollLoop<'_, P, B>, is_over: bool) 
                 break;
             }
             // Another thread was faster, or the peer has closed already.
-            Err(error) if is_passing(&error) => break,
+            Err(error) if socket::is_transient(&error, During::Accept) => break,
             Err(source) => return Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
     }

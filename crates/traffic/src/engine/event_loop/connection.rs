@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use bytegauge_sys::socket;
 
 use crate::end_error::EndError;
-use crate::engine::event_loop::{Driver, Port, Then, errno};
-use crate::engine::{system_calls, unconnected};
-use crate::flow::{ConnectionEnd, Doing, Flow, Want};
-use crate::party::Party;
+use crate::engine::event_loop::{Driver, Port, Then};
+use crate::engine::flow_state::{FlowAction, step};
+use crate::engine::{errno, system_calls, unconnected};
+use crate::flow::{ConnectionEnd, Doing, Flow, Party, Want};
 
 /// Most steps of one connection before others have their turn.
 const TURN_STEPS: usize = 32;
@@ -114,7 +114,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             let other = self.fill_slot(flow, fd)?;
             self.slots[index as usize].partner = other;
             self.slots[other as usize].partner = index;
-            self.go_on_later(other);
+            self.queue_later(other);
         }
         Ok(index)
     }
@@ -173,7 +173,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
     }
 
     /// Queues a slot for the next round.
-    pub(in crate::engine) fn go_on_later(&mut self, index: u32) {
+    pub(in crate::engine) fn queue_later(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         slot.waits = WaitingFor::No;
         if !std::mem::replace(&mut slot.queued, true) {
@@ -238,7 +238,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 self.timers.clear(to);
                 if turn == TURN_STEPS {
                     // Others have their turn first, or the two could continue for ever.
-                    self.go_on_later(to);
+                    self.queue_later(to);
                     return Ok(());
                 }
                 self.turn(to, now_ns)?;
@@ -252,7 +252,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         if let Ok([from, to]) = self.slots.get_disjoint_mut([from as usize, to as usize])
             && let (Some(giver), Some(taker)) = (&mut from.flow, &mut to.flow)
         {
-            giver.hand_over(taker);
+            giver.give_to_partner(taker);
             // It may want something else now. It wants the end of its sending only once, so that must not be lost.
             to.held = to.held.filter(|want| ends_sending(*want) || *want == Want::Reset);
         }
@@ -273,7 +273,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         self.slots[partner as usize].partner = NO_PARTNER;
         if self.can_be_woken(partner) {
             self.timers.clear(partner);
-            self.go_on_later(partner);
+            self.queue_later(partner);
         }
     }
 
@@ -294,64 +294,66 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             let Some(flow) = &mut slot.flow else { return Ok(()) };
             let held = if I::HOLDS { slot.held.take() } else { None };
             let want = held.unwrap_or_else(|| flow.want(now_ns));
-            let over = slot.eof && !survives_eof::<P::Flow>(want);
-            if I::HOLDS && (over || ends_sending(want)) && I::is_flushing(self, index) {
+            let next = step::<P::Flow>(want, slot.eof);
+            if I::HOLDS && (next.closes || ends_sending(want)) && I::is_flushing(self, index) {
                 self.slots[index as usize].held = Some(want);
                 return self.rest(index, WaitingFor::Send);
             }
-            if over {
-                let receives = matches!(want, Want::Receive | Want::ReceiveUntil(_));
+            if next.closes {
                 self.close(index);
-                if receives {
-                    self.end(index, ConnectionEnd::Eof, now_ns);
-                    continue;
-                }
             }
-            let then = match want {
-                Want::Send => I::send(self, index, &mut now_ns)?,
-                Want::Receive => I::receive(self, index, &mut now_ns)?,
-                Want::ReceiveUntil(at_ns) => {
+            let then = match next.action {
+                FlowAction::Send => I::send(self, index, &mut now_ns)?,
+                FlowAction::Receive { until_ns } => {
                     let then = I::receive(self, index, &mut now_ns)?;
-                    if then == Then::Rest && self.slots[index as usize].waits == WaitingFor::Receive {
-                        self.timers.set(index, at_ns);
+                    if let Some(until_ns) = until_ns
+                        && then == Then::Rest
+                        && self.slots[index as usize].waits == WaitingFor::Receive
+                    {
+                        self.timers.set(index, until_ns);
                     }
                     then
                 }
-                Want::Both if self.slots[index as usize].eof => I::send(self, index, &mut now_ns)?,
-                Want::Both => I::send_or_receive(self, index, &mut now_ns)?,
-                Want::Pause(at_ns) => {
-                    self.slots[index as usize].waits = WaitingFor::Moment;
-                    // A flow that only its partner ends needs no timer.
-                    if at_ns < u64::MAX {
-                        self.timers.set(index, at_ns);
-                    }
-                    Then::Rest
-                }
-                Want::Connect => self.connect(index, now_ns)?,
-                Want::Finish => self.finish(index, now_ns)?,
-                Want::Close => {
-                    self.close(index);
-                    Then::Ask
-                }
-                Want::Reset => {
-                    self.reset(index);
-                    Then::Ask
-                }
-                Want::Done => {
+                FlowAction::SendOrReceive => I::send_or_receive(self, index, &mut now_ns)?,
+                FlowAction::Leave => {
                     self.leave(index);
                     Then::Rest
                 }
+                action => self.act(index, action, now_ns)?,
             };
             if then == Then::Rest || self.slots[index as usize].leaving {
                 return Ok(());
             }
         }
-        self.go_on_later(index);
+        self.queue_later(index);
         Ok(())
     }
 
+    /// Actions that move no bytes.
+    fn act(&mut self, index: u32, action: FlowAction, now_ns: u64) -> Result<Then, EndError> {
+        match action {
+            FlowAction::Connect => return self.connect(index, now_ns),
+            FlowAction::Finish => return self.finish(index, now_ns),
+            FlowAction::Pause { until_ns } => {
+                self.slots[index as usize].waits = WaitingFor::Moment;
+                // A flow that only its partner ends needs no timer.
+                if until_ns < u64::MAX {
+                    self.timers.set(index, until_ns);
+                }
+                return Ok(Then::Rest);
+            }
+            FlowAction::Reset => self.reset(index),
+            FlowAction::ReportEof => self.end(index, ConnectionEnd::Eof, now_ns),
+            FlowAction::Send
+            | FlowAction::Receive { .. }
+            | FlowAction::SendOrReceive
+            | FlowAction::AskAgain
+            | FlowAction::Leave => {}
+        }
+        Ok(Then::Ask)
+    }
+
     fn connect(&mut self, index: u32, now_ns: u64) -> Result<Then, EndError> {
-        self.close(index);
         let Some(flow) = &mut self.slots[index as usize].flow else { return Ok(Then::Rest) };
         // socket(2) and connect(2), at the least.
         self.report.system_calls += 2;
@@ -423,12 +425,6 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             flow.ended(end, now_ns);
         }
     }
-}
-
-/// Whether a connection whose peer sends no more stays open for what its flow wants. A flow of a pair may still get bytes to
-/// send from its partner, and one that is done takes its connection along.
-fn survives_eof<F: Flow>(want: Want) -> bool {
-    matches!(want, Want::Send | Want::Both | Want::Finish) || F::PAIRED && matches!(want, Want::Pause(_) | Want::Done)
 }
 
 /// Whether nothing is sent on the connection after that.

@@ -8,25 +8,23 @@
 
 mod connection;
 
+pub(super) use connection::{EngineLink, Slot, WaitingFor};
+
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::EngineReport;
-use bytegauge_sys::alarm::Alarm;
-use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::clock::{self, Alarm, monotonic_ns};
 use bytegauge_sys::epoll::NO_TIMEOUT;
-use bytegauge_sys::{socket, timer};
-
-pub(super) use connection::{EngineLink, Slot, WaitingFor};
+use bytegauge_sys::socket;
 
 use crate::end_error::EndError;
+use crate::engine::flow_state::time_for;
 use crate::engine::timers::Timers;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
-use crate::flow::Flow;
+use crate::flow::{Flow, Party};
 use crate::meter::Meter;
-use crate::party::Party;
 
 /// The listener's token; those of connections, an index and a generation, never reach this value.
 pub(super) const LISTENER: u64 = u64::MAX;
@@ -57,7 +55,7 @@ pub(super) enum Accepting {
 /// Turns wants into system calls.
 ///
 /// Its functions get a driver and the index of a slot. A port reports events to the driver by
-/// [`advance`](Driver::advance), [`on_connected`](Driver::on_connected) and [`welcome`](Driver::welcome).
+/// [`advance`](Driver::advance), [`on_connected`](Driver::on_connected) and [`add_accepted`](Driver::add_accepted).
 pub(super) trait Port: Sized {
     /// Its state of a connection.
     type Link: EngineLink;
@@ -196,7 +194,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
                 I::adopt(self, fd)?;
             }
             let index = self.take_in(flow, fd)?;
-            self.go_on_later(index);
+            self.queue_later(index);
         }
         if self.station.listener.is_some() {
             I::listen(self)?;
@@ -214,11 +212,11 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             }
             if self.needs_the_time() {
                 now_ns = monotonic_ns();
-                if !self.meter.goes_on(now_ns, self.station.stop_requested) {
+                if !self.meter.continues(now_ns, self.station.stop_requested) {
                     return Ok(Stop::Time);
                 }
             }
-            if !self.go_on(now_ns)? {
+            if !self.run_due(now_ns)? {
                 return Ok(Stop::Time);
             }
             if self.live == 0 && self.accepting == Accepting::Never {
@@ -244,13 +242,13 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
 
     /// Whether there is time left; checked after every event of a round.
     #[inline]
-    pub(super) fn looks_at_the_clock(&mut self) -> bool {
-        self.meter.goes_on_within_a_round(self.station.stop_requested)
+    pub(super) fn has_time_left(&mut self) -> bool {
+        self.meter.continues_within_round(self.station.stop_requested)
     }
 
     /// Does everything that is due without an event. Returns whether there is time left: a limit that is reached is seen at the
     /// end of a lap alone, which may be here each time where no write ever waits.
-    fn go_on(&mut self, now_ns: u64) -> Result<bool, EndError> {
+    fn run_due(&mut self, now_ns: u64) -> Result<bool, EndError> {
         // As many as there are flows: a flow that names a past time again must not delay the others.
         for _ in 0..self.live {
             let Some(index) = self.timers.take_due(now_ns) else { break };
@@ -265,7 +263,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             self.advance(index, now_ns)?;
             // The first laps have few calls: waiting for events after each would let the flows that have begun call
             // again and again before the others begin at all.
-            if !self.looks_at_the_clock() {
+            if !self.has_time_left() {
                 return Ok(false);
             }
         }
@@ -290,7 +288,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             return Ok(NO_TIMEOUT);
         }
         // A due flow must be woken exactly.
-        Ok(timer::first_wait_ns(due_ns.saturating_sub(monotonic_ns())).max(1))
+        Ok(clock::first_wait_ns(due_ns.saturating_sub(monotonic_ns())).max(1))
     }
 
     /// Sets the alarm to the meter's next mark.
@@ -306,13 +304,13 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// The time of an event, for flows that need it.
     #[inline]
     pub(super) fn tick(&mut self) -> u64 {
-        self.now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+        self.now_ns = time_for::<P::Flow>();
         self.now_ns
     }
 
     /// A connection was accepted.
     #[inline(never)]
-    pub(super) fn welcome(&mut self, fd: OwnedFd) -> Result<(), EndError> {
+    pub(super) fn add_accepted(&mut self, fd: OwnedFd) -> Result<(), EndError> {
         let now_ns = self.tick();
         let Some(flow) = self.party.accepted(fd.as_fd(), now_ns) else { return Ok(()) };
         let index = self.take_in(flow, Some(fd))?;
@@ -340,9 +338,4 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
             None => None,
         }
     }
-}
-
-/// The error number of a failed call.
-pub(super) fn errno(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(0)
 }

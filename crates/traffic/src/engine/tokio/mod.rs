@@ -7,33 +7,35 @@
 //! A signal does not wake the root future, so it checks the flags every few milliseconds. The report counts calls that moved
 //! bytes, not the calls of Tokio's driver nor attempts without a result.
 
-mod stream;
 mod task;
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::AsFd;
-use std::pin::pin;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytegauge_model::EngineReport;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::{io as sys_io, socket};
+use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket::{self, During};
+use socket2::{Domain, SockRef};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{Instant, sleep_until};
 
 use crate::end_error::EndError;
-pub(crate) use crate::engine::tokio::stream::{Door, Stream};
-use crate::engine::tokio::task::{Held, Mail, TaskShared, carry};
-use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, is_passing};
-use crate::flow::{ConnectionEnd, Doing, Flow};
+use crate::engine::flow_state::time_for;
+use crate::engine::tokio::task::{FlowTask, TaskRequest, TaskShared};
+use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, errno};
+use crate::flow::{ConnectionEnd, Doing, Flow, Party};
 use crate::meter::Meter;
-use crate::party::Party;
 
 /// Longest sleep of the root future: a flag does not wake it.
-const LOOK_NS: u64 = 5_000_000;
+const CHECK_NS: u64 = 5_000_000;
 
 pub(super) fn drive<P: Party>(
     party: &mut P,
@@ -51,13 +53,13 @@ pub(super) fn drive<P: Party>(
     let stopped = runtime.block_on(root.run());
     // Drops every task, and each sends its flow back.
     drop(runtime);
-    root.report.system_calls += shared.system_calls();
-    root.report.copied_bytes += shared.copied_bytes();
-    root.report.buffer_bytes += shared.buffer_bytes();
-    for mail in shared.take_mail() {
-        match mail {
-            Mail::Left(flow, fd) => root.party.left(flow, fd),
-            Mail::Connect(flow) => root.party.left(flow, None),
+    root.report.system_calls += shared.system_calls.load(Ordering::Relaxed);
+    root.report.copied_bytes += shared.copied_bytes.load(Ordering::Relaxed);
+    root.report.buffer_bytes += shared.footprint.most();
+    for request in shared.take_requests() {
+        match request {
+            TaskRequest::Return(flow, fd) => root.party.left(flow, fd),
+            TaskRequest::Connect(flow) => root.party.left(flow, None),
         }
     }
     match (stopped, shared.take_fault()) {
@@ -85,7 +87,7 @@ struct Root<'a, P: Party> {
 
 /// Why the root future woke.
 enum Woken {
-    Mail,
+    Requests,
     Accepted(io::Result<Stream>),
     Time,
 }
@@ -101,7 +103,7 @@ impl<P: Party> Root<'_, P> {
                 fd.map(Stream::new).transpose().map_err(EndError::io("registering a connection with Tokio"))?;
             self.start(flow, stream, false);
         }
-        let listener = self.station.listener.map(Door::new).transpose();
+        let listener = self.station.listener.map(Listener::new).transpose();
         let listener = listener.map_err(EndError::io("registering the listener with Tokio"))?;
         let mut accept_from_ns = 0;
         loop {
@@ -112,24 +114,24 @@ impl<P: Party> Root<'_, P> {
                 return Err(fault);
             }
             let now_ns = monotonic_ns();
-            if !self.meter.goes_on(now_ns, self.station.stop_requested) {
+            if !self.meter.continues(now_ns, self.station.stop_requested) {
                 return Ok(Stop::Time);
             }
-            if self.answer() {
+            if self.serve_requests() {
                 accept_from_ns = 0;
             }
             if self.live == 0 && listener.is_none() {
                 return Ok(Stop::Done);
             }
-            let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + LOOK_NS);
-            let door = listener.as_ref().filter(|_| accept_from_ns <= now_ns);
-            match self.wait(door, until_ns).await {
-                Woken::Mail | Woken::Time => {}
-                Woken::Accepted(Ok(stream)) => self.welcome(stream),
+            let until_ns = self.meter.next_mark_ns().clamp(now_ns, now_ns + CHECK_NS);
+            let open = listener.as_ref().filter(|_| accept_from_ns <= now_ns);
+            match self.wait(open, until_ns).await {
+                Woken::Requests | Woken::Time => {}
+                Woken::Accepted(Ok(stream)) => self.add_accepted(stream),
                 Woken::Accepted(Err(error)) if socket::is_exhausted(&error) => {
                     accept_from_ns = now_ns + ACCEPT_PAUSE_NS;
                 }
-                Woken::Accepted(Err(error)) if is_passing(&error) => {}
+                Woken::Accepted(Err(error)) if socket::is_transient(&error, During::Accept) => {}
                 Woken::Accepted(Err(source)) => {
                     return Err(EndError::Io { doing: "accepting a connection".into(), source });
                 }
@@ -137,52 +139,50 @@ impl<P: Party> Root<'_, P> {
         }
     }
 
-    /// Sleeps until there is mail or a connection, or the time has come.
-    async fn wait(&self, door: Option<&Door>, until_ns: u64) -> Woken {
-        let mut mail = pin!(self.shared.rung());
+    /// Sleeps until there is a request or a connection, or the time has come.
+    async fn wait(&self, listener: Option<&Listener>, until_ns: u64) -> Woken {
+        let mut news = pin!(self.shared.news.notified());
         let mut time = pin!(sleep_until(instant(until_ns)));
         poll_fn(|context| {
-            if let Some(Poll::Ready(accepted)) = door.map(|door| door.poll_accept(context)) {
+            if let Some(Poll::Ready(accepted)) = listener.map(|listener| listener.poll_accept(context)) {
                 return Poll::Ready(Woken::Accepted(accepted));
             }
-            if mail.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Woken::Mail);
+            if news.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Woken::Requests);
             }
             time.as_mut().poll(context).map(|()| Woken::Time)
         })
         .await
     }
 
-    fn welcome(&mut self, stream: Stream) {
+    fn add_accepted(&mut self, stream: Stream) {
         self.report.system_calls += 1;
         self.report.accepted += 1;
         self.report.accepted_at_once = 1;
-        let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-        if let Some(flow) = self.party.accepted(stream.as_fd(), now_ns) {
+        if let Some(flow) = self.party.accepted(stream.as_fd(), time_for::<P::Flow>()) {
             self.live += 1;
             self.start(flow, Some(stream), false);
         }
     }
 
     /// Does what tasks requested. Returns whether a flow has left.
-    fn answer(&mut self) -> bool {
+    fn serve_requests(&mut self) -> bool {
         let mut any_left = false;
-        for mail in self.shared.take_mail() {
-            match mail {
-                Mail::Left(flow, fd) => {
+        for request in self.shared.take_requests() {
+            match request {
+                TaskRequest::Return(flow, fd) => {
                     any_left = true;
                     self.live -= 1;
                     self.party.left(flow, fd);
                 }
-                Mail::Connect(mut flow) => {
+                TaskRequest::Connect(mut flow) => {
                     // socket(2) and connect(2), at the least.
                     self.report.system_calls += 2;
                     match self.party.connect(&mut flow).and_then(Stream::new) {
                         Ok(stream) => self.start(flow, Some(stream), true),
                         Err(error) => {
-                            let now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-                            let errno = error.raw_os_error().unwrap_or(0);
-                            flow.ended(ConnectionEnd::Failed { doing: Doing::Connecting, errno }, now_ns);
+                            let failed = ConnectionEnd::Failed { doing: Doing::Connecting, errno: errno(&error) };
+                            flow.ended(failed, time_for::<P::Flow>());
                             self.start(flow, None, false);
                         }
                     }
@@ -192,7 +192,100 @@ impl<P: Party> Root<'_, P> {
         any_left
     }
 
-    fn start(&self, flow: P::Flow, stream: Option<Stream>, connecting: bool) {
-        tokio::spawn(carry(Held::new(flow, stream, Arc::clone(self.shared)), connecting));
+    fn start(&self, flow: P::Flow, stream: Option<Stream>, is_connecting: bool) {
+        tokio::spawn(FlowTask::new(flow, stream, is_connecting, self.shared).run());
     }
+}
+
+// Tokio's own sockets, of either family: the engine measures them as its users have them.
+
+/// A connection that Tokio's driver watches.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Registers a connection that does not block.
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Stream> {
+        match is_unix(fd.as_fd())? {
+            true => UnixStream::from_std(fd.into()).map(Stream::Unix),
+            false => TcpStream::from_std(fd.into()).map(Stream::Tcp),
+        }
+    }
+
+    /// The connection alone, which the driver no longer watches.
+    pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
+        match self {
+            Stream::Tcp(stream) => stream.into_std().map(OwnedFd::from),
+            Stream::Unix(stream) => stream.into_std().map(OwnedFd::from),
+        }
+    }
+
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.writable().await,
+            Stream::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(self.poll_fill(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    #[inline]
+    pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// A listener that Tokio's driver watches.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Registers a duplicate of a listener that does not block.
+    pub(crate) fn new(listener: BorrowedFd<'_>) -> io::Result<Listener> {
+        let fd = listener.try_clone_to_owned()?;
+        match is_unix(listener)? {
+            true => UnixListener::from_std(fd.into()).map(Listener::Unix),
+            false => TcpListener::from_std(fd.into()).map(Listener::Tcp),
+        }
+    }
+
+    pub(crate) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        match self {
+            Listener::Tcp(listener) => listener.poll_accept(context).map_ok(|(stream, _)| Stream::Tcp(stream)),
+            Listener::Unix(listener) => listener.poll_accept(context).map_ok(|(stream, _)| Stream::Unix(stream)),
+        }
+    }
+}
+
+fn is_unix(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    SockRef::from(&fd).domain().map(|domain| domain == Domain::UNIX)
 }

@@ -7,24 +7,23 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use bytegauge_sys::alarm::Alarm;
-use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::socket;
+use bytegauge_sys::clock::{Alarm, monotonic_ns};
+use bytegauge_sys::socket::{self, During};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::end_error::EndError;
-use crate::engine::memory::{Footprint, KeptBytes, Room};
-use crate::engine::tokio::instant;
-use crate::engine::tokio::stream::Stream;
-use crate::engine::{nothing_to_send, system_calls, unconnected};
-use crate::flow::{ConnectionEnd, Doing, Flow, Want};
-use crate::party::Opener;
+use crate::engine::flow_state::{FlowAction, FlowState, Outgoing};
+use crate::engine::memory::Footprint;
+use crate::engine::tokio::{Stream, instant};
+use crate::engine::{system_calls, unconnected};
+use crate::flow::{Doing, Flow, Opener};
+use crate::lock;
 use crate::tally::CallCounter;
 
 /// Times within this limit are waited for exactly, by a timer of the kernel: Tokio's end up to a millisecond late. Later times
@@ -35,25 +34,26 @@ const NEAR_NS: u64 = 250_000_000;
 const EARLY_NS: u64 = NEAR_NS / 2;
 
 /// A task's request to the root future.
-pub(super) enum Mail<F> {
+pub(super) enum TaskRequest<F> {
     /// A connection for this flow.
     Connect(F),
     /// Return it to the party.
-    Left(F, Option<OwnedFd>),
+    Return(F, Option<OwnedFd>),
 }
 
 /// State shared by tasks and the root future.
 pub(super) struct TaskShared<F> {
     calls: CallCounter,
     buffer_size: usize,
-    system_calls: AtomicU64,
-    copied_bytes: AtomicU64,
-    footprint: Arc<Footprint>,
+    pub(super) system_calls: AtomicU64,
+    pub(super) copied_bytes: AtomicU64,
+    pub(super) footprint: Arc<Footprint>,
     /// Opens connections without the party.
     opener: Option<Opener>,
-    mail: Mutex<Vec<Mail<F>>>,
+    requests: Mutex<Vec<TaskRequest<F>>>,
     fault: Mutex<Option<EndError>>,
-    bell: Notify,
+    /// Notified of requests and faults.
+    pub(super) news: Notify,
 }
 
 impl<F> TaskShared<F> {
@@ -65,41 +65,23 @@ impl<F> TaskShared<F> {
             copied_bytes: AtomicU64::new(0),
             footprint: Arc::default(),
             opener,
-            mail: Mutex::new(Vec::new()),
+            requests: Mutex::new(Vec::new()),
             fault: Mutex::new(None),
-            bell: Notify::new(),
+            news: Notify::new(),
         }
     }
 
-    pub(super) fn take_mail(&self) -> Vec<Mail<F>> {
-        std::mem::take(&mut lock(&self.mail))
+    pub(super) fn take_requests(&self) -> Vec<TaskRequest<F>> {
+        std::mem::take(&mut lock(&self.requests))
     }
 
     pub(super) fn take_fault(&self) -> Option<EndError> {
         lock(&self.fault).take()
     }
 
-    pub(super) fn system_calls(&self) -> u64 {
-        self.system_calls.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn copied_bytes(&self) -> u64 {
-        self.copied_bytes.load(Ordering::Relaxed)
-    }
-
-    /// The largest memory of connections at one time, bytes.
-    pub(super) fn buffer_bytes(&self) -> u64 {
-        self.footprint.most()
-    }
-
-    /// Resolves when there is mail.
-    pub(super) async fn rung(&self) {
-        self.bell.notified().await;
-    }
-
-    fn post(&self, mail: Mail<F>) {
-        lock(&self.mail).push(mail);
-        self.bell.notify_one();
+    fn post(&self, request: TaskRequest<F>) {
+        lock(&self.requests).push(request);
+        self.news.notify_one();
     }
 
     /// Counts a call of the one thread that all tasks share.
@@ -108,180 +90,174 @@ impl<F> TaskShared<F> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// A flow's task: the flow goes back to the root future however the task ends.
+pub(super) struct FlowTask<F: Flow>(Option<TaskConnection<F>>);
 
-/// A flow in a task: it goes back to the root future however the task ends.
-pub(super) struct Held<F> {
-    flow: Option<F>,
+/// A flow and its connection.
+struct TaskConnection<F: Flow> {
+    state: FlowState<F>,
     stream: Option<Stream>,
-    kept: KeptBytes,
-    room: Room,
-    eof: bool,
-    /// The party has opened a connection for this flow.
-    has_connected: bool,
     /// Ends a wait at a time, once the flow has set one that is near.
     alarm: Option<AsyncFd<Alarm>>,
     shared: Arc<TaskShared<F>>,
 }
 
-impl<F> Held<F> {
-    pub(super) fn new(flow: F, stream: Option<Stream>, shared: Arc<TaskShared<F>>) -> Held<F> {
-        let (kept, room) = (KeptBytes::within(&shared.footprint), Room::within(&shared.footprint));
-        Held { flow: Some(flow), stream, kept, room, eof: false, has_connected: false, alarm: None, shared }
+/// Why a task ended.
+enum TaskEnd {
+    /// The flow is done, or refused what it received.
+    Left,
+    /// The party has to open a connection.
+    NeedsConnection,
+}
+
+impl<F: Flow> FlowTask<F> {
+    /// `is_connecting`: the party has begun to connect the stream.
+    pub(super) fn new(
+        flow: F,
+        stream: Option<Stream>,
+        is_connecting: bool,
+        shared: &Arc<TaskShared<F>>,
+    ) -> FlowTask<F> {
+        let mut state = FlowState::new(flow, &shared.footprint);
+        state.has_connected = is_connecting;
+        FlowTask(Some(TaskConnection { state, stream, alarm: None, shared: Arc::clone(shared) }))
+    }
+
+    /// Drives the flow until it leaves or needs another connection.
+    pub(super) async fn run(mut self) {
+        let Some(connection) = &mut self.0 else { return };
+        match connection.run().await {
+            Ok(TaskEnd::Left) => {}
+            Ok(TaskEnd::NeedsConnection) => {
+                self.0.take().into_iter().for_each(|connection| connection.post(|flow, _| TaskRequest::Connect(flow)));
+            }
+            Err(fault) => {
+                *lock(&connection.shared.fault) = Some(fault);
+                connection.shared.news.notify_one();
+            }
+        }
     }
 }
 
-impl<F> Drop for Held<F> {
+impl<F: Flow> Drop for FlowTask<F> {
     fn drop(&mut self) {
-        self.shared.copied_bytes.fetch_add(self.kept.copied, Ordering::Relaxed);
-        if let Some(flow) = self.flow.take() {
-            // A connection that cannot be taken back is closed.
-            let fd = self.stream.take().and_then(|stream| stream.into_fd().ok());
-            self.shared.post(Mail::Left(flow, fd));
-        }
+        self.0.take().into_iter().for_each(|connection| connection.post(TaskRequest::Return));
     }
 }
 
-/// Drives a flow until it leaves or wants another connection.
-pub(super) async fn carry<F: Flow>(mut held: Held<F>, connecting: bool) {
-    if let Err(fault) = held.run(connecting).await {
-        *lock(&held.shared.fault) = Some(fault);
-        held.shared.bell.notify_one();
+impl<F: Flow> TaskConnection<F> {
+    /// Leaves the task with a request.
+    fn post(self, request: impl FnOnce(F, Option<OwnedFd>) -> TaskRequest<F>) {
+        let TaskConnection { state, stream, shared, .. } = self;
+        shared.copied_bytes.fetch_add(state.copied_bytes(), Ordering::Relaxed);
+        // A connection that cannot be taken back is closed.
+        let fd = stream.and_then(|stream| stream.into_fd().ok());
+        shared.post(request(state.flow, fd));
     }
-}
 
-/// The time of an event, for flows that need it.
-#[inline]
-fn tick<F: Flow>() -> u64 {
-    if F::TIMED { monotonic_ns() } else { 0 }
-}
-
-impl<F: Flow> Held<F> {
-    async fn run(&mut self, connecting: bool) -> Result<(), EndError> {
-        if connecting {
-            self.has_connected = true;
-            self.settle().await;
+    async fn run(&mut self) -> Result<TaskEnd, EndError> {
+        if self.state.has_connected {
+            self.await_connection().await;
         }
-        let mut now_ns = tick::<F>();
+        self.state.tick();
         loop {
-            let Some(flow) = &mut self.flow else { return Ok(()) };
-            let want = flow.want(now_ns);
-            if self.eof && !matches!(want, Want::Send | Want::Both | Want::Finish) {
+            let step = self.state.step();
+            if step.closes {
                 self.close();
-                if matches!(want, Want::Receive | Want::ReceiveUntil(_)) {
-                    self.end(ConnectionEnd::Eof, now_ns);
-                    continue;
-                }
             }
-            let goes_on = match want {
-                Want::Send => self.send(&mut now_ns).await?,
-                Want::Receive => self.receive(&mut now_ns).await?,
-                Want::ReceiveUntil(at_ns) => self.receive_until(at_ns, &mut now_ns).await?,
-                Want::Both => self.send_or_receive(&mut now_ns).await?,
-                Want::Pause(at_ns) => {
-                    self.pause(at_ns).await?;
-                    self.asked_again(&mut now_ns)
-                }
-                Want::Connect => self.connect(&mut now_ns).await,
-                Want::Finish => self.finish(now_ns),
-                Want::Reset => {
-                    if let Some(stream) = &self.stream {
-                        self.shared.called();
-                        system_calls::reset_when_closed(stream.as_fd());
-                    }
-                    self.close();
+            let stays = match step.action {
+                FlowAction::Receive { until_ns } => self.receive(until_ns).await?,
+                FlowAction::SendOrReceive => self.send_or_receive().await?,
+                FlowAction::Leave => false,
+                FlowAction::Connect if !self.connect().await => return Ok(TaskEnd::NeedsConnection),
+                FlowAction::Send => self.send().await.map(|()| true)?,
+                FlowAction::Pause { until_ns } => self.pause(until_ns).await.map(|()| true)?,
+                action => {
+                    self.act(action);
                     true
                 }
-                Want::Close => {
-                    self.close();
-                    true
-                }
-                Want::Done => false,
             };
-            if !goes_on {
-                return Ok(());
+            if !stays {
+                return Ok(TaskEnd::Left);
             }
         }
     }
 
-    fn finish(&mut self, now_ns: u64) -> bool {
-        if let Some(stream) = &self.stream {
-            self.shared.called();
-            if let Err(error) = system_calls::finish(stream.as_fd()) {
-                self.fail(Doing::Sending, error.raw_os_error().unwrap_or(0), now_ns);
+    /// Actions that need not be awaited.
+    fn act(&mut self, action: FlowAction) {
+        match (action, &self.stream) {
+            (FlowAction::Finish, Some(stream)) => {
+                self.shared.called();
+                if let Err(error) = system_calls::finish(stream.as_fd()) {
+                    self.close();
+                    self.state.failed(Doing::Sending, &error);
+                }
             }
+            (FlowAction::Reset, Some(stream)) => {
+                self.shared.called();
+                system_calls::reset_when_closed(stream.as_fd());
+                self.close();
+            }
+            (FlowAction::ReportEof, _) => self.state.report_eof(),
+            _ => {}
         }
-        true
     }
 
-    /// A time has come, which the flow may need to know.
-    fn asked_again(&self, now_ns: &mut u64) -> bool {
-        *now_ns = tick::<F>();
-        true
-    }
-
-    /// Opens another connection. `false`: the party is to open it, and the flow leaves this task.
-    async fn connect(&mut self, now_ns: &mut u64) -> bool {
-        self.close();
-        let opener = self.shared.opener.as_ref().filter(|_| self.has_connected);
-        let Some(opened) = opener.map(|open| open().and_then(Stream::new)) else {
-            self.flow.take().into_iter().for_each(|flow| self.shared.post(Mail::Connect(flow)));
-            return false;
-        };
+    /// Opens another connection. `false`: the party has to open it.
+    async fn connect(&mut self) -> bool {
+        let opener = self.shared.opener.as_ref().filter(|_| self.state.has_connected);
+        let Some(opened) = opener.map(|open| open().and_then(Stream::new)) else { return false };
         // socket(2) and connect(2), at the least.
         self.shared.called();
         self.shared.called();
         match opened {
             Ok(stream) => {
                 self.stream = Some(stream);
-                self.settle().await;
-                *now_ns = tick::<F>();
+                self.await_connection().await;
             }
             Err(error) => {
-                *now_ns = tick::<F>();
-                self.fail(Doing::Connecting, error.raw_os_error().unwrap_or(0), *now_ns);
+                self.state.tick();
+                self.state.failed(Doing::Connecting, &error);
             }
         }
         true
     }
 
-    /// Waits for a time.
-    async fn pause(&mut self, at_ns: u64) -> Result<(), EndError> {
-        // A timer of Tokio's may end a millisecond late.
-        if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
-            sleep_until(instant(at_ns - EARLY_NS)).await;
-            return Ok(());
+    /// Waits for a connection attempt to end.
+    async fn await_connection(&mut self) {
+        let Some(stream) = &self.stream else { return };
+        let patience_ns = self.state.flow.patience_ns();
+        let ready = if patience_ns == u64::MAX {
+            stream.writable().await
+        } else {
+            let late = Err(io::Error::from_raw_os_error(socket::TIMED_OUT));
+            timeout_at(instant(patience_ns), stream.writable()).await.unwrap_or(late)
+        };
+        let error = ready.and_then(|()| {
+            self.shared.called();
+            socket::take_error(stream.as_fd())
+        });
+        self.state.tick();
+        match error.map(|errno| errno.map(io::Error::from_raw_os_error)) {
+            Ok(None) => self.state.connected(),
+            Ok(Some(error)) | Err(error) => {
+                self.close();
+                self.state.failed(Doing::Connecting, &error);
+            }
         }
-        let alarm = self.set_alarm(at_ns)?;
-        poll_fn(|context| poll_alarm(alarm, context)).await;
-        Ok(())
     }
 
-    /// Receives, or returns at a time.
-    async fn receive_until(&mut self, at_ns: u64, now_ns: &mut u64) -> Result<bool, EndError> {
-        if at_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
-            return match timeout_at(instant(at_ns - EARLY_NS), self.receive(now_ns)).await {
-                Ok(goes_on) => goes_on,
-                Err(_) => Ok(self.asked_again(now_ns)),
-            };
+    /// Waits for a time.
+    async fn pause(&mut self, until_ns: u64) -> Result<(), EndError> {
+        // A timer of Tokio's may end a millisecond late.
+        if until_ns.saturating_sub(monotonic_ns()) >= NEAR_NS {
+            sleep_until(instant(until_ns - EARLY_NS)).await;
+        } else {
+            let alarm = self.set_alarm(until_ns)?;
+            poll_fn(|context| poll_alarm(alarm, context)).await;
         }
-        self.set_alarm(at_ns)?;
-        let Held { stream: Some(stream), kept, alarm: Some(alarm), shared, .. } = self else {
-            return Err(unconnected());
-        };
-        let buffer = kept.room(shared.buffer_size);
-        let received = poll_fn(|context| {
-            if let Poll::Ready(received) = stream.poll_read(context, buffer) {
-                return Poll::Ready(Some(received));
-            }
-            poll_alarm(alarm, context).map(|()| None)
-        });
-        match received.await {
-            Some(received) => Ok(self.received(received, now_ns)),
-            None => Ok(self.asked_again(now_ns)),
-        }
+        self.state.tick();
+        Ok(())
     }
 
     /// Sets the alarm, which is created when first needed.
@@ -295,122 +271,91 @@ impl<F: Flow> Held<F> {
         Ok(self.alarm.insert(alarm))
     }
 
-    /// Waits for a connection attempt to end.
-    async fn settle(&mut self) {
-        let (Some(flow), Some(stream)) = (&mut self.flow, &self.stream) else { return };
-        let patience_ns = flow.patience_ns();
-        let ready = if patience_ns == u64::MAX {
-            stream.writable().await
-        } else {
-            let late = Err(io::Error::from_raw_os_error(socket::TIMED_OUT));
-            timeout_at(instant(patience_ns), stream.writable()).await.unwrap_or(late)
+    async fn send(&mut self) -> Result<(), EndError> {
+        let TaskConnection { state, stream: Some(stream), .. } = self else { return Err(unconnected()) };
+        let patience_ns = state.flow.patience_ns();
+        let Outgoing { bytes, dropped, .. } = state.outgoing()?;
+        let asked = bytes.len();
+        let sending = poll_fn(|context| stream.poll_write(context, bytes));
+        let sent = match patience_ns {
+            u64::MAX => Some(sending.await),
+            _ => timeout_at(instant(patience_ns), sending).await.ok(),
         };
-        let errno = ready.and_then(|()| {
-            self.shared.called();
-            socket::take_error(stream.as_fd())
+        self.sent(sent, asked, dropped);
+        Ok(())
+    }
+
+    /// Receives once, or returns at a time. `false`: the flow leaves.
+    async fn receive(&mut self, until_ns: Option<u64>) -> Result<bool, EndError> {
+        let is_near = |at_ns: &u64| at_ns.saturating_sub(monotonic_ns()) < NEAR_NS;
+        let near_ns = until_ns.filter(is_near);
+        near_ns.map_or(Ok(()), |at_ns| self.set_alarm(at_ns).map(|_| ()))?;
+        let TaskConnection { state, stream: Some(stream), alarm, shared } = self else { return Err(unconnected()) };
+        let (buffer, alarm) = (state.buffer(shared.buffer_size), alarm.as_ref().filter(|_| near_ns.is_some()));
+        let receiving = poll_fn(|context| match (stream.poll_read(context, buffer), alarm) {
+            (Poll::Ready(received), _) => Poll::Ready(Some(received)),
+            (Poll::Pending, Some(alarm)) => poll_alarm(alarm, context).map(|()| None),
+            (Poll::Pending, None) => Poll::Pending,
         });
-        match errno.unwrap_or_else(|error| Some(error.raw_os_error().unwrap_or(0))) {
-            None => flow.connected(tick::<F>()),
-            Some(errno) => self.fail(Doing::Connecting, errno, tick::<F>()),
-        }
-    }
-
-    async fn send(&mut self, now_ns: &mut u64) -> Result<bool, EndError> {
-        let Held { flow: Some(flow), stream: Some(stream), kept, room, .. } = self else { return Err(unconnected()) };
-        let patience_ns = flow.patience_ns();
-        let next = next(flow, kept, room)?;
-        let sending = poll_fn(|context| stream.poll_write(context, next.bytes).map(|sent| (sent, next.bytes.len())));
-        let (sent, asked) = if patience_ns == u64::MAX {
-            sending.await
-        } else {
-            match timeout_at(instant(patience_ns), sending).await {
-                Ok(sent) => sent,
-                Err(_) => return Ok(self.asked_again(now_ns)),
-            }
+        let received = match until_ns {
+            Some(at_ns) if near_ns.is_none() => timeout_at(instant(at_ns - EARLY_NS), receiving).await.unwrap_or(None),
+            _ => receiving.await,
         };
-        let dropped = next.dropped;
-        Ok(self.sent(sent, (asked, dropped), now_ns))
+        Ok(self.received(received))
     }
 
-    async fn receive(&mut self, now_ns: &mut u64) -> Result<bool, EndError> {
-        let Some(stream) = &mut self.stream else { return Err(unconnected()) };
-        let buffer = self.kept.room(self.shared.buffer_size);
-        let received = poll_fn(|context| stream.poll_read(context, buffer)).await;
-        Ok(self.received(received, now_ns))
-    }
-
-    async fn send_or_receive(&mut self, now_ns: &mut u64) -> Result<bool, EndError> {
-        if self.eof {
-            return self.send(now_ns).await;
-        }
-        let Held { flow: Some(flow), stream: Some(stream), kept, room, shared, .. } = self else {
-            return Err(unconnected());
-        };
-        if flow.echoes() {
-            return Err(EndError::Impossible("a flow that echoes wants to send and receive at once".into()));
-        }
-        let patience_ns = flow.patience_ns();
-        let bytes = room.next(flow);
-        let buffer = kept.room(shared.buffer_size);
-        let either = poll_fn(|context| {
-            if let Poll::Ready(received) = stream.poll_read(context, buffer) {
-                return Poll::Ready(Moved::In(received));
-            }
-            stream.poll_write(context, bytes).map(|sent| Moved::Out(sent, bytes.len()))
+    async fn send_or_receive(&mut self) -> Result<bool, EndError> {
+        let TaskConnection { state, stream: Some(stream), shared, .. } = self else { return Err(unconnected()) };
+        let patience_ns = state.flow.patience_ns();
+        let (bytes, buffer) = state.outgoing_and_buffer(shared.buffer_size)?;
+        let asked = bytes.len();
+        let either = poll_fn(|context| match stream.poll_read(context, buffer) {
+            Poll::Ready(received) => Poll::Ready(Moved::In(received)),
+            Poll::Pending => stream.poll_write(context, bytes).map(Moved::Out),
         });
-        Ok(match timeout_at(instant(patience_ns), either).await {
-            Ok(Moved::In(received)) => self.received(received, now_ns),
-            Ok(Moved::Out(sent, asked)) => self.sent(sent, (asked, None), now_ns),
-            Err(_) => self.asked_again(now_ns),
-        })
+        match timeout_at(instant(patience_ns), either).await {
+            Ok(Moved::In(received)) => return Ok(self.received(Some(received))),
+            Ok(Moved::Out(sent)) => self.sent(Some(sent), asked, None),
+            Err(_) => self.state.tick(),
+        }
+        Ok(true)
     }
 
-    /// Handles a send of `asked` bytes, of the kept ones from `dropped` on.
-    fn sent(&mut self, sent: io::Result<usize>, (asked, dropped): (usize, Option<usize>), now_ns: &mut u64) -> bool {
+    /// Handles a send of `asked` bytes, of the kept ones from `dropped` on; `None` if the flow's patience ended first.
+    fn sent(&mut self, sent: Option<io::Result<usize>>, asked: usize, dropped: Option<usize>) {
+        self.state.tick();
+        let Some(sent) = sent else { return };
         self.shared.called();
-        *now_ns = tick::<F>();
-        match (sent, &mut self.flow) {
-            (Ok(n), Some(flow)) => {
+        match sent {
+            Ok(n) => {
                 self.shared.calls.count(n, asked);
-                match dropped {
-                    Some(dropped) => self.kept.drop_first(dropped + n),
-                    None => self.room.sent(n),
-                }
-                flow.sent(n, *now_ns);
+                self.state.sent(n, dropped);
             }
-            (Ok(_), None) => {}
-            (Err(error), _) => self.fail(Doing::Sending, error.raw_os_error().unwrap_or(0), *now_ns),
+            Err(error) => self.failed_to_move(Doing::Sending, &error),
         }
-        true
     }
 
-    /// Handles a receive. `false`: the flow leaves.
-    fn received(&mut self, received: io::Result<usize>, now_ns: &mut u64) -> bool {
+    /// Handles a receive; `None` if a time was reached first. `false`: the flow leaves.
+    fn received(&mut self, received: Option<io::Result<usize>>) -> bool {
+        self.state.tick();
+        let Some(received) = received else { return true };
         self.shared.called();
-        *now_ns = tick::<F>();
-        match (received, &mut self.flow) {
-            (Ok(0), _) => {
-                self.eof = true;
-                self.end(ConnectionEnd::Eof, *now_ns);
+        match received {
+            Ok(n) => {
+                if n > 0 {
+                    self.shared.calls.count(n, self.shared.buffer_size);
+                }
+                return self.state.received(n);
             }
-            (Ok(n), Some(flow)) => {
-                self.shared.calls.count(n, self.shared.buffer_size);
-                return flow.received(self.kept.received(n, flow.echoes()), *now_ns);
-            }
-            (Ok(_), None) => {}
-            (Err(error), _) => self.fail(Doing::Receiving, error.raw_os_error().unwrap_or(0), *now_ns),
+            Err(error) => self.failed_to_move(Doing::Receiving, &error),
         }
         true
     }
 
-    fn fail(&mut self, doing: Doing, errno: i32, now_ns: u64) {
-        self.close();
-        self.end(ConnectionEnd::Failed { doing, errno }, now_ns);
-    }
-
-    fn end(&mut self, end: ConnectionEnd, now_ns: u64) {
-        if let Some(flow) = &mut self.flow {
-            flow.ended(end, now_ns);
+    fn failed_to_move(&mut self, doing: Doing, error: &io::Error) {
+        if !socket::is_transient(error, During::Transfer) {
+            self.close();
+            self.state.failed(doing, error);
         }
     }
 
@@ -418,9 +363,7 @@ impl<F: Flow> Held<F> {
         if self.stream.take().is_some() {
             self.shared.called();
         }
-        self.eof = false;
-        self.kept.forget();
-        self.room.forget();
+        self.state.forget();
     }
 }
 
@@ -439,27 +382,8 @@ fn poll_alarm(alarm: &AsyncFd<Alarm>, context: &mut Context<'_>) -> Poll<()> {
     alarm.poll_read_ready(context).map(|ready| ready.into_iter().for_each(|mut ready| ready.clear_ready()))
 }
 
-/// The bytes to send next.
-struct Next<'a> {
-    bytes: &'a [u8],
-    /// The number of kept bytes before those that are sent back, if they are.
-    dropped: Option<usize>,
-}
-
-fn next<'a, F: Flow>(flow: &mut F, kept: &'a KeptBytes, room: &'a mut Room) -> Result<Next<'a>, EndError> {
-    let back = flow.returns();
-    let next = if back.is_empty() || room.holds() {
-        Next { bytes: room.next(flow), dropped: None }
-    } else {
-        Next { bytes: kept.part(&back), dropped: Some(back.start) }
-    };
-    if next.bytes.is_empty() { Err(nothing_to_send()) } else { Ok(next) }
-}
-
 /// The first event.
 enum Moved {
-    /// A receive.
     In(io::Result<usize>),
-    /// A send of at most this number of bytes.
-    Out(io::Result<usize>, usize),
+    Out(io::Result<usize>),
 }

@@ -14,15 +14,14 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use bytegauge_model::UringKind;
-use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{Errno, QueueId};
 
 use crate::end_error::EndError;
+use crate::engine::flow_state::time_for;
+use crate::engine::uring::connection::Loop;
 use crate::engine::uring::receiving::Back;
-use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
-use crate::flow::{Flow, Want};
-use crate::party::Party;
+use crate::flow::{Flow, Party, Want};
 
 /// Most pieces of one bundle, and the least length of each.
 const PIECES: usize = 16;
@@ -60,7 +59,7 @@ impl<P: Party> Loop<'_, P> {
             let slot = &mut self.slots[index as usize];
             let Some(flow) = &mut slot.flow else { return Err(unconnected()) };
             slot.link.asked += offered;
-            *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
+            *now_ns = time_for::<P::Flow>();
             flow.sent(offered, *now_ns);
             let want = flow.want(*now_ns);
             if want != Want::Send {
@@ -134,7 +133,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Whether some of the bytes that count as sent were sent, and the rest is in flight.
-    pub(super) fn goes_on_sending(
+    pub(super) fn continues_sending(
         &mut self,
         index: u32,
         more: bool,

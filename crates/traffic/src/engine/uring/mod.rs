@@ -3,7 +3,7 @@
 //! `plain` requests one receive and one send at a time. The other modes use multishot accepts and receives with buffers of a
 //! pool that all connections share; they differ in their sends: `multishot` as `plain`, `bundle` several pieces at once
 //! ([`bundle`]), `zc` without a copy if the kernel can ([`sending`]). Bytes are sent from memory of the ring, in which the flow
-//! composed them or in which they were received ([`arrival`]).
+//! composed them or in which they were received ([`receiving`]).
 //!
 //! Never has two sends of one socket in flight: they could be reordered. Connections and the listener are made blocking, since
 //! the kernel fails an operation on a non-blocking one instead of waiting.
@@ -11,7 +11,6 @@
 mod bundle;
 mod connection;
 mod receiving;
-mod ring_port;
 mod sending;
 
 use std::io;
@@ -21,16 +20,16 @@ use std::sync::atomic::Ordering;
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
+use bytegauge_sys::io as sys_io;
+use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken, Wait};
-use bytegauge_sys::{io as sys_io, socket};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
-use crate::engine::uring::connection::Operations;
-use crate::engine::uring::ring_port::{Loop, RingPort};
+use crate::engine::uring::connection::{Loop, Operations, RingPort};
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};
+use crate::flow::Party;
 use crate::meter::Meter;
-use crate::party::Party;
 
 /// Submissions that fit at once: a batch of this size is a system call in any case.
 const ENTRIES: u32 = 1024;
@@ -167,7 +166,7 @@ impl Port for RingPort {
         while let Some(completion) = driver.port.ring.reap() {
             any = true;
             driver.on_completion(completion)?;
-            if !driver.looks_at_the_clock() {
+            if !driver.has_time_left() {
                 return Ok(false);
             }
         }
@@ -180,7 +179,7 @@ impl Port for RingPort {
     }
 
     fn receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
-        driver.hand_over(index, now_ns)
+        driver.deliver_or_wait(index, now_ns)
     }
 
     fn send_or_receive<P: Party>(driver: &mut Loop<'_, P>, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
@@ -262,7 +261,7 @@ impl<P: Party> Loop<'_, P> {
                 if !self.is_current(token) {
                     return if more { Ok(()) } else { self.empty_spare_queues() };
                 }
-                if self.goes_on_sending(index, more, moved, lost)? { Ok(()) } else { self.on_sent(index, moved) }
+                if self.continues_sending(index, more, moved, lost)? { Ok(()) } else { self.on_sent(index, moved) }
             }
             OpResult::Released { copied } => {
                 self.report.zero_copy_copied += u64::from(copied);
@@ -291,7 +290,7 @@ impl<P: Party> Loop<'_, P> {
                 self.report.accepted += 1;
                 self.port.accepted_now += 1;
                 self.report.accepted_at_once = self.report.accepted_at_once.max(self.port.accepted_now);
-                self.welcome(fd)?;
+                self.add_accepted(fd)?;
                 None
             }
             Err(errno) => Some(errno),
@@ -303,13 +302,12 @@ impl<P: Party> Loop<'_, P> {
         self.port.accept = None;
         match refused.map(io::Error::from) {
             None => RingPort::listen(self),
-            Some(error) if error.kind() == io::ErrorKind::ConnectionAborted => RingPort::listen(self),
             // Trying again at once would only spin.
             Some(error) if socket::is_exhausted(&error) || error.kind() == io::ErrorKind::WouldBlock => {
                 self.pause_accepting();
                 Ok(())
             }
-            Some(error) if error.kind() == io::ErrorKind::Interrupted => RingPort::listen(self),
+            Some(error) if socket::is_transient(&error, During::Accept) => RingPort::listen(self),
             Some(source) => Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
     }

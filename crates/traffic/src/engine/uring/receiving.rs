@@ -17,15 +17,14 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 use bytegauge_model::UringKind;
-use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
+use crate::engine::flow_state::time_for;
 use crate::engine::unconnected;
-use crate::engine::uring::ring_port::Loop;
-use crate::flow::{ConnectionEnd, Doing, Flow, Want};
-use crate::party::Party;
+use crate::engine::uring::connection::Loop;
+use crate::flow::{ConnectionEnd, Doing, Flow, Party, Want};
 
 /// Bytes kept for a flow that does not receive before its receive is cancelled, or two receives if those are more.
 const UNSEEN_MAX: usize = 256 << 10;
@@ -110,9 +109,9 @@ impl<P: Party> Loop<'_, P> {
     /// Whether the flow can be given the next unseen bytes.
     pub(super) fn can_deliver(&self, index: u32) -> bool {
         let input = &self.slots[index as usize].link.input;
-        let goes_on = input.present.as_ref().is_some_and(|present| present.taken.left() > 0);
+        let continues = input.present.as_ref().is_some_and(|present| present.taken.left() > 0);
         // Bytes that its partner still sends would have to be moved.
-        input.has_unseen() && (goes_on || !P::Flow::FORWARDS || !input.keeps())
+        input.has_unseen() && (continues || !P::Flow::FORWARDS || !input.keeps())
     }
 
     /// Whether enough bytes wait for the flow that the socket is to hold the rest.
@@ -154,7 +153,7 @@ impl<P: Party> Loop<'_, P> {
     }
 
     /// Gives the flow its bytes, or waits for more.
-    pub(super) fn hand_over(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
+    pub(super) fn deliver_or_wait(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         if self.can_deliver(index) {
             if !self.deliver(index, now_ns)? {
                 self.leave(index);
@@ -228,12 +227,12 @@ impl<P: Party> Loop<'_, P> {
         };
         let Some(bytes) = bytes else { return Err(EndError::Impossible("received bytes are in no buffer".into())) };
         self.meter.count(bytes.len(), size);
-        *now_ns = if P::Flow::TIMED { monotonic_ns() } else { 0 };
-        let goes_on = flow.received(bytes, *now_ns);
+        *now_ns = time_for::<P::Flow>();
+        let continues = flow.received(bytes, *now_ns);
         if !echoes && let Some(done) = present.take_if(|present| present.taken.left() == 0) {
             self.port.ring.give_back(done.taken);
         }
-        Ok(goes_on)
+        Ok(continues)
     }
 
     /// The first `n` kept bytes are no longer needed.
@@ -286,7 +285,7 @@ impl<P: Party> Loop<'_, P> {
             self.finish_leaving(index);
         } else if slot.link.receiving.is_none() && slot.waits.listens() {
             // After the whole batch, when the buffers that it used are offered again.
-            self.go_on_later(index);
+            self.queue_later(index);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Bytes that are sent on a connection, from memory of the ring: never two sends at a time.
 //!
 //! A flow composes its messages in buffers of the ring, and bytes to send back are sent from where they were received
-//! ([`arrival`](super::arrival)). So nothing is copied, except after a failed bundle.
+//! ([`receiving`](super::receiving)). So nothing is copied, except after a failed bundle.
 //!
 //! `zc` completes twice: first the bytes were taken, then the buffer is free. With two buffers a connection sends the next
 //! message while it waits for the second completion of the last one.
@@ -17,11 +17,10 @@ use bytegauge_sys::uring::{BufferId, Errno, QueueId};
 use crate::end_error::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
 use crate::engine::memory::first_chunk;
+use crate::engine::uring::connection::Loop;
 use crate::engine::uring::receiving::Back;
-use crate::engine::uring::ring_port::Loop;
 use crate::engine::{nothing_to_send, unconnected};
-use crate::flow::{ConnectionEnd, Doing, Flow};
-use crate::party::Party;
+use crate::flow::{ConnectionEnd, Doing, Flow, Party};
 
 /// Buffers in which a flow composes its messages, and their unsent part.
 #[derive(Debug)]
@@ -77,7 +76,7 @@ impl SendBuffers {
     }
 
     /// The flow was replaced: the memory holds bytes of another flow.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn renew_flow(&mut self) {
         self.is_new = [true; 2];
         self.composed = 0;
     }

@@ -45,9 +45,9 @@ impl FlowPair {
             if self.halves[from].wakes() {
                 let [front, back] = &mut self.halves;
                 if from == 0 {
-                    front.hand_over(back);
+                    front.give_to_partner(back);
                 } else {
-                    back.hand_over(front);
+                    back.give_to_partner(front);
                 }
                 self.rests[1 - from] = false;
             }

@@ -21,8 +21,7 @@ use bytegauge_model::{Engine, Transport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::errno;
 use bytegauge_sys::option::{self, SocketOption};
-use bytegauge_traffic::flow::Flow;
-use bytegauge_traffic::party::{Opener, Party};
+use bytegauge_traffic::flow::{Flow, Opener, Party};
 use bytegauge_traffic::pattern::Pattern;
 use socket2::{Domain, Socket, Type};
 

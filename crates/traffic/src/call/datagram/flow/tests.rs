@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::call::client_counts::ClientCounts;
+use crate::call::message_bytes::Terms;
 use crate::call::recorder::Records;
 use bytegauge_model::CallReport;
 use proptest::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const TIMEOUT_NS: u64 = 1000;
 
@@ -15,6 +16,9 @@ fn client(len: usize, head: usize, depth: usize) -> Arc<Client> {
         terms: Terms::for_test(len, head),
         depth,
         chunk: len,
+        writes: bytegauge_model::MessageWrites::Separate,
+        reply_part: None,
+        quickack_again: None,
         connect_per_call: false,
         timeout_ns: TIMEOUT_NS,
         open_ns: 0,
@@ -30,7 +34,7 @@ fn flow(client: &Arc<Client>) -> (DatagramFlow, Records) {
     let mut record = ClientCounts::new(false, true);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
-    (DatagramFlow::new(Arc::clone(client), records.recorder(), (3, 1), Arrival::closed(0, 0)), records)
+    (DatagramFlow::new(Arc::clone(client), records.recorder(), 3, 1, Arrival::closed(0, 0)), records)
 }
 
 fn report(records: &Records) -> CallReport {
@@ -91,7 +95,7 @@ proptest! {
                 Step::Go => match flow.want(now_ns) {
                     Want::Send | Want::Both => {
                         let request = send(&mut flow, now_ns);
-                        network.push((flow.counts.begun - 1, request));
+                        network.push((flow.log.counts.begun - 1, request));
                     }
                     Want::ReceiveUntil(at_ns) => prop_assert!(at_ns > now_ns),
                     Want::Done => break,
@@ -100,15 +104,15 @@ proptest! {
                 Step::Arrive(which, stays) if !network.is_empty() => {
                     let at = which % network.len();
                     let (count, mut reply) = network[at].clone();
-                    let waited = flow.calls.iter().any(|call| call.count == count);
-                    let odd = flow.counts.datagrams;
+                    let waited = flow.calls.iter().any(|call| call.number == flow.log.number(count));
+                    let odd = flow.log.counts.datagrams;
                     flow.received(&mut reply, now_ns);
-                    let ours = flow.calls.iter().all(|call| call.count != count);
-                    prop_assert!(ours && flow.counts.datagrams.strange == 0);
+                    let ours = flow.calls.iter().all(|call| call.number != flow.log.number(count));
+                    prop_assert!(ours && flow.log.counts.datagrams.strange == 0);
                     answered += u64::from(waited);
                     // Never taken for another call's.
-                    prop_assert_eq!(flow.counts.completed, answered);
-                    let passed = flow.counts.datagrams.late + flow.counts.datagrams.duplicated;
+                    prop_assert_eq!(flow.log.counts.completed, answered);
+                    let passed = flow.log.counts.datagrams.late + flow.log.counts.datagrams.duplicated;
                     prop_assert_eq!(passed - odd.late - odd.duplicated, u64::from(!waited));
                     if !stays {
                         network.remove(at);
@@ -121,8 +125,8 @@ proptest! {
             }
         }
         let lost: u64 = errors(&record).iter().map(|(_, _, count)| count).sum();
-        prop_assert_eq!(flow.counts.begun, flow.counts.completed + lost + flow.calls.len() as u64);
-        flow.hand_in(0);
+        prop_assert_eq!(flow.log.counts.begun, flow.log.counts.completed + lost + flow.calls.len() as u64);
+        flow.finish(0);
         let report = report(&record);
         prop_assert_eq!(report.begun, report.completed + lost + report.unfinished);
     }
@@ -134,14 +138,14 @@ fn late_thread_shows_in_lateness() {
     let mut record = ClientCounts::new(false, true);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
-    let mut flow = DatagramFlow::new(client, records.recorder(), (0, 1), Arrival::closed(0, 500));
+    let mut flow = DatagramFlow::new(client, records.recorder(), 0, 1, Arrival::closed(0, 500));
     // The second call is due 500 ns after the first reply, and begins 90 ns after that.
     for (begin_ns, end_ns) in [(0, 10), (600, 610)] {
         let mut reply = call(&mut flow, begin_ns);
         flow.received(&mut reply, end_ns);
     }
     let late = report(&records).late.unwrap();
-    let late = crate::call::decoded_histogram::DecodedHistogram::decode(&late).unwrap();
+    let late = crate::call::recorder::DecodedHistogram::decode(&late).unwrap();
     assert_eq!((late.count(), late.at(0.5), late.at(1.0)), (2, 1, 90));
 }
 
@@ -155,14 +159,14 @@ fn lost_call_times_out_before_the_next() {
     assert_eq!(errors(&record), [(ErrorClass::TimedOut, ErrorPhase::FirstByte, 1)]);
     // Too late, and not the reply that the next call waits for.
     flow.received(&mut lost, 1100);
-    assert_eq!((flow.counts.datagrams.late, flow.counts.completed, flow.waits()), (1, 0, true));
+    assert_eq!((flow.log.counts.datagrams.late, flow.log.counts.completed, flow.waits()), (1, 0, true));
     flow.received(&mut next, 1200);
     flow.received(&mut next, 1201);
     flow.received(&mut lost, 1202);
-    assert_eq!((flow.counts.completed, flow.counts.datagrams.duplicated), (1, 2));
+    assert_eq!((flow.log.counts.completed, flow.log.counts.datagrams.duplicated), (1, 2));
     flow.received(&mut [9; 64], 1203);
     flow.received(&mut [], 1203);
-    assert_eq!(flow.counts.datagrams.strange, 2);
+    assert_eq!(flow.log.counts.datagrams.strange, 2);
 }
 
 #[test]
@@ -173,13 +177,13 @@ fn replies_may_overtake_each_other() {
     for reply in [1, 0, 2] {
         flow.received(&mut replies[reply], 5);
     }
-    assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken), (3, 1));
+    assert_eq!((flow.log.counts.completed, flow.log.counts.datagrams.overtaken), (3, 1));
     // A lost reply was not overtaken.
     let mut replies: Vec<_> = (0..3).map(|_| call(&mut flow, 10)).collect();
     for reply in &mut replies[1..] {
         flow.received(reply, 15);
     }
-    assert_eq!((flow.counts.completed, flow.counts.datagrams.overtaken, errors(&record).len()), (5, 1, 0));
+    assert_eq!((flow.log.counts.completed, flow.log.counts.datagrams.overtaken, errors(&record).len()), (5, 1, 0));
 }
 
 #[test]
@@ -196,7 +200,7 @@ fn lengths_and_bytes_are_checked() {
         flow.received(&mut reply, 0);
         assert!(errors(&record).contains(&(class, ErrorPhase::Reply, 1)));
     }
-    assert_eq!((flow.counts.begun, flow.counts.completed), (3, 0));
+    assert_eq!((flow.log.counts.begun, flow.log.counts.completed), (3, 0));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use bytegauge_sys::uring::BufferId;
 
 use super::{Input, Present};
 use crate::end_error::EndError;
-use crate::engine::uring::ring_port::Loop;
-use crate::party::Party;
+use crate::engine::uring::connection::Loop;
+use crate::flow::Party;
 
 impl Input {
     /// The range of the needed bytes in the own buffer.

@@ -1,0 +1,192 @@
+//! `tune` without `{value}`: the values of the session are options of the program's sockets, set from outside.
+
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering;
+
+use bytegauge_model::socket_changes::{AS_IT_IS, parse};
+use bytegauge_model::{ChangedProgram, Level, OptionChange, SocketChanges, Spec, Workload};
+use bytegauge_plan::{Design, PlanSpec};
+use bytegauge_sys::environment::MachineEnvironment;
+use bytegauge_sys::option::available_congestion;
+use bytegauge_sys::seccomp;
+use bytegauge_traffic::EndError;
+use bytegauge_tune::{Kernel, proposed, watch, without_meaning};
+use clap::ArgMatches;
+
+use crate::exit_code::{Failure, INTERRUPTED};
+use crate::{args, design_flags, interrupt, leftovers, measure, print, terminal, tune};
+
+/// The bit of a mode that makes a program run as the owner of its file (chmod(2), `S_ISUID`).
+const SET_USER_ID: u32 = 0o4000;
+
+/// From this time on, nanoseconds, a note states how long the first result takes.
+const LONG_NS: u64 = 180_000_000_000;
+
+/// Watches the program once, then measures it with each change and as it is.
+pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
+    let mut task = tune::task_of(matches, None, None)?;
+    for words in [Some(&task.command), task.prepare.as_ref(), task.server.as_ref().map(|server| &server.command)] {
+        words.map_or(Ok(()), |words| tune::must_be_there(words))?;
+        words.map_or(Ok(()), |words| must_be_changeable(words))?;
+    }
+    let default_on = if task.server.is_some() { ChangedProgram::Server } else { ChangedProgram::Client };
+    let on = args::parsed::<ChangedProgram>(matches, "on")?.unwrap_or(default_on);
+    if on != ChangedProgram::Client && task.server.is_none() {
+        return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
+    }
+    let named = named(matches)?;
+    // Wrong flags are reported before the program runs.
+    design_flags::apply(&mut spec.clone(), matches)?;
+    measure::check_output(matches)?;
+    let mut run_ns = 0;
+    let mut changes = SocketChanges { on, ..SocketChanges::default() };
+    let values = if matches.get_flag("dry-run") {
+        // A dry run does not start the program.
+        if named.is_empty() {
+            return Err(Failure::usage(
+                "a first run of the program decides what to try, and --dry-run starts none: name what to try, such as --option \
+                 nodelay=on",
+            ));
+        }
+        named
+    } else {
+        leftovers::remove(matches.get_flag("quiet"));
+        let mut run = Spec::of(Workload::Check);
+        for (factor, text) in
+            args::factors(matches, Workload::Check)?.iter().filter(|(factor, _)| factor.name == "run_timeout")
+        {
+            let level = factor.kind.parse(text).map_err(|error| Failure::usage(error.to_string()))?;
+            run.set(factor.name, level);
+        }
+        let (stop, stopped) = interrupt::stop_by_pipe()?;
+        let watched = watch(&task, on, &run, stopped.as_fd());
+        if stop.load(Ordering::Relaxed) {
+            terminal::note("interrupted in the first run of the program: nothing was measured");
+            return Ok(INTERRUPTED);
+        }
+        let watched = watched.map_err(|error| unwatched(&error))?;
+        if watched.seen.opened.is_empty() {
+            let why = watched.seen.why_unchanged();
+            return Err(Failure::failed(format!("no socket of the program can be changed: {why}")));
+        }
+        let (tried, not_tried) =
+            if named.is_empty() { proposed(&watched.seen, &kernel()) } else { (named.concat(), Vec::new()) };
+        changes.not_tried = not_tried;
+        changes.filter_ns = seccomp::cost_ns().ok();
+        let meaning = |change: &OptionChange| match without_meaning(change, &watched.seen) {
+            Some(why) => {
+                changes.not_tried.push(why);
+                false
+            }
+            None => true,
+        };
+        let named: Vec<OptionChange> = tried.into_iter().filter(meaning).collect();
+        run_ns = watched.run_ns;
+        changes.watched = Some(watched.seen);
+        vec![named]
+    };
+    let sets = if matches.get_flag("crossed") {
+        crossed(&values)
+    } else {
+        values.concat().into_iter().map(|one| vec![one]).collect()
+    };
+    if sets.is_empty() {
+        let why = changes.not_tried.join("; ");
+        return Err(Failure::usage(format!("nothing is left to try: {why}: name other values with --option")));
+    }
+    if let Some(note) = long_session(run_ns, sets.len()).filter(|_| !matches.get_flag("quiet")) {
+        terminal::note(print::fitted([note.as_str()], print::COLUMNS).trim_end());
+    }
+    let names: Vec<String> =
+        [AS_IT_IS.to_owned()].into_iter().chain(sets.into_iter().map(|set| changes.add(set))).collect();
+    task.changes = Some(changes);
+    task.default = Some(Level::Name(AS_IT_IS.into()));
+    spec.task = Some(task);
+    measure::measure_values(spec, matches, names.join(","))
+}
+
+/// The note about a session that needs minutes before its first result, by the time of the watched run.
+fn long_session(run_ns: u64, changes: usize) -> Option<String> {
+    // As it is, each change, and the control.
+    let (blocks, runs) = (Design::default().blocks_min, changes as u64 + 2);
+    let least_ns = run_ns.saturating_mul(blocks * runs);
+    (least_ns > LONG_NS).then(|| {
+        format!(
+            "note: a run of the program took {} s, so the first result, after {blocks} blocks of {runs} runs, takes about {} minutes: \
+             for a quick answer give the program less to do, or name one or two changes with --option",
+            run_ns.div_ceil(1_000_000_000),
+            least_ns.div_ceil(60_000_000_000)
+        )
+    })
+}
+
+/// Refuses a program that a filter cannot follow, before it is started.
+fn must_be_changeable(words: &[String]) -> Result<(), Failure> {
+    let Some(path) = words.first().and_then(|program| tune::found(program)) else { return Ok(()) };
+    let mut head = [0; 5];
+    let is_read = File::open(&path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
+    // ELFCLASS32 (elf(5)).
+    if is_read && head == *b"\x7fELF\x01" {
+        return Err(Failure::usage(format!(
+            "{} is a 32-bit program, whose calls cannot be followed: use a 64-bit build of it",
+            path.display()
+        )));
+    }
+    // The folder of this process belongs to its effective user (proc(5)).
+    let own = fs::metadata("/proc/self").map(|own| own.uid()).ok();
+    let is_of_another_user = |file: Metadata| file.mode() & SET_USER_ID != 0 && Some(file.uid()) != own;
+    if fs::metadata(&path).is_ok_and(is_of_another_user) {
+        return Err(Failure::usage(format!(
+            "{} runs as the owner of its file (set-user-id), which the kernel forbids under a filter: run bytegauge as that user, or \
+             tune a copy without that bit",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The changes of each `--option`.
+pub fn named(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
+    let given = matches.get_many::<String>("option").into_iter().flatten();
+    given.map(|text| parse(text).map_err(|error| Failure::usage(format!("--option: {error}")))).collect()
+}
+
+/// Every combination of one change of each list.
+pub fn crossed(lists: &[Vec<OptionChange>]) -> Vec<Vec<OptionChange>> {
+    lists.iter().fold(vec![Vec::new()], |sets, list| {
+        let with = |set: &Vec<OptionChange>| {
+            list.iter().map(|one| [set.as_slice(), std::slice::from_ref(one)].concat()).collect::<Vec<_>>()
+        };
+        sets.iter().flat_map(with).collect()
+    })
+}
+
+/// The settings of this machine that limit what can be tried.
+fn kernel() -> Kernel {
+    let network = MachineEnvironment::read().network;
+    Kernel {
+        rmem_max: network.rmem_max_bytes,
+        wmem_max: network.wmem_max_bytes,
+        congestion: available_congestion().unwrap_or_default(),
+        default_congestion: network.congestion_control,
+    }
+}
+
+fn unwatched(error: &EndError) -> Failure {
+    Failure::failed(format!("the first run of the program, which is only watched, failed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_session_is_announced() {
+        assert_eq!(long_session(500_000_000, 8), None);
+        let note = long_session(20_000_000_000, 8).unwrap();
+        assert!(note.contains("took 20 s") && note.contains("6 blocks of 10 runs, takes about 20 minutes"), "{note}");
+    }
+}

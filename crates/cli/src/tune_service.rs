@@ -1,0 +1,236 @@
+//! `tune --pid`: options are switched on the sockets of a program that runs already.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytegauge_model::option::OptionRow;
+use bytegauge_model::running_service::why_not_switched;
+use bytegauge_model::socket_changes::AS_IT_IS;
+use bytegauge_model::unit::counted;
+use bytegauge_model::{Level, Metric, OptionChange, ProgramTask, RunningService, SocketChanges};
+use bytegauge_observe::{ObserveError, refused};
+use bytegauge_plan::design::BUDGET_NS;
+use bytegauge_plan::{Plan, PlanSpec};
+use bytegauge_sys::descendants;
+use bytegauge_sys::owner::start_ticks;
+use bytegauge_traffic::task::service::{ServiceLock, ServiceSocket, ServiceSockets};
+use clap::ArgMatches;
+
+use crate::exit_code::{DONE, Failure};
+use crate::{args, design_flags, measure, print, terminal, tune_options};
+
+/// More sockets are changed only on request.
+const SOCKETS_MAX: usize = 2000;
+
+/// The time of a switch, microseconds: of a duplicate of a descriptor, and of setting an option on it.
+const SWITCH_US: usize = 100;
+
+/// Default of `--max-harm`.
+const MAX_HARM: &str = "10%";
+
+/// A session has up to this number of trials, whose length is between these times, nanoseconds.
+const TRIALS: u64 = 60;
+const TRIAL_NS: [u64; 2] = [200_000_000, 2_000_000_000];
+
+/// How long the last trial of a killed session may take to set its options back.
+const EARLIER: Duration = Duration::from_secs(10);
+
+/// Sockets that are listed.
+const LISTED_MAX: usize = 20;
+
+/// Switches options of a running program, and measures it with each of them and as it is.
+pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Failure> {
+    let changes = changes(matches)?;
+    // Wrong flags are reported before the program is looked at.
+    design_flags::apply(&mut spec.clone(), matches)?;
+    measure::check_output(matches)?;
+    let mut service = service(pid, matches)?;
+    let rows: Vec<&OptionRow> = changes.iter().flatten().map(OptionChange::row).collect();
+    let found = found(&service, &rows)?;
+    (service.connections, service.listeners) = (found.connections, found.listeners);
+    if found.connections == 0 {
+        return Err(found.nothing_to_change(&service));
+    }
+    let sockets = found.connections + found.listeners;
+    if sockets > SOCKETS_MAX && !matches.get_flag("yes") {
+        let ms = sockets * SWITCH_US / 1000;
+        return Err(Failure::usage(format!(
+            "{service} has {sockets} sockets, and a switch of all takes about {ms} ms: add --yes to change them, or --peer to change fewer"
+        )));
+    }
+    let mut task = SocketChanges { service: Some(service.clone()), ..SocketChanges::default() };
+    let names: Vec<String> = changes.into_iter().map(|set| task.add(set)).collect();
+    if matches.get_flag("dry-run") {
+        let head = format!(
+            "{service}: {} and {}",
+            counted(found.connections, "connection"),
+            counted(found.listeners, "listener")
+        );
+        let tries = format!("would try, and set back after each trial: {}", names.join(", "));
+        let lines = [head.as_str()].into_iter().chain(found.listed.iter().map(String::as_str)).chain([tries.as_str()]);
+        terminal::print(&print::fitted(lines, terminal::width().max(print::COLUMNS)));
+        return Ok(DONE);
+    }
+    spec.task = Some(ProgramTask {
+        command: vec![service.name],
+        by_value: Default::default(),
+        prepare: None,
+        server: None,
+        metric: metric(matches)?,
+        changes: Some(task),
+        default: Some(Level::Name(AS_IT_IS.into())),
+        advice: None,
+    });
+    let values = [AS_IT_IS.to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(",");
+    measure::measure_values(spec, matches, values)
+}
+
+/// Keeps other sessions from changing the program of a plan.
+///
+/// # Errors
+/// If another session changes it.
+pub fn held(plan: &Plan) -> Result<Option<ServiceLock>, Failure> {
+    let changes = plan.task.as_ref().and_then(|task| task.changes.as_ref());
+    let Some(service) = changes.and_then(|changes| changes.service.as_ref()) else { return Ok(None) };
+    let taken = |error: io::Error| {
+        Failure::usage(format!(
+            "{service} is changed by another bytegauge ({error}): two would disturb each other; wait for its end, or interrupt it"
+        ))
+    };
+    let held = ServiceLock::of_session(service.pid).map_err(taken)?;
+    let began = Instant::now();
+    // A session that was killed sets its options back first.
+    while let Err(error) = ServiceLock::of_trial(service.pid) {
+        if began.elapsed() >= EARLIER {
+            return Err(taken(error));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(Some(held))
+}
+
+/// The sets of changes to try. The present level needs no name: it is the reference.
+fn changes(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
+    let mut lists = tune_options::named(matches)?;
+    for change in lists.iter().flatten() {
+        if let Some(why) = why_not_switched(&change.option) {
+            return Err(Failure::usage(format!(
+                "--option {change}: {} is not switched on a running program, since {why}: let bytegauge start it (tune -- COMMAND)",
+                change.row().name
+            )));
+        }
+    }
+    lists.iter_mut().for_each(|list| list.retain(|change| change.level.is_some()));
+    lists.retain(|list| !list.is_empty());
+    if lists.is_empty() {
+        return Err(Failure::usage(
+            "--pid needs a value to compare with the present one: name it, such as --option nodelay=on or --option notsent-lowat=128K",
+        ));
+    }
+    Ok(match matches.get_flag("crossed") {
+        true => tune_options::crossed(&lists),
+        false => lists.concat().into_iter().map(|one| vec![one]).collect(),
+    })
+}
+
+fn metric(matches: &ArgMatches) -> Result<Metric, Failure> {
+    match args::parsed::<Metric>(matches, "metric")? {
+        None => Ok(Metric::Cpu),
+        Some(metric @ (Metric::Cpu | Metric::Wall | Metric::Counter(_))) => Ok(metric),
+        Some(other) => Err(Failure::usage(format!(
+            "--metric {other}: bytegauge does not read what a running program prints: use cpu (CPU time for 1 GiB), wall (time for 1 GiB) or \
+             counter:NAME (events for 1 GiB)"
+        ))),
+    }
+}
+
+/// The program that the flags name.
+fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
+    let gone = || Failure::usage(ObserveError::NoProcess(pid).to_string());
+    let port = matches.get_one::<u16>("port").copied();
+    let peer = matches.get_one::<IpAddr>("peer").map(IpAddr::to_canonical);
+    if port.is_none() && peer.is_none() {
+        return Err(Failure::usage(
+            "--pid needs --port, the port at which the program listens, or --peer, the address of the other ends: which connections \
+             are to be changed?",
+        ));
+    }
+    let trial_ns = args::time_ns(matches, "time")?.unwrap_or(BUDGET_NS) / TRIALS;
+    Ok(RunningService {
+        pid,
+        start_ticks: start_ticks(pid).ok_or_else(gone)?,
+        name: descendants::name(pid).ok_or_else(gone)?,
+        port,
+        peer,
+        connections: 0,
+        listeners: 0,
+        trial_ns: trial_ns.clamp(TRIAL_NS[0], TRIAL_NS[1]),
+        max_harm: design_flags::max_harm(args::text(matches, "max-harm").unwrap_or(MAX_HARM))?,
+    })
+}
+
+/// The sockets that a session would change.
+#[derive(Default)]
+struct Found {
+    connections: usize,
+    listeners: usize,
+    listed: Vec<String>,
+    /// Ports of all its sockets of TCP, where none was found.
+    ports: BTreeSet<u16>,
+}
+
+impl Found {
+    fn nothing_to_change(&self, service: &RunningService) -> Failure {
+        let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+        let next = match (self.listeners, ports.is_empty()) {
+            (1.., _) => "tune it while clients are connected".to_owned(),
+            (0, true) => "it has no TCP sockets; name the process that has them".to_owned(),
+            (0, false) => format!("its TCP sockets have the local ports {}", ports.join(", ")),
+        };
+        Failure::usage(format!("there is no open connection of {service}: {next}"))
+    }
+}
+
+/// The selected sockets, with the present values of the options.
+fn found(service: &RunningService, rows: &[&OptionRow]) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    each(service, &mut |socket| {
+        let levels = rows
+            .iter()
+            .filter_map(|row| Some(format!("{} {}", row.factor.replace('_', "-"), row.kind.show(&socket.level(row)?))));
+        let place = match socket.peer.filter(|_| !socket.info.is_listening()) {
+            Some(peer) => format!("{} to {peer}", socket.local),
+            None => format!("{} listens", socket.local),
+        };
+        let line = format!("  {place}: {}", levels.collect::<Vec<_>>().join(", "));
+        match socket.info.is_listening() {
+            true => found.listeners += 1,
+            false => found.connections += 1,
+        }
+        found.listed.push(line);
+    })?;
+    let more = found.listed.len().saturating_sub(LISTED_MAX);
+    found.listed.truncate(LISTED_MAX);
+    found.listed.extend((more > 0).then(|| format!("  and {more} more")));
+    if found.connections == 0 {
+        let any = RunningService { port: None, peer: None, ..service.clone() };
+        each(&any, &mut |socket| {
+            found.ports.insert(socket.local.port());
+        })?;
+    }
+    Ok(found)
+}
+
+fn each(service: &RunningService, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> Result<(), Failure> {
+    let pid = service.pid;
+    let looked = ServiceSockets::open(service).and_then(|mut sockets| sockets.each(look));
+    looked.map_err(|error| match refused(pid, error) {
+        ObserveError::System { source, .. } => {
+            Failure::failed(format!("the sockets of process {pid} cannot be read: {source}: try again"))
+        }
+        known => Failure::usage(known.to_string()),
+    })
+}

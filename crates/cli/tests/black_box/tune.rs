@@ -1,0 +1,264 @@
+//! Options of a program's sockets, set from outside: planted faults are found and named, and each program that cannot be
+//! changed is reported.
+//!
+//! Programs print what is in force, which is the same on every machine; nothing rests on their times.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::{fs, process};
+
+use serde_json::Value;
+
+use crate::bench::{Bench, Ran, python};
+use crate::check::check_no_process_is_left;
+use crate::contract::check_schema;
+use crate::running_relays::free_address;
+
+/// Sets a small receive buffer, connects to itself, and prints the buffer in force.
+const CLIENT: &str = "import socket
+server = socket.create_server(('127.0.0.1', 0))
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+s.connect(server.getsockname())
+print('rate', s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+";
+
+/// Sets TCP_NODELAY after accept, and sends each client the value in force.
+const SERVER: &str = "import socket, sys
+server = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+while True:
+    s = server.accept()[0]
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    s.sendall(b'rate %d' % (1 + (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0)))
+    s.close()
+";
+
+/// Prints the reply of the server.
+const ASKS: &str = "import socket, sys
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print(s.recv(100).decode())
+";
+
+/// Makes five calls that slow a program, and prints a rate that is a multiple of 2, 3, 5 or 7 without the one or the other.
+const FAULTS: &str = "import socket, sys
+SOL, TCP = socket.SOL_SOCKET, socket.IPPROTO_TCP
+server = socket.create_server(('127.0.0.1', 0))
+s = socket.socket()
+s.setsockopt(SOL, socket.SO_REUSEADDR, 1)
+s.setsockopt(SOL, socket.SO_RCVBUF, 8192)
+s.setsockopt(SOL, socket.SO_SNDBUF, 8192)
+s.setsockopt(TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+s.connect(server.getsockname())
+s.setsockopt(TCP, socket.TCP_QUICKACK, 0)
+rate = 2 if s.getsockopt(SOL, socket.SO_RCVBUF) > 16384 else 1
+rate *= 3 if s.getsockopt(SOL, socket.SO_SNDBUF) > 16384 else 1
+rate *= 5 if s.getsockopt(TCP, socket.TCP_QUICKACK) else 1
+rate *= 7 if s.getsockopt(TCP, socket.TCP_CONGESTION, 16).strip(b'\\0') != sys.argv[1].encode() else 1
+print('rate', rate)
+";
+
+/// Sends each request by two calls, and prints how many it could make in a second: the least of the last eight, since the first
+/// segments of a connection are acknowledged at once.
+const TWO_WRITES: &str = "import socket, threading, time
+server = socket.create_server(('127.0.0.1', 0))
+def serve():
+    s = server.accept()[0]
+    while True:
+        request = b''
+        while len(request) < 8:
+            part = s.recv(8 - len(request))
+            if not part:
+                return
+            request += part
+        s.sendall(b'reply')
+threading.Thread(target=serve, daemon=True).start()
+s = socket.create_connection(server.getsockname())
+took = []
+for _ in range(24):
+    began = time.monotonic()
+    s.sendall(b'head')
+    s.sendall(b'body')
+    s.recv(5)
+    took.append(time.monotonic() - began)
+print('rate', round(1 / min(took[-8:])))
+";
+
+fn tune(bench: &Bench, flags: &[&str], program: &[&str]) -> Ran {
+    let quick = ["tune", "--blocks", "6", "--analyses", "1", "--seed", "1", "--metric", "regex:rate ([0-9]+)"];
+    let words: Vec<&str> = quick.iter().chain(flags).chain(&["--"]).chain(program).copied().collect();
+    bench.run_args(&words)
+}
+
+fn change<'a>(document: &'a Value, value: &str) -> &'a Value {
+    let all = document["check"]["changes"]["changes"].as_array().expect("changes");
+    all.iter().find(|change| change["value"] == value).unwrap_or_else(|| panic!("no {value} in {document:#}"))
+}
+
+#[test]
+fn a_harmful_call_is_found_and_named() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let client = bench.write("client.py", CLIENT);
+    let flags = ["--option", "rcvbuf=unset", "--option", "nodelay=on,unset", "--option", "congestion=nosuch"];
+    let ran = tune(&bench, &flags, &[&python, "-S", &client]).exits(0).prints(&[
+        "sets SO_RCVBUF = 8192",
+        "without its SO_RCVBUF",
+        "remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192): ",
+        "<- use",
+        "No effect  nodelay on",
+        "Skipped",
+        "net.ipv4.tcp_available_congestion_control",
+        "the program does not set TCP_NODELAY itself",
+        "the filter adds ",
+    ]);
+    assert!(!ran.stdout.contains("--values"), "{ran}");
+    let document = bench.run("report --format json").exits(0).json();
+    check_schema(&document);
+    let removed = change(&document, "rcvbuf=unset");
+    assert!(removed["upper"].as_f64() < Some(-0.5), "{removed}");
+    assert!(change(&document, "congestion=nosuch")["reason"].is_string(), "{document:#}");
+    bench.run("report --full").exits(0).prints(&["rcvbuf=unset"]);
+    check_no_process_is_left(&bench);
+}
+
+#[test]
+fn planted_faults_are_named_with_their_lines() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let faults = bench.write("faults.py", FAULTS);
+    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("a setting");
+    let (all, default) = (read("tcp_available_congestion_control"), read("tcp_congestion_control"));
+    let wrong = all.split_whitespace().find(|name| *name != default.trim());
+    let flags = |names: &[&'static str]| -> Vec<&str> { names.iter().flat_map(|name| ["--option", name]).collect() };
+    let mut options = vec!["rcvbuf=unset", "sndbuf=unset", "quickack=unset"];
+    options.extend(wrong.map(|_| "congestion=unset"));
+    let ran = tune(&bench, &flags(&options), &[&python, "-S", &faults, wrong.unwrap_or(default.trim())]).exits(0);
+    let ran = ran.prints(&[
+        "remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192): 2× as fast",
+        "remove setsockopt(fd, SOL_SOCKET, SO_SNDBUF, 8192): 3× as fast",
+        "remove setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, 0): 5× as fast",
+    ]);
+    let line =
+        wrong.map(|wrong| format!("remove setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"{wrong}\"): 7× as fast"));
+    let ran = ran.prints(&line.iter().map(String::as_str).collect::<Vec<_>>());
+    // SO_REUSEADDR changes no speed, and is no option that can be tried.
+    assert!(!ran.stdout.contains("option 2") && !ran.stdout.contains("REUSEADDR"), "{ran}");
+}
+
+#[test]
+fn a_held_message_is_noticed_and_proven() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let program = bench.write("two-writes.py", TWO_WRITES);
+    tune(&bench, &["--option", "nodelay=on"], &[&python, "-S", &program]).exits(0).prints(&[
+        "part of a message waits for an acknowledgement",
+        "consistent with Nagle's algorithm",
+        "add setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1): ",
+    ]);
+}
+
+#[test]
+fn what_to_try_follows_from_the_first_run() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let client = bench.write("client.py", CLIENT);
+    tune(&bench, &[], &[&python, "-S", &client]).exits(0).prints(&[
+        "opens 1 TCP connection; listens on 1 TCP socket",
+        "without its SO_RCVBUF",
+        "replace setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192) by setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 4194304): ",
+        "nodelay on",
+        "notsent-lowat 128 KiB",
+    ]);
+}
+
+#[test]
+fn options_of_accepted_connections_are_changed() {
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let (server, client) = (bench.write("server.py", SERVER), bench.write("asks.py", ASKS));
+    let port = free_address().port().to_string();
+    let start = format!("exec {python} -S {server} {port}");
+    let ready = format!("tcp:{port}");
+    let flags = ["--option", "nodelay=off", "--start", &start, "--ready", &ready, "--format", "json"];
+    let document = tune(&bench, &flags, &[&python, "-S", &client, &port]).exits(0).json();
+    check_schema(&document);
+    assert_eq!(document["check"]["changes"]["on"], "server");
+    assert!(change(&document, "nodelay=off")["lower"].as_f64() > Some(0.5), "{document:#}");
+    check_no_process_is_left(&bench);
+}
+
+#[test]
+fn an_option_that_is_not_in_force_is_skipped() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let client = bench.write("client.py", CLIENT);
+    let flags = ["--option", "nodelay=on", "--option", "sndbuf=1G"];
+    tune(&bench, &flags, &[&python, "-S", &client]).exits(0).prints(&["Skipped", "net.core.wmem_max"]);
+}
+
+#[test]
+fn a_program_that_cannot_be_changed_is_reported() {
+    let bench = Bench::new();
+    let failed = |program: &[&str], expected: &str| {
+        let ran = tune(&bench, &[], program);
+        assert!(!ran.status.success() && ran.stderr.contains(expected), "{ran}");
+    };
+    failed(&["/no/such/program"], "was not found");
+    failed(&["true"], "the first run of the program, which is only watched, failed: the command printed no number");
+    failed(&["false"], "the first run of the program, which is only watched, failed: the command exited with 1");
+    let program = |name: &str, mode: u32| {
+        let path = bench.write(name, "\u{7f}ELF\u{1}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+        path
+    };
+    failed(&[&program("small", 0o755)], "is a 32-bit program");
+    failed(&[&bench.write("not-executable", "#!/bin/sh\n")], "may not be run");
+    let watched = |more: &[&str], expected: &str| {
+        let ran = bench.run_args(&[&["tune", "--blocks", "6"], more].concat());
+        assert!(!ran.status.success() && (ran.stderr.contains(expected) || ran.stdout.contains(expected)), "{ran}");
+    };
+    watched(&["--", "true"], "it connects no socket and listens on none");
+    if let Some(python) = python("two programs are written in Python", "import ctypes") {
+        let ring = "import ctypes; ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120))";
+        watched(&["--", &python, "-S", "-c", ring], "turn io_uring off in the program");
+        let unix = "import socket; s = socket.socket(socket.AF_UNIX); s.bind(''); s.listen(); c = socket.socket(socket.AF_UNIX); \
+                    c.connect(s.getsockname())";
+        watched(&["--option", "nodelay=on", "--", &python, "-S", "-c", unix], "none of its sockets has the option");
+    }
+    let other = bench.write("other", "#!/bin/sh\n");
+    if chown(&other, Some(65_534), None).is_ok() {
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o4755)).expect("a mode");
+        failed(&[&other], "set-user-id");
+    } else {
+        println!("skipped: process {} may not give files away", process::id());
+    }
+    let wrong = |flags: &[&str], expected: &str| {
+        let ran = tune(&bench, flags, &["true"]).exits(2);
+        assert!(ran.stderr.contains(expected), "{ran}");
+    };
+    wrong(&["--option", "nodelai=on"], "did you mean `nodelay`?");
+    wrong(&["--option", "nodelay"], "write NAME=VALUES");
+    wrong(&["--option", "nodelay=on", "--on", "server"], "--on server needs a server");
+    wrong(&["--dry-run"], "--dry-run starts none");
+    tune(&bench, &["--dry-run", "--option", "nodelay=on"], &["true"]).exits(0).prints(&["nodelay=on"]);
+}
+
+#[test]
+fn the_old_name_leads_to_the_new_command() {
+    let ran =
+        Bench::new().run_args(&["check", "--default", "4K", "--", "dd", "bs={value}", "count={count:1M}"]).exits(2);
+    let new = "bytegauge tune --now 4K -- dd 'bs={value}' 'count={1M/value}'";
+    assert!(ran.stderr.contains(new), "{ran}");
+}
+
+#[test]
+fn sides_differ_by_an_option() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let client = bench.write("client.py", CLIENT);
+    let side = format!("{python} -S {client}");
+    let quick = ["ab", "--blocks", "6", "--analyses", "1", "--seed", "1", "--metric", "regex:rate ([0-9]+)"];
+    let compare = |more: &[&str]| bench.run_args(&[&quick[..], &[&side], more].concat());
+    compare(&["--b-option", "rcvbuf=unset"]).exits(0).prints(&["FASTER", "8 times as fast as A"]);
+    compare(&["--a-option", "rcvbuf=unset"]).exits(1);
+    compare(&["--b-option", "rcvbuf=1K,2K"]).exits(2);
+}

@@ -1,0 +1,184 @@
+//! Rows of the table of factors: engines, servers, relays and sizes, which a program chooses.
+
+macro_rules! with_choice_rows {
+    ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
+        /// The engine of both ends of a stream.
+        engine: Engine = Factor {
+            kind: LevelKind::Name(canonical::<Engine>),
+            defaults: stream("blocking").datagrams("plain,mmsg,gso"),
+            heading: "engine",
+            summary: "How the ends move bytes: blocking, epoll, uring, …",
+            details: "stream --help and call --help explain the names",
+            engine_of: Some(EngineEnd::Stream),
+            ..ENGINES
+        },
+        // A choice: the given servers are compared. Before the other factors of the server, which have no effect with it.
+        /// An external server, which is used instead of bytegauge's own.
+        connect: Place = Factor {
+            role: Role::Choice,
+            kind: LevelKind::Name(or_word::<Place>),
+            defaults: both("auto"),
+            heading: "server at",
+            summary: "External server: HOST:PORT, unix:/path or iperf3://HOST",
+            details: "it echoes calls or returns --response bytes; it reads streams; an iperf3 server reads, or with --role reader writes (docs/iperf3.md)",
+            fits: SOCKETS,
+            ..HOSTS
+        },
+        // A choice: the author of a relay decides how it copies.
+        /// The relay between the ends.
+        relay: RelayChoice = Factor {
+            kind: LevelKind::Name(relay_name),
+            defaults: both("direct"),
+            heading: "relay",
+            summary: "How a relay copies: splice, epoll, …, all, or direct",
+            details: "stream --help and call --help explain the names; direct: no relay; all: every method; or a program such as haproxy, cmd:WORDS with {listen} and {upstream}, or addr:LISTEN=UPSTREAM for a relay that runs already",
+            ..RELAYS
+        },
+        /// The threads of a relay.
+        relay_threads: RelayThreads = Factor {
+            kind: LevelKind::Name(canonical::<RelayThreads>),
+            defaults: both("direction"),
+            heading: "relay threads",
+            summary: "Threads of the relay: direction, one or cpus",
+            details: "direction: a thread for each direction of each connection; one: a single thread with epoll; cpus: such a thread for each CPU",
+            needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, RelayMethod::has_threads), text: "a --relay that supports both (read-write, readv-writev, splice, sendfile, hybrid)" }),
+            ..RELAYS
+        },
+        /// Bytes of the buffer of each direction of a relay.
+        relay_buffer: u64 = Factor {
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
+            defaults: both("auto"),
+            heading: "relay buffer",
+            summary: "Bytes of the relay's buffer for each direction",
+            details: "auto: 64 KiB; for tokio 8 KiB, its own default",
+            needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, RelayMethod::has_buffer), text: "a --relay with a buffer (read-write, copy-buffer, hybrid, epoll, …)" }),
+            ..RELAYS
+        },
+        /// Capacity of each pipe of a relay, bytes.
+        relay_pipe: u64 = Factor {
+            kind: SOCKET_BUFFER,
+            defaults: both("auto"),
+            heading: "relay pipe",
+            summary: "Capacity of each pipe of a relay that splices",
+            details: "F_SETPIPE_SZ; auto: the kernel's 64 KiB",
+            needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, RelayMethod::has_pipe), text: "a --relay that uses a pipe (splice, sendfile, hybrid)" }),
+            ..RELAYS
+        },
+        /// Whether both sockets of bytegauge's own relay have `TCP_NODELAY`.
+        relay_nodelay: bool = Factor {
+            kind: LevelKind::Switch { auto: false },
+            defaults: both("on"),
+            heading: "relay nodelay",
+            summary: "TCP_NODELAY of both sockets of the relay: on or off",
+            details: "off: a proxy without it, which holds small messages back until an acknowledgement",
+            fits: TCP,
+            needs: Some(Needs { with: &[FactorKey::relay], when: |spec| relays(spec, |method| method != RelayMethod::Direct), text: "a --relay of bytegauge's own" }),
+            ..RELAYS
+        },
+        /// The engine of the server.
+        server_engine: Engine = Factor {
+            kind: LevelKind::Name(calling_engine),
+            defaults: call("blocking,epoll,uring,tokio").datagrams("plain,mmsg,uring:plain,uring:multishot"),
+            heading: "server",
+            summary: "How the server moves bytes: epoll, uring, tokio, …",
+            details: "stream --help and call --help explain the names",
+            fits: SOCKETS,
+            set_at: &[Setter::Server],
+            usual: &["epoll", "plain"],
+            engine_of: Some(EngineEnd::Server),
+            ..ENGINES
+        },
+        /// Threads of the server.
+        server_threads: u64 = Factor {
+            kind: THREADS,
+            defaults: call("1"),
+            heading: "threads",
+            summary: "Threads of the server",
+            details: "a blocking server has one for each connection",
+            fits: SOCKETS,
+            set_at: &[Setter::Server],
+            needs: Some(Needs { with: &[FactorKey::server_engine], when: |spec| shares_threads(spec.server_engine()), text: "another --server-engine" }),
+            ..ENGINES
+        },
+        /// Most bytes of one receive.
+        read_size: u64 = Factor {
+            kind: BUFFER,
+            defaults: each("4K..1M", "64K").datagrams("64K"),
+            heading: "read",
+            summary: "Bytes of one read",
+            details: "1 B to 16 MiB; a longer datagram is cut off",
+            set_at: READERS,
+            usual: &["64K"],
+            ..SIZES
+        },
+        /// Bytes of one write.
+        write_size: u64 = Factor {
+            kind: BUFFER,
+            defaults: stream("16K..1M").datagrams("64,512,1000,4K,16K,60K"),
+            heading: "write",
+            summary: "Bytes of one write, or of one datagram",
+            details: "1 B to 16 MiB; one-ended transports have none",
+            fits: TWO_ENDED,
+            set_at: &[Setter::Source],
+            usual: &["64K", "1000"],
+            ..SIZES
+        },
+        /// Where buffers begin within a page.
+        buffer_offset: u64 = Factor {
+            kind: LevelKind::SizeOr { min: 0, max: 4095, name: "malloc" },
+            defaults: both("malloc"),
+            heading: "buffer offset",
+            summary: "Bytes from a page to each buffer, or malloc",
+            details: "malloc: as glibc's malloc places a buffer of that size, page + 16 from 128 KiB on (docs/buffer-sizes.md)",
+            usual: &["0"],
+            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() != Some(Engine::Null), text: "another --engine" }),
+            ..SIZES
+        },
+        /// Where the writer of a stream has its bytes.
+        send_from: SendFrom = Factor {
+            kind: LevelKind::Name(canonical::<SendFrom>),
+            defaults: stream("memory"),
+            heading: "send from",
+            summary: "Where a writer has its bytes: memory, file or sendfile",
+            details: "file: pread(2) of a file of 16 MiB in the page cache before each send; sendfile: sendfile(2) of it, engine blocking",
+            fits: |transport| transport.is_tcp() || matches!(transport, Transport::Unix | Transport::Pipe),
+            set_at: &[Setter::Source],
+            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() != Some(Engine::Null), text: "another --engine" }),
+            ..SIZES
+        },
+        /// Datagrams of one call, or segments of one send.
+        batch: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 1024, auto: true },
+            defaults: both("auto"),
+            heading: "batch",
+            summary: "Datagrams of one system call of mmsg or gso",
+            details: "for gso, segments of one send, at most 64 and 64 KiB together; auto: 64, or what fits",
+            fits: DATAGRAMS,
+            needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reader_can(spec, |can| can.batches != Batches::None), text: BATCHES }),
+            ..SIZES
+        },
+        /// Whether the reader of engine `gso` takes several datagrams by one receive.
+        gro: bool = Factor {
+            kind: LevelKind::Switch { auto: false },
+            defaults: stream("on"),
+            heading: "gro",
+            summary: "UDP_GRO at the reader of engine gso: on or off",
+            details: "off: the kernel segments sends, and each receive takes one datagram",
+            fits: Transport::is_udp,
+            set_at: &[Setter::Sink],
+            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Gso), text: "--engine gso" }),
+            ..SIZES
+        },
+        /// Receives of datagrams that an io_uring keeps in flight.
+        outstanding: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 4096, auto: false },
+            defaults: both("64"),
+            heading: "outstanding",
+            summary: "Receives of datagrams that io_uring keeps in flight",
+            details: "for multishot, the buffers that it may fill",
+            fits: DATAGRAMS,
+            needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reader_can(spec, |can| can.outstanding), text: OUTSTANDING }),
+            ..SIZES
+        },
+    } } };
+}

@@ -1,0 +1,265 @@
+//! Rows of the table of factors: messages, offered load, and the work of the program.
+
+macro_rules! with_load_rows {
+    ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
+        /// Bytes of a request.
+        request: u64 = Factor {
+            kind: BUFFER,
+            defaults: call("512"),
+            heading: "request",
+            summary: "Bytes of a request",
+            details: "1 B to 16 MiB",
+            fits: SOCKETS,
+            ..LOAD
+        },
+        /// Bytes of a response, where it has another size than the request.
+        response: u64 = Factor {
+            kind: LevelKind::SizeOr { min: 1, max: SIZE_MAX, name: "same" },
+            defaults: call("same"),
+            heading: "response",
+            summary: "Bytes of a response, or same",
+            details: "same: the size of the request, which is echoed",
+            fits: SOCKETS,
+            ..LOAD
+        },
+        /// Most bytes of one write of a request.
+        request_chunk: u64 = Factor {
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
+            defaults: call("auto"),
+            heading: "chunk",
+            summary: "Bytes of each write of a request",
+            details: "auto: the whole request in one write",
+            fits: CONNECTIONS,
+            ..LOAD
+        },
+        /// Most bytes of one write of a response.
+        response_chunk: u64 = Factor {
+            kind: LevelKind::Size { min: 1, max: SIZE_MAX, auto: true },
+            defaults: call("auto"),
+            heading: "response chunk",
+            summary: "Bytes of each write of a response",
+            details: "auto: the whole response in one write; the first part of header and body is the header",
+            fits: CONNECTIONS,
+            set_at: &[Setter::Server],
+            ..LOAD
+        },
+        /// Pause between two writes of a response, nanoseconds.
+        response_gap: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
+            defaults: call("0ns"),
+            heading: "response gap",
+            summary: "Pause of the server between two parts of a response",
+            details: "as a server that streams tokens or events (20ms)",
+            fits: CONNECTIONS,
+            set_at: &[Setter::Server],
+            needs: Some(Needs { with: &[FactorKey::response_chunk], when: |spec| spec.response_chunk().is_some(), text: "--response-chunk" }),
+            ..LOAD
+        },
+        /// Requests outstanding per flow.
+        depth: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 4096, auto: false },
+            defaults: call("1"),
+            heading: "depth",
+            summary: "Requests in flight on each connection",
+            fits: SOCKETS,
+            ..LOAD
+        },
+        /// Whether every call opens a connection of its own.
+        connect_per_call: bool = Factor {
+            kind: LevelKind::Switch { auto: false },
+            defaults: call("off"),
+            heading: "per call",
+            summary: "Open a connection for each call",
+            details: "connect, send, receive the reply, close",
+            fits: CONNECTIONS,
+            ..LOAD
+        },
+        // A condition: a fault of a server is no option to choose.
+        /// Whether the server takes its first read for the whole request.
+        read_once: bool = Factor {
+            kind: LevelKind::Switch { auto: false },
+            defaults: call("off"),
+            heading: "reads once",
+            summary: "Reply after the first read, then close",
+            details: "a server without a read loop: bytes that arrive later reset the connection",
+            fits: CONNECTIONS,
+            set_at: &[Setter::Server],
+            needs: Some(Needs { with: &[FactorKey::connect_per_call], when: |spec| spec.connect_per_call() == Some(true), text: "--connect-per-call on" }),
+            ..LOAD
+        },
+        /// Connections that the server holds and that never call.
+        idle_flows: u64 = Factor {
+            kind: LevelKind::Count { min: 0, max: FLOWS_MAX, auto: false },
+            defaults: call("0"),
+            heading: "idle",
+            summary: "Connections that are open and never call",
+            fits: CONNECTIONS,
+            within_test: true,
+            ..LOAD
+        },
+        /// The reader's work per read, the server's per request.
+        work: Work = Factor {
+            kind: LevelKind::Name(canonical::<Work>),
+            defaults: both("none"),
+            heading: "work",
+            summary: "Work per read or request: none, sum, copy, 0.5ns",
+            details: "of the reader per read, of the server per request; 0.5ns: nanoseconds per byte",
+            set_at: WORKERS,
+            ..WORK
+        },
+        /// Bytes of private state that the reader touches per read, the server per request.
+        working_set: u64 = Factor {
+            kind: LevelKind::Size { min: 0, max: 1 << 30, auto: false },
+            defaults: both("0"),
+            heading: "working set",
+            summary: "Bytes of state touched per read or request",
+            details: "private memory of each connection, touched by the reader per read, by the server per request",
+            set_at: WORKERS,
+            ..WORK
+        },
+        /// The writer's work per write.
+        writer_work: Fill = Factor {
+            kind: LevelKind::Name(canonical::<Fill>),
+            defaults: stream("none"),
+            heading: "writer work",
+            summary: "Work per write: none, touch, 0.5ns",
+            details: "touch: write every byte; 0.5ns: nanoseconds per byte",
+            fits: TWO_ENDED,
+            ..WORK
+        },
+        /// CPU time that each end of a stream spends on its own per read or write, nanoseconds.
+        call_work: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
+            defaults: stream("0ns"),
+            heading: "call work",
+            summary: "CPU time of the program itself per read or write (1us)",
+            details: "at both ends: programs also wait in poll, keep accounts and allocate between two calls",
+            fits: BYTE_STREAMS,
+            ..WORK
+        },
+        // Before the rate, which has no effect with it.
+        /// The share of datagrams that may be lost in a search for the highest rate.
+        max_loss: LossShare = Factor {
+            kind: LevelKind::Name(or_word::<LossShare>),
+            defaults: stream("none"),
+            heading: "max loss",
+            summary: "Share of datagrams that may be lost: 0.1%, or none",
+            details: "searches for the highest rate that keeps it",
+            fits: DATAGRAMS,
+            ..LOAD
+        },
+        /// Offered load of all flows of a stream, bytes per second.
+        rate: u64 = Factor {
+            kind: LevelKind::Rate { word: "max" },
+            defaults: stream("max"),
+            heading: "rate",
+            summary: "Offered load of all connections: bytes/s, or max",
+            details: "100M is 100 MiB/s, 100Mbit is 100,000,000 bit/s",
+            fits: TWO_ENDED,
+            needs: Some(Needs { with: &[FactorKey::max_loss], when: without_search, text: NO_MAX_LOSS }),
+            ..LOAD
+        },
+        // Before the rate, the arrivals and the pause, which have no effect with it, or only with it.
+        /// The latency objective of a search for the knee.
+        slo: Slo = Factor {
+            kind: LevelKind::Name(or_word::<Slo>),
+            defaults: call("none"),
+            heading: "slo",
+            summary: "Latency to keep, such as p99=2ms, or none",
+            details: "searches for the highest rate that keeps it; p50, p90, p99, p99.9, p99.99",
+            fits: SOCKETS,
+            ..LOAD
+        },
+        /// Offered load of all flows, calls per second.
+        call_rate: u64 = Factor {
+            flag: Some("rate"),
+            kind: LevelKind::CallRate,
+            defaults: call("max"),
+            heading: "rate",
+            summary: "Offered load of all connections: calls/s, or max",
+            details: "20k is 20,000 calls/s; max: the next call waits for the reply",
+            fits: SOCKETS,
+            needs: Some(Needs { with: &[FactorKey::slo], when: without_search, text: NO_SLO }),
+            ..LOAD
+        },
+        /// How offered calls are spaced.
+        arrivals: Arrivals = Factor {
+            kind: LevelKind::Name(canonical::<Arrivals>),
+            defaults: call("constant"),
+            heading: "arrivals",
+            summary: "Spacing of offered calls: constant or poisson",
+            details: "needs --rate or --slo",
+            fits: SOCKETS,
+            needs: Some(Needs { with: &[FactorKey::slo, FactorKey::call_rate], when: |spec| spec.slo().is_some() || spec.call_rate().is_some(), text: "--rate or --slo" }),
+            ..LOAD
+        },
+        // Before the time between bursts, which has no effect without them.
+        /// Writes of a burst, which follow each other without a pause.
+        burst: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 1_000_000, auto: true },
+            defaults: stream("auto"),
+            heading: "burst",
+            summary: "Writes or datagrams of one burst, or auto: no bursts",
+            details: "each connection writes them without a pause, then waits for the next burst (--every)",
+            fits: TWO_ENDED,
+            needs: Some(Needs { with: &[FactorKey::max_loss], when: without_search, text: NO_MAX_LOSS }),
+            ..LOAD
+        },
+        /// From the begin of a burst to that of the next one, nanoseconds.
+        every: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 100_000, max_ns: 1_000_000_000, auto: false },
+            defaults: stream("10ms"),
+            heading: "burst every",
+            summary: "Time from one burst to the next, such as 10ms",
+            details: "needs --burst; a burst that is late is not skipped",
+            fits: TWO_ENDED,
+            needs: Some(Needs { with: &[FactorKey::burst], when: |spec| spec.burst().is_some(), text: "--burst N" }),
+            ..LOAD
+        },
+        /// Pause between two writes, or two calls, nanoseconds.
+        think_time: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
+            defaults: both("0ns"),
+            heading: "think time",
+            summary: "Pause between two writes or calls",
+            details: "of the writer, of each client (50us)",
+            fits: TWO_ENDED,
+            needs: Some(Needs { with: &[FactorKey::slo], when: without_search, text: NO_SEARCH }),
+            ..LOAD
+        },
+        /// How long a call may take, nanoseconds.
+        timeout: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },
+            // Datagrams are not retransmitted: a flow that waits long for a lost one measures its own timeout.
+            defaults: call("5s").datagrams("250ms"),
+            heading: "timeout",
+            summary: "Time after which a call has failed",
+            details: "over datagrams, losses are noticed by it",
+            fits: SOCKETS,
+            ..LOAD
+        },
+        /// Flows of a second group of clients against the same server.
+        competing_flows: u64 = Factor {
+            kind: LevelKind::Count { min: 0, max: FLOWS_MAX, auto: false },
+            defaults: call("0"),
+            heading: "competing",
+            summary: "Connections of a second client process",
+            details: "to the same server",
+            fits: SOCKETS,
+            within_test: true,
+            ..LOAD
+        },
+        /// Streams in each direction that load the path of the calls.
+        load_flows: u64 = Factor {
+            kind: LevelKind::Count { min: 0, max: LOAD_FLOWS_MAX, auto: false },
+            defaults: call("0"),
+            heading: "load",
+            summary: "Streams each way on the path of the calls",
+            details: "0: the path is idle; 0,8 measures calls on both, the idle and the loaded path",
+            fits: TCP,
+            set_at: &[Setter::Server],
+            within_test: true,
+            ..LOAD
+        },
+    } } };
+}

@@ -1,0 +1,490 @@
+//! Rows of the table of factors: options of sockets and pipes.
+//!
+//! `option` describes the fields of a kernel's option. Numbers are those of the kernel's headers:
+//! `include/uapi/asm-generic/socket.h` (x86, ARM and RISC-V) for `OptionLayer::Socket`, `linux/tcp.h`, `linux/in.h` and
+//! `linux/in6.h` for the others.
+//!
+//! Long because it is one list.
+
+macro_rules! with_option_rows {
+    ($next:ident $($rest:tt)*) => { $next! { $($rest)* {
+        /// `SO_SNDBUF`, bytes.
+        sndbuf: u64 = Factor {
+            kind: SOCKET_BUFFER,
+            heading: "sndbuf",
+            summary: "SO_SNDBUF in bytes, or auto",
+            details: "as requested: the kernel doubles and clamps it",
+            fits: SOCKETS,
+            option: Some(OptionRow {
+                doubled: true,
+                always: true,
+                why: "the kernel doubles what is asked for and clamps it at twice net.core.wmem_max: raise that, or ask for less",
+                why_more: Some(LEAST_BUFFER),
+                ..socket_option("SO_SNDBUF", 7)
+            }),
+            ..OPTION
+        },
+        /// `SO_RCVBUF`, bytes.
+        rcvbuf: u64 = Factor {
+            kind: SOCKET_BUFFER,
+            heading: "rcvbuf",
+            summary: "SO_RCVBUF in bytes, or auto",
+            details: "as requested, at the server of calls; auto keeps autotuning on, over UDP it requests 4 MiB",
+            fits: SOCKETS,
+            option: Some(OptionRow {
+                sites: rcvbuf_sites,
+                doubled: true,
+                always: true,
+                why: "the kernel doubles what is asked for and clamps it at twice net.core.rmem_max: raise that, or ask for less",
+                why_more: Some(LEAST_BUFFER),
+                ..socket_option("SO_RCVBUF", 8)
+            }),
+            ..OPTION
+        },
+        /// `SO_RCVLOWAT`, bytes.
+        rcvlowat: u64 = Factor {
+            kind: SOCKET_BUFFER,
+            defaults: stream("auto"),
+            heading: "rcvlowat",
+            summary: "SO_RCVLOWAT: bytes that wake a blocked reader, or auto",
+            fits: CONNECTIONS,
+            option: Some(OptionRow {
+                sites: |_| (&[Setter::Sink], When::Early),
+                always: true,
+                why: "TCP keeps it within half of a receive buffer that was set: leave --rcvbuf to the system, or ask for less",
+                ..socket_option("SO_RCVLOWAT", 18)
+            }),
+            ..OPTION
+        },
+        /// `TCP_NODELAY`.
+        nodelay: bool = Factor {
+            heading: "nodelay",
+            summary: "TCP_NODELAY: on, off or auto",
+            details: "at the writer of a stream, at both ends of calls",
+            example: "off",
+            option: Some(OptionRow { sites: nodelay_sites, always: true, ..tcp_option("TCP_NODELAY", 1) }),
+            ..OPTION
+        },
+        /// The ends of calls whose `TCP_NODELAY` is set.
+        nodelay_at: CallEnds = Factor {
+            kind: LevelKind::Name(canonical::<CallEnds>),
+            defaults: call("both"),
+            heading: "nodelay at",
+            summary: "Ends of calls with TCP_NODELAY: both, client or server",
+            needs: Some(Needs { with: &[FactorKey::nodelay], when: |spec| spec.nodelay().is_some(), text: "--nodelay on or off" }),
+            ..OPTION
+        },
+        /// TCP congestion control of the writer.
+        congestion: KernelName = Factor {
+            kind: LevelKind::Name(|s| Ok(s.to_owned())),
+            heading: "cc",
+            summary: "TCP congestion control: cubic, bbr, …, or auto",
+            details: "at the writer",
+            // Built into every kernel and allowed for every user.
+            example: "reno",
+            option: Some(OptionRow {
+                form: ValueForm::Text,
+                always: true,
+                why: "a route or a BPF program of the system chooses another",
+                ..tcp_option("TCP_CONGESTION", 13)
+            }),
+            ..OPTION
+        },
+        /// `SO_LINGER` of accepted connections, seconds.
+        linger: u64 = Factor {
+            kind: LevelKind::Count { min: 0, max: 3600, auto: true },
+            defaults: call("auto"),
+            heading: "linger",
+            summary: "SO_LINGER in seconds, or auto (off)",
+            details: "of accepted connections; 0 closes with a reset",
+            example: "1",
+            option: Some(OptionRow {
+                form: ValueForm::Linger,
+                suffix: "s",
+                sites: |_| (&[Setter::Server], When::Accepted),
+                ..socket_option("SO_LINGER", 13)
+            }),
+            ..OPTION
+        },
+        /// Whether each thread of the server has a listening socket of its own.
+        reuseport: bool = Factor {
+            kind: LevelKind::Switch { auto: false },
+            defaults: call("off"),
+            heading: "reuseport",
+            summary: "SO_REUSEPORT: a listening socket per server thread",
+            details: "over UDP, a socket for each thread",
+            example: "on",
+            fits: PORTS,
+            option: Some(OptionRow {
+                sites: |_| (&[Setter::Server], When::Early),
+                ..socket_option("SO_REUSEPORT", 15)
+            }),
+            ..OPTION
+        },
+        /// `SO_BUSY_POLL`, nanoseconds.
+        busy_poll: u64 = Factor {
+            kind: SHORT_TIME,
+            heading: "busy poll",
+            summary: "SO_BUSY_POLL: polling time, such as 50us, or auto (off)",
+            details: "the reader polls the device for this time before it sleeps; loopback has none to poll",
+            example: "50us",
+            fits: PORTS,
+            option: Some(OptionRow {
+                suffix: "us",
+                unit: 1000,
+                sites: |_| (READERS, When::Early),
+                no_effect: |spec| over_loopback(spec, NO_QUEUE),
+                why: "the kernel counts whole microseconds",
+                ..socket_option("SO_BUSY_POLL", 46)
+            }),
+            ..OPTION
+        },
+        /// `TCP_QUICKACK`.
+        quickack: bool = Factor {
+            heading: "quickack",
+            summary: "TCP_QUICKACK: on, off or auto",
+            details: "at the reader, set once; TCP may change the mode later",
+            example: "off",
+            option: Some(OptionRow {
+                sites: |_| (READERS, When::Accepted),
+                changes: true,
+                why: "it does not last: TCP enters and leaves the mode by itself (tcp(7))",
+                ..tcp_option("TCP_QUICKACK", 12)
+            }),
+            ..OPTION
+        },
+        /// Whether an end of calls sets `TCP_QUICKACK` again after each receive.
+        quickack_again: bool = Factor {
+            kind: LevelKind::Switch { auto: false },
+            defaults: call("off"),
+            heading: "quickack again",
+            summary: "Set TCP_QUICKACK again after each receive",
+            details: "at both ends of calls; the kernel leaves the mode by itself (tcp(7))",
+            example: "on",
+            needs: Some(Needs { with: &[FactorKey::quickack, FactorKey::server_engine], when: |spec| spec.quickack().is_some() && serves_by_system_calls(spec), text: "--quickack on or off, and --server-engine blocking or epoll" }),
+            ..OPTION
+        },
+        /// How a message of several parts is written.
+        message_writes: MessageWrites = Factor {
+            kind: LevelKind::Name(canonical::<MessageWrites>),
+            defaults: call("separate"),
+            heading: "writes",
+            summary: "Parts of a message: separate, writev, copy, more, cork",
+            details: "of requests with --request-chunk and responses with --response-chunk",
+            only_with: &[FactorKey::request_chunk, FactorKey::response_chunk],
+            needs: Some(Needs { with: &[FactorKey::server_engine], when: serves_by_system_calls, text: "--server-engine blocking or epoll" }),
+            ..OPTION
+        },
+        /// `TCP_NOTSENT_LOWAT`, bytes.
+        notsent_lowat: u64 = Factor {
+            kind: SOCKET_BUFFER,
+            heading: "notsent lowat",
+            summary: "TCP_NOTSENT_LOWAT: limit of unsent bytes, or auto",
+            details: "at the writer: a socket with more unsent bytes is not writable",
+            option: Some(tcp_option("TCP_NOTSENT_LOWAT", 25)),
+            ..OPTION
+        },
+        /// `TCP_CORK`.
+        cork: bool = Factor {
+            defaults: stream("auto"),
+            heading: "cork",
+            summary: "TCP_CORK: on, off or auto",
+            details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
+            example: "off",
+            option: Some(OptionRow { sites: |_| (&[Setter::Source], When::Early), ..tcp_option("TCP_CORK", 3) }),
+            ..OPTION
+        },
+        /// `SO_MAX_PACING_RATE`, bytes per second.
+        pacing_rate: u64 = Factor {
+            kind: LevelKind::Rate { word: "auto" },
+            heading: "pacing",
+            summary: "SO_MAX_PACING_RATE: most bytes per second, or auto",
+            details: "at the writer, of each connection; the kernel spreads segments over time",
+            example: "1Gbit",
+            option: Some(OptionRow { form: ValueForm::Long, ..socket_option("SO_MAX_PACING_RATE", 47) }),
+            ..OPTION
+        },
+        /// `TCP_RTO_MIN_US`, nanoseconds.
+        rto_min: u64 = Factor {
+            kind: SHORT_TIME,
+            heading: "rto min",
+            summary: "TCP_RTO_MIN_US: shortest time before a repeat, or auto",
+            details: "at the writer; Linux 6.17 and later, which take 8ms to 200ms",
+            example: "40ms",
+            option: Some(OptionRow {
+                suffix: "us",
+                unit: 1_000,
+                no_effect: without_loss,
+                why: TICKS,
+                ..tcp_option("TCP_RTO_MIN_US", 45)
+            }),
+            ..OPTION
+        },
+        /// `TCP_RTO_MAX_MS`, nanoseconds.
+        rto_max: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 3_600_000_000_000, auto: true },
+            heading: "rto max",
+            summary: "TCP_RTO_MAX_MS: longest time before a repeat, or auto",
+            details: "at the writer; Linux 6.15 and later, which take 1s to 120s",
+            example: "5s",
+            option: Some(OptionRow {
+                suffix: "ms",
+                unit: 1_000_000,
+                no_effect: without_loss,
+                why: TICKS,
+                ..tcp_option("TCP_RTO_MAX_MS", 44)
+            }),
+            ..OPTION
+        },
+        /// `TCP_DELACK_MAX_US`, nanoseconds.
+        delack_max: u64 = Factor {
+            kind: SHORT_TIME,
+            heading: "delack max",
+            summary: "TCP_DELACK_MAX_US: longest delay of an ACK, or auto",
+            details: "at the reader; Linux 6.17 and later, which take 40ms to 200ms",
+            example: "40ms",
+            option: Some(OptionRow {
+                suffix: "us",
+                unit: 1_000,
+                sites: |_| (READERS, When::Early),
+                why: TICKS,
+                ..tcp_option("TCP_DELACK_MAX_US", 46)
+            }),
+            ..OPTION
+        },
+        /// `TCP_TX_DELAY`, nanoseconds.
+        tx_delay: u64 = Factor {
+            kind: SHORT_TIME,
+            heading: "tx delay",
+            summary: "TCP_TX_DELAY: delay of each packet sent, or auto (none)",
+            details: "at the writer; only the fq packet scheduler delays",
+            example: "1ms",
+            option: Some(OptionRow {
+                suffix: "us",
+                unit: 1_000,
+                no_effect: |spec| over_loopback(spec, "only the fq packet scheduler delays packets, and loopback has no scheduler"),
+                why: "the kernel counts whole microseconds",
+                ..tcp_option("TCP_TX_DELAY", 37)
+            }),
+            ..OPTION
+        },
+        /// `SO_TXREHASH`.
+        txrehash: bool = Factor {
+            heading: "txrehash",
+            summary: "SO_TXREHASH: other path after a timeout: on, off, auto",
+            details: "at the writer; Linux 6.0 and later",
+            example: "off",
+            option: Some(OptionRow {
+                no_effect: |spec| over_loopback(spec, "loopback is the only path"),
+                ..socket_option("SO_TXREHASH", 74)
+            }),
+            ..OPTION
+        },
+        /// `IP_TOS`, or `IPV6_TCLASS` over IPv6.
+        tos: u64 = Factor {
+            kind: LevelKind::Count { min: 0, max: 255, auto: true },
+            heading: "tos",
+            summary: "IP_TOS: class of the packets sent, or auto",
+            details: "at the writer; 4 × DSCP, such as 184 of EF; IPV6_TCLASS over IPv6",
+            example: "184",
+            fits: PORTS,
+            option: Some(OptionRow {
+                variant: |setter, transport| ipv6(setter, transport, ("IPV6_TCLASS", OptionLayer::Ipv6, 67, ValueForm::Int)),
+                no_effect: |spec| over_loopback(spec, "loopback has one queue for all classes"),
+                why: "TCP keeps the two lowest bits, which are of ECN, for itself",
+                layer: OptionLayer::Ip,
+                ..socket_option("IP_TOS", 1)
+            }),
+            ..OPTION
+        },
+        /// `SO_PREFER_BUSY_POLL`.
+        prefer_busy_poll: bool = Factor {
+            heading: "prefer busy poll",
+            summary: "SO_PREFER_BUSY_POLL: on, off or auto",
+            details: "at the reader, with --busy-poll: the device's interrupts stay off while it is polled",
+            example: "off",
+            fits: PORTS,
+            option: Some(OptionRow {
+                sites: |_| (READERS, When::Early),
+                no_effect: |spec| over_loopback(spec, NO_QUEUE),
+                ..socket_option("SO_PREFER_BUSY_POLL", 69)
+            }),
+            ..OPTION
+        },
+        /// `SO_BUSY_POLL_BUDGET`.
+        busy_poll_budget: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 65_535, auto: true },
+            heading: "busy poll budget",
+            summary: "SO_BUSY_POLL_BUDGET: packets of one poll, or auto (8)",
+            details: "at the reader, with --busy-poll; the kernel does not report it",
+            example: "4",
+            fits: PORTS,
+            option: Some(OptionRow {
+                sites: |_| (READERS, When::Early),
+                readable: |_| false,
+                no_effect: |spec| over_loopback(spec, NO_QUEUE),
+                ..socket_option("SO_BUSY_POLL_BUDGET", 70)
+            }),
+            ..OPTION
+        },
+        /// `TCP_DEFER_ACCEPT`, seconds.
+        defer_accept: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 3600, auto: true },
+            defaults: call("auto"),
+            heading: "defer accept",
+            summary: "TCP_DEFER_ACCEPT in seconds, or auto (off)",
+            details: "at the server: a connection can be accepted once it has sent data, or after this time",
+            example: "1",
+            option: Some(OptionRow {
+                suffix: "s",
+                sites: |_| (&[Setter::Server], When::Early),
+                of_listener: true,
+                no_effect: |spec| once_per_flow(spec),
+                why: "the kernel rounds up to a moment at which it repeats its part of the handshake: 1, 3, 7, 15, 31 s",
+                ..tcp_option("TCP_DEFER_ACCEPT", 9)
+            }),
+            ..OPTION
+        },
+        /// `TCP_FASTOPEN` of the listener, connections; `TCP_FASTOPEN_CONNECT` of the client.
+        fastopen: u64 = Factor {
+            kind: LevelKind::Count { min: 1, max: 65_535, auto: true },
+            defaults: call("auto"),
+            heading: "fastopen",
+            summary: "TCP_FASTOPEN: most waiting connections, or auto (off)",
+            details: "at the server; clients set TCP_FASTOPEN_CONNECT, so a request can go with the SYN",
+            example: "256",
+            option: Some(OptionRow {
+                variant: |setter, _| (setter == Setter::Client).then_some(("TCP_FASTOPEN_CONNECT", OptionLayer::Tcp, 30, ValueForm::Flag)),
+                sites: |_| (&[Setter::Client, Setter::Server], When::Early),
+                of_listener: true,
+                no_effect: |spec| once_per_flow(spec),
+                why: "the kernel clamps it at net.core.somaxconn",
+                ..tcp_option("TCP_FASTOPEN", 23)
+            }),
+            ..OPTION
+        },
+        /// `SO_ZEROCOPY`, with which each send has `MSG_ZEROCOPY`.
+        zerocopy: bool = Factor {
+            defaults: stream("auto"),
+            heading: "zerocopy",
+            summary: "SO_ZEROCOPY and MSG_ZEROCOPY: on, off or auto (off)",
+            details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
+            example: "on",
+            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| matches!(spec.engine(), Some(Engine::Blocking | Engine::Epoll(_))), text: "--engine blocking or epoll (for io_uring there is --engine uring:zc)" }),
+            option: Some(OptionRow { sites: |_| (&[Setter::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
+            ..OPTION
+        },
+        /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).
+        zerocopy_receive: bool = Factor {
+            defaults: stream("auto"),
+            heading: "zerocopy receive",
+            summary: "TCP_ZEROCOPY_RECEIVE: on, off or auto (off)",
+            details: "at the reader, with --engine blocking; the report has the share of bytes that the kernel mapped",
+            example: "on",
+            fits: |transport| matches!(transport, Transport::Tcp | Transport::Tcp6),
+            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
+            option: Some(OptionRow {
+                name: "TCP_ZEROCOPY_RECEIVE",
+                form: ValueForm::Engine,
+                sites: |_| (&[Setter::Sink], When::Early),
+                no_effect: |spec| over_loopback(spec, "the kernel maps only pages that a network card filled, and copies the rest"),
+                ..KERNEL
+            }),
+            ..OPTION
+        },
+        /// `TCP_INQ`, or `SO_INQ` over Unix sockets.
+        inq: bool = Factor {
+            defaults: stream("auto"),
+            heading: "inq",
+            summary: "TCP_INQ: report queued bytes: on, off or auto (off)",
+            details: "at the reader, with --engine blocking: recvmsg(2) brings the count; SO_INQ over Unix sockets, Linux 6.17 and later",
+            example: "on",
+            // Unix sockets of packets have no such option.
+            fits: |transport| transport.is_tcp() || *transport == Transport::Unix,
+            needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
+            option: Some(OptionRow {
+                variant: |_, transport| (*transport == Transport::Unix).then_some(("SO_INQ", OptionLayer::Socket, 84, ValueForm::Int)),
+                sites: |_| (&[Setter::Sink], When::Accepted),
+                // unix(7) sockets have no getsockopt(2) for it.
+                readable: Transport::is_tcp,
+                ..tcp_option("TCP_INQ", 36)
+            }),
+            ..OPTION
+        },
+        /// Whether each listening socket has the CPU of its thread as `SO_INCOMING_CPU`.
+        incoming_cpu: bool = Factor {
+            defaults: call("auto"),
+            heading: "incoming cpu",
+            summary: "SO_INCOMING_CPU: socket of the packet's CPU, or auto (off)",
+            details: "at the server, with --reuseport: each listening socket has the CPU of its thread",
+            example: "on",
+            fits: PORTS,
+            needs: Some(Needs { with: &[FactorKey::reuseport], when: |spec| spec.reuseport() == Some(true), text: "--reuseport on" }),
+            option: Some(OptionRow {
+                form: ValueForm::Cpu,
+                sites: |_| (&[Setter::Server], When::Early),
+                of_listener: true,
+                ..socket_option("SO_INCOMING_CPU", 49)
+            }),
+            ..OPTION
+        },
+        /// `EPIOCSPARAMS`, nanoseconds.
+        epoll_busy_poll: u64 = Factor {
+            kind: SHORT_TIME,
+            heading: "epoll busy poll",
+            summary: "EPIOCSPARAMS: polling time of epoll, or auto (off)",
+            details: "epoll_wait(2) of the reader or the server polls the device for this time; Linux 6.9 and later",
+            example: "50us",
+            needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Epoll(_))), text: "--engine epoll (in call: --server-engine epoll)" }),
+            option: Some(OptionRow {
+                name: "EPIOCSPARAMS",
+                form: ValueForm::Engine,
+                suffix: "us",
+                unit: 1000,
+                sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
+                no_effect: |spec| over_loopback(spec, NO_QUEUE),
+                why: "the kernel counts whole microseconds",
+                ..KERNEL
+            }),
+            ..OPTION
+        },
+        /// `min_wait_usec` of io_uring, nanoseconds.
+        min_wait: u64 = Factor {
+            kind: SHORT_TIME,
+            heading: "min wait",
+            summary: "min_wait_usec of io_uring: batching time, or auto (off)",
+            details: "the reader or the server waits this long for a completion of each connection; Linux 6.12 and later",
+            example: "20us",
+            fits: CONNECTIONS,
+            needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Uring(_))), text: "--engine uring:plain (in call: --server-engine uring:plain)" }),
+            option: Some(OptionRow {
+                name: "min_wait_usec",
+                form: ValueForm::Engine,
+                suffix: "us",
+                unit: 1000,
+                sites: |_| (&[Setter::Sink, Setter::Server], When::Early),
+                no_effect: with_one_connection,
+                why: "the kernel counts whole microseconds",
+                ..KERNEL
+            }),
+            ..OPTION
+        },
+        /// Capacity of the pipe, bytes.
+        pipe_size: u64 = Factor {
+            kind: SOCKET_BUFFER,
+            defaults: stream("auto"),
+            heading: "pipe",
+            summary: "Capacity of the pipe (F_SETPIPE_SZ), or auto",
+            fits: Transport::is_pipe,
+            option: Some(OptionRow {
+                name: "F_SETPIPE_SZ",
+                form: ValueForm::Pipe,
+                sites: |_| (&[Setter::Source], When::Early),
+                always: true,
+                why: "the kernel rounds up to a power of two of pages",
+                ..KERNEL
+            }),
+            ..OPTION
+        },
+    } } };
+}

@@ -1,0 +1,182 @@
+//! The table itself: declares the keys, the rows and the methods that read values, from the lists of rows.
+
+use crate::catalog::{
+    Abilities, Arrivals, Batches, Engine, EngineEnd, FdTable, Fill, NameError, Placement, RcvbufOn, Transport, Work,
+};
+use crate::emulated::{LinkRate, LossShare};
+use crate::factor::row::*;
+use crate::far::Direction;
+use crate::level::LevelKind;
+use crate::message_parts::{CallEnds, MessageWrites};
+use crate::option::{OptionLayer, OptionRow, Setter, Sites, ValueForm, Variant, When};
+use crate::place::Place;
+use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
+use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
+use crate::relay_choice::RelayChoice;
+use crate::relay_program::relay_name;
+use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
+use crate::send_from::SendFrom;
+use crate::slo::Slo;
+use crate::spec::Spec;
+use crate::tls::Tls;
+use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, canonical, or_word};
+
+/// Declares everything that follows from the rows. The lists come in the order in which factors are printed.
+macro_rules! declare {
+    ($({$($(#[doc = $doc:literal])+ $name:ident: $type:ty = $row:expr,)+})+) => {
+        /// The factors, in the order of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(non_camel_case_types, reason = "a key has the name of its factor")]
+        #[repr(u8)]
+        pub enum FactorKey { $($($(#[doc = $doc])+ $name,)+)+ }
+
+        impl FactorKey {
+            /// The factor of a name in stored data.
+            pub fn named(name: &str) -> Option<FactorKey> {
+                match name {
+                    $($(stringify!($name) => Some(FactorKey::$name),)+)+
+                    _ => None,
+                }
+            }
+        }
+
+        /// Every factor, in the order in which they are printed.
+        pub const FACTORS: &[Factor] = &[$($(Factor {
+            name: stringify!($name),
+            key: FactorKey::$name,
+            typed: <$type as FactorValue>::named,
+            listed: <$type as FactorValue>::listed,
+            ..$row
+        },)+)+];
+
+        impl Spec {
+            $($($(#[doc = $doc])+ /// `None` where it is absent, and where it is the system's default.
+            pub fn $name(&self) -> Option<<$type as FactorValue>::Read<'_>> {
+                self.read::<$type>(FactorKey::$name)
+            })+)+
+        }
+    };
+}
+
+with_path_rows! { with_load_rows with_host_rows with_choice_rows with_option_rows with_ring_rows declare }
+
+/// Every option of the kernel that a factor sets, in the order of the table.
+pub const OPTIONS: &[OptionRow] = &{
+    let (mut at, mut count) = (0, 0);
+    let mut all = [KERNEL; options_in(FACTORS)];
+    while at < FACTORS.len() {
+        let Factor { name, kind, fits, example, option, .. } = FACTORS[at];
+        if let Some(row) = option {
+            all[count] = OptionRow { factor: name, kind, fits, example, ..row };
+            count += 1;
+        }
+        at += 1;
+    }
+    all
+};
+
+const fn options_in(factors: &[Factor]) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < factors.len() {
+        count += factors[at].option.is_some() as usize;
+        at += 1;
+    }
+    count
+}
+
+const NO_SLO: &str = "--slo none (a search sets the rates itself): leave one of them out";
+const NO_MAX_LOSS: &str = "--max-loss none (a search sets the rates itself): leave one of them out";
+const NO_SEARCH: &str = "--slo none and --max-loss none (a search sets the rates itself): leave one of them out";
+const BATCHES: &str = "--engine mmsg or gso (in call: --server-engine mmsg)";
+const OUTSTANDING: &str =
+    "--engine uring:plain or uring:multishot (in call: --server-engine uring:plain or uring:multishot)";
+
+/// A search finds its rates itself.
+fn without_search(spec: &Spec) -> bool {
+    !spec.searches_rate()
+}
+
+/// Whether the number of threads differs from the number of flows.
+fn shares_threads(engine: Option<Engine>) -> bool {
+    !engine.is_some_and(Engine::has_thread_a_flow)
+}
+
+/// Whether the engine of a stream, or of the server of a call, is of a kind.
+fn reads_with(spec: &Spec, is_so: fn(Engine) -> bool) -> bool {
+    [spec.engine(), spec.server_engine()].into_iter().flatten().any(is_so)
+}
+
+/// The same by its abilities.
+fn reader_can(spec: &Spec, can: fn(&Abilities) -> bool) -> bool {
+    [spec.engine(), spec.server_engine()].into_iter().flatten().any(|engine| can(engine.can()))
+}
+
+/// Whether bytegauge's own relay has a property.
+fn relays(spec: &Spec, holds: fn(RelayMethod) -> bool) -> bool {
+    spec.relay().and_then(RelayChoice::method).is_some_and(holds)
+}
+
+fn calling_engine(name: &str) -> Result<String, NameError> {
+    name.parse::<Engine>().and_then(Engine::for_call).map(|engine| engine.to_string())
+}
+
+/// `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` (include/net/sock.h): room for a small packet and the kernel's structures for it.
+const LEAST_BUFFER: &str = "that is the minimum of the kernel: use at least that";
+
+/// The kernel's timers have a resolution of one tick (`CONFIG_HZ`).
+const TICKS: &str = "the kernel rounds up to whole ticks of its timer, of 1 to 10 ms";
+
+/// The ends whose `TCP_NODELAY` is set.
+fn nodelay_sites(spec: &Spec) -> Sites {
+    let ends: &[Setter] = match spec.nodelay_at() {
+        Some(CallEnds::Client) => &[Setter::Client],
+        Some(CallEnds::Server) => &[Setter::Server],
+        _ => WRITERS,
+    };
+    (ends, When::Early)
+}
+
+/// Whether the engine of the server makes a system call for each receive and each send.
+fn serves_by_system_calls(spec: &Spec) -> bool {
+    matches!(spec.server_engine(), Some(Engine::Blocking | Engine::Epoll(_)))
+}
+
+/// Busy polling needs a queue with NAPI.
+const NO_QUEUE: &str = "loopback has no device queue to poll";
+
+/// A reason that applies over loopback.
+fn over_loopback(spec: &Spec, why: &'static str) -> Option<&'static str> {
+    spec.is_over_loopback().then_some(why)
+}
+
+/// Over loopback, nothing is sent again.
+fn without_loss(spec: &Spec) -> Option<&'static str> {
+    over_loopback(spec, "loopback loses no packet, so no timer expires")
+}
+
+/// Connections are made before the measured window.
+fn once_per_flow(spec: &Spec) -> Option<&'static str> {
+    (spec.connect_per_call() != Some(true)).then_some("connections are made once: use --connect-per-call")
+}
+
+/// A thread with one connection has nothing to gather.
+fn with_one_connection(spec: &Spec) -> Option<&'static str> {
+    let is_alone = spec.flows().unwrap_or(1) <= spec.server_threads().unwrap_or(1);
+    is_alone.then_some("a thread with one connection waits for its next completion alone: use more --flows")
+}
+
+/// A variant over IPv6.
+fn ipv6(_: Setter, transport: &Transport, variant: Variant) -> Option<Variant> {
+    matches!(transport, Transport::Tcp6 | Transport::Udp6).then_some(variant)
+}
+
+/// Where the receive buffer is set decides whether it binds: the window scale is fixed in the handshake (tcp(7)).
+fn rcvbuf_sites(spec: &Spec) -> Sites {
+    match spec.rcvbuf_on() {
+        // bytegauge has no other socket then.
+        _ if spec.connect().is_some() && !spec.iperf3_writes() => (&[Setter::Client], When::Early),
+        Some(RcvbufOn::Client) => (&[Setter::Client], When::Early),
+        Some(RcvbufOn::Accepted) => (&[Setter::Server], When::Accepted),
+        _ => (&[Setter::Sink, Setter::Server], When::Early),
+    }
+}

@@ -1,0 +1,278 @@
+//! Options of a program's sockets that are set from outside, as values of a setting of the program.
+//!
+//! Only the definition. Names and levels are those of the option table.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::catalog::names;
+use crate::level::Level;
+use crate::option::{OPTIONS, OptionRow, ValueForm, of_factor};
+use crate::running_service::RunningService;
+use crate::socket_waits::SocketWaits;
+use crate::suggest;
+
+/// The value of a program whose sockets are left alone.
+pub const AS_IT_IS: &str = "as-it-is";
+
+/// The level that removes the program's own call.
+const UNSET: &str = "unset";
+
+/// The error of an option that is to be changed.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ChangeError {
+    /// No levels.
+    #[error("`{0}` has no values: write NAME=VALUES, such as nodelay=on or sndbuf=64K,1M,unset")]
+    NoLevels(String),
+    /// Not an option of sockets.
+    #[error("`{0}` is no option of sockets{1}")]
+    Unknown(String, String),
+    /// A level that the option does not take.
+    #[error("{option}: {why}")]
+    BadLevel {
+        /// The option.
+        option: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+names! {
+    /// The programs whose sockets are changed.
+    #[derive(Default)]
+    ChangedProgram, "program to change", CHANGED_PROGRAMS {
+        #[default]
+        Client = "client": "the measured command",
+        Server = "server": "the server of --start",
+        Both = "both": "the command and its server",
+    }
+}
+
+impl ChangedProgram {
+    /// Whether the sockets of the server, or those of the command, are changed.
+    pub fn includes(self, server: bool) -> bool {
+        self == ChangedProgram::Both || (self == ChangedProgram::Server) == server
+    }
+}
+
+/// One option of all sockets of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OptionChange {
+    /// The factor of the option: `notsent_lowat`.
+    pub option: String,
+    /// The level to set; without one, the program's own call is removed and the kernel's default stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
+}
+
+impl OptionChange {
+    /// The row of the option.
+    ///
+    /// # Panics
+    /// If there is none: a change is only made from the table.
+    pub fn row(&self) -> &'static OptionRow {
+        of_factor(&self.option).expect("an option of the table")
+    }
+}
+
+impl fmt::Display for OptionChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.option.replace('_', "-");
+        match &self.level {
+            Some(level) => write!(f, "{name}={}", self.row().kind.compact(level)),
+            None => write!(f, "{name}={UNSET}"),
+        }
+    }
+}
+
+/// The options that a session changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketChanges {
+    /// The programs that are changed.
+    pub on: ChangedProgram,
+    /// The changes of each value; a value without an entry changes nothing.
+    pub by_value: BTreeMap<String, Vec<OptionChange>>,
+    /// Changes that were not tried, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_tried: Vec<String>,
+    /// The sockets of a run before, in which nothing was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<SocketsSeen>,
+    /// What the filter adds to a system call of the program, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter_ns: Option<u64>,
+    /// Whether this run is the watched one, in which the program's own options are reported.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub watches: bool,
+    /// The running program whose sockets are changed; absent where trials start it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<RunningService>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl SocketChanges {
+    /// The changes of a value.
+    pub fn of_value(&self, value: &Level) -> &[OptionChange] {
+        value.name().and_then(|name| self.by_value.get(name)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds a value: its name.
+    pub fn add(&mut self, changes: Vec<OptionChange>) -> String {
+        let name = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("+");
+        self.by_value.insert(name.clone(), changes);
+        name
+    }
+}
+
+/// The sockets of a program's run, as its calls showed them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SocketsSeen {
+    /// Calls of connect(2) and listen(2), and of bind(2) for datagrams, by what they open: `tcp connect`.
+    pub opened: BTreeMap<String, u64>,
+    /// Sockets that got the options of the run.
+    pub changed: u64,
+    /// The first change that did not take effect, and the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ineffective: Option<String>,
+    /// Rings of io_uring, whose operations on sockets are not seen.
+    pub rings: u64,
+    /// Calls of programs of another architecture, such as 32-bit ones.
+    pub other_architecture: u64,
+    /// Options that the program sets itself, by their names; only of a watched run.
+    pub own: BTreeMap<String, OwnOption>,
+    /// What its connections waited for; only of a watched run.
+    pub waits: SocketWaits,
+}
+
+/// An option that a program sets itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnOption {
+    /// Its factor, if the table has it.
+    pub option: Option<String>,
+    /// The last value, as the program passes it: the number, or the name in quotes.
+    pub value: String,
+    /// Number of calls.
+    pub calls: u64,
+}
+
+impl SocketsSeen {
+    /// The sum of two programs.
+    #[must_use]
+    pub fn plus(mut self, other: SocketsSeen) -> SocketsSeen {
+        for (kind, count) in other.opened {
+            *self.opened.entry(kind).or_default() += count;
+        }
+        self.changed += other.changed;
+        self.ineffective = self.ineffective.or(other.ineffective);
+        self.rings += other.rings;
+        self.other_architecture += other.other_architecture;
+        self.own.extend(other.own);
+        self.waits = self.waits.plus(&other.waits);
+        self
+    }
+
+    /// Why options reached no socket, and what to do.
+    pub fn why_unchanged(&self) -> &'static str {
+        match self {
+            SocketsSeen { other_architecture: 1.., .. } => {
+                "it runs a 32-bit program, whose calls cannot be followed: use a 64-bit build of it"
+            }
+            SocketsSeen { rings: 1.., .. } => {
+                "it opens its sockets by io_uring, whose operations cannot be followed: turn io_uring off in the program"
+            }
+            _ if self.opened.is_empty() => {
+                "it connects no socket and listens on none: give it work that uses the network, or --on the other program"
+            }
+            _ => "none of its sockets has the option: leave the option out",
+        }
+    }
+}
+
+/// Whether options of this row can be set on the sockets of a program.
+fn is_changeable(row: &OptionRow) -> bool {
+    !matches!(row.form, ValueForm::Engine | ValueForm::Pipe | ValueForm::Cpu)
+}
+
+/// The changes that `NAME=LEVELS` names, in its order; `auto` is the same as `unset`.
+///
+/// # Errors
+/// The problem, and what to write instead.
+pub fn parse(text: &str) -> Result<Vec<OptionChange>, ChangeError> {
+    let no_levels = || ChangeError::NoLevels(text.to_owned());
+    let (name, levels) = text.split_once('=').filter(|(_, levels)| !levels.is_empty()).ok_or_else(no_levels)?;
+    let factor = name.replace('-', "_");
+    let row = of_factor(&factor).filter(|row| is_changeable(row)).ok_or_else(|| unknown(name))?;
+    let mut changes: Vec<OptionChange> = Vec::new();
+    for element in levels.split(',') {
+        let bad = |why: String| ChangeError::BadLevel { option: name.to_owned(), why };
+        let levels = match element.trim() {
+            UNSET => vec![None],
+            other => {
+                let levels = row.kind.parse_list(other).map_err(|error| bad(error.to_string()))?;
+                levels.into_iter().map(|level| (!level.is_auto()).then_some(level)).collect()
+            }
+        };
+        for level in levels {
+            let change = OptionChange { option: factor.clone(), level };
+            if changes.contains(&change) {
+                return Err(bad(format!("duplicate value {change} in list")));
+            }
+            changes.push(change);
+        }
+    }
+    Ok(changes)
+}
+
+fn unknown(name: &str) -> ChangeError {
+    let names: Vec<String> =
+        OPTIONS.iter().filter(|row| is_changeable(row)).map(|row| row.factor.replace('_', "-")).collect();
+    ChangeError::Unknown(name.to_owned(), suggest::hint(name, names.iter().map(String::as_str)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_round_trip() {
+        let check = |text: &str, expected: &[&str]| {
+            let shown: Vec<String> = parse(text).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(shown, expected, "{text}");
+        };
+        check("sndbuf=auto,64K,1M", &["sndbuf=unset", "sndbuf=64K", "sndbuf=1M"]);
+        check("notsent-lowat=128K", &["notsent-lowat=128K"]);
+        check("notsent_lowat=128K", &["notsent-lowat=128K"]);
+        check("nodelay=on,off,unset", &["nodelay=on", "nodelay=off", "nodelay=unset"]);
+        check("congestion=cubic,bbr", &["congestion=cubic", "congestion=bbr"]);
+    }
+
+    #[test]
+    fn errors_name_the_next_step() {
+        let check = |text: &str, expected: &str| {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("nodelay", "write NAME=VALUES");
+        check("nodelay=", "write NAME=VALUES");
+        check("nodelai=on", "did you mean `nodelay`?");
+        check("pipe-size=64K", "is no option of sockets");
+        check("sndbuf=64Q", "sndbuf: ");
+        check("sndbuf=64K,64K", "duplicate");
+    }
+
+    #[test]
+    fn a_program_is_included_by_its_part() {
+        let included = |on: ChangedProgram| [on.includes(false), on.includes(true)];
+        assert_eq!(included(ChangedProgram::Client), [true, false]);
+        assert_eq!(included(ChangedProgram::Server), [false, true]);
+        assert_eq!(included(ChangedProgram::Both), [true, true]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Lines next to a table of calls: the quantity that the percentiles time, the work of engines, competing clients, and
+//! what failed and why.
+
+use bytegauge_model::Nanos;
+use bytegauge_model::unit::{about_bytes, call_rate};
+
+use super::details::Rows;
+use crate::view::call_datagrams::deaths;
+use crate::view::calls::CLOSED;
+use crate::view::numbers::{CallView, CellView, EngineView, ErrorView};
+use crate::words::number::{number, share};
+
+/// More kinds of errors than this are for JSON.
+const ERRORS_MAX: usize = 6;
+
+/// The lines; none where nothing was called.
+pub fn lines(rows: &Rows) -> Vec<String> {
+    let Some((cell, call)) = rows.named().and_then(|cell| Some((cell, cell.call.as_ref()?))) else {
+        return Vec::new();
+    };
+    let mut lines = vec![times(cell, call)];
+    lines.extend(p99(rows));
+    lines.extend(engines(cell, call));
+    lines.extend(call.competing.as_ref().map(|competing| {
+        let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
+        format!("{}: competing clients had {rate} from the same server, {} failed", cell.label, competing.failed)
+    }));
+    lines.extend(errors(rows));
+    lines.extend(datagrams(rows));
+    lines
+}
+
+/// The time that the percentiles are of.
+fn times(cell: &CellView, call: &CallView) -> String {
+    let spec = cell.spec();
+    if call.timing != CLOSED {
+        let from = "from the moment when the call should begin, so that calls which a slow server delays count in full";
+        return format!("p50 and p99: {from}");
+    }
+    let load = match spec.depth() {
+        _ if spec.offers_load() => "Each client pauses between its calls (--think-time)",
+        Some(2..) => "Calls in flight (--depth) wait for each other: this is the maximum load",
+        _ => "Each client waits for its reply before it calls again, so this is the maximum load",
+    };
+    format!("p50 and p99: from the moment when a client may send until its reply is complete. {load}")
+}
+
+/// The p99 of each option with its interval.
+fn p99(rows: &Rows) -> Option<String> {
+    let of_cell = |cell: &&CellView| {
+        let p99 = cell.more.get("total_p99_ns")?;
+        let [lower, upper] = [p99.lower?, p99.upper?].map(|ns| Nanos(ns as u64));
+        Some(format!("{} {lower} to {upper}", cell.label))
+    };
+    let each: Vec<String> = rows.cells.iter().filter_map(of_cell).collect();
+    (!each.is_empty()).then(|| format!("p99, 95 % interval: {}", each.join(", ")))
+}
+
+fn engines(cell: &CellView, call: &CallView) -> Option<String> {
+    let own = cell.median("server_system_calls_per_call").map(|n| format!("{} system calls a call", number(Some(n))));
+    let did: Vec<String> = own.into_iter().chain(call.server_engine.iter().flat_map(evidence)).collect();
+    (!did.is_empty()).then(|| format!("{}: the server's engine made {}", cell.label, did.join(", ")))
+}
+
+/// Evidence that a requested mode ran.
+fn evidence(engine: &EngineView) -> Vec<String> {
+    let some = |count: u64| count > 0;
+    let part =
+        |value: Option<f64>, what: &str| value.filter(|v| *v > 0.0).map(|v| format!("{} {what}", share(Some(v))));
+    [
+        some(engine.accepted_at_once.saturating_sub(1))
+            .then(|| format!("up to {} accepts at once", engine.accepted_at_once)),
+        some(engine.datagrams_at_once.saturating_sub(1))
+            .then(|| format!("up to {} datagrams a system call", engine.datagrams_at_once)),
+        part(engine.multishot_share, "of the completions multishot"),
+        part(engine.bundled_share, "of the completions bundled"),
+        some(engine.out_of_buffers).then(|| format!("{} times out of buffers", engine.out_of_buffers)),
+        some(engine.zero_copy_sends).then(|| {
+            let copied = share(engine.zero_copy_copied_share);
+            format!("{} sends without a copy by request, {copied} of them copied after all", engine.zero_copy_sends)
+        }),
+        engine
+            .kernel_threads_cpus
+            .filter(|cpus| *cpus >= 0.005)
+            .map(|cpus| format!("{} CPUs of kernel threads busy for it", number(Some(cpus)))),
+        engine.buffer_bytes.map(|bytes| format!("with {} of buffers", about_bytes(bytes))),
+        engine.copied_bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{} copied by it", about_bytes(bytes))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Where the datagrams died of the cell that lost most calls.
+fn datagrams(rows: &Rows) -> Option<String> {
+    let phrases = rows.cells.iter().filter_map(|cell| {
+        let call = cell.call.as_ref()?;
+        Some((cell, call.failed, deaths(&call.datagrams?)?))
+    });
+    let (cell, _, text) = phrases.max_by_key(|(_, failed, _)| *failed)?;
+    Some(format!("{}: {text}", cell.label))
+}
+
+/// The most frequent errors of the cells shown, each with its cause.
+fn errors(rows: &Rows) -> Vec<String> {
+    let of_cell = |cell: &&CellView| -> Vec<(String, ErrorView)> {
+        let errors = cell.call.iter().flat_map(|call| call.errors.clone());
+        errors.map(|error| (cell.label.clone(), error)).collect()
+    };
+    let mut all: Vec<(String, ErrorView)> = rows.cells.iter().flat_map(of_cell).collect();
+    all.sort_by_key(|(_, error)| std::cmp::Reverse(error.count));
+    let more = all.len().saturating_sub(ERRORS_MAX);
+    all.truncate(ERRORS_MAX);
+    let texts =
+        all.iter().map(|(label, e)| format!("{label}: {} × {} ({}): {}", e.count, e.class, e.phase, e.explanation));
+    texts.chain((more > 0).then(|| format!("{more} more kinds of errors: --format json"))).collect()
+}

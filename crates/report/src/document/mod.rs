@@ -1,0 +1,162 @@
+//! The fourth stage: the document of a session. Its numbers, tests and findings with every sentence, built once. Renderers lay it
+//! out and decide nothing.
+
+mod calls;
+mod decision;
+mod details;
+mod further_steps;
+mod heading;
+mod matrix;
+mod next;
+mod next_of_check;
+mod relays;
+mod repeat_command;
+mod run_length;
+mod scope;
+mod sentences;
+mod tables;
+mod title;
+
+use std::ops::Deref;
+
+use bytegauge_model::GroupId;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::SessionData;
+use crate::findings::{self, Finding, Severity};
+use crate::results::{self, Test};
+use crate::view::Settings;
+use crate::view::numbers::View;
+
+pub use decision::Decision;
+pub use details::call_noun;
+pub use matrix::{Matrix, MatrixCell, MatrixRow};
+pub use tables::{Headed, TestTexts};
+
+/// Cautions of the screen.
+const CAUTIONS_MAX: usize = 3;
+
+/// The whole report of one session.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// The numbers.
+    #[serde(flatten)]
+    pub view: View,
+    /// The plan, the session, its duration, and the machine.
+    pub heading: String,
+    /// The result in a sentence that one can quote.
+    pub sentence: String,
+    /// The tests with their options, in the order of the plan.
+    pub tests: Vec<Test>,
+    /// What to set in each test, and how certain it is.
+    pub decisions: Vec<Decision>,
+    /// How much slower each option of each test is, where tests share their options.
+    pub matrix: Option<Matrix>,
+    /// The table and the lines of each test.
+    pub texts: Vec<TestTexts>,
+    /// The worst limitations of the results.
+    pub cautions: Vec<String>,
+    /// Facts that decide how to read the results, the most serious first.
+    pub findings: Vec<ReportedFinding>,
+    /// The conditions for which the results are valid, a sentence each.
+    pub scope: Vec<String>,
+    /// The next steps, the most useful first.
+    pub next: Vec<NextStep>,
+}
+
+/// A finding with its sentence.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReportedFinding {
+    /// Its kind and numbers.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// The sentence.
+    pub text: String,
+}
+
+/// A next step.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NextStep {
+    /// The command; `null` for a step without one.
+    pub command: Option<String>,
+    /// What it is for.
+    pub text: String,
+    /// How long it takes: `≤ 170 s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takes: Option<String>,
+}
+
+/// The results of the stages before, as sentences are made of them.
+pub(crate) struct Results<'a> {
+    pub view: &'a View,
+    pub tests: &'a [Test],
+    pub findings: &'a [Finding],
+}
+
+impl Deref for Results<'_> {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        self.view
+    }
+}
+
+impl Results<'_> {
+    /// The test of that id.
+    pub fn test(&self, id: &GroupId) -> Option<&Test> {
+        self.tests.iter().find(|test| test.id == *id)
+    }
+}
+
+/// A report is its numbers, and more.
+impl Deref for Report {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+impl Report {
+    /// The report of a stored session.
+    pub fn of(session: &SessionData, settings: &Settings) -> Report {
+        Report::new(View::of(session, settings), None)
+    }
+
+    /// The report of settled numbers, compared with an earlier session of the same plan where there is one.
+    pub fn new(view: View, before: Option<&Report>) -> Report {
+        let tests = results::tests(&view, title::names(&view), |group| title::congestion(&view, group));
+        let mut findings = findings::findings(&view, &tests);
+        findings.extend(
+            before
+                .iter()
+                .flat_map(|before| findings::earlier::findings((&view, &tests), (&before.view, &before.tests))),
+        );
+        findings.sort_by_key(|finding| finding.severity);
+        let results = Results { view: &view, tests: &tests, findings: &findings };
+        let decisions: Vec<Decision> = tests.iter().map(|test| decision::decision(&results, test)).collect();
+        let texts = tests.iter().map(|test| tables::texts(&results, test)).collect();
+        let reported: Vec<ReportedFinding> = sentences::reported(&results);
+        let parts = (
+            heading::heading(&results),
+            decision::sentence(&results),
+            matrix::matrix(&results),
+            sentences::cautions(&results, CAUTIONS_MAX),
+            scope::lines(&results),
+            next::next(&results),
+        );
+        let (heading, sentence, matrix, cautions, scope, next) = parts;
+        Report { heading, sentence, decisions, matrix, texts, cautions, findings: reported, scope, next, tests, view }
+    }
+
+    /// The test of that id.
+    pub fn test(&self, id: &GroupId) -> Option<&Test> {
+        self.tests.iter().find(|test| test.id == *id)
+    }
+
+    /// The findings that may change what a user does.
+    pub fn warnings(&self) -> impl Iterator<Item = &ReportedFinding> {
+        self.findings.iter().filter(|finding| finding.finding.severity <= Severity::Warning)
+    }
+}

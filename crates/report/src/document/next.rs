@@ -1,0 +1,449 @@
+//! The next steps: the command that helps most, and its likely effect.
+
+use bytegauge_bottleneck::call_errors::remedy_of;
+use bytegauge_model::forecast::{audit_after_ns, forecast};
+use bytegauge_model::session::NoteKind;
+use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionStatus};
+use bytegauge_stats::block_dependence::MIN_BLOCKS;
+
+use super::further_steps::round_below;
+use super::repeat_command::{again_instead, again_with, resume};
+use super::run_length::{more_work, shortest_run_ns};
+use super::{NextStep, Results, further_steps, next_of_check};
+use crate::findings::{Fact, long_trials};
+use crate::results::control_is_wide;
+use crate::view::environment::crowd;
+use crate::view::knee::lowest_missed;
+use crate::view::numbers::{CellOutcome, CellView, GroupView, InterimView, Verdict, VersusView};
+use crate::words::interval_rounding::{
+    FORECAST_MAX_S, TEST_S, at_most, budget, excludes_nothing, likely_bound, percent,
+};
+use crate::words::phrase;
+
+/// A new session of this many times the length has intervals half as wide.
+const LONGER: f64 = 4.0;
+
+/// The share of a rate that is offered to check it: a latency objective is rarely missed as far below a bound.
+const LOWER_RATE: f64 = 2.0 / 3.0;
+/// From this time on, seconds, one test alone is measured instead of all.
+const LONG_S: f64 = 900.0;
+
+/// The next steps, the most useful first. An imported session cannot be continued here, and a new one would have other results.
+pub fn next(view: &Results) -> Vec<NextStep> {
+    let mut steps = steps(view);
+    if view.plan.is_imported && view.status != SessionStatus::Imported {
+        for step in steps.iter_mut().filter(|step| step.command.is_some()) {
+            step.text = format!("on the machine that measured it, {}", step.text);
+        }
+    }
+    steps
+}
+
+/// A next step that is a command.
+pub fn step(command: &str, text: &str) -> NextStep {
+    NextStep { command: Some(command.to_owned()), text: text.to_owned(), takes: None }
+}
+
+/// A next step without a command.
+pub fn words(text: &str) -> NextStep {
+    NextStep { command: None, text: text.to_owned(), takes: None }
+}
+
+/// The step that follows from an earlier session that contradicts this one.
+fn over_sessions(view: &Results) -> Option<NextStep> {
+    let contradicts =
+        view.findings.iter().any(|finding| matches!(finding.fact, Fact::Earlier { contradicts: true, .. }));
+    let command = format!("bytegauge report {} --across", view.session);
+    contradicts.then(|| step(&command, "after one more session, see what all sessions of this plan show together"))
+}
+
+/// The interval end that must come down to the margin, as a share: that of the option that can lose least, or of the A/A control
+/// where it is the wider one.
+fn open_bound(view: &Results, group: &GroupView) -> Option<f64> {
+    let own = view.test(&group.id).and_then(|test| test.safest());
+    let control = group.twin_reach.filter(|_| control_is_wide(view, group, own.map(|option| &option.id)));
+    let bound = own.and_then(|option| option.slower_upper).filter(|bound| !excludes_nothing(*bound))?;
+    Some(bound.max(control.unwrap_or(0.0)))
+}
+
+fn steps(view: &Results) -> Vec<NextStep> {
+    let imported = view.status == SessionStatus::Imported || view.plan.is_imported;
+    match view.status {
+        SessionStatus::Running => {
+            return vec![words("the session is running; results follow at its first analysis")];
+        }
+        SessionStatus::Incomplete if imported => {
+            return vec![words("the session was interrupted; continue it on the machine that measured it")];
+        }
+        SessionStatus::Incomplete => return continue_session(view),
+        SessionStatus::Complete | SessionStatus::Imported => {}
+    }
+    if let Some(versus) = &view.versus {
+        return of_two(view, versus, imported);
+    }
+    if view.status == SessionStatus::Imported {
+        let command = match view.plan.workload.as_str() {
+            "call" => "bytegauge run receive-buffer",
+            "ring" => "bytegauge run ring-nop",
+            "tune" => "bytegauge tune --help",
+            _ => "bytegauge run buffer-size",
+        };
+        return vec![step(command, "measure on this machine")];
+    }
+    if let Some(check) = &view.check {
+        return next_of_check::next(view, check, of_complete(view, imported));
+    }
+    let others = if imported { Vec::new() } else { further_steps::all(view) };
+    of_complete(view, imported).into_iter().chain(others).chain(over_sessions(view)).collect()
+}
+
+/// The same measurement once more, with a command where it is known.
+fn again(view: &Results, budget: Option<&str>, text: &str) -> NextStep {
+    NextStep { command: again_with(view, budget, &[]), text: text.to_owned(), takes: budget.map(str::to_owned) }
+}
+
+fn continue_session(view: &Results) -> Vec<NextStep> {
+    let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
+    let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
+    let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
+    let time = blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0).map(forecast);
+    let takes = time.map(|time| format!("≤ {time}"));
+    let resume = step(&command.collect::<Vec<_>>().join(" "), "continue the session");
+    let resume = NextStep { takes, ..resume };
+    vec![if crowd(&view.environment).is_some() { when_quiet(resume) } else { resume }]
+}
+
+/// A step that needs a quiet machine.
+fn when_quiet(then: NextStep) -> NextStep {
+    NextStep { text: format!("stop the other programs (the command doctor lists them), then {}", then.text), ..then }
+}
+
+/// The most frequent error of the calls of a session, by its class.
+fn most_failed(view: &Results) -> Option<ErrorClass> {
+    let errors = view.cells.iter().filter_map(|cell| cell.call.as_ref()).flat_map(|call| &call.errors);
+    errors.max_by_key(|error| error.count).map(|error| error.class)
+}
+
+/// The session once more, after the reason of failures is removed.
+fn after_failures(view: &Results) -> NextStep {
+    let failed = most_failed(view);
+    let slo = longer_objective(view);
+    let more_time = slo.as_ref().map(|slo| format!("allow a longer time, such as --slo {slo}"));
+    let fix = more_time.as_deref().or(failed.and_then(remedy_of)).unwrap_or("fix the reason above");
+    // Errors of calls have reasons of their own.
+    if failed.is_none() && view.check.is_none() && crowd(&view.environment).is_some() {
+        return when_quiet(again(view, None, &format!("run it again; if it fails again, {fix}")));
+    }
+    match slo.and_then(|slo| again_instead(view, &["--slo"], &["--slo".into(), slo])) {
+        Some(command) => step(&command, "allow a longer time"),
+        None => again(view, None, &format!("{fix}, then run it again")),
+    }
+}
+
+/// An objective that an option may keep where none was kept: a few times the lowest percentile.
+fn longer_objective(view: &Results) -> Option<String> {
+    let (lowest_ns, knee) = lowest_missed(view.cells.iter())?;
+    Some(format!("{}={}", knee.percentile, round_below((4.0 * lowest_ns as f64).min(1e9))))
+}
+
+fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
+    let is_measured = |cell: &CellView| cell.outcome == CellOutcome::Measured && cell.kind == CellKind::Candidate;
+    if !view.cells.iter().any(is_measured) {
+        return vec![after_failures(view)];
+    }
+    let varied: Vec<&GroupView> = view.groups.iter().filter(|group| !group.varied.is_empty()).collect();
+    let across = compare_levels(view);
+    if let Some(step) = across.clone().filter(|_| varied.is_empty()) {
+        return vec![step];
+    }
+    if varied.is_empty() {
+        let help = format!("bytegauge {} --help", view.plan.workload);
+        return vec![step(&help, "see what can be compared, and give two values or more")];
+    }
+    let is_compared = |group: &&GroupView| {
+        let measured = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells_of(&group.id).filter(measured).count() > 1
+    };
+    let compared: Vec<&GroupView> = varied.into_iter().filter(is_compared).collect();
+    if compared.is_empty() {
+        let has_failed = view.cells.iter().any(|cell| cell.outcome == CellOutcome::Failed);
+        let lacks = || step("bytegauge doctor", "see what the machine lacks, or compare other options");
+        return vec![if has_failed { after_failures(view) } else { lacks() }];
+    }
+    let is_decided = |group: &&GroupView| view.test(&group.id).is_some_and(crate::results::Test::is_decided);
+    let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
+    if open.is_empty() {
+        let when = if crowd(&view.environment).is_some() {
+            "while other programs are stopped"
+        } else {
+            "at another time of day"
+        };
+        let repeat = || again(view, None, &format!("repeat it {when} to check the result"));
+        return vec![at_lower_rate(view).unwrap_or_else(repeat)];
+    }
+    let mut steps = match crowd(&view.environment).filter(|_| view.check.is_none()) {
+        None => narrow(view, &open, imported),
+        Some(_) => {
+            let is_short = open.iter().all(|group| group.blocks.used < MIN_BLOCKS);
+            let more = rest_of_looks(view, &open).filter(|_| !imported);
+            let more = more.or_else(|| narrow(view, &open, imported).pop().filter(|_| is_short));
+            vec![when_quiet(more.unwrap_or_else(|| again(view, longer(view).as_deref(), "measure again")))]
+        }
+    };
+    steps.extend(across);
+    let is_disturbed = open.iter().all(|group| group.serial.as_ref().is_some_and(|serial| !serial.independent));
+    if steps.is_empty() && is_disturbed && !imported {
+        steps.push(again(view, None, "run it again: the disturbance of this session may be over"));
+    }
+    if steps.is_empty() {
+        let then = match view.check {
+            Some(_) => format!("{}, or compare fewer values", more_work(shortest_run_ns(view))),
+            None => "take any of the undecided options, or compare fewer at once".into(),
+        };
+        steps.push(words(&format!("an hour would not decide it either: {then}")));
+    }
+    steps.extend(why_ended(view));
+    steps
+}
+
+/// A rate well below the found one, offered for longer: short windows cut queues that grow slowly, and meet few pauses.
+fn at_lower_rate(view: &Results) -> Option<NextStep> {
+    let [test] = view.tests else { return None };
+    let rate = view.cell(&test.used()?.id)?.call.as_ref()?.knee.as_ref()?.overall_per_second? * LOWER_RATE;
+    // Three digits, of whole calls.
+    let digit = 10f64.powf(rate.log10().floor() - 2.0).max(1.0);
+    let rate = phrase::compact("call_rate", &Level::Number(((rate / digit).round() * digit) as u64));
+    let further = ["--rate", &rate, "--trial-time", "1s"].map(str::to_owned);
+    let command = again_instead(view, &["--slo", "--trial-time", "--time"], &further)?;
+    Some(step(
+        &command,
+        "offer two thirds of the overall rate for longer; if its p99 of all calls is short enough, offer more",
+    ))
+}
+
+/// The time that many tests need, where they were given less than half of it.
+fn longer(view: &Results) -> Option<String> {
+    let (needed_s, given_s) = (TEST_S * view.tests.len() as f64, view.plan.budget_ns? as f64 / 1e9);
+    (view.tests.len() > 1 && 2.0 * given_s < needed_s).then(|| budget(needed_s))
+}
+
+/// A condition whose levels may be the question: the user named several of them, and several levels of nothing else.
+fn compare_levels(view: &Results) -> Option<NextStep> {
+    let asked = view.plan.asked.as_deref()?;
+    let names = |name: &str| {
+        let flag = format!("--{name}");
+        asked.iter().any(|word| word.strip_prefix(&flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+    };
+    let differs = |flag: &&str| {
+        let factor = flag.replace('-', "_");
+        view.groups.windows(2).any(|pair| pair[0].factors.get(&factor) != pair[1].factors.get(&factor))
+    };
+    let is_asked = view.groups.iter().any(|group| group.asked) || names("compare") || names("host") || names("connect");
+    let flags = COMPARED_CONDITIONS.iter().map(|row| row.name);
+    let name = flags.filter(differs).find(|name| names(name)).filter(|_| !is_asked)?;
+    let command = again_with(view, None, &["--compare".to_owned(), name.to_owned()])?;
+    Some(step(&command, &format!("compare the levels of --{name} in one test")))
+}
+
+/// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
+fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
+    if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
+        return vec![rest];
+    }
+    let Some(own_ns) = view.plan.budget_ns.or(view.elapsed_ns) else { return Vec::new() };
+    let own_s = own_ns as f64 / 1e9;
+    let bounded: Vec<(&GroupView, f64)> =
+        open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
+    let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
+    let longer = match closest {
+        // Intervals narrow with the root of the time.
+        Some((_, bound)) => LONGER.max((bound / view.plan.margin).powi(2)),
+        None if is_short => LONGER,
+        None => return Vec::new(),
+    };
+    let all_s = own_s * longer;
+    if let Some((group, words)) = closest.filter(|_| all_s > LONG_S).and_then(|(group, _)| alone(view, group)) {
+        let alone_s = all_s / view.tests.len() as f64;
+        if alone_s <= FORECAST_MAX_S {
+            let (name, within) = (name(view, group), percent(view.plan.margin));
+            let text = format!("measure “{name}” alone for {}, likely to decide it within {within}", budget(alone_s));
+            let command = again_with(view, Some(&budget(alone_s)), &words);
+            return command.map(|command| step(&command, &text)).into_iter().collect();
+        }
+    }
+    if all_s > FORECAST_MAX_S {
+        return Vec::new();
+    }
+    let bounds: Vec<(&GroupView, [f64; 2])> =
+        bounded.iter().map(|(group, bound)| (*group, [*bound, likely_bound(*bound, 1.0, longer)])).collect();
+    let time = budget(all_s);
+    let brings = brings(view, &bounds);
+    vec![match again_with(view, Some(&time), &[]) {
+        Some(command) => {
+            let step = step(&command, &format!("measure in a new session (--resume is too short){brings}"));
+            NextStep { takes: Some(time), ..step }
+        }
+        None => words(&format!("again with --time {time}{brings}")),
+    }]
+}
+
+fn name<'a>(view: &'a Results, group: &GroupView) -> &'a str {
+    view.test(&group.id).map_or("", |test| &test.name)
+}
+
+/// The flags that leave one test of a session, by its transport and its role; `None` where they do not, or were given.
+fn alone<'a>(view: &Results, group: &'a GroupView) -> Option<(&'a GroupView, Vec<String>)> {
+    let asked = view.plan.asked.as_ref()?;
+    let words_of = |group: &GroupView| -> Vec<String> {
+        let spec = group.spec();
+        let flag = |name: &str| Some([format!("--{name}"), spec.get(name).name()?.to_owned()]);
+        ["transport", "role"].into_iter().filter_map(flag).flatten().collect()
+    };
+    let words = words_of(group);
+    let is_given = words.iter().any(|word| word.starts_with("--") && asked.contains(word));
+    let alike = view.groups.iter().filter(|other| words_of(other) == words).count();
+    (view.tests.len() > 1 && alike == 1 && !is_given && !words.is_empty()).then_some((group, words))
+}
+
+/// The analyses that are left; `None` where none is left, and where they likely decide no test.
+fn rest_of_looks(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
+    let gains = || open.iter().filter(|group| group.recommendation.more_blocks.is_some());
+    gains().next()?;
+    let both = |group: &GroupView| {
+        let (now, look) = (open_bound(view, group)?, group.look.as_ref().filter(|look| look.blocks > 0)?);
+        Some([now, likely_bound(now, look.blocks as f64, look.left_until()? as f64)])
+    };
+    let bounds: Vec<(&GroupView, [f64; 2])> = gains().filter_map(|group| Some((*group, both(group)?))).collect();
+    if !bounds.is_empty() && decided(&bounds, view.plan.margin).is_empty() {
+        return None;
+    }
+    let time = forecast(rest_ns(view)?);
+    let text = format!("measure more{}", brings(view, &bounds));
+    let step = step(&format!("{} --until conclusive", resume(view)), &text);
+    Some(NextStep { takes: Some(format!("≤ {time}")), ..step })
+}
+
+/// The tests whose interval ends, each as it is and as it is forecast, are likely within the margin.
+fn decided<'a>(bounds: &[(&'a GroupView, [f64; 2])], margin: f64) -> Vec<&'a GroupView> {
+    // A forecast of exactly the margin is not above it.
+    let within = bounds.iter().filter(|(_, both)| both[1] <= margin * (1.0 + 1e-9));
+    within.map(|(group, _)| *group).collect()
+}
+
+/// `, likely to decide “Read from TCP” within 5 %`, of interval ends as they are and as they are forecast.
+fn brings(view: &Results, bounds: &[(&GroupView, [f64; 2])]) -> String {
+    let within = percent(view.plan.margin);
+    match decided(bounds, view.plan.margin).as_slice() {
+        [] => format!(", to decide within {within}"),
+        [_] if view.tests.len() == 1 => format!(", likely to decide within {within}"),
+        [one] => format!(", likely to decide “{}”", name(view, one)),
+        some => format!(", likely to decide {} of {} tests within {within}", some.len(), view.tests.len()),
+    }
+}
+
+/// The next steps after two were compared.
+fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> {
+    let failed = [("A", &versus.a), ("B", &versus.b)].into_iter().filter(|(_, side)| side.trials == 0);
+    let failed: Vec<&str> = failed.map(|(name, _)| name).collect();
+    if !failed.is_empty() {
+        if let Some(step) = next_of_check::ready_at(view) {
+            return vec![step];
+        }
+        return vec![again(view, None, &format!("fix {}, then measure again", failed.join(" and ")))];
+    }
+    match versus.difference.verdict {
+        Verdict::Worse => return vec![words("keep A (exit code 1 reports the regression to scripts)")],
+        Verdict::Better => return vec![words("use B")],
+        Verdict::Equivalent => return vec![words("use either: the difference is within the margin (--margin)")],
+        Verdict::Open => {}
+    }
+    let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
+    let (within, narrows) = (percent(versus.margin), narrows(view, versus).unwrap_or_default());
+    let mut steps = match rest_ns(view).filter(|_| !imported) {
+        Some(rest_ns) => {
+            let text = format!("measure more, to decide within {within}{narrows}");
+            let step = step(&format!("{} --until conclusive", resume(view)), &text);
+            vec![NextStep { takes: Some(format!("≤ {}", forecast(rest_ns))), ..step }]
+        }
+        None if own_s * LONGER > FORECAST_MAX_S => vec![words(&more_work(shortest_run_ns(view)))],
+        None => {
+            let time = budget(own_s * LONGER);
+            let text = format!("measure for {time} in a new session, to decide within {within}{narrows}");
+            vec![again(view, Some(&time), &text)]
+        }
+    };
+    if versus.difference.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
+        steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
+    }
+    steps.extend(why_ended(view));
+    steps
+}
+
+/// Why the session ended before its last analysis.
+fn why_ended(view: &Results) -> Option<NextStep> {
+    let ended = view.notes.iter().rev().find(|note| note.kind == NoteKind::End)?;
+    Some(words(&format!("the session {}", ended.own())))
+}
+
+/// The likely effect of the remaining analyses, or of a longer session, on the interval; `None` where it is decided, and where
+/// more pairs remove no reason.
+fn narrows(view: &Results, versus: &VersusView) -> Option<String> {
+    let (lower, upper) = versus
+        .difference
+        .lower
+        .zip(versus.difference.upper)
+        .filter(|_| versus.difference.verdict == Verdict::Open && versus.why_open.is_none())?;
+    let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
+    let look = view.groups.iter().find_map(|group| group.look.as_ref());
+    let then = look.and_then(InterimView::left_until).map_or(used * LONGER, |last| last as f64);
+    // Ends are shares of the time of the faster one.
+    let ln = |end: f64| end.abs().ln_1p().copysign(end);
+    let now = ln(upper) - ln(lower);
+    let [now, then] = [now, likely_bound(now, used, then)].map(|wide| at_most(wide.exp_m1()));
+    Some(format!(" (its width likely from {now} to {then})"))
+}
+
+/// Whether a difference is so close to the margin that hardly any number of pairs decides: within half of the margin.
+fn is_near(longer: f64, margin: f64) -> bool {
+    (longer.abs().ln_1p() - margin.ln_1p()).abs() <= margin.ln_1p() / 2.0
+}
+
+/// How long the blocks of the looks that are left take, with their audits, nanoseconds; `None` where none is left. By the
+/// blocks that were measured, as the progress of a session that goes on forecasts them.
+fn rest_ns(view: &Results) -> Option<u64> {
+    blocks_ns(view, InterimView::left_until)
+}
+
+/// The same of the blocks until another moment.
+fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> Option<u64> {
+    let had = |group: &GroupView, look: &InterimView| (group.blocks.used + look.so_far).max(1) as f64;
+    let left = view.groups.iter().filter_map(|group| {
+        let look = group.look.as_ref()?;
+        Some((group, had(group, look), until(look)? as f64))
+    });
+    let left: Vec<_> = left.collect();
+    let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
+    let of_group =
+        |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) as u64 * group.blocks.mean_ns?);
+    let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
+    let share = view.plan.audit_share.filter(|_| view.groups.iter().any(long_trials::is_checked)).unwrap_or(0.0);
+    // Without the lengths of blocks there is still that of the session.
+    let by_session = || view.elapsed_ns.map(|ns| (ns as f64 * (factor - 1.0)) as u64);
+    if blocks_ns > 0 { Some(blocks_ns.saturating_add(audit_after_ns(share, blocks_ns))) } else { by_session() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_near_the_margin_is_reported() {
+        for near in [0.05, -0.05, 0.04, -0.07] {
+            assert!(is_near(near, 0.05), "{near}");
+        }
+        for far in [-0.096, 0.0, 0.3] {
+            assert!(!is_near(far, 0.05), "{far}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The next steps after the user's own program was tried: failed values first, and the present value where it is missing.
+
+use bytegauge_model::unit::counted;
+
+use super::next::{step, words};
+use super::repeat_command::{again_instead, again_with, resume};
+use super::{NextStep, Results};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::view::check::has_value;
+use crate::view::numbers::CheckView;
+
+/// The next steps; `usual` are those of every comparison.
+pub fn next(view: &Results, check: &CheckView, usual: Vec<NextStep>) -> Vec<NextStep> {
+    let is_measured = view.tests.iter().any(|test| !has_reason(test, &[InvalidReason::NothingMeasured]));
+    if !is_measured {
+        let fixed = ready_at(view).or_else(|| connected_to(view));
+        return fixed.map_or(usual, |step| vec![step]);
+    }
+    let of_failed = of_failed(view, check);
+    let is_alone =
+        view.tests.iter().all(|test| has_reason(test, &[InvalidReason::OneOption, InvalidReason::NothingMeasured]));
+    let is_open = view.tests.iter().any(|test| !test.is_decided());
+    let default = check.default.is_none().then(|| {
+        let program = &check.program;
+        words(&format!("add --now VALUE, the present value of {program}, to get the gain over it"))
+    });
+    // No command that tries the failed values once more.
+    let resumed = resume(view);
+    let continues = |step: &NextStep| step.command.as_ref().is_none_or(|command| command.starts_with(&resumed));
+    let usual = usual.into_iter().filter(|step| of_failed.is_none() || (!is_alone && continues(step)));
+    let usual = usual.filter(|_| is_open || default.is_none()).collect::<Vec<_>>();
+    of_failed.into_iter().chain(usual).chain(default).collect()
+}
+
+/// Whether a test has no result for one of these reasons.
+fn has_reason(test: &Test, reasons: &[InvalidReason]) -> bool {
+    matches!(test.claim, Claim::Invalid { reason } if reasons.contains(&reason))
+}
+
+/// The command with the port at which a server listened that was never ready.
+pub fn ready_at(view: &Results) -> Option<NextStep> {
+    let port = view.check.as_ref()?.listens_at?;
+    let command = again_instead(view, &["--ready"], &[format!("--ready=tcp:{port}")])?;
+    Some(step(&command, "wait for the port at which the server listens"))
+}
+
+/// The command with the port at which its server listens; only a port behind an address of this machine is surely the wrong one.
+fn connected_to(view: &Results) -> Option<NextStep> {
+    let unreached = view.check.as_ref()?.unreached?;
+    let port = unreached.listens_at;
+    let Some((wrong, is_address)) = unreached.named else {
+        return Some(words(&format!("let the command connect to port {port}, then run it again")));
+    };
+    let wrong_text = format!(":{wrong}");
+    let command = again_with(view, None, &[]).filter(|all| is_address && all.matches(&wrong_text).count() == 1);
+    Some(match command {
+        Some(command) => {
+            step(&command.replace(&wrong_text, &format!(":{port}")), "connect to the port at which the server listens")
+        }
+        None => words(&format!("if {wrong} in the command is the port, write {port} instead, then run it again")),
+    })
+}
+
+/// Values that failed: they are fixed or left out, by a command without them where others are left to compare.
+fn of_failed(view: &Results, check: &CheckView) -> Option<NextStep> {
+    let options = || view.tests.iter().flat_map(|test| &test.options);
+    let has_failed = |option: &&OptionResult| matches!(option.status, OptionStatus::Failed | OptionStatus::Skipped);
+    let failed: Vec<&OptionResult> = options().filter(has_failed).collect();
+    let first = failed.first()?;
+    let (what, it) = match failed.len() {
+        1 => (format!("{} failed (the reason is above)", first.label), "it"),
+        count => (format!("{} failed (the reasons are above)", counted(count, "value")), "them"),
+    };
+    let mut left: Vec<&str> = Vec::new();
+    for label in options().filter(|option| !has_failed(option)).map(|option| option.label.as_str()) {
+        if !left.contains(&label) {
+            left.push(label);
+        }
+    }
+    let cells = || failed.iter().filter_map(|option| view.cell(&option.id));
+    let is_default = check.default.as_ref().is_some_and(|default| cells().any(|cell| has_value(cell, default)));
+    // A condition may be at fault, and the present value is what others are compared with. Changes of sockets are no values.
+    let is_of_values = view.tests.len() == 1 && check.changes.is_none();
+    let command = match left.len() < 2 || !is_of_values || is_default {
+        true => None,
+        false => again_instead(view, &["--values"], &[format!("--values={}", left.join(","))]),
+    };
+    Some(match command {
+        Some(command) => step(&command, &format!("{what}: fix {it}, or leave {it} out")),
+        None if is_default => words(&format!("the present value is missing: {what}: fix {it}, then measure again")),
+        None => words(&format!("{what}: fix {it}, or take other values")),
+    })
+}

@@ -1,0 +1,312 @@
+//! The sentence of each finding, and the cautions of the screen.
+
+use bytegauge_model::kernel_faults;
+use bytegauge_model::unit::{counted, significant};
+use bytegauge_model::{CellId, Nanos};
+
+use super::run_length::more_work;
+use super::{ReportedFinding, Results};
+use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
+use crate::results::Test;
+use crate::view::numbers::HarmKind;
+use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent};
+use crate::words::number;
+use crate::words::phrase::{self, capital, rate_unit};
+
+/// Places that a caution names.
+const PLACES_MAX: usize = 2;
+
+/// Every finding with its sentence.
+pub fn reported(results: &Results) -> Vec<ReportedFinding> {
+    let with_text = |finding: &Finding| {
+        let places = place(results, finding);
+        let text = match places.is_empty() {
+            true => format!("{}.", capital(&text(results, finding, ""))),
+            false => format!("{places}: {}.", text(results, finding, "")),
+        };
+        ReportedFinding { finding: finding.clone(), text }
+    };
+    results.findings.iter().map(with_text).collect()
+}
+
+/// The worst findings, one sentence for each kind.
+pub fn cautions(results: &Results, most: usize) -> Vec<String> {
+    let mut serious: Vec<&Finding> =
+        results.findings.iter().filter(|finding| finding.severity <= Severity::Warning).collect();
+    serious.sort_by(|a, b| (a.severity, a.rank()).cmp(&(b.severity, b.rank())).then(b.size().total_cmp(&a.size())));
+    let mut kinds: Vec<(usize, Vec<&Finding>)> = Vec::new();
+    for finding in serious {
+        match kinds.iter_mut().find(|(rank, _)| *rank == finding.rank()) {
+            Some((_, all)) => all.push(finding),
+            None => kinds.push((finding.rank(), vec![finding])),
+        }
+    }
+    kinds.iter().take(most).map(|(_, all)| caution(results, all)).collect()
+}
+
+/// One caution: the sentence of the worst one, with the places of all of its kind.
+fn caution(results: &Results, all: &[&Finding]) -> String {
+    let mut places: Vec<String> = Vec::new();
+    for finding in all {
+        // The option of one of several tests is a detail.
+        let own = test_of(results, finding).map_or_else(|| place(results, finding), |test| test.name.clone());
+        if !own.is_empty() && !places.contains(&own) {
+            places.push(own);
+        }
+    }
+    let more = places.len().saturating_sub(PLACES_MAX);
+    let mut named = places.into_iter().take(PLACES_MAX).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        named += &format!(", {more} more");
+    }
+    let text = text(results, all[0], if all.len() > 1 { "up to " } else { "" });
+    match named.is_empty() {
+        true => format!("{}.", capital(&text)),
+        false => format!("{named}: {text}."),
+    }
+}
+
+/// The test that a finding is about, where the session has several.
+fn test_of<'a>(results: &'a Results, finding: &Finding) -> Option<&'a Test> {
+    results.test(finding.test.as_ref()?).filter(|_| results.tests.len() > 1)
+}
+
+/// `reads TCP, 64K`; empty where the session has one test and the finding concerns all of it.
+fn place(results: &Results, finding: &Finding) -> String {
+    let names_option = !matches!(
+        finding.fact,
+        Fact::ControlDiffers { .. } | Fact::Noise { cause: NoiseCause::Control, .. } | Fact::LongerTail { .. }
+    );
+    let option = finding.option.as_ref().filter(|_| names_option).map(|id| option(results, id));
+    let names = [test_of(results, finding).map(|test| test.name.clone()), option];
+    names.into_iter().flatten().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+fn option(results: &Results, id: &CellId) -> String {
+    let found = results.tests.iter().find_map(|test| test.option(id));
+    found.map_or_else(|| id.to_string(), |option| option.label.clone())
+}
+
+/// The sentence without its place and its full stop; `up_to` is written before a share that is the largest of several.
+fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
+    let own = || finding.option.as_ref().map(|id| option(results, id)).unwrap_or_default();
+    let other = || finding.other.as_ref().map_or_else(|| "another option".to_owned(), |id| option(results, id));
+    let shown = |upper: Option<f64>| upper.map_or_else(|| "an unknown amount".to_owned(), at_most);
+    match &finding.fact {
+        Fact::ControlDiffers { widened: Some(more), .. } => {
+            format!("{}, measured twice, differs: the interval is wider by {}", own(), at_most(*more))
+        }
+        Fact::ControlDiffers { lower, upper, .. } => {
+            // The reverse of 7 % less time is 7.5 % more.
+            let ends = [*lower, *upper].into_iter().flatten();
+            let ends = ends.map(|share| if share < 0.0 { 1.0 / (1.0 + share) - 1.0 } else { share });
+            let range = ends.fold(None, |range: Option<(f64, f64)>, end| {
+                Some(range.map_or((end, end), |(least, most)| (least.min(end), most.max(end))))
+            });
+            let range = range.map_or_else(String::new, |(least, most)| {
+                format!(" by {}", ShareScale::default().interval(least, most))
+            });
+            format!("{}, measured twice, differs{range}, so there is no valid result", own())
+        }
+        Fact::Noise { cause, amount, of } => noise(*cause, *amount, *of, &other()),
+        Fact::SeveralSpeeds { slow_share, times_least, times_most } => {
+            let [least, most] = [*times_least, *times_most].map(|times| significant(times, 2));
+            let times = if least == most { least } else { format!("{least} to {most}") };
+            match *slow_share > 0.0 {
+                true => {
+                    format!("{up_to}{:.0} % of the trials take {times}× as long", slow_share * 100.0)
+                }
+                false => format!("few slow trials: the average takes {up_to}{times}× the time of the median"),
+            }
+        }
+        Fact::Drift { first, last } => {
+            let test = finding.test.as_ref().and_then(|id| results.test(id));
+            let (divisor, unit) =
+                test.map_or_else(|| rate_unit("bytes/s", first.max(*last)), |test| test.rate_scale(results.tests));
+            let [first, last] = [*first, *last].map(|rate| significant(rate / divisor, 3));
+            format!("the rate went from {first} to {last} {unit} during the session")
+        }
+        Fact::NotRepeated { was_best: true } => {
+            "an earlier analysis found it within the margin; the present one does not".into()
+        }
+        Fact::NotRepeated { was_best: false } => "an earlier analysis found it slower; the present one does not".into(),
+        Fact::FailedTrials { trials, of } => {
+            format!("{trials} of {} failed and were left out", counted(*of, "trial"))
+        }
+        Fact::Harm { harm, share, longest_s } => {
+            let of_all = finding.option.is_none();
+            harmed(results, *harm, (*share, up_to), *longest_s, of_all)
+        }
+        Fact::TcpDrops { counts } => {
+            let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            let release = results.environment.fact(&["kernel_release"]).and_then(|release| release.as_str());
+            let known = release.and_then(kernel_faults::of);
+            let known = known.map_or_else(String::new, |fault| format!("; {}", fault.sentence));
+            format!("TCP segments found no room at a receiver ({}){known}", counts.join(", "))
+        }
+        Fact::NoBackPressure => "without back-pressure: a slow reader makes it store data without a limit".into(),
+        Fact::NoEffect { factor, why } => format!("{} has no effect here: {why}", phrase::in_code(factor)),
+        Fact::LongTrials { result, window_s, lower, upper } => {
+            long_trials(results, *result, Nanos((*window_s * 1e9) as u64), (*lower, *upper), &other())
+        }
+        Fact::BeyondLoopback { factor } => {
+            let row = BEYOND_LOOPBACK.iter().find(|row| row.factor == *factor);
+            let sentence = row.map_or("a network may differ", |row| row.sentence);
+            format!("{} over loopback only: {sentence}", phrase::in_code(factor))
+        }
+        Fact::NotMeasured { what: Unmeasured::Options, options } => {
+            format!("{} left after the first, short trials", counted(*options, "option"))
+        }
+        Fact::NotMeasured { what: Unmeasured::Congestion, .. } => {
+            let name = results.environment.congestion().unwrap_or("the default");
+            format!("TCP used {name}, the default here: with another congestion control other options may be best")
+        }
+        Fact::ShortRuns { run_ns } => {
+            format!("the start of the program may be a large part of so short a run: {}", more_work(Some(*run_ns)))
+        }
+        Fact::ProcessesLeft { runs, killed: false } => {
+            format!("processes were left behind, and ended, after {}", counted(*runs, "run"))
+        }
+        Fact::ProcessesLeft { runs, killed: true } => {
+            format!("the server ignored its stop signal and was killed after {} (--stop)", counted(*runs, "run"))
+        }
+        Fact::Reduced { kept, had, planned } => match kept.as_str() {
+            "" => format!(
+                "the session took {} s of {} s: every block that began was finished",
+                significant(*had, 2),
+                significant(*planned, 2)
+            ),
+            "blocks" => format!("{} measured in the time given, {planned} planned", counted(*had as usize, "block")),
+            kept => format!("the machine was slower than planned: there was time for {kept} only"),
+        },
+        Fact::Earlier { session, contradicts: true, .. } => {
+            format!("recommended by session {session}; the two sessions contradict each other")
+        }
+        Fact::Earlier { session, upper, .. } => {
+            format!("recommended by session {session}; here it is at most {} slower than the best", shown(*upper))
+        }
+        Fact::Advice { session, test, held, lower, upper } => {
+            let how = match (held, lower.zip(*upper)) {
+                (Some(true), _) => "holds here".to_owned(),
+                (_, None) => "has no interval here".to_owned(),
+                (Some(false), Some((lower, upper))) => {
+                    let slower = ShareScale::of([lower]).interval(lower, upper);
+                    format!("does not hold here: it takes {slower} longer than the best")
+                }
+                (None, Some((_, upper))) if upper <= NOTHING => {
+                    "is the faster one of the two values here, which does not show that it is the best".to_owned()
+                }
+                (None, Some((_, upper))) => {
+                    format!("is undecided here: it takes at most {} longer than the best", at_most(upper))
+                }
+            };
+            format!("the recommendation of session {session} ({test}) {how}")
+        }
+        Fact::LongerTail { times_lower, times_upper } => {
+            let upper = times_upper.map_or(f64::INFINITY, |times| times - 1.0);
+            let times = ShareScale { multiples: true }.interval(times_lower - 1.0, upper);
+            let all = |id: Option<&CellId>| results.cell(id?)?.call.as_ref()?.p99_all_ns.map(number::time);
+            let both = all(finding.option.as_ref()).zip(all(finding.other.as_ref()));
+            let both = both.map_or_else(String::new, |(of, than)| format!("; of all calls {of} instead of {than}"));
+            format!("the p99 of {} is {times} that of {}{both}", own(), other())
+        }
+    }
+}
+
+fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String {
+    match cause {
+        NoiseCause::Control => format!("the same option, measured twice, is up to {} apart", at_most(amount)),
+        NoiseCause::DependentBlocks => "the speed of the machine changed slowly during the session".into(),
+        NoiseCause::MeansDisagree => "slower than the best by the average of its trials, not by their median".into(),
+        NoiseCause::OtherPrograms => {
+            let of = of.map_or_else(String::new, |cpus| format!(" of {cpus}"));
+            format!("other programs used {}{of} CPUs", significant(amount, 2))
+        }
+        NoiseCause::Steal => {
+            let of = counted(of.unwrap_or(0.0) as usize, "trial");
+            format!("the hypervisor took CPU time in {amount} of {of}")
+        }
+        NoiseCause::UnevenSteal => format!(
+            "the hypervisor took CPU time in {} of its trials, and in {} of those of {other}",
+            percent(amount),
+            percent(of.unwrap_or(0.0))
+        ),
+        NoiseCause::Throttled => format!("the control group throttled the session for {} s", significant(amount, 2)),
+        NoiseCause::LateClients => format!(
+            "{} of {} are the delay of the load generator",
+            Nanos(amount as u64),
+            Nanos(of.unwrap_or(0.0) as u64)
+        ),
+        NoiseCause::Harness => format!("measuring takes {} of the shortest call", percent(amount)),
+    }
+}
+
+fn harmed(
+    results: &Results,
+    harm: HarmKind,
+    (amount, up_to): (f64, &str),
+    longest_s: Option<f64>,
+    of_all: bool,
+) -> String {
+    let share = format!("{up_to}{}", percent(amount));
+    match harm {
+        HarmKind::Stalled => format!("no data moved in {share} of its trials"),
+        HarmKind::MissedLoad if of_all => {
+            format!("no option carried the offered load, the best one {share} of it: offer less")
+        }
+        HarmKind::MissedLoad => format!("{share} of the offered load carried; another option carried it"),
+        HarmKind::FailedCalls => format!("{share} of the calls failed"),
+        HarmKind::LostDatagrams => format!("{share} of the datagrams were lost"),
+        HarmKind::CutDatagrams => format!("{share} of the datagrams were cut off by the reader's buffer"),
+        HarmKind::StarvedClients => format!(
+            "{share} of the clients had no answer during a whole trial; the longest wait was {} s",
+            significant(longest_s.unwrap_or(0.0), 2)
+        ),
+        // A client tries again, so that one call may find it full several times.
+        HarmKind::ListenOverflows if amount >= 1.0 => {
+            format!("the listener's queue was full {up_to}{} times for each call", significant(amount, 2))
+        }
+        HarmKind::ListenOverflows => format!("the listener's queue was full in {share} of the calls"),
+        HarmKind::TimeOuts => format!("TCP waited for its retransmission time-out in {share} of the calls"),
+        HarmKind::CopiedSends => {
+            let loopback = results.groups.iter().any(|group| crate::findings::is_loopback(&group.factors));
+            let loopback = if loopback { ", as always over loopback" } else { "" };
+            format!("{share} of the zero-copy sends were copied{loopback}")
+        }
+    }
+}
+
+fn long_trials(
+    results: &Results,
+    result: LongTrials,
+    window: Nanos,
+    (lower, upper): (Option<f64>, Option<f64>),
+    other: &str,
+) -> String {
+    match result {
+        LongTrials::Contradict => {
+            let least = at_least(lower.unwrap_or(0.0));
+            format!(
+                "in trials of {window} it takes at least {least} longer than {other}: use {other} for long connections"
+            )
+        }
+        LongTrials::ContradictTogether => {
+            format!("trials of {window} of all {} tests together contradict the recommendations", results.tests.len())
+        }
+        LongTrials::Confirm => format!(
+            "trials of {window} confirm it: at most {} slower than the best",
+            upper.map_or_else(|| "an unknown amount".into(), at_most)
+        ),
+        LongTrials::Open => match lower {
+            Some(lower) => {
+                let range = ShareScale::of([lower]).interval(lower, upper.unwrap_or(f64::INFINITY));
+                format!("in trials of {window} it takes {range} longer than {other}, which decides nothing")
+            }
+            None => format!("trials of {window} neither confirm nor contradict it"),
+        },
+        LongTrials::Differ => {
+            format!("in trials of {window} all options had typically {:.0} % of the rate", upper.unwrap_or(1.0) * 100.0)
+        }
+        LongTrials::Missing => "connections older than those measured may differ (--long-trials)".into(),
+    }
+}

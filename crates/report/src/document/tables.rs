@@ -1,0 +1,340 @@
+//! The table of each test with all its columns, and the lines below it.
+
+use bytegauge_bottleneck::{LimitedOption, remedy};
+use bytegauge_model::threads::threads;
+use bytegauge_model::unit::significant;
+use bytegauge_model::{CellId, ProgramRole, Transport};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Results, details};
+use crate::findings::{BEYOND_LOOPBACK, is_loopback, is_peers_size};
+use crate::results::harm::carried_share;
+use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
+use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
+use crate::words::number::{UNKNOWN, time};
+use crate::words::option_label;
+use crate::words::phrase::{self, capital};
+use crate::words::table::Column;
+
+/// The most rows of a table; options with an interval come first.
+const ROWS_MAX: usize = 48;
+
+/// The table and the lines of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TestTexts {
+    /// The test.
+    pub test: bytegauge_model::GroupId,
+    /// The options with a row.
+    pub rows: Vec<CellId>,
+    /// How many measured options have no row.
+    pub hidden: usize,
+    /// The columns; the last one compares with the best option.
+    pub columns: Vec<Column>,
+    /// The quantity that is compared, where it is not the rate of a load without a limit.
+    pub basis: Option<String>,
+    /// Options without a result, and why.
+    pub without_result: Vec<String>,
+    /// What limits it, the line of code, the blocks: a heading, and a text.
+    pub facts: Vec<Headed>,
+    /// Counts and costs, a sentence each.
+    pub details: Vec<String>,
+}
+
+/// A text with its heading.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Headed {
+    /// The heading.
+    pub heading: String,
+    /// The text.
+    pub text: String,
+}
+
+fn headed(heading: &str, text: String) -> Headed {
+    Headed { heading: heading.to_owned(), text }
+}
+
+/// The texts of a test.
+pub fn texts(results: &Results, test: &Test) -> TestTexts {
+    let rated: Vec<&OptionResult> = test.options.iter().filter(|option| option.rate.is_some()).collect();
+    let mut rows = rated.clone();
+    if rows.len() > ROWS_MAX {
+        rows.sort_by_key(|option| option.slower_upper.is_none());
+        rows.truncate(ROWS_MAX);
+    }
+    let group = results.group(&test.id);
+    TestTexts {
+        test: test.id.clone(),
+        hidden: rated.len() - rows.len(),
+        rows: rows.iter().map(|option| option.id.clone()).collect(),
+        columns: columns(results, test, &rows),
+        basis: basis(test),
+        without_result: without_result(test),
+        facts: group.map_or_else(Vec::new, |group| facts(results, group, test)),
+        details: group.map_or_else(Vec::new, |group| details::lines(results, group)),
+    }
+}
+
+/// An option with its cell.
+struct Row<'a> {
+    option: &'a OptionResult,
+    cell: &'a CellView,
+}
+
+/// Collects the columns that have a value in some row.
+struct Columns<'a> {
+    rows: Vec<Row<'a>>,
+    all: Vec<Column>,
+}
+
+impl Columns<'_> {
+    fn add(&mut self, heading: &str, brief: bool, text: impl Fn(&Row) -> Option<String>) {
+        let texts: Vec<Option<String>> = self.rows.iter().map(text).collect();
+        if texts.iter().any(Option::is_some) {
+            let texts = texts.into_iter().map(|text| text.unwrap_or_else(|| UNKNOWN.into())).collect();
+            self.all.push(Column { heading: heading.to_owned(), texts, right: true, brief });
+        }
+    }
+}
+
+/// The numbers of options, then the interval.
+fn columns(results: &Results, test: &Test, rows: &[&OptionResult]) -> Vec<Column> {
+    let row = |option: &&OptionResult| {
+        let option = test.option(&option.id)?;
+        Some(Row { option, cell: results.cell(&option.id)? })
+    };
+    let mut columns = Columns { rows: rows.iter().filter_map(row).collect(), all: Vec::new() };
+    of_rates(results, test, &mut columns);
+    of_latency(test, &mut columns);
+    of_cpu_and_losses(test, &mut columns);
+    let scale = scale(test);
+    let heading = match (test.compares, scale.multiples) {
+        (Compares::Time, false) => "slower by",
+        (Compares::Time, true) => "time / best",
+        (Compares::Cpu, false) => "more CPU by",
+        (Compares::Cpu, true) => "CPU / least",
+    };
+    columns.add(heading, true, |row| {
+        let (lower, upper) = row.option.slower_lower.zip(row.option.slower_upper)?;
+        Some(scale.interval(lower, upper))
+    });
+    if let Some(last) = columns.all.last_mut().filter(|last| last.heading == heading) {
+        last.right = false;
+    }
+    columns.all
+}
+
+/// The unit of the differences of a test.
+pub fn scale(test: &Test) -> ShareScale {
+    ShareScale::of(test.options.iter().filter_map(|option| option.slower_lower))
+}
+
+fn of_rates(results: &Results, test: &Test, columns: &mut Columns) {
+    let (divisor, unit) = test.rate_scale(results.tests);
+    let shown = move |rate: f64| significant(rate / divisor, 3);
+    let is_run = test.unit.starts_with("runs");
+    match test.unit {
+        "runs/s" => columns.add("a run", true, |row| Some(time(1e9 / row.option.rate?))),
+        // Its inverse, CPU time, has a column.
+        "runs/CPU s" => {}
+        _ => columns.add(unit, true, |row| row.option.rate.map(shown)),
+    }
+    let any_carried = columns.rows.iter().any(|row| carried_share(row.cell).is_some());
+    columns
+        .add("carried", true, |row| any_carried.then(|| carried_share(row.cell).map_or_else(|| "all".into(), percent)));
+    let is_search = test.searched().is_some();
+    columns.add("overall", true, |row| {
+        let overall = row.cell.call.as_ref().and_then(|call| call.knee.as_ref()?.overall_per_second);
+        is_search.then(|| overall.map_or_else(|| "none".into(), shown))
+    });
+    columns.add("median (95 %)", false, |row| {
+        let Estimate { lower, upper, .. } = row.cell.estimate;
+        let (lower, upper) = lower.zip(upper).filter(|_| !is_run)?;
+        Some(ends(lower / divisor, upper / divisor).0.join("–"))
+    });
+}
+
+fn of_latency(test: &Test, columns: &mut Columns) {
+    let is_loaded = test.environment.offers_load();
+    let is_search = test.searched().is_some();
+    columns.add("p50", false, |row| row.cell.median("total_p50_ns").map(time));
+    // Without an offered load, most of it is waiting for other calls.
+    let heading = if is_loaded || is_search { "p99" } else { "p99 (full load)" };
+    columns.add(heading, !is_search, |row| row.cell.median("total_p99_ns").map(time));
+    let has_parts = columns.rows.iter().any(|row| row.cell.spec().response_chunk().is_some());
+    for (heading, name) in [
+        ("first byte p50", "first_byte_p50_ns"),
+        ("first byte p99", "first_byte_p99_ns"),
+        ("gap p50", "gap_p50_ns"),
+        ("gap p99", "gap_p99_ns"),
+    ] {
+        // Parts that one call received have no gap, which their histogram counts as its least value.
+        let shown = |ns: f64| if ns <= 1.0 { "none".to_owned() } else { time(ns) };
+        columns.add(heading, name.ends_with("p99_ns"), |row| row.cell.median(name).filter(|_| has_parts).map(shown));
+    }
+    columns.add("p99 of all", true, |row| {
+        let call = row.cell.call.as_ref().filter(|call| call.offered_per_second.is_some())?;
+        call.p99_all_ns.map(time)
+    });
+    columns.add("p99.9", false, |row| row.cell.median("total_p99_9_ns").map(time));
+}
+
+fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
+    columns.add("server CPU ms/run", false, |row| {
+        row.cell.median("server_cpu_ns_per_run").map(|ns| significant(ns / 1e6, 3))
+    });
+    columns.add("lost", true, |row| row.cell.datagrams.as_ref()?.lost_share.map(percent));
+    let any_failed = columns.rows.iter().any(|row| failed(row.cell) > 0.0);
+    columns.add("failed", true, |row| any_failed.then(|| percent(failed(row.cell))));
+    let starves = columns.rows.iter().any(|row| row.option.harm.contains(&HarmKind::StarvedClients));
+    columns.add("starved", true, |row| row.cell.harm.starved_share.filter(|_| starves).map(percent));
+    columns.add("longest", true, |row| row.cell.harm.longest_ns.filter(|_| starves).map(|ns| time(ns as f64)));
+    let unit = columns.rows.iter().find_map(|row| cpu(row.cell)).map_or("", |(_, unit)| unit);
+    let is_brief = has_relay(test) || unit != "s/GiB" || test.compares == Compares::Cpu;
+    columns.add(&format!("CPU {unit}"), is_brief, |row| cpu(row.cell).map(|(cpu, _)| significant(cpu, 3)));
+}
+
+fn failed(cell: &CellView) -> f64 {
+    cell.call.as_ref().and_then(|call| call.failed_share).unwrap_or(0.0)
+}
+
+/// CPU time of a unit of work, and the unit: of the relay, the server, or compared clients where there are any, else of the end that
+/// the program is, or of both.
+fn cpu(cell: &CellView) -> Option<(f64, &'static str)> {
+    let relay =
+        ["relay_cpu_s_per_gib", "relay_cpu_s_per_million_calls"].into_iter().find_map(|name| cell.more.get(name));
+    if let Some(cost) = relay {
+        // A second for a million calls is a microsecond for each.
+        let per_call = cell.more.contains_key("relay_cpu_s_per_million_calls");
+        return Some((cost.median?, if per_call { "µs/call" } else { "s/GiB" }));
+    }
+    if cell.factors.has_relay() {
+        return None;
+    }
+    let compares_clients = cell.level("compare").name() == Some("client-engine");
+    let of_stream = match cell.factors.role() {
+        Some(ProgramRole::Reader) => "sink_cpu_ns_per_byte",
+        Some(ProgramRole::Writer) => "source_cpu_ns_per_byte",
+        _ => "cpu_ns_per_byte",
+    };
+    let known = [
+        (if compares_clients { "client_cpu_ns_per_call" } else { "server_cpu_ns_per_call" }, 1e-3, "µs/call"),
+        ("cpu_ns_per_run", 1e-6, "ms/run"),
+        (of_stream, (1u64 << 30) as f64 / 1e9, "s/GiB"),
+    ];
+    let known = known.into_iter().find_map(|(name, factor, unit)| Some((cell.median(name)? * factor, unit)));
+    // Of imported numbers what is known.
+    known.or_else(|| Some((cell.cpu.ends_s_per_gib?, "s/GiB")))
+}
+
+/// Whether a relay is between the ends; its CPU time is shown then.
+fn has_relay(test: &Test) -> bool {
+    test.varied.iter().any(|name| name == "relay") || test.environment.has_relay()
+}
+
+/// The quantity that is compared, where it is not the rate of a load without a limit.
+fn basis(test: &Test) -> Option<String> {
+    if test.compares == Compares::Cpu && !test.unit.starts_with("runs") && test.options.len() > 1 {
+        let load = match (test.environment.offered_rate(), test.environment.offers_load()) {
+            (Some(_), _) => "The load is fixed, so options",
+            (None, true) => "Pauses limit the load, so options",
+            (None, false) => "Options",
+        };
+        return Some(format!("{load} are compared by CPU time."));
+    }
+    let objective = phrase::objective(&test.searched()?);
+    Some(format!(
+        "Rates are the highest at which half of the trials keep {objective}; “overall” is that of all trials."
+    ))
+}
+
+/// Options that were not measured, by their reason; none where it is that of the whole test.
+fn without_result(test: &Test) -> Vec<String> {
+    let is_of_test = matches!(test.claim, Claim::Invalid { reason: InvalidReason::NothingMeasured });
+    if is_of_test && test.options.windows(2).all(|pair| pair[0].reason == pair[1].reason) {
+        return Vec::new();
+    }
+    let mut reasons: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for option in test.options.iter().filter(|option| option.rate.is_none() || option.reason.is_some()) {
+        let what = match option.status {
+            OptionStatus::Failed => "failed",
+            _ if option.rate.is_some() => "stopped",
+            OptionStatus::Skipped => "skipped",
+            _ => "not measured",
+        };
+        let reason = option.reason.as_deref().unwrap_or("");
+        let mut known = reasons.iter_mut().filter(|(known, ..)| *known == what);
+        match known.find_map(|(_, why, labels)| Some((phrase::with_ranges(why, reason)?, why, labels))) {
+            Some((both, why, labels)) => {
+                *why = both;
+                labels.push(&option.label);
+            }
+            None => reasons.push((what, reason.to_owned(), vec![&option.label])),
+        }
+    }
+    let phrases = reasons.into_iter().map(|(what, reason, labels)| {
+        let labels = if labels.len() > 4 { format!("{} options", labels.len()) } else { labels.join(", ") };
+        let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        format!("{labels}  {what}{reason}")
+    });
+    phrases.collect()
+}
+
+/// What limits the test, the line of code of the option to use, and the blocks behind it.
+fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
+    let mut facts = Vec::new();
+    let code = code(group, test);
+    if !code.is_empty() {
+        facts.push(headed("In the program", code.join(", ")));
+    }
+    let shown = test.safest().or_else(|| test.options.iter().find(|option| option.rate.is_some()));
+    facts.extend(shown.and_then(|option| bottleneck(results, group, results.cell(&option.id)?)));
+    if test.used().is_none()
+        && let Some(safest) = test.safest()
+    {
+        let upper = safest.slower_upper.unwrap_or(f64::INFINITY);
+        facts.push(headed("Can lose least", format!("{}, at most {}", safest.label, at_most(upper))));
+    }
+    let control =
+        test.control_upper.map(|upper| format!("the same option, measured twice, is up to {} apart", at_most(upper)));
+    let blocks = (test.blocks > 0).then(|| format!("{} complete blocks", test.blocks));
+    let basis: Vec<String> = blocks.into_iter().chain(control).collect();
+    if !basis.is_empty() {
+        facts.push(headed("Basis", basis.join("; ")));
+    }
+    facts
+}
+
+/// The option to use as it is written in the program of the user; without settings that do something else on a network.
+fn code(group: &GroupView, test: &Test) -> Vec<String> {
+    let Some(own) = test.used() else { return Vec::new() };
+    let spec = {
+        let mut spec = group.factors.clone();
+        own.settings.iter().for_each(|(name, level)| spec.set(name, level));
+        spec
+    };
+    let flips = |name: &&String| is_loopback(&group.factors) && BEYOND_LOOPBACK.iter().any(|row| row.factor == **name);
+    let is_own = |name: &&String| !is_peers_size(&group.factors, name) && !flips(name);
+    group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
+}
+
+/// What limits a cell, and the change that may help.
+fn bottleneck(results: &Results, group: &GroupView, cell: &CellView) -> Option<Headed> {
+    let limit = &cell.limit;
+    let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
+    let with = Some(option_label(&group.varied, &cell.factors)).filter(|label| !label.is_empty());
+    let with = with.map_or_else(String::new, |label| format!(", with {label}"));
+    let spec = &cell.factors;
+    let used = threads(spec).into_iter().fold(u64::from(spec.has_relay()), u64::saturating_add);
+    let of = LimitedOption {
+        workload: spec.workload(),
+        datagrams: spec.transport().is_some_and(Transport::is_datagram),
+        tcp: spec.transport().is_some_and(Transport::is_tcp),
+        spare_cpu: spec.spans_hosts() || results.environment.allowed_cpus().is_none_or(|cpus| cpus as u64 > used),
+        varied: &group.varied,
+    };
+    let remedy = remedy(&of, limit.leading).map_or_else(String::new, |remedy| format!(". {}", capital(&remedy)));
+    let brief = limit.brief.trim_end_matches('.');
+    Some(headed("Bottleneck", format!("{}{with}: {brief}{doubt}{remedy}", limit.title)))
+}

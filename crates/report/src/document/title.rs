@@ -1,0 +1,260 @@
+//! The titles of tests: the measured operation, and its settings.
+
+use bytegauge_model::{Direction, FACTORS, Level, ProgramRole, SessionStatus, Spec, Transport, Workload};
+
+use crate::view::numbers::{GroupView, View};
+use crate::words::phrase;
+
+/// The parts of a title: the operation, and the conditions in the order of the factor table.
+struct Parts {
+    head: String,
+    short: String,
+    details: Vec<String>,
+}
+
+/// The title and the short name of each test, in the order of the groups. A short name has the conditions in which tests of one
+/// operation differ.
+pub fn names(view: &View) -> Vec<(String, String)> {
+    let (varying, workers_differ) = (varying(view), workers_differ(view));
+    let parts: Vec<Parts> = view.groups.iter().map(|group| parts(view, group, &varying, workers_differ)).collect();
+    let name = |one: &Parts| {
+        let alike: Vec<&Parts> = parts.iter().filter(|other| other.short == one.short).collect();
+        let tells = |detail: &&String| alike.iter().any(|other| !other.details.contains(detail));
+        let details: Vec<String> = one.details.iter().filter(tells).cloned().collect();
+        let short = [vec![one.short.clone()], details].concat().join(", ");
+        (joined(&one.head, &one.details), short)
+    };
+    parts.iter().map(name).collect()
+}
+
+fn joined(head: &str, details: &[String]) -> String {
+    if details.is_empty() { head.to_owned() } else { format!("{head} ({})", details.join(", ")) }
+}
+
+/// The transport, and each condition with more than one level, in the order of the factor table.
+pub fn varying(view: &View) -> Vec<String> {
+    let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
+    // A condition that exists over TCP only does not distinguish tests over TCP from others.
+    let varies = |name: &str| {
+        let mut present = groups.iter().map(|spec| spec.get(name)).filter(|level| *level != Level::Absent);
+        present.next().is_some_and(|first| present.any(|other| other != first))
+    };
+    let mut names: Vec<&str> = FACTORS.iter().map(|factor| factor.name).collect();
+    // An import may have conditions that this version does not know.
+    names.extend(groups.iter().flat_map(|spec| spec.iter().map(|(name, _)| name)));
+    let mut varying: Vec<String> = Vec::new();
+    for name in names {
+        let is_of_profile = phrase::PROFILE_FACTORS.contains(&name);
+        let is_known = varying.iter().any(|known| known == name);
+        if !is_of_profile && !is_known && (matches!(name, "transport" | "mode") || varies(name)) {
+            varying.push(name.to_owned());
+        }
+    }
+    varying
+}
+
+/// Whether the work of the reader or the server distinguishes tests.
+pub fn workers_differ(view: &View) -> bool {
+    let mut workers = view.groups.iter().map(worker);
+    workers.next().is_some_and(|first| workers.any(|other| other != first))
+}
+
+/// The work of the reader or the server of a group in a word; empty where it does none.
+pub fn worker(group: &GroupView) -> String {
+    let conditions = group.spec();
+    // A reader that compares the bytes does not only discard them, whatever its profile.
+    match phrase::throws_away(&conditions) && !group.throws_away {
+        true => "compares".to_owned(),
+        false => phrase::profile_brief(&conditions),
+    }
+}
+
+fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: bool) -> Parts {
+    let conditions = group.spec();
+    let congestion = congestion(view, group).map(|name| {
+        let is_default = view.environment.congestion() == Some(name.as_str());
+        format!("{}congestion control {name}", if is_default { "default " } else { "" })
+    });
+    let mut details: Vec<String> = peer(&conditions).into_iter().collect();
+    details.extend(fixed_sizes(view, group));
+    details.extend(congestion);
+    for (factor, level) in conditions.present() {
+        let name = factor.name;
+        let varies = varying.iter().any(|varying| varying == name);
+        let always = conditions.workload() == Workload::Call && matches!(name, "flows" | "request");
+        let shown = match name {
+            "transport" | "role" | "congestion" | "profile" | "work" | "working_set" | "writer_work" | "call_work" => {
+                None
+            }
+            // The operation names the host, and the options what is compared.
+            "read_size" | "write_size" | "host" | "direction" | "compare" => None,
+            "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
+            "flows" => (varies || always).then(|| connections(&level)).flatten(),
+            "slo" => level.name().map(phrase::objective),
+            "duration" => durations_differ(view, &conditions).then(|| word(name, &level)).flatten(),
+            "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
+            _ if varies || always => word(name, &level),
+            _ => phrase::condition(name, &conditions),
+        };
+        // The absence of something is no condition worth a word.
+        let is_none = name != "user_data" && level.name() == Some("none");
+        details.extend(shown.filter(|_| !is_none));
+    }
+    // An import may have conditions that this version does not know.
+    let known = |name: &str| bytegauge_model::factor::find(name).is_some();
+    details.extend(conditions.iter().filter(|(name, _)| !known(name)).map(|(name, level)| format!("{name} {level}")));
+    let worker = worker(group);
+    if workers_differ && !worker.is_empty() {
+        details.push(format!("{} {worker}", conditions.workload().row().worker));
+    }
+    Parts { head: head(view, &conditions), short: short(view, &conditions), details }
+}
+
+/// Whether another test has all conditions of this one but the length of its trials. Elsewhere that length follows from the
+/// other conditions and distinguishes nothing.
+fn durations_differ(view: &View, conditions: &Spec) -> bool {
+    let others = |spec: &Spec| {
+        let mut spec = spec.clone();
+        spec.set("duration", Level::Absent);
+        spec
+    };
+    let own = others(conditions);
+    let groups = view.groups.iter().map(GroupView::spec);
+    groups.filter(|spec| others(spec) == own).nth(1).is_some()
+}
+
+fn word(name: &str, level: &Level) -> Option<String> {
+    match name {
+        // A heading names calls already.
+        "request" => Some(phrase::level(name, level)),
+        _ => phrase::word(name, level),
+    }
+}
+
+fn connections(level: &Level) -> Option<String> {
+    Some(match level.number()? {
+        1 => "1 connection".into(),
+        many => format!("{many} connections"),
+    })
+}
+
+/// The sizes of the other end, where the program is one end alone.
+fn peer(conditions: &Spec) -> Option<String> {
+    let size = |name: &str| match conditions.get(name) {
+        Level::Absent => None,
+        level => Some(phrase::level(name, &level)),
+    };
+    let (writes, reads) = (size("write_size"), size("read_size"));
+    match conditions.role()? {
+        ProgramRole::Reader => writes.map(|size| format!("peer writes {size}")),
+        ProgramRole::Writer => reads.map(|size| format!("peer reads {size}")),
+        ProgramRole::Relay => Some(format!("one peer writes {}, the other reads {}", writes?, reads?)),
+        ProgramRole::Both => None,
+    }
+}
+
+/// The sizes of the program in a stream whose options differ in something else: `read 64 KiB`.
+fn fixed_sizes(view: &View, group: &GroupView) -> Vec<String> {
+    let is_named = group.spec().workload() == Workload::Stream && !group.varied.is_empty();
+    let Some(cell) = view.cells_of(&group.id).next().filter(|_| is_named) else { return Vec::new() };
+    let is_own =
+        |name: &&str| group.spec().get(name) == Level::Absent && !group.varied.iter().any(|varied| varied == name);
+    let sizes = ["read_size", "write_size"].into_iter().filter(is_own).map(|name| (name, cell.level(name)));
+    let sizes = sizes.filter(|(_, level)| *level != Level::Absent);
+    // Next to a relay, whose buffer has a size of its own.
+    let ends = if group.varied.iter().any(|name| name == "relay") { "ends " } else { "" };
+    let shown: Vec<(&str, String)> =
+        sizes.map(|(name, level)| (phrase::in_code(name), phrase::level(name, &level))).collect();
+    match shown.as_slice() {
+        [(read, size), (write, other)] if size == other => vec![format!("{ends}{read} and {write} {size}")],
+        each => each.iter().map(|(name, size)| format!("{ends}{name} {size}")).collect(),
+    }
+}
+
+fn head(view: &View, conditions: &Spec) -> String {
+    match conditions.workload() {
+        Workload::Ring => "NOPs through io_uring".into(),
+        Workload::Call => format!("Calls over {}", medium(conditions, false)),
+        Workload::Stream => match (conditions.role(), conditions.transport()) {
+            (_, Some(Transport::Source(path))) => format!("Read {path}"),
+            (Some(ProgramRole::Reader), _) => format!("Read from {}", medium(conditions, true)),
+            (Some(ProgramRole::Writer), _) => format!("Write to {}", medium(conditions, true)),
+            (Some(ProgramRole::Relay), _) => format!("Relay over {}", medium(conditions, false)),
+            _ => format!("Stream over {}", medium(conditions, false)),
+        },
+        _ => view.check.as_ref().map_or_else(|| "Program".into(), |check| check.program.clone()),
+    }
+}
+
+/// The operation as short as possible: `reads Unix`.
+fn short(view: &View, conditions: &Spec) -> String {
+    let path = phrase::word("transport", &conditions.get("transport")).unwrap_or_else(|| "each transport".into());
+    let path = match conditions.far() {
+        Some((place, _)) => format!("{path} {place}"),
+        None => path,
+    };
+    match conditions.workload() {
+        Workload::Ring => "NOPs".into(),
+        Workload::Call => format!("calls {path}"),
+        Workload::Stream => match (conditions.role(), conditions.transport()) {
+            (_, Some(Transport::Source(path))) => format!("reads {path}"),
+            (Some(ProgramRole::Reader), _) => format!("reads {path}"),
+            (Some(ProgramRole::Writer), _) => format!("writes {path}"),
+            (Some(ProgramRole::Relay), _) => format!("relays {path}"),
+            _ => path,
+        },
+        _ => view.check.as_ref().map_or_else(|| "program".into(), |check| check.program.clone()),
+    }
+}
+
+/// How the ends are joined; `one` of several.
+fn medium(conditions: &Spec, one: bool) -> String {
+    let name = match conditions.transport() {
+        Some(Transport::Unix) if one => "a Unix socket".into(),
+        Some(Transport::Unix) => "Unix sockets".into(),
+        Some(Transport::UnixDatagram) => "Unix datagram sockets".into(),
+        Some(Transport::UnixSeqpacket) => "Unix sockets of packets".into(),
+        Some(Transport::Vsock) => "vsock".into(),
+        Some(Transport::Tcp) => "TCP".into(),
+        Some(Transport::Tcp6) => "TCP (IPv6)".into(),
+        Some(Transport::Mptcp) => "MPTCP".into(),
+        Some(Transport::Pipe) if one => "a pipe".into(),
+        Some(Transport::Pipe) => "pipes".into(),
+        Some(Transport::Udp) => "UDP".into(),
+        Some(Transport::Udp6) => "UDP (IPv6)".into(),
+        Some(Transport::Source(path)) => path.clone(),
+        // It is what is compared, or an import names one that this version does not know.
+        None => conditions.get("transport").name().unwrap_or("each transport").to_owned(),
+    };
+    match conditions.far() {
+        Some((place, direction)) => {
+            let way = match direction {
+                Direction::To => "to",
+                Direction::From => "from",
+                Direction::Both => "to and from",
+            };
+            format!("{name} {way} the host {place}")
+        }
+        None => name,
+    }
+}
+
+/// The congestion control of the end that sends over TCP, where it is known and the options do not vary it.
+pub fn congestion(view: &View, group: &GroupView) -> Option<String> {
+    let conditions = group.spec();
+    let is_tcp = conditions.transport().is_some_and(Transport::is_tcp);
+    let varies = group.varied.iter().any(|name| name == "congestion");
+    // The sender may be another machine.
+    let is_here =
+        conditions.far().is_none() && conditions.connect().is_none() && view.status != SessionStatus::Imported;
+    if !is_tcp || varies {
+        return None;
+    }
+    let of_cells =
+        || view.cells_of(&group.id).map(|cell| cell.level("congestion")).find(|level| *level != Level::Absent);
+    let level = Some(conditions.get("congestion")).filter(|level| *level != Level::Absent).or_else(of_cells);
+    match level {
+        Some(level) if !level.is_auto() => level.name().map(str::to_owned),
+        _ => view.environment.congestion().filter(|_| is_here).map(str::to_owned),
+    }
+}

@@ -1,0 +1,336 @@
+//! When each fact is a finding.
+
+use bytegauge_model::option::{self, OptionRow};
+use bytegauge_model::session::NoteKind;
+use bytegauge_model::{CellId, CellKind, ProgramRole, SessionStatus, Spec, Transport, Workload};
+use bytegauge_stats::block_dependence::MIN_BLOCKS;
+use bytegauge_stats::noise_grade::{OTHER_LOAD_DISTURBED_CPUS, STEAL_DISTURBED};
+
+use super::{BEYOND_LOOPBACK, Fact, Finding, NoiseCause, Severity, Unmeasured, long_trials};
+use crate::results::{self, OptionResult, OptionStatus, Test, harm};
+use crate::view::calls;
+use crate::view::check::has_value;
+use crate::view::groups::NOTICED_P;
+use crate::view::numbers::{AdviceView, CellView, GroupView, HarmKind, Verdict, View};
+
+/// Speeds of one option that differ by more than this factor are a warning: its median has no meaning then.
+const SPEEDS_APART: f64 = 1.25;
+/// A smaller share of the trials at another speed is a note.
+const SPEEDS_SHARE: f64 = 0.05;
+/// An option of which this share of the trials failed is no safe recommendation.
+const FAILED_OFTEN: f64 = 0.1;
+/// The cost of the harness is reported from this share of the shortest call on.
+const HARNESS_NOTICED: f64 = 0.01;
+/// Other programs below this many CPUs are not reported.
+const OTHERS_NOTICED: f64 = 0.05;
+/// A session that took less than this multiple of its budget kept it.
+const OVERRUN: f64 = 1.25;
+/// Starting a program is a noticeable part of shorter runs, nanoseconds.
+const RUN_SHORT_NS: f64 = 20e6;
+/// A smaller share of copies is not reported.
+const COPIES_NOTICED: f64 = 0.01;
+
+/// Every finding, the most serious first.
+pub fn findings(view: &View, tests: &[Test]) -> Vec<Finding> {
+    let mut all: Vec<Finding> =
+        view.groups.iter().zip(tests).flat_map(|(group, test)| of_test(view, group, test)).collect();
+    all.extend(long_trials::findings(view));
+    all.extend(session_wide(view));
+    all.sort_by(|a, b| (a.severity, a.rank()).cmp(&(b.severity, b.rank())).then(b.size().total_cmp(&a.size())));
+    all
+}
+
+fn warning(fact: Fact) -> Finding {
+    Finding::new(fact, Severity::Warning)
+}
+
+fn note(fact: Fact) -> Finding {
+    Finding::new(fact, Severity::Note)
+}
+
+fn noise(cause: NoiseCause, amount: f64, of: Option<f64>) -> Fact {
+    Fact::Noise { cause, amount, of }
+}
+
+/// Limitations of the results of one test.
+fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
+    let is_analysed = results::is_analysed(view, group);
+    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    let mut all: Vec<Finding> = control(view, group, test).filter(|_| is_analysed).into_iter().collect();
+    all.extend(without_effect(view, group, &cells));
+    all.extend(overloaded(&cells));
+    let longer = group.p99_ratios.iter().filter(|ratio| ratio.times_lower > 1.0).map(|ratio| {
+        let fact = Fact::LongerTail { times_lower: ratio.times_lower, times_upper: ratio.times_upper };
+        warning(fact).of_option(&ratio.other).with_other(Some(&ratio.option))
+    });
+    all.extend(longer);
+    for cell in &cells {
+        all.extend(of_option(view, group, test, cell));
+    }
+    all.extend(beyond_loopback(view, group, test));
+    let once = |ids: &[CellId], was_best: bool| -> Vec<Finding> {
+        ids.iter().map(|id| warning(Fact::NotRepeated { was_best }).of_option(id)).collect()
+    };
+    all.extend(once(&group.once_proven, true));
+    all.extend(once(&group.once_avoided, false));
+    if let Some(stolen) = group.stolen.as_ref().filter(|stolen| stolen.p <= NOTICED_P) {
+        let fact = noise(NoiseCause::UnevenSteal, stolen.most_share, Some(stolen.least_share));
+        all.push(warning(fact).of_option(&stolen.most).with_other(Some(&stolen.least)));
+    }
+    if let Some(look) = group.look.as_ref().filter(|look| look.cut_short) {
+        all.push(note(Fact::Reduced { kept: "blocks".into(), had: look.blocks as f64, planned: look.planned as f64 }));
+    }
+    // Fewer blocks cannot be tested.
+    let is_tested = is_analysed && group.blocks.used >= MIN_BLOCKS;
+    if is_tested && group.serial.as_ref().is_some_and(|serial| !serial.independent) {
+        all.push(warning(noise(NoiseCause::DependentBlocks, 0.0, None)));
+    }
+    all.extend(dropped(view, test));
+    all.extend(advice(view, group, test));
+    all.into_iter().map(|finding| finding.of_test(&group.id)).collect()
+}
+
+/// No option carried the offered load.
+fn overloaded(cells: &[&CellView]) -> Option<Finding> {
+    let measured = cells.iter().filter(|cell| cell.trials > 0);
+    let carried: Option<Vec<f64>> = measured.map(|cell| harm::carried_share(cell)).collect();
+    let share = carried?.into_iter().reduce(f64::max)?;
+    Some(warning(Fact::Harm { harm: HarmKind::MissedLoad, share, longest_s: None }))
+}
+
+/// Compared options of sockets that cannot have an effect on this path.
+fn without_effect(view: &View, group: &GroupView, cells: &[&CellView]) -> Vec<Finding> {
+    let specs: Vec<&Spec> = cells.iter().filter(|cell| cell.trials > 0).map(|cell| &cell.factors).collect();
+    let of_row = |row: &OptionRow| {
+        let compared = || specs.iter().filter(|spec| option::asked(spec, row).is_some());
+        let why = compared().next().and_then(|spec| (row.no_effect)(spec))?;
+        let everywhere = compared().all(|spec| (row.no_effect)(spec).is_some());
+        everywhere.then(|| warning(Fact::NoEffect { factor: row.factor.to_owned(), why: why.to_owned() }))
+    };
+    let varied = option::OPTIONS.iter().filter(|row| group.varied.iter().any(|name| name == row.factor));
+    if view.status == SessionStatus::Imported { Vec::new() } else { varied.filter_map(of_row).collect() }
+}
+
+/// The result of the A/A control: one option measured twice in every block.
+fn control(view: &View, group: &GroupView, test: &Test) -> Option<Finding> {
+    let twin = group.twin.as_ref()?;
+    let verdict = view.versus.as_ref().map(|versus| versus.difference.verdict);
+    let is_open = verdict.is_none_or(|verdict| verdict == Verdict::Open);
+    if twin.alarm {
+        // A comparison of two has an interval that is wider by the control's.
+        let widened = group.twin_reach.filter(|_| !is_open);
+        let fact = Fact::ControlDiffers { lower: twin.lower, upper: twin.upper, widened };
+        let severity = if is_open { Severity::Error } else { Severity::Warning };
+        return Some(Finding::new(fact, severity).of_option(&twin.cell));
+    }
+    // The interval of two decides by itself: a wide control is a reason only where it does not.
+    let own = test.safest().map(|option| &option.id);
+    (is_open && results::control_is_wide(view, group, own))
+        .then(|| warning(noise(NoiseCause::Control, group.twin_reach.unwrap_or(0.0), None)).of_option(&twin.cell))
+}
+
+/// Harm and unsteady rates of one option.
+fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Vec<Finding> {
+    let Some(option) = test.option(&cell.id).filter(|option| option.trials > 0) else { return Vec::new() };
+    let mut all: Vec<Finding> = option.harm.iter().map(|kind| warning(harmed(*kind, cell))).collect();
+    // An option that is surely slower is no candidate.
+    let may_be_best = option.status != OptionStatus::Avoid && option.status != OptionStatus::Dropped;
+    if group.spoken_against.contains(&cell.id) && may_be_best {
+        all.push(note(noise(NoiseCause::MeansDisagree, 0.0, None)));
+    }
+    if crate::words::relay_method(&cell.factors).is_some_and(|method| method.caveat().is_some()) {
+        all.push(warning(Fact::NoBackPressure));
+    }
+    let drops = &cell.counters.tcp_drops;
+    all.extend((!drops.is_empty()).then(|| warning(Fact::TcpDrops { counts: drops.clone() })));
+    let (failed, tried) = (cell.failed_trials, cell.trials + cell.failed_trials);
+    if failed > 0 {
+        let is_often = failed as f64 >= FAILED_OFTEN * tried as f64 && may_be_best;
+        let severity = if is_often { Severity::Warning } else { Severity::Note };
+        all.push(Finding::new(Fact::FailedTrials { trials: failed, of: tried }, severity));
+    }
+    all.extend(speeds(view, cell, may_be_best));
+    let is_named = test.safest().is_some_and(|own| own.id == cell.id);
+    let drift = cell.drift.filter(|_| is_named);
+    all.extend(drift.map(|trend| warning(Fact::Drift { first: trend.first, last: trend.last })));
+    all.into_iter().map(|finding| finding.of_option(&cell.id)).collect()
+}
+
+fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
+    let stalled = || cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64);
+    let share = match kind {
+        HarmKind::Stalled => stalled(),
+        HarmKind::MissedLoad => cell.behind,
+        HarmKind::FailedCalls => cell.call.as_ref().and_then(|call| call.failed_share),
+        HarmKind::LostDatagrams => harm::lost_share(cell),
+        HarmKind::CutDatagrams => Some(harm::truncated_share(cell)),
+        HarmKind::StarvedClients => cell.harm.starved_share,
+        HarmKind::ListenOverflows => cell.harm.overflow_share,
+        HarmKind::TimeOuts => cell.harm.timeout_share,
+        HarmKind::CopiedSends => cell.harm.copied_share,
+    };
+    let longest = cell.harm.longest_ns.max(cell.harm.drain_ns).filter(|_| kind == HarmKind::StarvedClients);
+    Fact::Harm { harm: kind, share: share.unwrap_or(0.0), longest_s: longest.map(|ns| ns as f64 / 1e9) }
+}
+
+/// The share of the trials that ran slower than the others, or an average that is far from the median.
+fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
+    let modes = cell.modes.as_ref().map_or(&[][..], |modes| &modes.modes);
+    let fastest = modes.last().map_or(0.0, |mode| mode.median);
+    let slow = || modes.iter().filter(|mode| fastest > mode.median * SPEEDS_APART);
+    let slow_share: f64 = slow().map(|mode| mode.share).sum();
+    if slow_share > 0.0 {
+        let times = || slow().map(|mode| fastest / mode.median);
+        let fact = Fact::SeveralSpeeds {
+            slow_share,
+            times_least: times().fold(f64::INFINITY, f64::min),
+            times_most: times().fold(1.0, f64::max),
+        };
+        let matters = slow_share > SPEEDS_SHARE && may_be_best;
+        return Some(Finding::new(fact, if matters { Severity::Warning } else { Severity::Note }));
+    }
+    let (median, all) = cell.estimate.median.zip(results::rate_of_all(cell, view.plan.margin))?;
+    let is_far = median > all * SPEEDS_APART && may_be_best;
+    let times = median / all;
+    is_far.then(|| warning(Fact::SeveralSpeeds { slow_share: 0.0, times_least: times, times_most: times }))
+}
+
+/// Settings of which loopback shows little, where a result names one.
+fn beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
+    if view.status == SessionStatus::Imported || !is_loopback(&group.factors) {
+        return Vec::new();
+    }
+    let named = test.options.iter().filter(|option| matches!(option.status, OptionStatus::Use | OptionStatus::Avoid));
+    let named: Vec<_> = named.collect();
+    let rows = BEYOND_LOOPBACK.iter().filter(|row| group.varied.iter().any(|name| name == row.factor));
+    let rows = rows.filter(|row| named.iter().any(|option| (row.concerns)(&option.settings.get(row.factor))));
+    rows.map(|row| warning(Fact::BeyondLoopback { factor: row.factor.to_owned() })).collect()
+}
+
+/// Whether the loopback interface was used in place of a network.
+pub fn is_loopback(spec: &Spec) -> bool {
+    // A condition that only an import has tells where it was measured, which was not the loopback interface of this machine.
+    spec.is_over_loopback() && spec.iter().all(|(name, _)| bytegauge_model::factor::find(name).is_some())
+}
+
+/// Options that left the test after the first trials.
+fn dropped(view: &View, test: &Test) -> Option<Finding> {
+    let options = test.with(OptionStatus::Dropped).count();
+    let severity = if view.check.is_some() { Severity::Warning } else { Severity::Note };
+    (options > 0).then(|| Finding::new(Fact::NotMeasured { what: Unmeasured::Options, options }, severity))
+}
+
+/// How the recommendations of an earlier session did in a user's program.
+fn advice(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
+    let all = view.check.iter().flat_map(|check| &check.advice).filter(|advice| advice.group == group.id);
+    let of = |advice: &AdviceView| {
+        let is_own = |option: &&OptionResult| view.cell(&option.id).is_some_and(|cell| has_value(cell, &advice.value));
+        let option = test.options.iter().find(is_own)?;
+        // The better one of two shows nothing about the best of all.
+        let is_alone = test.options.iter().filter(|option| option.slower_upper.is_some()).count() <= 2;
+        let held = match option.status {
+            OptionStatus::Use | OptionStatus::AsGood if !is_alone => Some(true),
+            OptionStatus::Avoid => Some(false),
+            _ => None,
+        };
+        let (lower, upper) = (option.slower_lower, option.slower_upper);
+        let fact = Fact::Advice { session: advice.session, test: advice.question.clone(), held, lower, upper };
+        Some(warning(fact).of_option(&option.id))
+    };
+    all.filter_map(of).collect()
+}
+
+/// Findings about the whole session.
+fn session_wide(view: &View) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let sum = |of: fn(&CellView) -> usize| candidates().map(of).sum::<usize>() as f64;
+    let (hit, trials) = (sum(|cell| cell.stolen_trials), sum(|cell| cell.trials));
+    let by =
+        |is_noticed: bool, fact: Fact| Finding::new(fact, if is_noticed { Severity::Warning } else { Severity::Note });
+    if hit > 0.0 {
+        let is_noticed = view.environment.steal_share.is_none_or(|share| share > STEAL_DISTURBED);
+        all.push(by(is_noticed, noise(NoiseCause::Steal, hit, Some(trials))));
+    }
+    if let Some(us) = view.environment.throttled_us.filter(|us| *us > 0) {
+        all.push(warning(noise(NoiseCause::Throttled, us as f64 / 1e6, None)));
+    }
+    if let Some(cpus) = view.environment.foreign_cpus.filter(|cpus| *cpus >= OTHERS_NOTICED) {
+        let allowed = view.environment.allowed_cpus().map(|cpus| cpus as f64);
+        all.push(by(cpus > OTHER_LOAD_DISTURBED_CPUS, noise(NoiseCause::OtherPrograms, cpus, allowed)));
+    }
+    let late = calls::latest(&view.cells, true);
+    all.extend(late.map(|(cell, found)| {
+        let fact = noise(NoiseCause::LateClients, found.late_ns, Some(found.of_ns));
+        warning(fact).of_test(&cell.group).of_option(&cell.id)
+    }));
+    if let Some(share) = view.floor.share.filter(|share| *share >= HARNESS_NOTICED) {
+        all.push(warning(noise(NoiseCause::Harness, share, None)));
+    }
+    all.extend(copied(view));
+    all.extend(unasked_congestion(view));
+    all.extend(overrun(view));
+    all.extend(view.notes.iter().filter_map(|stored| match &stored.kind {
+        NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone(), had: 0.0, planned: 0.0 })),
+        NoteKind::End | NoteKind::Other => None,
+    }));
+    if let Some(check) = &view.check {
+        let runs = |runs: usize, killed| (runs > 0).then(|| warning(Fact::ProcessesLeft { runs, killed }));
+        all.extend(runs(check.left_behind, false));
+        all.extend(runs(check.stopped_by_force, true));
+        let shortest = candidates().filter_map(|cell| cell.median("ns_per_run")).reduce(f64::min);
+        let short = shortest.filter(|ns| *ns < RUN_SHORT_NS && check.includes_start);
+        all.extend(short.map(|run_ns| warning(Fact::ShortRuns { run_ns })));
+    }
+    all
+}
+
+/// Sends that asked for no copy and were copied, where all options have them: no option is worse for it.
+fn copied(view: &View) -> Option<Finding> {
+    let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let shares: Vec<f64> = candidates.filter_map(|cell| cell.harm.copied_share).collect();
+    let least = shares.iter().copied().reduce(f64::min)?;
+    (least >= COPIES_NOTICED)
+        .then(|| warning(Fact::Harm { harm: HarmKind::CopiedSends, share: least, longest_s: None }))
+}
+
+/// The congestion control of most systems.
+pub const USUAL_CONGESTION: &str = "cubic";
+
+/// Streams of TCP over loopback, where the plan neither names nor compares the congestion control and the system has another one
+/// than most: sizes that are best with it may be slow with cubic.
+fn unasked_congestion(view: &View) -> Option<Finding> {
+    view.environment.congestion().filter(|name| *name != USUAL_CONGESTION)?;
+    let is_varied = || view.plan.varied.iter().any(|name| name == "congestion");
+    if view.status == SessionStatus::Imported || view.versus.is_some() || is_varied() {
+        return None;
+    }
+    let is_concerned = |group: &GroupView| {
+        let spec = &group.factors;
+        let over_tcp = spec.transport().is_some_and(Transport::is_tcp) && is_loopback(spec);
+        let is_auto =
+            || view.cells_of(&group.id).all(|cell| cell.level("congestion").name().is_none_or(|name| name == "auto"));
+        spec.workload() == Workload::Stream && over_tcp && !group.varied.is_empty() && is_auto()
+    };
+    let fact = Fact::NotMeasured { what: Unmeasured::Congestion, options: 0 };
+    view.groups.iter().any(is_concerned).then(|| warning(fact))
+}
+
+/// The session took far longer than its budget until its first interim analysis.
+fn overrun(view: &View) -> Option<Finding> {
+    let is_first =
+        |group: &GroupView| group.look.as_ref().is_none_or(|look| look.done + usize::from(look.so_far > 0) <= 1);
+    let has_bound = !view.plan.states_blocks && view.status != SessionStatus::Imported;
+    let (took_ns, given_ns) = view.elapsed_ns.zip(view.plan.budget_ns)?;
+    let is_over = has_bound && view.groups.iter().all(is_first) && took_ns as f64 > OVERRUN * given_ns as f64;
+    let fact = Fact::Reduced { kept: String::new(), had: took_ns as f64 / 1e9, planned: given_ns as f64 / 1e9 };
+    is_over.then(|| note(fact))
+}
+
+/// Whether a size is that of the other end, which is not the user's program.
+pub fn is_peers_size(conditions: &Spec, factor: &str) -> bool {
+    matches!(
+        (conditions.role(), factor),
+        (Some(ProgramRole::Reader), "write_size") | (Some(ProgramRole::Writer), "read_size")
+    )
+}

@@ -1,0 +1,82 @@
+//! The results of the long-trial check.
+
+use bytegauge_model::{CellId, CellKind};
+
+use super::{Fact, Finding, LongTrials, Severity};
+use crate::view::numbers::{AuditFinding, AuditRival, AuditView, CellView, GroupView, View};
+
+/// One finding for each test that was checked, and one for those that were not.
+pub fn findings(view: &View) -> Vec<Finding> {
+    let window_s = view.audit.map_or(0.0, |all| all.window_ns as f64 / 1e9);
+    let fact = |result, lower, upper| Fact::LongTrials { result, window_s, lower, upper };
+    let checked = view.groups.iter().filter_map(|group| Some((group, group.audit.as_ref()?)));
+    let mut all: Vec<Finding> = checked.map(|(group, audit)| of_test(group, audit, &fact)).collect();
+    // Each test alone decides nothing, and all of them together do.
+    let none_alone = all.iter().all(|finding| finding.severity != Severity::Error);
+    if view.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts && none_alone) {
+        all.push(Finding::new(fact(LongTrials::ContradictTogether, None, None), Severity::Error));
+    }
+    all.extend(differ(view).map(|share| Finding::new(fact(LongTrials::Differ, None, Some(share)), Severity::Warning)));
+    let missing = missing(view);
+    if let Some(first) = missing.first() {
+        let one = Finding::new(fact(LongTrials::Missing, None, None), Severity::Note);
+        all.push(if missing.len() == view.groups.len() { one } else { one.of_test(&first.id) });
+    }
+    all
+}
+
+/// Rates that differ by less than this factor may do so by chance or by drift.
+const RATES_APART: f64 = 1.25;
+/// Fewer options, or trials of all of them, show nothing about all.
+const OPTIONS_MIN: usize = 3;
+const TRIALS_MIN: usize = 6;
+
+/// The median rate of all options in long trials as a share of that in shorter ones, where all are slower or all faster.
+fn differ(view: &View) -> Option<f64> {
+    let all = view.audit.filter(|all| all.options >= OPTIONS_MIN && all.trials >= TRIALS_MIN)?;
+    let is_slower = all.rate_most.is_some_and(|most| most < RATES_APART.recip());
+    let is_faster = all.rate_least.is_some_and(|least| least > RATES_APART);
+    all.rate_median.filter(|_| is_slower || is_faster)
+}
+
+fn of_test(
+    group: &GroupView,
+    audit: &AuditView,
+    fact: &dyn Fn(LongTrials, Option<f64>, Option<f64>) -> Fact,
+) -> Finding {
+    let rival_of = |id: &CellId| audit.rivals.iter().find(|rival: &&AuditRival| rival.cell == *id);
+    let is_slower = |rival: &&AuditRival| rival.slower_lower.is_some_and(|lower| lower > 0.0);
+    let (result, severity, rival, upper) = match audit.finding {
+        AuditFinding::Contradicts => {
+            (LongTrials::Contradict, Severity::Error, audit.better.as_ref().and_then(rival_of), None)
+        }
+        AuditFinding::Holds => (LongTrials::Confirm, Severity::Note, None, audit.bound),
+        AuditFinding::Open => (LongTrials::Open, Severity::Note, audit.rivals.iter().find(is_slower), audit.bound),
+    };
+    let (lower, upper) = rival.map_or((None, upper), |rival| (rival.slower_lower, rival.slower_upper));
+    let finding = Finding::new(fact(result, lower, upper), severity).of_test(&group.id).of_option(&audit.choice);
+    finding.with_other(rival.map(|rival| &rival.cell))
+}
+
+/// Longer trials of confirmation need no check, nanoseconds.
+const LONG_NS: u64 = 250_000_000;
+
+/// Whether a group has long trials, or has them planned where there is time.
+pub fn is_checked(group: &GroupView) -> bool {
+    group.audit.is_some() || is_short(group)
+}
+
+/// Whether its trials are so short that longer ones may have another result. A search for a rate lasts as long as it needs.
+fn is_short(group: &GroupView) -> bool {
+    !group.factors.searches_rate() && group.age_ns.is_some_and(|(_, to)| to < LONG_NS)
+}
+
+/// Groups whose options were compared in short trials only.
+fn missing(view: &View) -> Vec<&GroupView> {
+    let measured = |group: &GroupView| {
+        let of_it = |cell: &&CellView| cell.kind == CellKind::Candidate && cell.trials > 0;
+        view.cells_of(&group.id).filter(of_it).count()
+    };
+    let missing = |group: &&GroupView| group.audit.is_none() && is_short(group) && measured(group) > 1;
+    view.groups.iter().filter(missing).collect()
+}

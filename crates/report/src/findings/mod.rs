@@ -1,0 +1,310 @@
+//! The third stage: facts that decide how to read the results. Each has a kind, its numbers and a severity, and no text.
+
+mod beyond_loopback;
+mod conditions;
+pub mod earlier;
+pub mod long_trials;
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, GroupId};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::view::numbers::HarmKind;
+
+pub use beyond_loopback::{BeyondLoopback, TABLE as BEYOND_LOOPBACK};
+pub use conditions::{USUAL_CONGESTION, findings, is_loopback, is_peers_size};
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// Its kind, with its numbers.
+    pub fact: Fact,
+    /// How serious it is.
+    pub severity: Severity,
+    /// The test that it is about; `null` for the session.
+    pub test: Option<GroupId>,
+    /// The option that it is about.
+    pub option: Option<CellId>,
+    /// Another option that it mentions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<CellId>,
+}
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// It takes the result away.
+    Error,
+    /// It may change what a user does.
+    Warning,
+    /// For readers of all details.
+    Note,
+}
+
+/// The kinds of facts. Shares are of 1, times in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Fact {
+    /// The same option, measured twice, is significantly different from itself.
+    ControlDiffers {
+        /// Lower end of the difference, as a share.
+        lower: Option<f64>,
+        /// Upper end.
+        upper: Option<f64>,
+        /// By how much the interval of a comparison of two is wider for it.
+        widened: Option<f64>,
+    },
+    /// Something made the intervals wide, or part of a difference.
+    Noise {
+        /// What it was.
+        cause: NoiseCause,
+        /// How much: a share, a number of trials, seconds or CPUs, by the cause.
+        amount: f64,
+        /// Of how many trials or CPUs; the share of the other option, by the cause.
+        of: Option<f64>,
+    },
+    /// A share of the trials ran at another speed than the others.
+    SeveralSpeeds {
+        /// Share of the trials that were slower.
+        slow_share: f64,
+        /// How much longer they took at least, as a multiple.
+        times_least: f64,
+        /// At most.
+        times_most: f64,
+    },
+    /// The rate rose or fell during the session.
+    Drift {
+        /// Rate at the beginning.
+        first: f64,
+        /// Rate at the end.
+        last: f64,
+    },
+    /// An earlier analysis had a result that the present one does not repeat.
+    NotRepeated {
+        /// It found the option within the margin; else slower.
+        was_best: bool,
+    },
+    /// Trials failed and were left out.
+    FailedTrials {
+        /// How many.
+        trials: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// Harm that a rate does not show.
+    Harm {
+        /// Its kind.
+        harm: HarmKind,
+        /// The share of trials, load, calls, datagrams or clients that it concerns.
+        share: f64,
+        /// The longest wait, seconds, of starved clients.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        longest_s: Option<f64>,
+    },
+    /// TCP segments found no room at a receiver and were dropped, or moved to make room.
+    TcpDrops {
+        /// How many, by the kernel's names.
+        counts: BTreeMap<String, u64>,
+    },
+    /// A relay without back-pressure: a slow reader makes it store data without a limit.
+    NoBackPressure,
+    /// A compared socket option cannot have an effect on this path.
+    NoEffect {
+        /// The factor.
+        factor: String,
+        /// Why.
+        why: String,
+    },
+    /// The check of the recommendations in long trials.
+    LongTrials {
+        /// Its result.
+        result: LongTrials,
+        /// Length of the trials, seconds.
+        window_s: f64,
+        /// Lower end of the interval by which the option is slower there than another one, as a share.
+        lower: Option<f64>,
+        /// Upper end; of all options together their rate as a share of the shorter trials'.
+        upper: Option<f64>,
+    },
+    /// An option was compared over loopback that does something else on a network.
+    BeyondLoopback {
+        /// The factor.
+        factor: String,
+    },
+    /// A usual condition, or a part of the options, was not measured in full.
+    NotMeasured {
+        /// What.
+        what: Unmeasured,
+        /// How many options, or 0.
+        options: usize,
+    },
+    /// Runs of a program are so short that its start matters.
+    ShortRuns {
+        /// The shortest median, nanoseconds.
+        run_ns: f64,
+    },
+    /// Runs of a program left processes behind, or its server had to be killed.
+    ProcessesLeft {
+        /// After how many runs.
+        runs: usize,
+        /// Whether a server ignored its signal.
+        killed: bool,
+    },
+    /// The session did less, or took longer, than planned.
+    Reduced {
+        /// What there was time for, as the session stored it; empty for the other cases.
+        kept: String,
+        /// Seconds or blocks that it had.
+        had: f64,
+        /// Seconds or blocks that were planned.
+        planned: f64,
+    },
+    /// An earlier session of the same plan recommended another option.
+    Earlier {
+        /// That session.
+        session: i64,
+        /// Whether the intervals of both have no value in common.
+        contradicts: bool,
+        /// Lower end of the interval of that option here, as a share.
+        lower: Option<f64>,
+        /// Upper end.
+        upper: Option<f64>,
+    },
+    /// The value that an earlier session recommended, tried in a user's program.
+    Advice {
+        /// That session.
+        session: i64,
+        /// The test that it is from.
+        test: String,
+        /// Whether it is within the margin of the best here, or beyond it; `null` if neither is certain.
+        held: Option<bool>,
+        /// Lower end of the interval by which it is slower than the best, as a share.
+        lower: Option<f64>,
+        /// Upper end.
+        upper: Option<f64>,
+    },
+    /// An option with a longer p99 than the one with the shortest, at an offered load.
+    LongerTail {
+        /// Lower end of the interval of the ratio.
+        times_lower: f64,
+        /// Upper end.
+        times_upper: Option<f64>,
+    },
+}
+
+/// Causes of noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseCause {
+    /// The same option, measured twice, may differ by more than the margin.
+    Control,
+    /// Neighbouring blocks depend on each other.
+    DependentBlocks,
+    /// The average and the median of the trials order two options differently.
+    MeansDisagree,
+    /// Other programs used CPUs.
+    OtherPrograms,
+    /// The hypervisor took CPU time.
+    Steal,
+    /// It did so more often from one option than from another.
+    UnevenSteal,
+    /// The control group was throttled.
+    Throttled,
+    /// The clients themselves were late.
+    LateClients,
+    /// Measuring takes a part of the shortest call.
+    Harness,
+}
+
+/// Results of the check in long trials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LongTrials {
+    /// Another option is faster there.
+    Contradict,
+    /// All tests together contradict the recommendations.
+    ContradictTogether,
+    /// The recommendation holds.
+    Confirm,
+    /// Neither is shown.
+    Open,
+    /// All options are slower or faster there.
+    Differ,
+    /// There was no check, although connections were young.
+    Missing,
+}
+
+/// What was not measured in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unmeasured {
+    /// Options that left after the first, short trials.
+    Options,
+    /// The congestion control that most systems have.
+    Congestion,
+}
+
+impl Finding {
+    /// A finding about the session.
+    pub fn new(fact: Fact, severity: Severity) -> Finding {
+        Finding { fact, severity, test: None, option: None, other: None }
+    }
+
+    /// The same about a test.
+    #[must_use]
+    pub fn of_test(self, id: &GroupId) -> Finding {
+        Finding { test: Some(id.clone()), ..self }
+    }
+
+    /// The same about an option.
+    #[must_use]
+    pub fn of_option(self, id: &CellId) -> Finding {
+        Finding { option: Some(id.clone()), ..self }
+    }
+
+    /// The same with another option.
+    #[must_use]
+    pub fn with_other(self, id: Option<&CellId>) -> Finding {
+        Finding { other: id.cloned(), ..self }
+    }
+
+    /// How much it matters among findings of one severity: the first decides what is used.
+    pub fn rank(&self) -> usize {
+        match &self.fact {
+            Fact::ControlDiffers { .. } => 0,
+            Fact::LongTrials { .. } => 1,
+            Fact::SeveralSpeeds { .. } => 2,
+            Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 3,
+            Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 4,
+            Fact::NoEffect { .. } => 5,
+            Fact::BeyondLoopback { .. } => 6,
+            Fact::Earlier { .. } | Fact::Advice { .. } => 7,
+            Fact::LongerTail { .. } => 8,
+            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 9,
+            Fact::NotMeasured { .. } => 10,
+            Fact::ShortRuns { .. } | Fact::ProcessesLeft { .. } => 11,
+            Fact::Reduced { .. } => 12,
+            Fact::Noise { .. } => 13,
+        }
+    }
+
+    /// How large it is among those of one kind.
+    pub fn size(&self) -> f64 {
+        match &self.fact {
+            Fact::ControlDiffers { lower, upper, .. } => {
+                [*lower, *upper].into_iter().flatten().map(f64::abs).fold(0.0, f64::max)
+            }
+            Fact::Noise { amount, .. } => *amount,
+            Fact::SeveralSpeeds { slow_share, .. } => *slow_share,
+            Fact::Drift { first, last } => (last / first).ln().abs(),
+            Fact::FailedTrials { trials, of } => *trials as f64 / (*of).max(1) as f64,
+            Fact::Harm { share, .. } => *share,
+            Fact::LongTrials { lower, .. } | Fact::Earlier { lower, .. } => lower.unwrap_or(0.0),
+            Fact::LongerTail { times_lower, .. } => *times_lower,
+            _ => 0.0,
+        }
+    }
+}

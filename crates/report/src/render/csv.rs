@@ -1,0 +1,227 @@
+//! One row per cell: a column per factor, then the results in base units. Empty means not known. Every field passes
+//! [`escape::csv_field`].
+
+use crate::Report;
+use crate::view::numbers::{CallView, CellView, DatagramView, RingView};
+use bytegauge_model::{Level, Workload, escape, factor};
+use serde_json::Value;
+
+/// A column after the factors.
+type CsvColumn = (&'static str, fn(&CellView) -> String);
+
+/// The first columns of every workload after the factors.
+const FIRST: &[CsvColumn] = &[
+    ("outcome", |cell| cell.outcome.name().to_owned()),
+    ("reason", |cell| cell.reason.clone().unwrap_or_default()),
+    ("trials", |cell| cell.trials.to_string()),
+];
+
+/// The last columns of every workload.
+const LAST: &[CsvColumn] = &[
+    ("footprint_bytes", |cell| text(cell.footprint)),
+    ("above_best_upper", |cell| text(cell.above_best_upper)),
+    ("limit", |cell| cell.limit.name.to_owned()),
+    ("limit_sentence", |cell| cell.limit.sentence.clone()),
+];
+
+const OF_STREAMS: &[CsvColumn] = &[
+    ("throughput_bytes_per_s", |cell| text(cell.estimate.median)),
+    ("throughput_lower_bytes_per_s", |cell| text(cell.estimate.lower)),
+    ("throughput_upper_bytes_per_s", |cell| text(cell.estimate.upper)),
+    ("total_rate_bytes_per_s", |cell| text(cell.total_rate)),
+    ("reads_per_s", |cell| more(cell, "calls_per_second")),
+    ("writes_per_s", |cell| more(cell, "write_calls_per_second")),
+    ("bytes", |cell| text(cell.counters.bytes)),
+    ("reads", |cell| text(cell.counters.reads)),
+    ("writes", |cell| text(cell.counters.writes)),
+    ("short_reads", |cell| text(cell.counters.short_reads)),
+    ("short_writes", |cell| text(cell.counters.short_writes)),
+    ("short_read_share", |cell| text(cell.counters.short_read_share)),
+    ("bytes_per_read", |cell| text(cell.counters.bytes_per_read)),
+    ("source_cpu_s_per_gib", |cell| text(cell.cpu.source.as_ref().and_then(|end| end.total_s_per_gib))),
+    ("sink_cpu_s_per_gib", |cell| text(cell.cpu.sink.as_ref().and_then(|end| end.total_s_per_gib))),
+    ("ends_cpu_s_per_gib", |cell| text(cell.cpu.ends_s_per_gib)),
+    ("relay_cpu_s_per_gib", |cell| more(cell, "relay_cpu_s_per_gib")),
+    ("machine_busy_s_per_gib", |cell| text(cell.cpu.machine_busy_s_per_gib)),
+    ("retransmits", |cell| text(cell.counters.retransmits)),
+];
+
+const OF_CALLS: &[CsvColumn] = &[
+    ("calls_per_s", |cell| text(cell.estimate.median)),
+    ("calls_lower_per_s", |cell| text(cell.estimate.lower)),
+    ("calls_upper_per_s", |cell| text(cell.estimate.upper)),
+    ("calls_mean_per_s", |cell| of_calls(cell, |call| call.mean_per_second)),
+    ("calls_sd_per_s", |cell| of_calls(cell, |call| call.sd_per_second)),
+    ("total_rate_calls_per_s", |cell| text(cell.total_rate)),
+    ("timing", |cell| cell.call.as_ref().map_or_else(String::new, |call| call.timing.to_owned())),
+    ("total_mean_ns", |cell| more(cell, "total_mean_ns")),
+    ("total_p50_ns", |cell| more(cell, "total_p50_ns")),
+    ("total_p90_ns", |cell| more(cell, "total_p90_ns")),
+    ("total_p99_ns", |cell| more(cell, "total_p99_ns")),
+    ("total_p99_9_ns", |cell| more(cell, "total_p99_9_ns")),
+    ("total_p99_99_ns", |cell| more(cell, "total_p99_99_ns")),
+    ("connect_p50_ns", |cell| more(cell, "connect_p50_ns")),
+    ("connect_p99_ns", |cell| more(cell, "connect_p99_ns")),
+    ("write_p50_ns", |cell| more(cell, "write_p50_ns")),
+    ("write_p99_ns", |cell| more(cell, "write_p99_ns")),
+    ("first_byte_p50_ns", |cell| more(cell, "first_byte_p50_ns")),
+    ("first_byte_p99_ns", |cell| more(cell, "first_byte_p99_ns")),
+    ("gap_p50_ns", |cell| more(cell, "gap_p50_ns")),
+    ("gap_p99_ns", |cell| more(cell, "gap_p99_ns")),
+    ("late_p50_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p50_ns))),
+    ("late_p99_ns", |cell| of_calls(cell, |call| Some(call.lateness.as_ref()?.p99_ns))),
+    ("server_cpu_ns_per_call", |cell| more(cell, "server_cpu_ns_per_call")),
+    ("client_cpu_ns_per_call", |cell| more(cell, "client_cpu_ns_per_call")),
+    ("relay_cpu_s_per_million_calls", |cell| more(cell, "relay_cpu_s_per_million_calls")),
+    ("server_system_calls_per_call", |cell| more(cell, "server_system_calls_per_call")),
+    ("calls", |cell| of_calls(cell, |call| Some(call.calls))),
+    ("begun", |cell| of_calls(cell, |call| Some(call.begun))),
+    ("failed", |cell| of_calls(cell, |call| Some(call.failed))),
+    ("overdue", |cell| of_calls(cell, |call| Some(call.overdue))),
+    ("errors", errors),
+    ("competing_calls_per_s", |cell| of_calls(cell, |call| call.competing.as_ref()?.calls_per_second)),
+    ("effective_rcvbuf", |cell| effective(cell, "rcvbuf")),
+    ("effective_sndbuf", |cell| effective(cell, "sndbuf")),
+];
+
+const OF_RINGS: &[CsvColumn] = &[
+    ("nops_per_s", |cell| text(cell.estimate.median)),
+    ("nops_lower_per_s", |cell| text(cell.estimate.lower)),
+    ("nops_upper_per_s", |cell| text(cell.estimate.upper)),
+    ("total_rate_nops_per_s", |cell| text(cell.total_rate)),
+    ("ns_per_nop", |cell| more(cell, "ns_per_nop")),
+    ("cpu_ns_per_nop", |cell| more(cell, "cpu_ns_per_nop")),
+    ("submissions_per_s", |cell| more(cell, "submissions_per_second")),
+    ("system_calls_per_s", |cell| more(cell, "system_calls_per_second")),
+    ("submitted", |cell| of_rings(cell, |ring| Some(ring.submitted))),
+    ("completed", |cell| of_rings(cell, |ring| Some(ring.completed))),
+    ("checked", |cell| of_rings(cell, |ring| Some(ring.checked))),
+    ("left", |cell| of_rings(cell, |ring| Some(ring.left))),
+    ("overflowed_after_rounds", |cell| of_rings(cell, |ring| ring.overflowed_after_rounds)),
+    ("kernel_thread_cpus", |cell| of_rings(cell, |ring| ring.kernel_thread_cpus)),
+];
+
+const OF_CHECKS: &[CsvColumn] = &[
+    ("unit", |cell| cell.estimate.unit.to_owned()),
+    ("rate", |cell| text(cell.estimate.median)),
+    ("rate_lower", |cell| text(cell.estimate.lower)),
+    ("rate_upper", |cell| text(cell.estimate.upper)),
+    ("ns_per_run", |cell| more(cell, "ns_per_run")),
+    ("cpu_ns_per_run", |cell| more(cell, "cpu_ns_per_run")),
+    ("server_cpu_ns_per_run", |cell| more(cell, "server_cpu_ns_per_run")),
+    ("events_per_run", |cell| more(cell, "events_per_run")),
+];
+
+/// The additional columns of datagrams.
+const OF_DATAGRAMS: &[CsvColumn] = &[
+    ("datagrams_per_s", |cell| more(cell, "datagrams_per_second")),
+    ("packets_per_s", |cell| more(cell, "packets_per_second")),
+    ("datagrams_sent", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sent))),
+    ("datagrams_arrived", |cell| of_datagrams(cell, |datagrams| Some(datagrams.arrived))),
+    ("lost", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost))),
+    ("lost_share", |cell| of_datagrams(cell, |datagrams| datagrams.lost_share)),
+    ("lost_at_socket", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost_at_socket))),
+    ("lost_unknown", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost_unknown))),
+    ("reordered", |cell| of_datagrams(cell, |datagrams| Some(datagrams.reordered))),
+    ("duplicated", |cell| of_datagrams(cell, |datagrams| Some(datagrams.duplicated))),
+    ("truncated", |cell| of_datagrams(cell, |datagrams| Some(datagrams.truncated))),
+    ("sends_refused", |cell| of_datagrams(cell, |datagrams| Some(datagrams.sends_refused))),
+];
+
+fn after_factors(view: &Report) -> impl Iterator<Item = &'static CsvColumn> {
+    let columns = match workload(view) {
+        Workload::Stream => OF_STREAMS,
+        Workload::Call => OF_CALLS,
+        Workload::Ring => OF_RINGS,
+        Workload::Check => OF_CHECKS,
+    };
+    let of_datagrams = if view.cells.iter().any(|cell| cell.datagrams.is_some()) { OF_DATAGRAMS } else { &[] };
+    FIRST.iter().chain(columns).chain(LAST).chain(of_datagrams)
+}
+
+fn of_datagrams<T: ToString>(cell: &CellView, read: impl Fn(&DatagramView) -> Option<T>) -> String {
+    text(cell.datagrams.as_ref().and_then(read))
+}
+
+fn of_calls<T: ToString>(cell: &CellView, read: impl Fn(&CallView) -> Option<T>) -> String {
+    text(cell.call.as_ref().and_then(read))
+}
+
+fn of_rings<T: ToString>(cell: &CellView, read: impl Fn(&RingView) -> Option<T>) -> String {
+    text(cell.ring.as_ref().and_then(read))
+}
+
+/// `reset/first-byte=12 refused/connect=3`.
+fn errors(cell: &CellView) -> String {
+    let errors = cell.call.iter().flat_map(|call| &call.errors);
+    errors.map(|e| format!("{}/{}={}", e.class, e.phase, e.count)).collect::<Vec<_>>().join(" ")
+}
+
+/// An option as the server's kernel reports it.
+fn effective(cell: &CellView, name: &str) -> String {
+    cell.counters.options.get(name).map_or_else(String::new, |option| plain(&option.sink))
+}
+
+/// The table with its heading.
+pub fn render(view: &Report) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let names = ["session", "cell", "group", "kind", "stage", "in_best_set", "recommended"];
+    let factors = factor::of(workload(view)).map(|factor| factor.name);
+    let heading = names.into_iter().chain(factors).chain(after_factors(view).map(|(name, _)| *name));
+    // Writing to memory, with as many fields as the heading has, cannot fail.
+    writer.write_record(heading).expect("memory takes a row");
+    for cell in &view.cells {
+        let row = row(view, cell);
+        writer.write_record(row.iter().map(|field| escape::csv_field(field).into_owned())).expect("memory takes a row");
+    }
+    let bytes = writer.into_inner().expect("memory is flushed");
+    String::from_utf8(bytes).expect("fields are text")
+}
+
+/// A stream, for an import without a known workload.
+fn workload(view: &Report) -> Workload {
+    view.plan.workload.parse().unwrap_or_default()
+}
+
+fn row(view: &Report, cell: &CellView) -> Vec<String> {
+    let group = view.groups.iter().find(|group| group.id == cell.group);
+    let in_best_set = group.is_some_and(|group| group.best_set.contains(&cell.id));
+    let recommended =
+        group.is_some_and(|g| g.recommendation.proven && g.recommendation.cell.as_ref() == Some(&cell.id));
+    let mut row = vec![
+        view.session.to_string(),
+        cell.id.to_string(),
+        cell.group.to_string(),
+        plain(&serde_json::to_value(cell.kind).unwrap_or_default()),
+        cell.stage.map_or_else(String::new, |stage| stage.name().to_owned()),
+        in_best_set.to_string(),
+        recommended.to_string(),
+    ];
+    row.extend(factor::of(workload(view)).map(|factor| level(cell, factor.name)));
+    row.extend(after_factors(view).map(|(_, read)| read(cell)));
+    row
+}
+
+/// A level as a flag takes it; empty where it does not apply.
+fn level(cell: &CellView, name: &str) -> String {
+    match cell.level(name) {
+        Level::Absent => String::new(),
+        level => plain(&serde_json::to_value(level).unwrap_or_default()),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn more(cell: &CellView, name: &str) -> String {
+    text(cell.more.get(name).and_then(|estimate| estimate.median))
+}

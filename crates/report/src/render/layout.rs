@@ -1,0 +1,186 @@
+//! The parts that the first screen and the full text have in common.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::Report;
+use crate::document::{Decision, Matrix, NextStep};
+use crate::results::OptionStatus;
+use crate::words::fit::{chars, cut};
+use crate::words::paint::{Paint, TerminalStyle, wrap};
+use crate::words::table::Column;
+
+/// Shorter lines hold no table; wider ones are hard to follow.
+const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
+/// Longer lines of text are hard to read.
+const TEXT_MAX: usize = 110;
+/// A shorter reason is useless: rates give way.
+const REASON_MIN: usize = 16;
+/// The width of the headings `Caution` and `Next`.
+const HEADING: usize = 9;
+
+/// How wide and in which colours text is laid out.
+pub struct Layout<'a> {
+    pub width: usize,
+    pub paint: Paint,
+    pub program: &'a str,
+}
+
+impl<'a> Layout<'a> {
+    /// For a terminal.
+    pub fn of(style: &'a TerminalStyle) -> Layout<'a> {
+        let width = style.columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+        Layout { width, paint: Paint(style.colour), program: &style.program }
+    }
+
+    /// How wide text is; tables use the whole width.
+    pub fn text(&self) -> usize {
+        self.width.min(TEXT_MAX)
+    }
+
+    /// The first line, broken between its parts.
+    pub fn heading(&self, text: &str) -> Vec<String> {
+        if chars(text) <= self.width || text.contains(bytegauge_model::escape::is_hidden) {
+            return vec![self.paint.bold(text)];
+        }
+        let mut lines: Vec<String> = Vec::new();
+        for part in text.split(" · ") {
+            match lines.last_mut() {
+                Some(line) if chars(line) + 3 + chars(part) <= self.width => *line += &format!(" · {part}"),
+                _ => lines.extend(wrap(part, self.width)),
+            }
+        }
+        lines.iter().map(|line| self.paint.bold(line)).collect()
+    }
+
+    /// Text, indented by two.
+    pub fn paragraph(&self, text: &str) -> Vec<String> {
+        wrap(text, self.text() - 4).into_iter().map(|line| format!("  {line}")).collect()
+    }
+
+    /// Texts behind a heading: `Caution  …`.
+    pub fn headed(&self, heading: &str, texts: &[String]) -> Vec<String> {
+        let mut out = Vec::new();
+        for (at, text) in texts.iter().enumerate() {
+            for (line_at, line) in wrap(text, self.text() - HEADING - 4).into_iter().enumerate() {
+                let heading = if at == 0 && line_at == 0 { heading } else { "" };
+                let indent = if line_at == 0 { "" } else { "  " };
+                out.push(format!("  {} {indent}{line}", self.paint.bold(&format!("{heading:<w$}", w = HEADING - 1))));
+            }
+        }
+        out
+    }
+
+    /// The next steps: a command in a line that can be typed, with the time that it takes, or a text.
+    pub fn next(&self, steps: &[&NextStep], with_texts: bool) -> Vec<String> {
+        let mut out: Vec<String> = Vec::new();
+        for step in steps {
+            let heading =
+                self.paint.bold(&format!("{:<w$}", if out.is_empty() { "Next" } else { "" }, w = HEADING - 1));
+            let Some(command) = &step.command else {
+                let lines = wrap(&step.text, self.text() - HEADING - 4).into_iter().enumerate();
+                let blank = " ".repeat(HEADING - 1);
+                out.extend(lines.map(|(at, line)| format!("  {} {line}", if at == 0 { &heading } else { &blank })));
+                continue;
+            };
+            let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
+            let takes = step.takes.as_deref().unwrap_or_default();
+            let used = 2 + HEADING + chars(&command) + chars(takes);
+            let space = (self.width.min(80)).saturating_sub(used).max(2);
+            let line = format!("  {heading} {command}{}{takes}", " ".repeat(if takes.is_empty() { 0 } else { space }));
+            out.push(line);
+            if with_texts && !step.text.is_empty() {
+                let indent = " ".repeat(HEADING + 4);
+                out.extend(wrap(&step.text, self.text() - HEADING - 6).iter().map(|line| format!("{indent}{line}")));
+            }
+        }
+        out
+    }
+
+    /// A text in the colour of a state.
+    pub fn coloured(&self, status: OptionStatus, text: &str) -> String {
+        let colour = match status {
+            OptionStatus::Use | OptionStatus::AsGood => Style::new().fg_color(Some(AnsiColor::Green.into())),
+            OptionStatus::Avoid => Style::new().fg_color(Some(AnsiColor::Red.into())),
+            OptionStatus::Undecided => Style::new(),
+            OptionStatus::Dropped | OptionStatus::Skipped | OptionStatus::Failed => Style::new().dimmed(),
+        };
+        if colour == Style::new() { text.to_owned() } else { self.paint.style(colour, text) }
+    }
+
+    /// The first table: what to set in each test, and how certain it is.
+    pub fn decisions(&self, report: &Report, decisions: &[&Decision]) -> Vec<String> {
+        let is_program = report.tests.iter().all(|test| test.environment.role().is_some());
+        let level = crate::words::interval_rounding::percent(report.plan.level);
+        let one_unit = decisions.windows(2).all(|pair| pair[0].unit == pair[1].unit);
+        let unit = decisions.first().map_or("", |one| if one_unit { one.unit.as_str() } else { "rate" });
+        let rate = |one: &&Decision| if one_unit { one.rate.clone() } else { format!("{} {}", one.rate, one.unit) };
+        let mut columns = vec![
+            Column::of(if is_program { "your program" } else { "test" }, false, decisions, |one| one.name.clone()),
+            Column::of("set", false, decisions, |one| cut(&one.set, (self.width / 3).max(16))),
+        ];
+        if decisions.iter().any(|one| !one.rate.is_empty()) {
+            columns.push(Column::of(unit, false, decisions, rate));
+        }
+        let used: usize = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
+        // A narrow terminal cuts the reason, which the full text has.
+        let room = self.width.saturating_sub(used);
+        if room < REASON_MIN {
+            columns.truncate(2);
+        }
+        let used: usize = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
+        let room = self.width.saturating_sub(used).max(REASON_MIN);
+        columns.push(Column::of(&format!("certain ({level})?"), false, decisions, |one| {
+            cut(&format!("{}: {}", if one.is_certain { "yes" } else { "no" }, one.why), room)
+        }));
+        let mut lines = crate::words::table::lines(&columns).into_iter().map(|line| format!("  {line}"));
+        let heading = lines.next().map(|line| self.paint.dim(&line));
+        let rows = lines.zip(decisions).map(|(line, one)| {
+            self.coloured(if one.is_certain { OptionStatus::Use } else { OptionStatus::Undecided }, &line)
+        });
+        heading.into_iter().chain(rows).collect()
+    }
+
+    /// Tests as rows, options as columns; nothing where a line is too narrow.
+    pub fn matrix(&self, matrix: &Matrix) -> Vec<String> {
+        let name = matrix.rows.iter().map(|row| chars(&row.name)).max().unwrap_or(0);
+        let part = matrix.rows.iter().map(|row| chars(&row.part)).max().unwrap_or(0);
+        let first = (name + if part > 0 { part + 2 } else { 0 }).max(chars(&matrix.heading));
+        let text = |cell: &Option<crate::document::MatrixCell>| {
+            cell.as_ref().map_or("–".to_owned(), |cell| cell.text.clone())
+        };
+        let width = |at: usize| {
+            let texts = matrix.rows.iter().map(|row| chars(&text(&row.cells[at])));
+            texts.chain([chars(&matrix.columns[at])]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..matrix.columns.len()).map(width).collect();
+        if 2 + first + widths.iter().map(|width| width + 2).sum::<usize>() > self.width {
+            return Vec::new();
+        }
+        let cells = |texts: Vec<String>| {
+            texts.iter().zip(&widths).map(|(text, width)| format!("  {text:>width$}")).collect::<String>()
+        };
+        let heading = format!("  {:<first$}{}", matrix.heading, cells(matrix.columns.clone()));
+        let mut out = vec![self.paint.dim(&heading)];
+        for row in &matrix.rows {
+            let label = if part > 0 { format!("{:<name$}  {}", row.name, row.part) } else { row.name.clone() };
+            let shown = row.cells.iter().zip(&widths).map(|(cell, width)| {
+                let padded = format!("{:>width$}", text(cell));
+                let padded = cell.as_ref().map_or(padded.clone(), |cell| self.coloured(cell.status, &padded));
+                format!("  {padded}")
+            });
+            out.push(format!("  {label:<first$}{}", shown.collect::<String>()));
+        }
+        let has = |mark: &str| matrix.rows.iter().flat_map(|row| &row.cells).any(|cell| text(cell).contains(mark));
+        let legend = [
+            ("*", "* use"),
+            ("~", "~ undecided"),
+            ("drop", "drop: far behind in the first trials, no interval"),
+            ("harm", "harm: harmful"),
+        ];
+        let legend: Vec<&str> = legend.into_iter().filter(|(mark, _)| has(mark)).map(|(_, text)| text).collect();
+        if !legend.is_empty() {
+            out.push(self.paint.dim(&format!("  {}", legend.join("   "))));
+        }
+        out
+    }
+}

@@ -1,0 +1,184 @@
+//! Sessions as one page for a browser: the built page of `page/`, with the documents inside. It needs no network and allows
+//! none; it draws only data of the documents.
+
+use std::borrow::Cow;
+use std::io::{Read, Write};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytegauge_model::escape;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+
+use crate::Report;
+
+/// The page as `page/` builds it: `cargo xtask page`.
+pub const TEMPLATE: &str = include_str!("../../page/page.html");
+
+/// The places of the documents: of each session, of the comparison of several, and the parameters for updates of a served page.
+const SLOTS: [(&str, &str); 3] = [("sessions", "[]"), ("between", "null"), ("live", "null")];
+
+/// The first words of the page's policy, and its addition for a served page: new documents from the server.
+const POLICY: (&str, &str) = ("default-src 'none'", "default-src 'none'; connect-src 'self'");
+
+/// The page of some sessions, of which it opens the first, and the document of their comparison, `null` without one.
+pub fn render(views: &[Report], mut between: Value) -> String {
+    drop_unknown(&mut between);
+    filled([packed(&documents(views)), packed(&embedded(between)), "null".into()])
+}
+
+/// The page of a running session: it requests [`documents`] as `data` next to its own address, every `every_ms`
+/// milliseconds.
+pub fn render_live(view: &Report, every_ms: u64) -> String {
+    let live = serde_json::json!({ "every_ms": every_ms });
+    let page = filled([packed(&documents(std::slice::from_ref(view))), "null".into(), embedded(live)]);
+    page.replacen(POLICY.0, POLICY.1, 1)
+}
+
+/// The documents of some sessions, as embedded in a page.
+pub fn documents(views: &[Report]) -> String {
+    embedded(Value::Array(views.iter().map(document).collect()))
+}
+
+fn filled(documents: [String; SLOTS.len()]) -> String {
+    let slots = SLOTS.into_iter().zip(documents);
+    slots.fold(TEMPLATE.to_owned(), |page, ((name, empty), json)| {
+        page.replacen(&slot(name, empty), &slot(name, &json), 1)
+    })
+}
+
+/// Data as a page stores it, compressed to a fifth: gzip in base64.
+fn packed(json: &str) -> String {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    let bytes = packer.write_all(json.as_bytes()).and_then(|()| packer.finish());
+    BASE64_STANDARD.encode(bytes.expect("memory takes all bytes"))
+}
+
+/// The documents in a page as JSON, for programs that read pages; `None` if it has none.
+pub fn documents_in(page: &str) -> Option<String> {
+    let (end, place) = ("</script>", slot(SLOTS[0].0, ""));
+    let (data, _) = page.split_once(place.trim_end_matches(end))?.1.split_once(end)?;
+    let bytes = BASE64_STANDARD.decode(data).ok()?;
+    let mut json = String::new();
+    GzDecoder::new(bytes.as_slice()).read_to_string(&mut json).ok()?;
+    Some(json)
+}
+
+/// An element of data.
+fn slot(name: &str, json: &str) -> String {
+    format!("<script type=\"application/json\" id=\"{name}\">{json}</script>")
+}
+
+/// Data as embedded in a page: within a string of JSON `<` is escaped, so that no name can end the element. The page shows strings
+/// unchanged, so hidden characters are escaped here.
+fn embedded(mut value: Value) -> String {
+    show_hidden(&mut value);
+    value.to_string().replace('<', "\\u003c")
+}
+
+/// Escapes hidden characters in strings and keys.
+fn show_hidden(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(escaped) = escape::lines(text) {
+                *text = escaped;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(show_hidden),
+        Value::Object(map) => {
+            map.values_mut().for_each(show_hidden);
+            if map.keys().any(|key| key.contains(escape::is_hidden)) {
+                let entries = std::mem::take(map).into_iter();
+                map.extend(entries.map(|(key, value)| (escape::line(&key).into_owned(), value)));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A document without unknown values, with numbers as precise as a reader needs.
+fn document(view: &Report) -> Value {
+    let mut value = serde_json::to_value(view).expect("a view is plain data");
+    drop_unknown(&mut value);
+    round(&mut value);
+    // The name of another estimate is its key.
+    let cells = value.get_mut("cells").and_then(Value::as_array_mut).into_iter().flatten();
+    for estimates in cells.filter_map(|cell| cell.get_mut("more")?.as_object_mut()) {
+        estimates.values_mut().filter_map(Value::as_object_mut).for_each(|estimate| drop(estimate.remove("metric")));
+    }
+    value
+}
+
+/// Half of a document's keys are `null`; a list keeps its places.
+fn drop_unknown(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_unknown);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_unknown),
+        _ => {}
+    }
+}
+
+/// Significant digits of a number that is no integer: three are shown, and sums of them stay exact enough.
+const DIGITS: usize = 6;
+
+/// Rounds numbers that are no integers: their other digits are noise, and a tenth of a page.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let short = number.as_f64().and_then(|exact| format!("{exact:.*e}", DIGITS - 1).parse::<f64>().ok());
+            if let Some(short) = short.and_then(serde_json::Number::from_f64) {
+                *number = short;
+            }
+        }
+        Value::Object(map) => map.values_mut().for_each(round),
+        Value::Array(list) => list.iter_mut().for_each(round),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_six_digits() {
+        let mut value = serde_json::json!([1_234_567.891, -0.000_123_456_78, 12_345_678, { "a": 0.5 }]);
+        round(&mut value);
+        assert_eq!(value, serde_json::json!([1_234_570.0, -0.000_123_457, 12_345_678, { "a": 0.5 }]));
+    }
+
+    #[test]
+    fn template_has_places_after_its_policy() {
+        let policy = TEMPLATE.find("Content-Security-Policy").expect("a policy");
+        for (name, empty) in SLOTS {
+            assert_eq!(TEMPLATE.matches(&slot(name, empty)).count(), 1, "{name}");
+            assert!(policy < TEMPLATE.find(&slot(name, empty)).expect("a place"), "{name}");
+        }
+        for address in ["src=\"http", "href=\"http", "@import", "url(http", "-inline'", "-eval'"] {
+            assert!(!TEMPLATE.contains(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn only_a_served_page_requests_data() {
+        let policy = |page: &str| {
+            let (_, rest) = page.split_once("Content-Security-Policy\" content=\"").expect("a policy");
+            rest.split_once('"').expect("its end").0.to_owned()
+        };
+        let (still, live) = (policy(TEMPLATE), policy(&TEMPLATE.replacen(POLICY.0, POLICY.1, 1)));
+        assert!(still.starts_with(POLICY.0) && !still.contains("connect-src"), "{still}");
+        assert_eq!(live.replace("; connect-src 'self'", ""), still);
+    }
+
+    #[test]
+    fn unknown_values_are_kept_only_in_lists() {
+        let mut value = serde_json::json!({ "a": null, "b": [null, { "c": null, "d": 1 }] });
+        drop_unknown(&mut value);
+        assert_eq!(value, serde_json::json!({ "b": [null, { "d": 1 }] }));
+    }
+}

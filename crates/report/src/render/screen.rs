@@ -1,0 +1,211 @@
+//! A session on a terminal of 24 lines: a sentence to quote, what to set, the intervals, cautions, and commands to type next.
+
+use super::interval_picture::{Picture, WIDTH_MIN};
+use super::layout::Layout;
+use crate::Report;
+use crate::document::{Decision, NextStep, TestTexts};
+use crate::results::{Compares, OptionResult, OptionStatus, Test};
+use crate::view::numbers::{VersusSideView, VersusView};
+use crate::words::fit::{chars, cut};
+use crate::words::interval_rounding::ShareScale;
+use crate::words::paint::{TerminalStyle, wrap};
+use crate::words::phrase::capital;
+use crate::words::table::Column;
+
+/// Lines of the whole screen.
+const LINES_MAX: usize = 24;
+/// Rows of options of one test.
+const OPTIONS_MAX: usize = 12;
+/// The width of the state of an option.
+const STATUS: usize = 11;
+/// Steps before the command that shows everything.
+const STEPS_MAX: usize = 2;
+
+/// The results of a session.
+pub fn render(report: &Report, style: &TerminalStyle) -> String {
+    let layout = Layout::of(style);
+    let mut out = layout.heading(&report.heading);
+    out.push(String::new());
+    let short = end(report, &layout, false);
+    match (&report.versus, report.tests.as_slice()) {
+        (Some(versus), _) => {
+            out.extend(sides(report, versus, &layout));
+            out.push(String::new());
+            out.extend(layout.paragraph(&report.sentence));
+        }
+        (None, [test]) => {
+            out.extend(layout.paragraph(&report.sentence));
+            let title = if report.check.is_none() { layout.paragraph(&test.title) } else { Vec::new() };
+            let rows = one_test(report, test, &layout, OPTIONS_MAX);
+            let is_empty = title.is_empty() && rows.is_empty();
+            out.extend((!is_empty).then(String::new).into_iter().chain(title).chain(rows));
+        }
+        (None, _) => {
+            out.extend(layout.paragraph(&report.sentence));
+            out.push(String::new());
+            let room = LINES_MAX.saturating_sub(out.len() + short.len() + 1);
+            out.extend(several_tests(report, &layout, room));
+        }
+    }
+    out.push(String::new());
+    // What each step is for, where lines are left.
+    let long = end(report, &layout, true);
+    out.extend(if out.len() + long.len() <= LINES_MAX { long } else { short });
+    out.join("\n") + "\n"
+}
+
+/// Cautions, and the commands to type next, with what they are for.
+fn end(report: &Report, layout: &Layout, with_texts: bool) -> Vec<String> {
+    let mut out = layout.headed("Caution", &report.cautions);
+    let full = NextStep {
+        command: Some(format!("bytegauge report {} --full", report.session)),
+        text: String::new(),
+        takes: None,
+    };
+    let steps: Vec<&NextStep> = report.next.iter().take(STEPS_MAX).chain([&full]).collect();
+    out.extend(layout.next(&steps, with_texts));
+    out
+}
+
+/// What to set in each test, and the matrix where there is room for both.
+fn several_tests(report: &Report, layout: &Layout, room: usize) -> Vec<String> {
+    let mut decisions: Vec<&Decision> = report.decisions.iter().collect();
+    let matrix = report.matrix.as_ref().map_or_else(Vec::new, |matrix| layout.matrix(matrix));
+    let fits = decisions.len() + 1 + 1 + matrix.len() <= room;
+    // Certain results come first where not all have a row.
+    let rows = room.saturating_sub(2).max(3);
+    let hidden = decisions.len().saturating_sub(rows);
+    if hidden > 0 {
+        decisions.sort_by_key(|one| !one.is_certain);
+        decisions.truncate(rows);
+    }
+    let mut out = layout.decisions(report, &decisions);
+    if hidden > 0 {
+        let certain = report.decisions.iter().filter(|one| one.is_certain).count();
+        let text = format!("  {hidden} more tests in --full; {certain} of {} are certain", report.decisions.len());
+        out.push(layout.paint.dim(&text));
+    } else if fits && !matrix.is_empty() {
+        out.push(String::new());
+        out.extend(matrix);
+    }
+    out
+}
+
+/// One row for each option, with its interval drawn; at most `rows_max` of them.
+pub fn one_test(report: &Report, test: &Test, layout: &Layout, rows_max: usize) -> Vec<String> {
+    let Some(texts) = report.texts.iter().find(|texts| texts.test == test.id) else { return Vec::new() };
+    let mut out: Vec<String> = texts.basis.iter().flat_map(|text| layout.paragraph(text)).collect();
+    let (rows, hidden) = shown(test, rows_max);
+    if !rows.is_empty() {
+        out.extend(table(texts, test, &rows, layout));
+    }
+    if hidden > 0 {
+        let dropped = test.with(OptionStatus::Dropped).count();
+        let text = match dropped >= hidden {
+            true => format!("  {hidden} dropped: far behind in the first trials"),
+            false => format!("  {hidden} more options in --full"),
+        };
+        out.push(layout.paint.dim(&text));
+    }
+    out.extend(texts.without_result.iter().flat_map(|text| layout.paragraph(text)));
+    out
+}
+
+/// The options with a row in the order of the plan, and how many measured ones have none: those with an interval come first.
+fn shown(test: &Test, rows_max: usize) -> (Vec<&OptionResult>, usize) {
+    let rated: Vec<&OptionResult> = test.options.iter().filter(|option| option.rate.is_some()).collect();
+    if rated.len() <= rows_max {
+        return (rated, 0);
+    }
+    let mut best = rated.clone();
+    let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
+    let rate = |option: &OptionResult| option.rate.unwrap_or(0.0);
+    best.sort_by(|a, b| upper(a).total_cmp(&upper(b)).then(rate(b).total_cmp(&rate(a))));
+    best.truncate(rows_max);
+    let is_kept = |option: &&OptionResult| best.iter().any(|kept| kept.id == option.id);
+    (rated.iter().copied().filter(is_kept).collect(), rated.len() - rows_max)
+}
+
+/// The width of all columns with the spaces before them.
+fn wide(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width() + 2).sum()
+}
+
+/// The columns of the table of one test that fit: columns give way to the name of the option, the first ones last.
+pub fn fitting(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout) -> Vec<Column> {
+    let mut columns: Vec<Column> = texts.columns.iter().filter(|column| column.brief).cloned().collect();
+    let is_compared = rows.iter().any(|row| row.slower_upper.is_some());
+    let label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    // What is compared stays: the last column is the interval, and the one before it may be CPU time.
+    let kept = usize::from(is_compared) + usize::from(test.compares == Compares::Cpu);
+    let status = if is_compared { STATUS } else { 0 };
+    while columns.len() > kept + 1 && 4 + label + wide(&columns) + status > layout.width {
+        columns.remove(columns.len() - kept - 1);
+    }
+    columns
+}
+
+/// The table of one test.
+fn table(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout) -> Vec<String> {
+    let place = |option: &&OptionResult| texts.rows.iter().position(|id| *id == option.id);
+    let places: Vec<Option<usize>> = rows.iter().map(place).collect();
+    let is_compared = rows.iter().any(|row| row.slower_upper.is_some());
+    let mut numbers = fitting(texts, test, rows, layout);
+    for column in &mut numbers {
+        column.texts = places.iter().map(|at| at.map_or_else(String::new, |at| column.texts[at].clone())).collect();
+    }
+    let starts_with_digit = |row: &&OptionResult| row.label.starts_with(|c: char| c.is_ascii_digit());
+    let mark = |row: &&OptionResult| if row.status == OptionStatus::Use { "*" } else { " " };
+    let right = rows.iter().all(starts_with_digit);
+    let status = if is_compared { STATUS } else { 0 };
+    let label = rows.iter().map(|row| chars(&row.label)).max().unwrap_or(0);
+    let label = label.min(layout.width.saturating_sub(4 + wide(&numbers) + status).max(12));
+    let names = rows.iter().map(|row| cut(&row.label, label));
+    let names: Vec<String> =
+        names.map(|name| if right { format!("{name:>label$}") } else { format!("{name:<label$}") }).collect();
+    let room = layout.width.saturating_sub(4 + label + wide(&numbers) + status + 2);
+    let scale = ShareScale::of(test.options.iter().filter_map(|option| option.slower_lower));
+    let picture = Picture::of(rows, scale, room).filter(|_| room >= WIDTH_MIN);
+    let numbers_of = |at: Option<usize>| {
+        let text = |column: &Column| format!("  {}", column.padded(at.map_or(&column.heading, |at| &column.texts[at])));
+        numbers.iter().map(text).collect::<String>()
+    };
+    let scale_heading = picture.as_ref().map_or_else(String::new, Picture::heading);
+    let heading = format!("    {}{}{}  {scale_heading}", " ".repeat(label), numbers_of(None), " ".repeat(status));
+    let mut out = vec![layout.paint.dim(heading.trim_end())];
+    for (at, row) in rows.iter().enumerate() {
+        let status = if is_compared { format!("  {:<9}", row.status.name()) } else { String::new() };
+        let drawn = picture.as_ref().map_or_else(String::new, |picture| picture.line(row));
+        let line = format!("  {} {}{}{status}  {drawn}", mark(row), names[at], numbers_of(Some(at)));
+        out.push(layout.coloured(row.status, line.trim_end()));
+    }
+    out
+}
+
+/// The two sides of a comparison: what each took, and what it is.
+fn sides(report: &Report, versus: &VersusView, layout: &Layout) -> Vec<String> {
+    let amount = |side: &VersusSideView| {
+        let texts = report.texts.iter().find(|texts| texts.rows.contains(&side.cell))?;
+        let at = texts.rows.iter().position(|id| *id == side.cell)?;
+        let shown = |column: &Column| match column.heading.as_str() {
+            "a run" => column.texts[at].clone(),
+            unit => format!("{} {unit}", column.texts[at]),
+        };
+        texts.columns.first().map(shown)
+    };
+    let sides = [("A", &versus.a), ("B", &versus.b)];
+    let amounts = sides.map(|(_, side)| amount(side).unwrap_or_else(|| "–".into()));
+    let width = amounts.iter().map(|text| chars(text)).max().unwrap_or(0);
+    let mut out = Vec::new();
+    for ((name, side), amount) in sides.into_iter().zip(&amounts) {
+        let differs: Vec<String> = side.differs.iter().map(|(name, level)| format!("{name} {level}")).collect();
+        let differs = if differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
+        let lines = wrap(&format!("{}{differs}", side.words), layout.text().saturating_sub(width + 10).max(20));
+        for (at, line) in lines.into_iter().enumerate() {
+            let (name, amount) = if at == 0 { (name, amount.as_str()) } else { ("", "") };
+            out.push(format!("  {name:<1}  {amount:>width$}   {line}"));
+        }
+        out.extend(side.reason.iter().flat_map(|reason| layout.paragraph(&capital(reason))));
+    }
+    out
+}

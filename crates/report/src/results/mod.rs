@@ -1,0 +1,474 @@
+//! The second stage: the result of each test, typed. The state of every option, and the claim that holds at the session's
+//! confidence. Has names, no sentences.
+
+pub mod harm;
+mod present;
+
+use bytegauge_model::{CellId, CellKind, GroupId, SessionStatus, Spec, Stage};
+use bytegauge_stats::claim::{ClaimKind, OptionState, state};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::view::numbers::factor_levels::{FactorLevels, present_levels};
+use crate::view::numbers::{AuditFinding, AuditView, CellOutcome, CellView, GroupView, HarmKind, OptionRatio, View};
+use crate::view::recommendation::is_control_wide;
+use crate::words::number::common_unit;
+use crate::words::option_label;
+use crate::words::phrase::{self, rate_unit};
+
+/// One test: options that are compared with each other under the same conditions.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Test {
+    /// The group that it is about.
+    pub id: GroupId,
+    /// What is measured, with its conditions: `Read from a Unix socket (peer writes 64 KiB)`.
+    pub title: String,
+    /// The shortest form that no other test of the session has: `reads Unix`.
+    pub name: String,
+    /// The conditions of all its options.
+    #[serde(serialize_with = "present_levels")]
+    #[schemars(with = "FactorLevels")]
+    pub environment: Spec,
+    /// The congestion control of the sending end, where it is known and not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// The quantity by which options are compared.
+    pub compares: Compares,
+    /// The base unit of all its rates.
+    pub unit: &'static str,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// The tightest statement that holds at the session's confidence.
+    pub claim: Claim,
+    /// The factors in which its options differ.
+    pub varied: Vec<String>,
+    /// Its options, in the order of the plan.
+    pub options: Vec<OptionResult>,
+    /// The option to use; `null` where none is certain.
+    pub recommended: Option<CellId>,
+    /// The fastest option against each other one, where the user asked for that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<OptionRatio>,
+    /// How much the same option, measured twice, may differ, as a share.
+    pub control_upper: Option<f64>,
+    /// Complete blocks behind it.
+    pub blocks: usize,
+}
+
+/// The quantity by which the options of a test are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compares {
+    /// Time for the same work.
+    Time,
+    /// CPU time for the same work, since a load is offered.
+    Cpu,
+}
+
+/// The tightest statement about a test that holds at the session's confidence.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Claim {
+    /// These options are at most this much slower than the best, which is within the margin. The first is the one to use.
+    Use {
+        /// The option to use, and those that are as good.
+        options: Vec<CellId>,
+        /// The largest upper end of the interval of the option to use, as a share.
+        at_most: f64,
+    },
+    /// Each of these may be the best; none is slower than the best by more than `apart`. All others are surely slower.
+    FreeChoice {
+        /// The options.
+        options: Vec<CellId>,
+        /// The largest upper end of their intervals, as a share.
+        apart: f64,
+    },
+    /// Intervals are wide: it is certain only that some options are slower.
+    OnlyCertain {
+        /// The options that may be the best.
+        options: Vec<CellId>,
+    },
+    /// Nothing is ruled out.
+    Undecided {
+        /// The options that may be the best.
+        options: Vec<CellId>,
+    },
+    /// There is no result.
+    Invalid {
+        /// Why.
+        reason: InvalidReason,
+    },
+}
+
+/// Why a test has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvalidReason {
+    /// Nothing could be measured.
+    NothingMeasured,
+    /// There was one option only.
+    OneOption,
+    /// The same option, measured twice, differs significantly.
+    ControlDiffers,
+    /// The session is running, and its first analysis is not reached.
+    NotYet,
+    /// The session stopped before its first analysis.
+    Interrupted,
+    /// Too few complete blocks.
+    FewBlocks,
+    /// Trials of one of the options kept failing.
+    TrialsFailed,
+    /// A fixed rate compares CPU time, and that of an external server is not visible.
+    ExternalServer,
+    /// The best option harms its users.
+    Harmful,
+}
+
+/// One option of a test. Its other numbers are those of the cell with its id.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OptionResult {
+    /// The cell.
+    pub id: CellId,
+    /// The settings that distinguish it, short: `64K`.
+    pub label: String,
+    /// The same as levels.
+    #[serde(serialize_with = "present_levels")]
+    #[schemars(with = "FactorLevels")]
+    pub settings: Spec,
+    /// How it compares with the best.
+    pub status: OptionStatus,
+    /// The rate that a user gets, per second: the median of its trials, or all work by all time where the two are apart by more
+    /// than the margin.
+    pub rate: Option<f64>,
+    /// Trials behind it.
+    pub trials: usize,
+    /// Lower end of the interval by which it is slower than the best, as a share.
+    pub slower_lower: Option<f64>,
+    /// Upper end.
+    pub slower_upper: Option<f64>,
+    /// What a rate does not show.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub harm: Vec<HarmKind>,
+    /// Why it was not measured, or left the test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How an option compares with the best: four words, and three for options without a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptionStatus {
+    /// Within the margin of the best, and the one to use.
+    Use,
+    /// Within the margin of the best.
+    AsGood,
+    /// Its interval contains the margin, or something contradicts its result.
+    Undecided,
+    /// Surely slower than the best by more than the margin; or harmful.
+    Avoid,
+    /// Far behind in the first trials: it has no interval.
+    Dropped,
+    /// It was not measured.
+    Skipped,
+    /// Every trial failed.
+    Failed,
+}
+
+impl OptionStatus {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            OptionStatus::Use => "use",
+            OptionStatus::AsGood => "as good",
+            OptionStatus::Undecided => "undecided",
+            OptionStatus::Avoid => "avoid",
+            OptionStatus::Dropped => "dropped",
+            OptionStatus::Skipped => "skipped",
+            OptionStatus::Failed => "failed",
+        }
+    }
+}
+
+impl Test {
+    /// The option to use.
+    pub fn used(&self) -> Option<&OptionResult> {
+        self.options.iter().find(|option| option.status == OptionStatus::Use)
+    }
+
+    /// Whether an option is to be used.
+    pub fn is_decided(&self) -> bool {
+        matches!(self.claim, Claim::Use { .. })
+    }
+
+    /// Whether options have intervals that hold.
+    pub fn is_compared(&self) -> bool {
+        !matches!(self.claim, Claim::Invalid { .. })
+    }
+
+    /// The option of that id.
+    pub fn option(&self, id: &CellId) -> Option<&OptionResult> {
+        self.options.iter().find(|option| option.id == *id)
+    }
+
+    /// The options with a status.
+    pub fn with(&self, status: OptionStatus) -> impl Iterator<Item = &OptionResult> {
+        self.options.iter().filter(move |option| option.status == status)
+    }
+
+    /// The options that the claim names: those to use, or those that may be the best.
+    pub fn named(&self) -> Vec<&OptionResult> {
+        let ids: &[CellId] = match &self.claim {
+            Claim::Use { options, .. } | Claim::FreeChoice { options, .. } => options,
+            Claim::OnlyCertain { options } | Claim::Undecided { options } => options,
+            Claim::Invalid { .. } => &[],
+        };
+        ids.iter().filter_map(|id| self.option(id)).collect()
+    }
+
+    /// The option that can lose least: the one to use, else the one with the smallest upper end.
+    pub fn safest(&self) -> Option<&OptionResult> {
+        let bounded = self.options.iter().filter(|option| !harm::is_avoided(&option.harm));
+        let bounded = bounded.filter_map(|option| Some((option.slower_upper?, option)));
+        self.used().or_else(|| bounded.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, option)| option))
+    }
+
+    /// The objective of a search for the highest rate: `p99=2ms`.
+    pub fn searched(&self) -> Option<String> {
+        self.environment.get("slo").name().filter(|slo| slo.contains('=')).map(str::to_owned)
+    }
+
+    /// The divisor and the unit in which all rates of these tests can be read; else those of this test.
+    pub fn rate_scale(&self, tests: &[Test]) -> (f64, &'static str) {
+        let alike = tests.iter().filter(|other| other.unit == self.unit).flat_map(|other| &other.options);
+        let of_all = common_unit(self.unit, alike.filter_map(|option| option.rate));
+        let of_test = || common_unit(self.unit, self.options.iter().filter_map(|option| option.rate));
+        let fastest = self.options.iter().filter_map(|option| option.rate).fold(0.0, f64::max);
+        of_all.or_else(of_test).unwrap_or_else(|| rate_unit(self.unit, fastest))
+    }
+}
+
+/// The results of all tests, in the order of the plan, under these names: a title, and a short name for each.
+pub fn tests(
+    view: &View,
+    names: Vec<(String, String)>,
+    congestion: impl Fn(&GroupView) -> Option<String>,
+) -> Vec<Test> {
+    let test = |(group, (title, name)): (&GroupView, (String, String))| Test {
+        title,
+        name,
+        congestion: congestion(group),
+        ..test(view, group)
+    };
+    view.groups.iter().zip(names).map(test).collect()
+}
+
+fn test(view: &View, group: &GroupView) -> Test {
+    let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
+    let least = harm::least_of(&cells);
+    let intervals = has_intervals(view, group);
+    let mut options: Vec<OptionResult> = cells.iter().map(|cell| option(view, group, cell, &least)).collect();
+    settle_dropped(&mut options, intervals);
+    let used = used(view, group, &options);
+    if let Some(at) = used {
+        options[at].status = OptionStatus::Use;
+    }
+    let compares = if group.compares_cpu() { Compares::Cpu } else { Compares::Time };
+    Test {
+        id: group.id.clone(),
+        title: String::new(),
+        name: String::new(),
+        environment: group.factors.clone(),
+        congestion: None,
+        compares,
+        unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
+        margin: view.plan.margin,
+        claim: claim(view, group, &options, used, compares),
+        varied: group.varied.clone(),
+        comparisons: if group.asked { group.ratios.clone() } else { Vec::new() },
+        control_upper: group.twin_reach,
+        blocks: group.blocks.used,
+        recommended: used.map(|at| options[at].id.clone()),
+        options,
+    }
+}
+
+/// Options without an interval: dropped where others have one, else undecided. Harm counts where another option has none.
+fn settle_dropped(options: &mut [OptionResult], intervals: bool) {
+    let any_interval = options.iter().any(|option| option.slower_upper.is_some());
+    let measured = |option: &&OptionResult| option.trials > 0;
+    let any_harmless = options.iter().filter(measured).any(|option| !harm::is_avoided(&option.harm));
+    for option in options.iter_mut().filter(|option| option.trials > 0) {
+        let is_harmful = any_harmless && harm::is_avoided(&option.harm);
+        option.status = match option.status {
+            OptionStatus::Undecided if option.slower_upper.is_none() && any_interval && intervals && !is_harmful => {
+                OptionStatus::Dropped
+            }
+            OptionStatus::Undecided if is_harmful => OptionStatus::Avoid,
+            status => status,
+        };
+    }
+}
+
+/// The place of the option to use among those within the margin: the present value of a program, else the recommended one, else
+/// the one that can lose least.
+fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usize> {
+    let good = || options.iter().enumerate().filter(|(_, option)| option.status == OptionStatus::AsGood);
+    let present = present::of(view, group, options);
+    let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
+    let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
+    is(present.map(|option| &option.id))
+        .or_else(|| is(group.recommendation.cell.as_ref()))
+        .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
+}
+
+fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<usize>, compares: Compares) -> Claim {
+    if let Some(reason) = invalid(view, group, options, compares) {
+        return Claim::Invalid { reason };
+    }
+    let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
+    let with = |status: OptionStatus| options.iter().filter(move |option| option.status == status);
+    let ids = |found: Vec<&OptionResult>| found.into_iter().map(|option| option.id.clone()).collect::<Vec<_>>();
+    if let Some(at) = used {
+        let good = [&options[at]].into_iter().chain(with(OptionStatus::AsGood)).collect();
+        return Claim::Use { at_most: upper(&options[at]), options: ids(good) };
+    }
+    let state = |option: &OptionResult| match option.status {
+        OptionStatus::Avoid => Some((OptionState::Avoid, upper(option))),
+        OptionStatus::Undecided => Some((OptionState::Undecided, upper(option))),
+        _ => None,
+    };
+    let states: Vec<(OptionState, f64)> = options.iter().filter_map(state).collect();
+    let open = ids(with(OptionStatus::Undecided).collect());
+    match bytegauge_stats::claim::claim(&states, view.plan.margin) {
+        None | Some(ClaimKind::Use) => Claim::Invalid { reason: InvalidReason::Harmful },
+        Some(ClaimKind::FreeChoice(apart)) => Claim::FreeChoice { options: open, apart },
+        Some(ClaimKind::OnlyCertain) => Claim::OnlyCertain { options: open },
+        Some(ClaimKind::Undecided) => Claim::Undecided { options: open },
+    }
+}
+
+fn invalid(view: &View, group: &GroupView, options: &[OptionResult], compares: Compares) -> Option<InvalidReason> {
+    let measured = options.iter().filter(|option| option.trials > 0);
+    let is_external =
+        || options.iter().any(|own| own.settings.connect().is_some()) || group.factors.connect().is_some();
+    let has_interval = options.iter().any(|option| option.slower_upper.is_some());
+    Some(match measured.count() {
+        0 => InvalidReason::NothingMeasured,
+        1 => InvalidReason::OneOption,
+        _ if control_differs(group) => InvalidReason::ControlDiffers,
+        _ if has_interval => return None,
+        _ if compares == Compares::Cpu && is_external() => InvalidReason::ExternalServer,
+        _ if view.status == SessionStatus::Running => InvalidReason::NotYet,
+        _ if view.status == SessionStatus::Incomplete => InvalidReason::Interrupted,
+        _ if options.iter().any(|option| option.trials > 0 && option.reason.is_some()) => InvalidReason::TrialsFailed,
+        _ => InvalidReason::FewBlocks,
+    })
+}
+
+/// Whether the same option measured twice is significantly different from itself.
+fn control_differs(group: &GroupView) -> bool {
+    group.twin.as_ref().is_some_and(|twin| twin.alarm)
+}
+
+/// Whether the intervals of a test hold: an A/A control that differs contradicts them, and a session that stopped before
+/// its first analysis may have been stopped because of what it showed.
+fn has_intervals(view: &View, group: &GroupView) -> bool {
+    is_analysed(view, group) && !control_differs(group)
+}
+
+/// Whether the first analysis of a test is reached; before it, blocks are counted and not judged.
+pub fn is_analysed(view: &View, group: &GroupView) -> bool {
+    let unfinished = matches!(view.status, SessionStatus::Incomplete | SessionStatus::Running);
+    group.look.as_ref().map_or(!unfinished, |look| look.done > 0)
+}
+
+/// Fewer trials give no rate over all trials.
+const TRIALS_MIN: usize = 6;
+
+/// The rate of all confirmed trials together, slow ones in full, where it is further from the median than the margin.
+pub fn rate_of_all(cell: &CellView, margin: f64) -> Option<f64> {
+    let all = cell.total_rate.filter(|_| cell.trials >= TRIALS_MIN && cell.stage == Some(Stage::Confirm))?;
+    let median = cell.estimate.median?;
+    (all.max(median) > all.min(median) * (1.0 + margin)).then_some(all)
+}
+
+fn option(view: &View, group: &GroupView, cell: &CellView, least: &harm::Least) -> OptionResult {
+    let harm = if cell.trials > 0 { harm::of(cell, least) } else { Vec::new() };
+    let again = group.twin.as_ref().and_then(|twin| twin.exchanged_bound).filter(|_| exchange_fails(group, cell));
+    let is_confirmed = cell.stage == Some(Stage::Confirm) && has_intervals(view, group);
+    let upper = cell.above_best_upper.filter(|_| is_confirmed).map(|upper| upper.max(again.unwrap_or(0.0)).max(0.0));
+    let lower = upper.and(cell.above_best_lower).map(|lower| lower.max(0.0));
+    let settings: Spec = group.varied.iter().map(|name| (name.as_str(), cell.level(name))).collect();
+    OptionResult {
+        id: cell.id.clone(),
+        label: side_of(view, cell).map_or_else(|| label(group, cell), str::to_owned),
+        settings,
+        status: match (cell.outcome, upper) {
+            (CellOutcome::Failed, _) => OptionStatus::Failed,
+            (CellOutcome::Skipped, _) => OptionStatus::Skipped,
+            (_, Some(upper)) => {
+                let doubted = !harm.is_empty() || is_doubtful(view, group, cell);
+                match state(lower.unwrap_or(0.0), upper, doubted, view.plan.margin) {
+                    OptionState::Good => OptionStatus::AsGood,
+                    OptionState::Undecided => OptionStatus::Undecided,
+                    OptionState::Avoid => OptionStatus::Avoid,
+                }
+            }
+            _ => OptionStatus::Undecided,
+        },
+        rate: rate_of_all(cell, view.plan.margin).or(cell.estimate.median),
+        trials: cell.trials,
+        slower_lower: lower,
+        slower_upper: upper,
+        harm,
+        reason: cell.reason.clone(),
+    }
+}
+
+/// Whether something is against an option whose interval is within the margin.
+fn is_doubtful(view: &View, group: &GroupView, cell: &CellView) -> bool {
+    exchange_fails(group, cell)
+        || control_is_wide(view, group, Some(&cell.id))
+        || group.spoken_against.contains(&cell.id)
+        || contradict(view, group, cell)
+}
+
+/// Whether long trials contradict an option: those of its test, or those of the session together.
+fn contradict(view: &View, group: &GroupView, cell: &CellView) -> bool {
+    let all_lose = view.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts);
+    let loses = |audit: &AuditView| audit.choice == cell.id && (audit.finding == AuditFinding::Contradicts || all_lose);
+    group.audit.as_ref().is_some_and(loses)
+}
+
+/// Whether the recommended option is outside of the margin with the A/A control in the place of the option that it repeats. Its
+/// interval reaches as far then.
+fn exchange_fails(group: &GroupView, cell: &CellView) -> bool {
+    group.recommendation.cell.as_ref() == Some(&cell.id) && group.recommendation.survives_exchange == Some(false)
+}
+
+/// Whether the same option measured twice differs by more than the margin: no result is more precise, unless no other option is
+/// near `own`.
+pub fn control_is_wide(view: &View, group: &GroupView, own: Option<&CellId>) -> bool {
+    let is_other = |cell: &&CellView| cell.kind == CellKind::Candidate && own.is_some_and(|own| cell.id != *own);
+    let others = view.cells_of(&group.id).filter(is_other).filter(|cell| cell.above_best_upper.is_some());
+    let slower: Vec<f64> = others.map(|cell| cell.above_best_lower.unwrap_or(0.0)).collect();
+    is_control_wide(group.twin_reach, view.plan.margin, &slower)
+}
+
+/// The name of a side, where two are compared.
+fn side_of(view: &View, cell: &CellView) -> Option<&'static str> {
+    let versus = view.versus.as_ref()?;
+    [("A", &versus.a), ("B", &versus.b)].into_iter().find(|(_, side)| side.cell == cell.id).map(|(name, _)| name)
+}
+
+fn label(group: &GroupView, cell: &CellView) -> String {
+    let own = option_label(&group.varied, &cell.factors);
+    match (own.is_empty(), cell.label.is_empty()) {
+        (false, _) => own,
+        _ if cell.factors.has_relay() => {
+            format!("relay {}", phrase::compact("relay", &cell.level("relay")))
+        }
+        (true, false) => cell.label.clone(),
+        (true, true) => "the only option".into(),
+    }
+}

@@ -1,0 +1,255 @@
+//! The settled numbers of one session, as JSON publishes them. Holds levels as [`bytegauge_model::Spec`] and closed sets as enums.
+//!
+//! Field names are the keys of `schema/report.schema.json`. An unknown value is `None` (JSON `null`),
+//! never 0 and never NaN. Shares are between 0 and 1, sizes whole bytes, other units come last in
+//! the name. Holds no logic beyond looking a thing up.
+//!
+//! Each part of the document has a file of its own.
+
+mod call;
+mod cell;
+mod check;
+pub mod difference;
+pub mod factor_levels;
+mod group;
+mod note;
+pub mod schema;
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+pub use call::{
+    CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
+    LatenessView, ProbeView,
+};
+pub use cell::{
+    CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView, ModesView,
+    OptionView, PerFlow, RelayProgramView, RingView,
+};
+pub use check::{AdviceView, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
+pub use difference::{SubjectDifference, Verdict, VersusCost, VersusSideView, VersusView};
+pub use group::{
+    AuditFinding, AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView,
+    InterimView, Linear, LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, StolenView, TwinView,
+};
+pub use note::Note;
+
+/// Version of the JSON document. Rises when a key changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 4;
+
+/// The whole report of one session.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct View {
+    /// Rises when a key changes its meaning or goes away.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
+    pub schema_version: u32,
+    /// The session's number in its store.
+    pub session: SessionId,
+    /// The state of the session.
+    pub status: SessionStatus,
+    /// When it began, RFC 3339, UTC.
+    #[schemars(extend("format" = "date-time"))]
+    pub started: String,
+    /// From its first to its last trial, nanoseconds.
+    pub elapsed_ns: Option<u64>,
+    /// The same until the last trial that its numbers rest on, where later ones wait for the next analysis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged_ns: Option<u64>,
+    /// Length of the intervals in which long trials were asked for, nanoseconds: a group that then has no `over_time` has no
+    /// trial that was kept and is longer; absent without such a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<u64>,
+    /// Version of bytegauge that measured it.
+    pub version: String,
+    /// Seed of the design and of the statistics.
+    pub seed: u64,
+    /// The plan.
+    pub plan: PlanView,
+    /// Where it was run.
+    pub environment: EnvironmentView,
+    /// The results of long trials for all options together; `null` without any.
+    pub audit: Option<AuditSummary>,
+    /// The gain of a program of the user; absent where none was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<CheckView>,
+    /// The comparison of two subjects: whether the second is worse; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versus: Option<VersusView>,
+    /// The cost of the harness itself.
+    pub floor: FloorView,
+    /// Every cell, in the order of the plan.
+    pub cells: Vec<CellView>,
+    /// Every group, in the order of the plan.
+    pub groups: Vec<GroupView>,
+    /// Omissions of the plan, unreadable parts of an import, and observations of the analysis.
+    #[schemars(with = "Vec<String>")]
+    pub notes: Vec<Note>,
+}
+
+/// The plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PlanView {
+    /// The plan's name.
+    pub name: String,
+    /// The workload: `stream`, `call`, `ring` or `check`.
+    pub workload: String,
+    /// "Within x of the best", as a share.
+    pub margin: f64,
+    /// Confidence level of every interval and of every family of comparisons.
+    pub level: f64,
+    /// The time that the plan was given, nanoseconds.
+    pub budget_ns: Option<u64>,
+    /// Blocks were asked for, whatever they take.
+    #[serde(skip)]
+    pub states_blocks: bool,
+    /// The session was imported: it cannot be continued here.
+    #[serde(skip)]
+    pub is_imported: bool,
+    /// Share of the time in which the answer was to be audited by long trials; `null` where the plan knew none.
+    pub audit_share: Option<f64>,
+    /// A load that was offered counts as answered from this share of it on.
+    pub answered_share: f64,
+    /// The kind of the ends, `threads` or `processes`; `null` where that is not known.
+    pub ends: Option<String>,
+    /// The words that it was asked by, without the name of the program and of the store; absent where they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Vec<String>>,
+    /// Factors that were varied, in the order of the factor table.
+    pub varied: Vec<String>,
+    /// Every factor of the workload, in the order of the factor table.
+    pub factors: Vec<FactorView>,
+}
+
+/// A factor, for people and for programs that draw it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FactorView {
+    /// Its key in every `factors`.
+    pub name: &'static str,
+    /// As in code where there is a name for it, `SO_RCVBUF`; else a short heading.
+    pub heading: &'static str,
+    /// A line about it.
+    pub summary: &'static str,
+    /// `choice`: you may set it. `condition`: the environment sets it.
+    pub role: Role,
+    /// The unit of its numbers: `bytes`, `ns`, `bytes/s`, `calls/s`; `null` for plain counts and names.
+    #[schemars(extend("enum" = ["bytes", "ns", "bytes/s", "calls/s", null]))]
+    pub unit: Option<&'static str>,
+    /// The meanings of the named levels in this session, where they are known.
+    pub names: BTreeMap<&'static str, &'static str>,
+}
+
+/// The machine, and its other load during the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EnvironmentView {
+    /// A (calm) to D (much was taken from the session, or other programs used a fifth of the CPUs or more), a description that decides nothing; `null` when nothing is
+    /// known about the machine.
+    #[schemars(extend("enum" = ['A', 'B', 'C', 'D', null]))]
+    pub grade: Option<char>,
+    /// The reasons of the grade.
+    pub reasons: Vec<String>,
+    /// Share of CPU time that the hypervisor gave to others, mean over the blocks.
+    pub steal_share: Option<f64>,
+    /// The same in the worst block.
+    pub steal_share_worst: Option<f64>,
+    /// CPUs' worth of work by other processes, mean over the blocks.
+    pub foreign_cpus: Option<f64>,
+    /// Time that the control group kept the session from running, µs.
+    pub throttled_us: Option<u64>,
+    /// The largest difference that an A/A control of a group may have, as a share.
+    pub twin_reach: Option<f64>,
+    /// Facts about the machine as they were read before the first trial.
+    #[serde(flatten)]
+    pub facts: Map<String, Value>,
+}
+
+impl EnvironmentView {
+    /// A fact, by the names on the way to it.
+    pub fn fact(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.facts.get(*first)?, |value, name| value.get(name))
+    }
+
+    /// The congestion control that TCP has unless a program sets another.
+    pub fn congestion(&self) -> Option<&str> {
+        self.fact(&["network", "congestion_control"])?.as_str()
+    }
+
+    /// CPUs that the session was allowed to use.
+    pub fn allowed_cpus(&self) -> Option<usize> {
+        self.fact(&["cpu", "allowed"])?.as_array().map(Vec::len)
+    }
+}
+
+/// A median with a sign interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Estimate {
+    /// The estimated quantity.
+    pub metric: &'static str,
+    /// Its base unit.
+    pub unit: &'static str,
+    /// The median of the trials.
+    pub median: Option<f64>,
+    /// Lower end of the interval; absent below 6 trials and where there is no confirmation.
+    pub lower: Option<f64>,
+    /// Upper end of the interval.
+    pub upper: Option<f64>,
+}
+
+/// The limit of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LimitView {
+    /// The limit; `unknown` where no number proves one.
+    #[schemars(schema_with = "schema::limit")]
+    pub name: &'static str,
+    /// The limit that more single trials show; mostly the same.
+    #[serde(skip)]
+    pub leading: &'static str,
+    /// The limit for readers, with the other one that single trials show.
+    pub title: String,
+    /// The evidence in a sentence.
+    pub sentence: String,
+    /// The same in short: without the counts of single trials, and without the owner of its rates.
+    pub brief: String,
+    /// The numbers that the sentence rests on.
+    pub evidence: BTreeMap<&'static str, f64>,
+    /// Set where many of the trials show something else by themselves: chance may have chosen between the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<LimitDoubt>,
+}
+
+/// The limits that the single trials of a cell show.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LimitDoubt {
+    /// Trials.
+    pub trials: usize,
+    /// Those that show the limit by themselves.
+    pub agree: usize,
+    /// The limit that most of the others show.
+    #[schemars(schema_with = "schema::limit")]
+    pub other: &'static str,
+    /// How many do.
+    pub show_other: usize,
+    /// The numbers of trials in a sentence.
+    pub text: String,
+}
+
+impl View {
+    /// The cell of that id.
+    pub fn cell(&self, id: &CellId) -> Option<&CellView> {
+        self.cells.iter().find(|cell| cell.id == *id)
+    }
+
+    /// The group of that id.
+    pub fn group(&self, id: &GroupId) -> Option<&GroupView> {
+        self.groups.iter().find(|group| group.id == *id)
+    }
+
+    /// The cells of a group.
+    pub fn cells_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a CellView> {
+        self.cells.iter().filter(move |cell| cell.group == *group)
+    }
+}

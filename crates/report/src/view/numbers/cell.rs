@@ -1,0 +1,433 @@
+//! The part of the document about one cell: its numbers, counters, CPU time and limit.
+
+use std::collections::BTreeMap;
+
+use bytegauge_model::{CellId, CellKind, GroupId, Level, Spec, Stage, UdpUse};
+use bytegauge_stats::trend::Trend;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::factor_levels::{FactorLevels, all_levels};
+use super::{CallView, Estimate, LimitView, StalledView};
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CellView {
+    /// Its name.
+    pub id: CellId,
+    /// Its group.
+    pub group: GroupId,
+    /// Candidate, twin, floor or artefact.
+    pub kind: CellKind,
+    /// The cell that an A/A control repeats.
+    pub twin_of: Option<CellId>,
+    /// The levels that vary in the session, for people: `read 32 KiB, write 256 KiB`.
+    pub label: String,
+    /// The furthest stage with a measured trial.
+    pub stage: Option<Stage>,
+    /// The level of every factor.
+    #[serde(serialize_with = "all_levels")]
+    #[schemars(with = "FactorLevels")]
+    pub factors: Spec,
+    /// `measured`, `skipped` or `failed`.
+    pub outcome: CellOutcome,
+    /// Why it was not measured, or left its group.
+    pub reason: Option<String>,
+    /// Measured trials behind the estimate: of confirmation, or all of screening where `stage` shows so.
+    pub trials: usize,
+    /// How many of them the hypervisor took CPU time from.
+    pub stolen_trials: usize,
+    /// Trials of any stage that failed.
+    pub failed_trials: usize,
+    /// Confirmation trials in which nothing moved, where there were some: nothing is proven of the cell then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<StalledView>,
+    /// The share of the offered load that it carried in all trials together, where that is less than `plan.answered_share` and
+    /// another choice of its group carries the load: nothing is proven of it then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<f64>,
+    /// Harm that the rate does not show.
+    pub harm: HarmView,
+    /// The primary rate: bytes per second at the sink, calls per second at the client, completions per second of a
+    /// ring.
+    pub estimate: Estimate,
+    /// All bytes, calls or completions over all time.
+    pub total_rate: Option<f64>,
+    /// Mean of the trials' rates, as others publish it.
+    pub mean: Option<f64>,
+    /// Standard deviation of the same; `null` below two trials.
+    pub sd: Option<f64>,
+    /// Other estimates by name.
+    pub more: BTreeMap<&'static str, Estimate>,
+    /// Counts, summed over the trials behind the estimate.
+    pub counters: Counters,
+    /// CPU time of each end and of the machine.
+    pub cpu: CpuView,
+    /// The limit of the cell.
+    pub limit: LimitView,
+    /// Memory that the cell takes, bytes; the recommendation prefers small ones.
+    pub footprint: Option<u64>,
+    /// Simultaneous upper bound of its cost above the best confirmed, as a share.
+    pub above_best_upper: Option<f64>,
+    /// Simultaneous lower bound of the same: above the margin, the cell is shown to be worse than that.
+    pub above_best_lower: Option<f64>,
+    /// Simultaneous lower bound of its CPU time above the least of its group, as a share; where a busy machine leaves time
+    /// undecided and CPU time is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_cpu_lower: Option<f64>,
+    /// Simultaneous upper bound of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_cpu_upper: Option<f64>,
+    /// More than one mode in the rates of the trials.
+    pub modes: Option<ModesView>,
+    /// How the rate of its confirmed trials rose or fell; `findings` have it.
+    #[serde(skip)]
+    pub drift: Option<Trend>,
+    /// Results of calls; absent in a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallView>,
+    /// Counts of datagrams; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramView>,
+    /// Counts of the ring; absent where there is a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingView>,
+    /// The program that was the relay; absent for a relay of bytegauge, or without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay_program: Option<RelayProgramView>,
+}
+
+/// An external program that was the relay.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RelayProgramView {
+    /// Its version, as it reports it.
+    pub version: Option<String>,
+    /// The most processes that were still there after it had left, and were ended.
+    pub left_behind: u64,
+    /// Whether it had to be killed in any trial.
+    pub stopped_by_force: bool,
+    /// The processes whose CPU time counts as its own, and how it was read; absent in sessions of older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged: Option<String>,
+}
+
+/// Rates that fall into more than one heap.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ModesView {
+    /// Hartigan's dip test against one mode.
+    pub dip_p: Option<f64>,
+    /// Whether the total rate is outside the interval of the median.
+    pub total_rate_disagrees: bool,
+    /// The heaps, slowest first.
+    pub modes: Vec<ModeView>,
+}
+
+/// One heap of rates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ModeView {
+    /// Its median, bytes per second.
+    pub median: f64,
+    /// Its share of the trials.
+    pub share: f64,
+}
+
+/// Counts of the trials behind the estimate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Counters {
+    /// Bytes at the sink.
+    pub bytes: Option<u64>,
+    /// Calls of `read(2)`.
+    pub reads: Option<u64>,
+    /// Calls of `write(2)`; absent for one-ended sources.
+    pub writes: Option<u64>,
+    /// Reads that returned less than the buffer holds.
+    pub short_reads: Option<u64>,
+    /// Writes that took less than was offered.
+    pub short_writes: Option<u64>,
+    /// Share of reads that were short.
+    pub short_read_share: Option<f64>,
+    /// Share of writes that were short.
+    pub short_write_share: Option<f64>,
+    /// Mean bytes a read returned.
+    pub bytes_per_read: Option<f64>,
+    /// Mean bytes a write took.
+    pub bytes_per_write: Option<f64>,
+    /// Times the writer gave up the CPU of its own accord.
+    pub source_voluntary_switches: Option<u64>,
+    /// Times the writer was made to give up the CPU.
+    pub source_involuntary_switches: Option<u64>,
+    /// Times the reader gave up the CPU of its own accord.
+    pub sink_voluntary_switches: Option<u64>,
+    /// Times the reader was made to give up the CPU.
+    pub sink_involuntary_switches: Option<u64>,
+    /// TCP segments sent again.
+    pub retransmits: Option<u64>,
+    /// TCP segments that found no room at a receiver, of any program in the network namespace, by the kernel's names; those that rose.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tcp_drops: BTreeMap<String, u64>,
+    /// Share of the connections' busy time in which the receiver's window was the limit.
+    pub rwnd_limited_share: Option<f64>,
+    /// Share of the connections' busy time in which the send buffer was the limit.
+    pub sndbuf_limited_share: Option<f64>,
+    /// Median over trials of the kernel's delivery rate, bytes per second, flows summed.
+    pub delivery_rate: Option<f64>,
+    /// Smallest round-trip time seen, µs.
+    pub min_rtt_us: Option<u64>,
+    /// Window scale that the reader announced (a server, to its client): the writer's `tcpi_snd_wscale`.
+    pub snd_wscale: Option<u8>,
+    /// Window scale that the writer announced.
+    pub rcv_wscale: Option<u8>,
+    /// Median of the kernel memory that the writer's sockets held, bytes.
+    pub source_socket_memory: Option<u64>,
+    /// Median of the kernel memory that the reader's sockets held, bytes.
+    pub sink_socket_memory: Option<u64>,
+    /// Most bytes that lay unread in a connection of the reader when it was looked at.
+    pub sink_queued_bytes: Option<u64>,
+    /// Bytes whose content was compared with the pattern; absent unless `--verify`.
+    pub verified_bytes: Option<u64>,
+    /// Options as asked for and as the kernel set them.
+    pub options: BTreeMap<&'static str, OptionView>,
+    /// Each flow; absent with one flow.
+    pub per_flow: Option<PerFlow>,
+}
+
+/// An option as asked for and as it came out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct OptionView {
+    /// The level of the factor; `null` where no factor sets it.
+    pub requested: Value,
+    /// The value that the kernel reports at the writing end.
+    pub source: Value,
+    /// The value that the kernel reports at the reading end.
+    pub sink: Value,
+    /// Whether the request is in force at every end that made it, doubled where the kernel doubles; absent without a
+    /// request, or where it is not known.
+    pub as_asked: Option<bool>,
+}
+
+/// How evenly flows share.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PerFlow {
+    /// Smallest of the flows' median rates, bytes per second.
+    pub min: f64,
+    /// Median of the flows' median rates, bytes per second.
+    pub median: f64,
+    /// Largest of the flows' median rates, bytes per second.
+    pub max: f64,
+    /// Each flow's median rate over the trials, bytes per second.
+    pub rates: Vec<f64>,
+}
+
+/// CPU time of each end and of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CpuView {
+    /// The writing end.
+    pub source: Option<EndCpu>,
+    /// The reading end.
+    pub sink: Option<EndCpu>,
+    /// Both ends, seconds per GiB.
+    pub ends_s_per_gib: Option<f64>,
+    /// All CPUs of the machine, seconds per GiB; absent below 1 s of observation (ticks are 10 ms).
+    pub machine_busy_s_per_gib: Option<f64>,
+    /// CPU time of the machine beyond the two ends, seconds per GiB. May fall below 0 by the ticks.
+    pub unattributed_s_per_gib: Option<f64>,
+    /// Soft interrupts of the machine, in CPUs.
+    pub softirq_cpus: Option<f64>,
+    /// Share of `NET_RX` soft interrupts that the busiest CPU took.
+    pub net_rx_busiest_share: Option<f64>,
+    /// Whether soft interrupts are billed to whom they interrupt; `null` when that is not known.
+    pub softirq_billed_to_interrupted: Option<bool>,
+}
+
+/// CPU time of one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct EndCpu {
+    /// In user mode, seconds per GiB.
+    pub user_s_per_gib: Option<f64>,
+    /// In the kernel, seconds per GiB.
+    pub system_s_per_gib: Option<f64>,
+    /// Together, by the precise clock, seconds per GiB.
+    pub total_s_per_gib: Option<f64>,
+    /// CPU time over window, in CPUs: 1 for a thread that never waits, more with several flows.
+    pub cpus: Option<f64>,
+    /// CPU time over window and thread: 1 when every thread runs all the time.
+    pub utilisation: Option<f64>,
+}
+
+/// The cost of the harness itself, from the null engine in the same blocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct FloorView {
+    /// Nanoseconds a call of the null engine takes, median over its trials; null where that is more than a real call takes.
+    pub ns_per_call: Option<f64>,
+    /// Trials behind it.
+    pub trials: usize,
+    /// The real cell with the cheapest calls.
+    pub fastest_cell: Option<CellId>,
+    /// Nanoseconds a call takes there.
+    pub fastest_ns_per_call: Option<f64>,
+    /// Floor over fastest; the aim is below 0.01.
+    pub share: Option<f64>,
+}
+
+impl CellView {
+    /// The median of another estimate.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        self.more.get(name)?.median
+    }
+
+    /// The levels of its factors.
+    pub fn spec(&self) -> Spec {
+        self.factors.clone()
+    }
+
+    /// The level of a factor, by its name: for code that walks factors.
+    pub fn level(&self, name: &str) -> Level {
+        self.factors.get(name)
+    }
+}
+
+/// How the trials of a cell ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellOutcome {
+    /// Some trial counts.
+    Measured,
+    /// It was not tried, or this machine lacks something.
+    Skipped,
+    /// Every trial failed.
+    Failed,
+}
+
+impl CellOutcome {
+    /// As it is published.
+    pub fn name(self) -> &'static str {
+        match self {
+            CellOutcome::Measured => "measured",
+            CellOutcome::Skipped => "skipped",
+            CellOutcome::Failed => "failed",
+        }
+    }
+}
+
+/// Harm of an option over the trials behind its estimate. A number is absent where it was not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct HarmView {
+    /// Share of the clients that had no answer during the whole measured time of a trial, although calls usually take less than
+    /// a tenth of it; mean over the trials. Closed loops only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starved_share: Option<f64>,
+    /// Times that a connection found the listener's queue full, per call. The client tries again after a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overflow_share: Option<f64>,
+    /// Times that TCP waited for its retransmission time-out, per call: 200 ms or more for data, a second for a connection. Absent
+    /// where an emulated link loses packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_share: Option<f64>,
+    /// Share of the calls that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_share: Option<f64>,
+    /// Share of the datagrams that were lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_share: Option<f64>,
+    /// Share of the zero-copy sends that the kernel copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied_share: Option<f64>,
+    /// The longest call, nanoseconds. A call that had not ended counts for as long as it was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_ns: Option<u64>,
+    /// The longest time that the ends took in addition to warm-up and measured time, nanoseconds: opening, and waiting for calls that
+    /// had not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_ns: Option<u64>,
+}
+
+/// Kinds of harm that a rate does not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HarmKind {
+    /// Trials in which nothing moved.
+    Stalled,
+    /// A part of the offered load was not carried.
+    MissedLoad,
+    /// Calls failed.
+    FailedCalls,
+    /// Datagrams never came.
+    LostDatagrams,
+    /// The reader's buffer cut off datagrams.
+    CutDatagrams,
+    /// Clients had no answer during a whole trial.
+    StarvedClients,
+    /// The listener's queue was full.
+    ListenOverflows,
+    /// TCP waited for its retransmission time-out.
+    TimeOuts,
+    /// Sends without a copy by request were copied.
+    CopiedSends,
+}
+
+/// A cell's datagrams, over the trials of the estimate and the flows' whole lives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct DatagramView {
+    /// Datagrams sent, by their numbers.
+    pub sent: u64,
+    /// Datagrams received, duplicates included.
+    pub arrived: u64,
+    /// Datagrams that did not arrive, or not whole.
+    pub lost: u64,
+    /// The same as a share of those sent.
+    pub lost_share: Option<f64>,
+    /// Part of them that the sink's sockets dropped, their receive buffers full.
+    pub lost_at_socket: u64,
+    /// The part of them lost at an unknown place.
+    pub lost_unknown: u64,
+    /// Datagrams that arrived after one with a higher number.
+    pub reordered: u64,
+    /// Datagrams that arrived a second time.
+    pub duplicated: u64,
+    /// Datagrams that did not fit the reader's buffer.
+    pub truncated: u64,
+    /// Bytes cut off there; not counted in the goodput.
+    pub cut_bytes: u64,
+    /// Sends that the kernel refused for lack of room, and that were tried again.
+    pub sends_refused: u64,
+    /// Packets of the kernel sent: one that is segmented late counts once.
+    pub packets_sent: u64,
+    /// Packets of the kernel received: one that was joined counts once.
+    pub packets_arrived: u64,
+    /// Packets that the sink's sockets dropped (`SO_MEMINFO`).
+    pub packets_dropped: Option<u64>,
+    /// The same by `SO_RXQ_OVFL`, in sessions of versions that requested it with every datagram.
+    pub packets_dropped_reported: Option<u64>,
+    /// Datagrams per received packet.
+    pub datagrams_per_packet: Option<f64>,
+    /// Datagrams per receive, within the windows.
+    pub datagrams_per_receive: Option<f64>,
+    /// Datagrams per send, within the windows.
+    pub datagrams_per_send: Option<f64>,
+    /// The kernel's counts of UDP in the network namespace; absent over Unix sockets.
+    pub namespace: Option<UdpUse>,
+}
+
+/// A ring's counts, summed over the trials of the estimate.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RingView {
+    /// Operations submitted within the windows.
+    pub submitted: u64,
+    /// Completions taken within the windows.
+    pub completed: u64,
+    /// Completions whose result and user data were compared, over the rings' whole lives.
+    pub checked: u64,
+    /// Completions that the loop never took, over the rings' whole lives.
+    pub left: u64,
+    /// Calls of io_uring_enter(2) within the windows.
+    pub enters: u64,
+    /// Completions per such call.
+    pub nops_per_enter: Option<f64>,
+    /// Rounds after which the completion queue had overflowed, if it did.
+    pub overflowed_after_rounds: Option<u64>,
+    /// Completions that fit the ring that the kernel made.
+    pub completion_entries: u32,
+    /// CPU time of the kernel's submission thread, in CPUs.
+    pub kernel_thread_cpus: Option<f64>,
+}

@@ -1,0 +1,140 @@
+//! The part of the document about checks of a user's program.
+
+use bytegauge_model::{CellId, GroupId, SocketChanges};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A program, its gain, and whether a recommendation held.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CheckView {
+    /// The program's name.
+    pub program: String,
+    /// The measured quantity, as in `--metric`.
+    pub metric: String,
+    /// Whether a rate of that quantity includes the start of the program: not a number that it prints.
+    #[serde(skip)]
+    pub includes_start: bool,
+    /// The TCP port at which its server listened, where `--ready` waited for another sign until its time was over.
+    #[serde(skip)]
+    pub listens_at: Option<u16>,
+    /// The same where no connection of the command reached its server.
+    #[serde(skip)]
+    pub unreached: Option<Unreached>,
+    /// The user's current value, for people.
+    pub default: Option<String>,
+    /// The gain over it, one for each group.
+    pub gains: Vec<GainView>,
+    /// The effects of options that were changed on its sockets; `null` where values are arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangesView>,
+    /// The test of the recommendation of an earlier session.
+    pub advice: Vec<AdviceView>,
+    /// Runs after which processes were still there, and were ended.
+    pub left_behind: usize,
+    /// Runs after which the server ignored its signal and was killed.
+    pub stopped_by_force: usize,
+}
+
+/// A server that no connection reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unreached {
+    /// The TCP port at which it listens.
+    pub listens_at: u16,
+    /// The port that the command names instead, and whether it is that of an address of this machine.
+    pub named: Option<(u16, bool)>,
+}
+
+/// Options that were changed on the sockets of a program, each compared with the program as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChangesView {
+    /// The program whose sockets were changed: `client`, `server` or `both`.
+    pub on: String,
+    /// The quantity that is compared, of which less is better: `time`, `CPU time` or `events`.
+    pub cost: &'static str,
+    /// The changes, in the order of the plan.
+    pub changes: Vec<ChangeView>,
+    /// The changes that were not tried, each with the reason.
+    pub not_tried: Vec<String>,
+    /// What the connections of a running program did with each value; empty where trials start the program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub service: Vec<ServiceView>,
+    /// The session's task, for texts.
+    #[serde(skip)]
+    pub task: Option<SocketChanges>,
+}
+
+impl ChangesView {
+    /// Why a running program was left before the session was over: no change is measured any more.
+    pub fn left_for(&self) -> Option<&str> {
+        let is_running = self.task.as_ref().is_some_and(|task| task.service.is_some());
+        let is_left = is_running && self.changes.iter().all(|change| change.left_for.is_some());
+        self.changes.first().filter(|_| is_left)?.left_for.as_deref()
+    }
+}
+
+/// What the connections of a running program did with a value: medians of its trials.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ServiceView {
+    /// The value: `nodelay=on`, or `as-it-is`.
+    pub value: String,
+    /// Bytes that were moved in a second, in units of 2³⁰.
+    pub gib_per_s: Option<f64>,
+    /// Segments that were sent again for 2³⁰ bytes.
+    pub retransmitted_per_gib: Option<f64>,
+    /// Median of the smoothed round-trip times of the connections, microseconds.
+    pub rtt_us: Option<f64>,
+}
+
+/// One change. Intervals hold for all changes at once.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChangeView {
+    /// The change: `rcvbuf=unset`.
+    pub value: String,
+    /// Its cell.
+    pub cell: CellId,
+    /// The change of the cost, as a share: -0.5 is half of it.
+    pub change: Option<f64>,
+    /// Lower end of its interval.
+    pub lower: Option<f64>,
+    /// Upper end of its interval.
+    pub upper: Option<f64>,
+    /// Why there is no interval.
+    pub reason: Option<String>,
+    /// Why it is not measured any more.
+    #[serde(skip)]
+    pub left_for: Option<String>,
+}
+
+/// The gain of the recommended value over the current one. Intervals hold for all values at once.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GainView {
+    /// The group.
+    pub group: GroupId,
+    /// The cell with the recommended value.
+    pub cell: Option<CellId>,
+    /// The current value, for people.
+    pub default: String,
+    /// How much faster the recommended value is, as a share: 0.5 is one and a half times as fast.
+    pub gain: Option<f64>,
+    /// Lower end of its interval.
+    pub lower: Option<f64>,
+    /// Upper end of its interval.
+    pub upper: Option<f64>,
+    /// CPU time of a run with the recommended value, of its whole process tree, nanoseconds.
+    pub cpu_ns: Option<f64>,
+    /// The same with the current value.
+    pub default_cpu_ns: Option<f64>,
+}
+
+/// The recommended value of an earlier session. `findings` have its result in the program.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct AdviceView {
+    /// The group.
+    pub group: GroupId,
+    /// The session of the recommendation.
+    pub session: i64,
+    /// The value, for people.
+    pub value: String,
+    /// The conditions of the recommendation.
+    pub question: String,
+}

@@ -1,0 +1,11 @@
+//! Names, numbers and lines: how levels, rates, intervals and options are written everywhere. Knows no session.
+
+pub mod fit;
+pub mod interval_rounding;
+mod label;
+pub mod number;
+pub mod paint;
+pub mod phrase;
+pub mod table;
+
+pub use label::{level_label, option_label, own_buffer, relay_method};

@@ -1,0 +1,253 @@
+//! One flow between its calls, the same for every engine: the next action ([`step`]), and the memory of its messages.
+//!
+//! Engines do I/O only. This file decides how a flow may continue after the end of its stream.
+
+use std::io;
+use std::sync::Arc;
+
+use bytegauge_sys::clock::monotonic_ns;
+
+use crate::end_error::EndError;
+use crate::engine::memory::{Footprint, KeptBytes, Room};
+use crate::engine::message_part::MessagePart;
+use crate::engine::{errno, nothing_to_send};
+use crate::flow::{ConnectionEnd, Doing, Flow, Want};
+
+/// The next step of an engine for a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlowStep {
+    /// Close the connection first.
+    pub(super) closes: bool,
+    /// Then do this.
+    pub(super) action: FlowAction,
+}
+
+/// An engine's action for a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlowAction {
+    /// Send the flow's next bytes.
+    Send,
+    /// Receive; ask the flow again at this time if nothing arrived.
+    Receive { until_ns: Option<u64> },
+    /// Send or receive, whichever is possible first.
+    SendOrReceive,
+    /// Wait for a time.
+    Pause { until_ns: u64 },
+    /// Open another connection.
+    Connect,
+    /// End the sending direction.
+    Finish,
+    /// Close the connection as a failure.
+    Reset,
+    /// Report the end of the stream to the flow once more.
+    ReportEof,
+    /// Ask the flow again.
+    AskAgain,
+    /// Return the flow.
+    Leave,
+}
+
+/// The next action for a flow of type `F` that wants this, where `eof` is set once its peer sends no more and the flow knows.
+///
+/// After the end of the stream a connection stays open only for what the flow still sends. A flow of a pair may also pause, since
+/// its partner may bring it bytes to send, and takes its connection along when it is done. A reset needs the connection.
+#[inline]
+pub(super) fn step<F: Flow>(want: Want, eof: bool) -> FlowStep {
+    let stays = match want {
+        Want::Send | Want::Both | Want::Finish | Want::Reset => true,
+        Want::Pause(_) | Want::Done => F::PAIRED,
+        Want::Receive | Want::ReceiveUntil(_) | Want::Connect | Want::Close => false,
+    };
+    let action = match want {
+        Want::Both if eof => FlowAction::Send,
+        Want::Receive | Want::ReceiveUntil(_) if eof => FlowAction::ReportEof,
+        Want::Send => FlowAction::Send,
+        Want::Both => FlowAction::SendOrReceive,
+        Want::Receive => FlowAction::Receive { until_ns: None },
+        Want::ReceiveUntil(at_ns) => FlowAction::Receive { until_ns: Some(at_ns) },
+        Want::Pause(until_ns) => FlowAction::Pause { until_ns },
+        Want::Connect => FlowAction::Connect,
+        Want::Finish => FlowAction::Finish,
+        Want::Reset => FlowAction::Reset,
+        Want::Close => FlowAction::AskAgain,
+        Want::Done => FlowAction::Leave,
+    };
+    FlowStep { closes: eof && !stays || matches!(want, Want::Connect | Want::Close), action }
+}
+
+/// The time of an event, for flows that ask for it.
+#[inline]
+pub(super) fn time_for<F: Flow>() -> u64 {
+    if F::TIMED { monotonic_ns() } else { 0 }
+}
+
+/// A flow with a thread or a task of its own, and the memory of its messages.
+pub(super) struct FlowState<F> {
+    pub(super) flow: F,
+    kept: KeptBytes,
+    room: Room,
+    /// The peer sends no more, and the flow knows.
+    eof: bool,
+    /// The party has opened a connection for this flow.
+    pub(super) has_connected: bool,
+    /// When the last event happened, for flows that ask for it.
+    now_ns: u64,
+}
+
+/// Bytes to send.
+pub(super) struct Outgoing<'a> {
+    pub(super) bytes: &'a [u8],
+    /// The number of kept bytes before them, if they are sent back.
+    pub(super) dropped: Option<usize>,
+    /// How they are sent, if not by one send.
+    pub(super) part: Option<MessagePart>,
+}
+
+impl<F: Flow> FlowState<F> {
+    pub(super) fn new(flow: F, footprint: &Arc<Footprint>) -> FlowState<F> {
+        let (kept, room) = (KeptBytes::within(footprint), Room::within(footprint));
+        FlowState { flow, kept, room, eof: false, has_connected: false, now_ns: 0 }
+    }
+
+    /// Bytes that had to be moved to make room.
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.kept.copied
+    }
+
+    /// An event happened, or a time was reached.
+    #[inline]
+    pub(super) fn tick(&mut self) {
+        self.now_ns = time_for::<F>();
+    }
+
+    /// Asks the flow for its next action.
+    #[inline]
+    pub(super) fn step(&mut self) -> FlowStep {
+        step::<F>(self.flow.want(self.now_ns), self.eof)
+    }
+
+    /// The next bytes to send: the rest of a message, received bytes that go back, or the next message.
+    #[inline]
+    pub(super) fn outgoing(&mut self) -> Result<Outgoing<'_>, EndError> {
+        let back = self.flow.returns();
+        let returns = !back.is_empty() && !self.room.holds();
+        let (bytes, part) = if returns { (self.kept.part(&back), None) } else { self.room.next_part(&mut self.flow) };
+        if bytes.is_empty() {
+            return Err(nothing_to_send());
+        }
+        Ok(Outgoing { bytes, dropped: returns.then_some(back.start), part })
+    }
+
+    /// `n` of the outgoing bytes were sent.
+    #[inline]
+    pub(super) fn sent(&mut self, n: usize, dropped: Option<usize>) {
+        match dropped {
+            Some(dropped) => self.kept.drop_first(dropped + n),
+            None => self.room.sent(n),
+        }
+        self.flow.sent(n, self.now_ns);
+    }
+
+    /// Where the next receive of at most `most` bytes goes.
+    #[inline]
+    pub(super) fn buffer(&mut self, most: usize) -> &mut [u8] {
+        self.kept.room(most)
+    }
+
+    /// Both: the next bytes to send, and the buffer of the next receive.
+    pub(super) fn outgoing_and_buffer(&mut self, most: usize) -> Result<(&[u8], &mut [u8]), EndError> {
+        if self.flow.echoes() {
+            return Err(EndError::Impossible("a flow that echoes wants to send and receive at once".into()));
+        }
+        Ok((self.room.next(&mut self.flow), self.kept.room(most)))
+    }
+
+    /// `n` bytes were received in the buffer; 0 at the end of the stream. `false`: the flow leaves.
+    #[inline]
+    pub(super) fn received(&mut self, n: usize) -> bool {
+        if n == 0 {
+            self.eof = true;
+            self.report_eof();
+            return true;
+        }
+        let bytes = self.kept.received(n, self.flow.echoes());
+        self.flow.received(bytes, self.now_ns)
+    }
+
+    pub(super) fn connected(&mut self) {
+        self.flow.connected(self.now_ns);
+    }
+
+    pub(super) fn report_eof(&mut self) {
+        self.flow.ended(ConnectionEnd::Eof, self.now_ns);
+    }
+
+    /// A call failed, and the connection is closed.
+    pub(super) fn failed(&mut self, doing: Doing, error: &io::Error) {
+        self.flow.ended(ConnectionEnd::Failed { doing, errno: errno(error) }, self.now_ns);
+    }
+
+    /// The connection was closed: no bytes of it are sent or kept.
+    pub(super) fn forget(&mut self) {
+        self.eof = false;
+        self.kept.forget();
+        self.room.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Single;
+    struct Half;
+
+    impl Flow for Single {
+        fn want(&mut self, _now_ns: u64) -> Want {
+            Want::Done
+        }
+
+        fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+            true
+        }
+    }
+
+    impl Flow for Half {
+        const PAIRED: bool = true;
+
+        fn want(&mut self, _now_ns: u64) -> Want {
+            Want::Done
+        }
+
+        fn received(&mut self, _bytes: &mut [u8], _now_ns: u64) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn open_connection_stays_until_closed_or_replaced() {
+        for want in [Want::Send, Want::Both, Want::Receive, Want::Pause(7), Want::Finish, Want::Reset, Want::Done] {
+            assert!(!step::<Single>(want, false).closes, "{want:?}");
+        }
+        assert_eq!(step::<Single>(Want::Close, false), FlowStep { closes: true, action: FlowAction::AskAgain });
+        assert_eq!(step::<Single>(Want::Connect, false), FlowStep { closes: true, action: FlowAction::Connect });
+        assert_eq!(
+            step::<Single>(Want::ReceiveUntil(7), false),
+            FlowStep { closes: false, action: FlowAction::Receive { until_ns: Some(7) } }
+        );
+    }
+
+    #[test]
+    fn only_sending_survives_the_end_of_stream() {
+        let sends = FlowStep { closes: false, action: FlowAction::Send };
+        assert_eq!([step::<Single>(Want::Send, true), step::<Single>(Want::Both, true)], [sends; 2]);
+        assert_eq!(step::<Single>(Want::Reset, true), FlowStep { closes: false, action: FlowAction::Reset });
+        let over = FlowStep { closes: true, action: FlowAction::ReportEof };
+        assert_eq!([step::<Single>(Want::Receive, true), step::<Half>(Want::ReceiveUntil(7), true)], [over; 2]);
+        assert_eq!(step::<Single>(Want::Done, true), FlowStep { closes: true, action: FlowAction::Leave });
+        assert_eq!(step::<Half>(Want::Done, true), FlowStep { closes: false, action: FlowAction::Leave });
+        let pause = FlowAction::Pause { until_ns: 7 };
+        assert_eq!(step::<Single>(Want::Pause(7), true), FlowStep { closes: true, action: pause });
+        assert_eq!(step::<Half>(Want::Pause(7), true), FlowStep { closes: false, action: pause });
+    }
+}

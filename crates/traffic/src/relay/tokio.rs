@@ -1,0 +1,188 @@
+//! `tokio::io::copy_bidirectional`: a task per connection, all of them on one thread.
+//!
+//! By default each direction has a buffer of 8 KiB (tokio/src/io/util/mod.rs, `DEFAULT_BUF_SIZE`).
+
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytegauge_model::EngineReport;
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::option;
+use bytegauge_sys::socket::{self, During};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+
+use crate::end_error::EndError;
+use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream};
+use crate::relay::copy_method::Carrying;
+use crate::relay::socket::unconnected;
+use crate::relay::state::{Passage, RelayShared};
+use crate::tally::CallCounter;
+
+/// Longest sleep of the loop: a flag does not wake it.
+const CHECK_NS: u64 = 5_000_000;
+
+pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
+    let Carrying { shared, setup, cues, meter } = carrying;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(EndError::io("starting a Tokio runtime"))?;
+    let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.relay_buffer());
+    let mut report = EngineReport::default();
+    // A request to stop does not end it by itself.
+    let never = AtomicBool::new(false);
+    let carried = runtime.block_on(async {
+        let listener =
+            Listener::new(shared.listener()).map_err(EndError::io("registering the relay's listener with Tokio"))?;
+        loop {
+            let now_ns = monotonic_ns();
+            if !meter.continues(now_ns, &never)
+                || cues.abort.load(Ordering::Relaxed)
+                || shared.is_over(cues.stop_requested)
+            {
+                return Ok(());
+            }
+            let until_ns = meter.next_mark_ns().clamp(now_ns, now_ns + CHECK_NS);
+            match accepted(&listener, until_ns - now_ns).await {
+                None => {}
+                Some(Ok(stream)) => {
+                    report.accepted += 1;
+                    report.accepted_at_once = 1;
+                    if !shared.admits(&stream) {
+                        continue;
+                    }
+                    tokio::spawn(carry_one(Arc::clone(shared), TokioLeg::new(stream, &calls), size));
+                }
+                Some(Err(error)) if socket::is_exhausted(&error) => {
+                    tokio::time::sleep(Duration::from_nanos(ACCEPT_PAUSE_NS)).await;
+                }
+                Some(Err(error)) if socket::is_transient(&error, During::Accept) => {}
+                Some(Err(source)) => {
+                    return Err(EndError::Io { doing: "accepting a connection for the relay".into(), source });
+                }
+            }
+        }
+    });
+    shared.closes();
+    // Drops every task, and each reports its bytes.
+    drop(runtime);
+    carried.map(|()| report)
+}
+
+/// The next connection, if one arrives in time.
+async fn accepted(listener: &Listener, timeout_ns: u64) -> Option<io::Result<Stream>> {
+    let mut time = pin!(tokio::time::sleep(Duration::from_nanos(timeout_ns)));
+    poll_fn(|context| match listener.poll_accept(context) {
+        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+        Poll::Pending => time.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
+    let back = match connected(&shared, &front.stream).await {
+        Ok(stream) => TokioLeg::new(stream, &front.calls),
+        Err(fault) => {
+            front.resets();
+            return shared.unconnected(fault);
+        }
+    };
+    let mut pair = TokioPair { shared, legs: [front, back], in_order: false };
+    let [front, back] = &mut pair.legs;
+    pair.in_order = copy_bidirectional_with_sizes(front, back, size, size).await.is_ok();
+}
+
+async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, EndError> {
+    shared.upstream.prepare_accepted(front)?;
+    let stream = shared.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
+    stream.writable().await.map_err(unconnected)?;
+    match socket::take_error(stream.as_fd()) {
+        Ok(None) => Ok(stream),
+        Ok(Some(errno)) => Err(unconnected(io::Error::from_raw_os_error(errno))),
+        Err(error) => Err(unconnected(error)),
+    }
+}
+
+/// A connection; dropping it, at the end of its task or of the runtime, reports its bytes.
+struct TokioPair {
+    shared: Arc<RelayShared>,
+    legs: [TokioLeg; 2],
+    in_order: bool,
+}
+
+impl Drop for TokioPair {
+    fn drop(&mut self) {
+        let [front, back] = &self.legs;
+        let in_order = self.in_order;
+        if !in_order {
+            front.resets();
+            back.resets();
+        }
+        let up = Passage { taken: front.taken, given: back.given, in_order };
+        let down = Passage { taken: back.taken, given: front.given, in_order };
+        self.shared.settle([up, down], !in_order, [Some(front.fd()), Some(back.fd())]);
+    }
+}
+
+/// One socket, and its bytes.
+struct TokioLeg {
+    stream: Stream,
+    calls: Arc<CallCounter>,
+    taken: u64,
+    given: u64,
+}
+
+impl TokioLeg {
+    fn new(stream: Stream, calls: &Arc<CallCounter>) -> TokioLeg {
+        TokioLeg { stream, calls: Arc::clone(calls), taken: 0, given: 0 }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Makes closing it a reset.
+    fn resets(&self) {
+        // A socket without resets, such as a Unix socket, is just closed.
+        let _ = option::set(self.fd(), &option::LINGER.to(0));
+    }
+}
+
+impl AsyncRead for TokioLeg {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (leg, before) = (self.get_mut(), buffer.remaining());
+        ready!(leg.stream.poll_fill(context, buffer))?;
+        let n = before - buffer.remaining();
+        leg.calls.count(n, before);
+        leg.taken += n as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for TokioLeg {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let leg = self.get_mut();
+        let n = ready!(leg.stream.poll_write(context, bytes))?;
+        leg.calls.count(n, bytes.len());
+        leg.given += n as u64;
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A socket buffers nothing in the process.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // If the peer is gone already, the other direction reports it.
+        let _ = bytegauge_sys::io::shutdown(self.fd(), std::net::Shutdown::Write);
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,200 @@
+//! Sets options on the sockets of a program from outside, at the moment when it connects or listens.
+//!
+//! A filter in the program (`sys::seccomp`) reports these calls; a thread of this process sets the options, reads them back,
+//! and lets the calls be carried out. Before connect(2) and listen(2) is early enough for everything that the handshake
+//! settles, and accepted TCP connections inherit from their listening socket. The program's own setsockopt(2) of a changed
+//! option succeeds and does nothing.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bytegauge_model::option::{OPTIONS, OptionRow, Setter};
+use bytegauge_model::socket_changes::OwnOption;
+use bytegauge_model::{OptionChange, SocketsSeen, Transport};
+use bytegauge_sys::descendants;
+use bytegauge_sys::option::KernelOption;
+use bytegauge_sys::process_descriptor::socket_kind;
+use bytegauge_sys::seccomp::{FilterListener, ListenerEvent, PendingListener, ReportedCall, SocketCall, SocketFilter};
+
+use crate::end_error::EndError;
+use crate::lock;
+use crate::socket_waits::{WaitSampler, each_connection};
+use crate::transport::options;
+
+/// The options that replace others in the kernel: the program's own call of either is removed.
+const FORCED: [(&str, KernelOption); 2] =
+    [("sndbuf", bytegauge_sys::option::SEND_BUFFER_FORCE), ("rcvbuf", bytegauge_sys::option::RECEIVE_BUFFER_FORCE)];
+
+/// How often connections are sampled: several times in a delayed acknowledgement, 40 ms.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The most connections of a process that are sampled.
+const CONNECTIONS: usize = 32;
+
+/// The sockets of one program and of all that it starts.
+pub(super) struct FilteredSockets {
+    changes: Vec<OptionChange>,
+    watches: bool,
+    seen: Arc<Mutex<SocketsSeen>>,
+}
+
+impl FilteredSockets {
+    /// With these changes; `watches` reports the options that the program sets itself.
+    pub(super) fn new(changes: &[OptionChange], watches: bool) -> FilteredSockets {
+        FilteredSockets { changes: changes.to_vec(), watches, seen: Arc::default() }
+    }
+
+    /// Lets the program that `command` will start run under the filter.
+    pub(super) fn prepare(&self, command: &mut Command) -> io::Result<PendingListener> {
+        let setters = |change: &OptionChange| {
+            let row = change.row();
+            let forced = FORCED.iter().filter(|(factor, _)| *factor == row.factor).map(|(_, option)| *option);
+            options::variants(row).into_iter().chain(forced).collect::<Vec<_>>()
+        };
+        let ignored = self.changes.iter().flat_map(setters).collect();
+        SocketFilter { ignored, reports_options: self.watches }.install_in(command)
+    }
+
+    /// Answers the calls of a program that was started, until it and all that it started have ended.
+    pub(super) fn attend(&self, pid: u32, pending: PendingListener) -> Result<(), EndError> {
+        let listener = pending.receive().map_err(EndError::io("receiving the filter of a program"))?;
+        let (changes, seen) = (self.changes.clone(), Arc::clone(&self.seen));
+        let ended = Arc::new(AtomicBool::new(false));
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let started = thread::Builder::new().name(name.into()).spawn(work);
+            started.map(drop).map_err(EndError::io("starting a thread that watches sockets"))
+        };
+        if self.watches {
+            let (seen, ended) = (Arc::clone(&self.seen), Arc::clone(&ended));
+            spawn("waits", Box::new(move || sample_waits(pid, &seen, &ended)))?;
+        }
+        let answer = move || {
+            // An error means that the filter is gone, and no call waits.
+            while let Ok(ListenerEvent::Call(call)) = listener.next() {
+                record(&listener, &call, &changes, &mut lock(&seen));
+                listener.carry_out(&call);
+            }
+            ended.store(true, Ordering::Relaxed);
+        };
+        spawn("sockets", Box::new(answer))
+    }
+
+    /// What was seen so far.
+    pub(super) fn seen(&self) -> SocketsSeen {
+        lock(&self.seen).clone()
+    }
+
+    /// Refuses a run whose options did not take effect.
+    pub(super) fn check(&self) -> Result<(), EndError> {
+        let seen = self.seen();
+        if let Some(why) = seen.ineffective {
+            return Err(EndError::Missing(why));
+        }
+        let sets = self.changes.iter().any(|change| change.level.is_some());
+        if sets && seen.changed == 0 {
+            return Err(EndError::Missing(format!(
+                "the options reached no socket of the program: {}",
+                seen.why_unchanged()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Samples what the connections of a program and its descendants wait for, until all have ended.
+fn sample_waits(pid: u32, seen: &Mutex<SocketsSeen>, ended: &AtomicBool) {
+    let mut sampler = WaitSampler::default();
+    while !ended.load(Ordering::Relaxed) {
+        for pid in descendants::tree(pid).unwrap_or_default() {
+            each_connection(pid, CONNECTIONS, &mut |link, socket, info| sampler.add(link, socket, info));
+        }
+        lock(seen).waits = sampler.waits().clone();
+        thread::sleep(SAMPLE_INTERVAL);
+    }
+}
+
+/// Counts a call, and sets the options of the socket that it is about.
+fn record(listener: &FilterListener, call: &ReportedCall, changes: &[OptionChange], seen: &mut SocketsSeen) {
+    match call.call {
+        SocketCall::OtherArchitecture => seen.other_architecture += 1,
+        SocketCall::Ring => seen.rings += 1,
+        SocketCall::SetOption(level, number) => {
+            let value = listener.value(call).unwrap_or_default();
+            let Some((name, own)) = own_option(level, number, &value) else { return };
+            let calls = seen.own.get(name).map_or(0, |known| known.calls);
+            seen.own.insert(name.to_owned(), OwnOption { calls: calls + 1, ..own });
+        }
+        SocketCall::Connect | SocketCall::Bind | SocketCall::Listen => {
+            // A program that closed it meanwhile gets the error from its own call.
+            let Ok(socket) = listener.socket(call) else { return };
+            let Ok(kind) = socket_kind(socket.as_fd()) else { return };
+            let Some(transport) = kind.transport().and_then(|name| name.parse::<Transport>().ok()) else { return };
+            if call.call == SocketCall::Bind && !transport.is_datagram() {
+                return;
+            }
+            let verb = match call.call {
+                SocketCall::Listen => "listen",
+                SocketCall::Bind => "bind",
+                _ => "connect",
+            };
+            *seen.opened.entry(format!("{transport} {verb}")).or_default() += 1;
+            match change(socket.as_fd(), &transport, verb == "listen", changes) {
+                Ok(true) => seen.changed += 1,
+                Ok(false) => {}
+                Err(why) => seen.ineffective = seen.ineffective.take().or(Some(why)),
+            }
+        }
+    }
+}
+
+/// Sets the options that a socket has, and reads each one back. Returns whether there was one.
+fn change(
+    socket: BorrowedFd<'_>,
+    transport: &Transport,
+    listens: bool,
+    changes: &[OptionChange],
+) -> Result<bool, String> {
+    let mut any = false;
+    for change in changes {
+        let (row, Some(level)) = (change.row(), &change.level) else { continue };
+        if !(row.fits)(transport) || (row.of_listener && !listens && (row.variant)(Setter::Client, transport).is_none())
+        {
+            continue;
+        }
+        if listens && !transport.is_tcp() {
+            let name = row.name;
+            return Err(format!(
+                "connections that a {transport} socket accepts do not inherit {name}: change the other end (--on client), or set it \
+                 in the program"
+            ));
+        }
+        let setter = if listens { Setter::Server } else { Setter::Client };
+        options::change(socket, row, level, (setter, transport))?;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// An option as a program sets it: its name and its value; `None` for one that cannot be tried.
+fn own_option(level: i32, number: i32, value: &[u8]) -> Option<(&'static str, OwnOption)> {
+    let is_it = |known: KernelOption| known.place() == (level, number);
+    let of_row = |row: &&OptionRow| options::variants(row).into_iter().any(is_it);
+    let forced = FORCED.iter().find(|(_, option)| is_it(*option));
+    let row = OPTIONS.iter().find(of_row);
+    let name = row.map(|row| row.name).or(forced.map(|(_, option)| option.name))?;
+    let factor = row.map(|row| row.factor).or(forced.map(|(factor, _)| *factor))?;
+    let text = match value.first_chunk() {
+        _ if row.is_some_and(|row| row.form == bytegauge_model::option::ValueForm::Text) => {
+            let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
+            format!("\"{}\"", String::from_utf8_lossy(name))
+        }
+        Some(int) => i32::from_ne_bytes(*int).to_string(),
+        None => "?".into(),
+    };
+    Some((name, OwnOption { option: Some(factor.to_owned()), value: text, calls: 0 }))
+}

@@ -1,0 +1,256 @@
+//! A trial of a running program: options are switched on its sockets, the kernel's counts are read at both ends of the trial, and
+//! the options are set back.
+//!
+//! Nothing outlasts a trial, however it ends: by its time, an interrupt, the kill of the process that measures, or a refusal by
+//! the kernel. A trial of the program as it is sets the present levels once more, so that switching costs both the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::{Duration, Instant};
+
+use bytegauge_model::running_service::has_memory;
+use bytegauge_model::{
+    EndCounts, EndReport, Level, Metric, OptionChange, RunningService, ServiceCounts, SocketChanges, TaskReport,
+};
+use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::counter::Counter;
+use bytegauge_sys::{children, descendants};
+
+use super::unread;
+use crate::end_error::EndError;
+use crate::setup::Setup;
+
+use super::switched_sockets::SwitchedSockets;
+pub use super::switched_sockets::{ServiceSocket, ServiceSockets};
+
+/// The first part of a trial, which is not measured: this number of round trips, within these times.
+const SETTLE_TRIPS: u32 = 10;
+const SETTLE_MIN: Duration = Duration::from_millis(100);
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+
+/// The same is longer by this factor where an option has effects that last.
+const SETTLE_MEMORY: u32 = 5;
+
+/// The only session that changes a process, or its only trial: an abstract address that the kernel releases when its owner ends.
+#[derive(Debug)]
+pub struct ServiceLock {
+    _held: UnixListener,
+}
+
+impl ServiceLock {
+    /// Of a session.
+    ///
+    /// # Errors
+    /// `AddrInUse` while another session changes the process.
+    pub fn of_session(pid: u32) -> io::Result<ServiceLock> {
+        ServiceLock::take(&format!("bytegauge-tune-{pid}"))
+    }
+
+    /// Of a trial, which may outlive its session by the time in which it sets options back.
+    ///
+    /// # Errors
+    /// `AddrInUse` during another one.
+    pub fn of_trial(pid: u32) -> io::Result<ServiceLock> {
+        ServiceLock::take(&format!("bytegauge-tune-{pid}-trial"))
+    }
+
+    fn take(name: &str) -> io::Result<ServiceLock> {
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?).map(|held| ServiceLock { _held: held })
+    }
+}
+
+/// Runs a trial of the running program in `changes`.
+pub(super) fn run(
+    setup: &Setup,
+    metric: &Metric,
+    changes: &SocketChanges,
+    stop_requested: BorrowedFd<'_>,
+) -> Result<EndReport, EndError> {
+    let Some(service) = &changes.service else { return Err(EndError::Impossible("no running program".into())) };
+    let _lock =
+        ServiceLock::of_trial(service.pid).map_err(EndError::io("changing a program that another trial changes"))?;
+    let ended = |error: io::Error| lost(format!("{service} cannot be changed any more: it has ended ({error})"));
+    let sockets = ServiceSockets::open(service).map_err(ended)?;
+    let value = setup.spec.value().unwrap_or(Level::Absent);
+    let switched = changes.of_value(&value);
+    let rows = changes.by_value.values().flatten().map(OptionChange::row);
+    let trial = ServiceTrial { service, metric, stop_requested, settle: settle_factor(changes) };
+    let mut sockets = SwitchedSockets::new(sockets, switched, rows);
+    let measured = trial.measure(&mut sockets);
+    match sockets.set_back() {
+        0 => measured,
+        failed => Err(lost(format!(
+            "{failed} sockets of {service} could not be set back from {}: restart the program",
+            switched.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// The same in all trials of a session, so that both sides are measured alike.
+fn settle_factor(changes: &SocketChanges) -> u32 {
+    let has_memory = changes.by_value.values().flatten().any(|change| has_memory(&change.option));
+    if has_memory { SETTLE_MEMORY } else { 1 }
+}
+
+/// An error after which no other trial can be made.
+fn lost(reason: String) -> EndError {
+    EndError::Unserved { reason, task: Box::new(TaskReport { service_lost: true, ..TaskReport::default() }) }
+}
+
+struct ServiceTrial<'a> {
+    service: &'a RunningService,
+    metric: &'a Metric,
+    stop_requested: BorrowedFd<'a>,
+    settle: u32,
+}
+
+impl ServiceTrial<'_> {
+    fn measure(&self, switched: &mut SwitchedSockets) -> Result<EndReport, EndError> {
+        let listeners = switched.switch().map_err(EndError::Missing)?;
+        let sockets = &mut switched.sockets;
+        let trip = Duration::from_micros(Moment::read(self.service, sockets)?.rtt_us());
+        let settle = (trip * SETTLE_TRIPS).clamp(SETTLE_MIN, SETTLE_MAX);
+        self.wait(sockets, settle * self.settle)?;
+        let counter = match self.metric {
+            Metric::Counter(name) => Some(Counter::open(name).map_err(|error| unread(&error))?),
+            _ => None,
+        };
+        let events = || counter.as_ref().map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
+        let (before, events_before) = (Moment::read(self.service, sockets)?, events()?);
+        self.wait(sockets, Duration::from_nanos(self.service.trial_ns))?;
+        let (after, events) = (Moment::read(self.service, sockets)?, events()?.saturating_sub(events_before));
+        let counts = after.since(&before);
+        self.check(&counts, listeners)?;
+        let window_ns = after.at_ns - before.at_ns;
+        let rate = match self.metric {
+            Metric::Counter(_) => 1e6 / (1.0 + events as f64 / counts.gib()),
+            Metric::Cpu => counts.gib() * 1e9 / counts.cpu_ns.max(1) as f64,
+            _ => counts.gib() * 1e9 / window_ns as f64,
+        };
+        let counted = self.metric.counted();
+        let events = counter.is_some().then_some(events);
+        let task = TaskReport { rate, counted, events, service: Some(Box::new(counts)), ..TaskReport::default() };
+        let (bytes, cpu_ns) = (counts.bytes, counts.cpu_ns);
+        let counts = EndCounts { bytes, total_bytes: bytes, calls: 1, window_ns, cpu_ns, ..EndCounts::default() };
+        Ok(EndReport { counts, task: Some(Box::new(task)), ..EndReport::default() })
+    }
+
+    /// Waits, unless the session or the program ends.
+    fn wait(&self, sockets: &ServiceSockets, time: Duration) -> Result<(), EndError> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            let ready = children::wait_any(&[self.stop_requested, sockets.process()], left);
+            match ready.map_err(EndError::io("waiting for the end of a trial"))?[..] {
+                [true, _] => return Err(EndError::Program("it was stopped".into())),
+                [_, true] => return Err(lost(format!("{} has ended", self.service))),
+                _ => {}
+            }
+        }
+    }
+
+    /// Refuses a trial that shows nothing.
+    fn check(&self, counts: &ServiceCounts, listeners: u64) -> Result<(), EndError> {
+        let service = self.service;
+        if counts.bytes == 0 {
+            let open = counts.connections + counts.ended;
+            return Err(EndError::Program(format!(
+                "no byte was moved by the {open} connections and {listeners} listeners of {service}: tune it while it has work to do"
+            )));
+        }
+        if counts.ended > counts.connections {
+            return Err(EndError::Program(format!(
+                "{} connections of {service} ended in a trial and {} did not, so most bytes are not counted: tune a program with \
+                 longer connections, or start it (bytegauge tune --start)",
+                counts.ended, counts.connections
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The counts of all connections at one moment.
+struct Moment {
+    at_ns: u64,
+    cpu_ns: u64,
+    /// Bytes and repeated segments, by connection.
+    connections: BTreeMap<u64, [u64; 2]>,
+    /// Round-trip times, in order.
+    trips_us: Vec<u64>,
+}
+
+impl Moment {
+    fn read(service: &RunningService, sockets: &mut ServiceSockets) -> Result<Moment, EndError> {
+        let unread = EndError::io("reading the CPU time of a running program");
+        let cpu_ns = descendants::used_by(&BTreeSet::from([service.pid])).map_err(unread)?.cpu_ns;
+        let mut moment = Moment { at_ns: monotonic_ns(), cpu_ns, connections: BTreeMap::new(), trips_us: Vec::new() };
+        let mut look = |socket: &ServiceSocket<'_>| {
+            let info = &socket.info;
+            if !info.is_listening() {
+                let bytes = info.bytes_acked.unwrap_or(0) + info.bytes_received.unwrap_or(0);
+                moment.connections.insert(socket.inode, [bytes, info.total_retrans.unwrap_or(0).into()]);
+                moment.trips_us.extend(info.rtt_us.map(u64::from));
+            }
+        };
+        sockets.each(&mut look).map_err(EndError::io("reading the sockets of a running program"))?;
+        moment.trips_us.sort_unstable();
+        Ok(moment)
+    }
+
+    /// The median.
+    fn rtt_us(&self) -> u64 {
+        self.trips_us.get(self.trips_us.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn since(&self, before: &Moment) -> ServiceCounts {
+        let mut counts = ServiceCounts {
+            connections: self.connections.len() as u64,
+            ended: before.connections.keys().filter(|inode| !self.connections.contains_key(inode)).count() as u64,
+            rtt_us: self.rtt_us(),
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            ..ServiceCounts::default()
+        };
+        for (inode, [bytes, repeated]) in &self.connections {
+            let earlier = before.connections.get(inode);
+            counts.new += u64::from(earlier.is_none());
+            let [bytes_before, repeated_before] = earlier.copied().unwrap_or_default();
+            counts.bytes += bytes.saturating_sub(bytes_before);
+            counts.retransmitted += repeated.saturating_sub(repeated_before);
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(cpu_ns: u64, connections: &[(u64, [u64; 2])]) -> Moment {
+        Moment { at_ns: 0, cpu_ns, connections: connections.iter().copied().collect(), trips_us: vec![1, 5, 9] }
+    }
+
+    #[test]
+    fn counts_are_of_one_trial() {
+        let before = moment(10, &[(1, [100, 1]), (2, [7, 0])]);
+        let counts = moment(40, &[(1, [150, 3]), (3, [20, 0])]).since(&before);
+        let expected =
+            ServiceCounts { connections: 2, new: 1, ended: 1, bytes: 70, retransmitted: 2, rtt_us: 5, cpu_ns: 30 };
+        assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn a_process_has_one_session_and_one_trial() {
+        let pid = std::process::id();
+        let held = (ServiceLock::of_session(pid).unwrap(), ServiceLock::of_trial(pid).unwrap());
+        assert_eq!(ServiceLock::of_session(pid).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(ServiceLock::of_trial(pid).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(held);
+        assert!(ServiceLock::of_session(pid).is_ok());
+    }
+}

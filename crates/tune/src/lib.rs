@@ -1,0 +1,14 @@
+//! Experiments on the sockets of a user's program: what it does with them, which options to try, and the result.
+//!
+//! A session changes options from outside while the program runs as it is ([`bytegauge_traffic::task`]); its blocks,
+//! intervals and store are those of every session. This crate adds what a plan cannot know: a first run that is only
+//! watched, the changes that can matter to such a program, and the lines of code that a result stands for.
+#![forbid(unsafe_code)]
+
+mod code;
+mod proposed;
+pub mod screen;
+mod watched;
+
+pub use proposed::{Kernel, proposed, without_meaning};
+pub use watched::{Watched, watch};

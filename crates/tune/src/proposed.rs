@@ -1,0 +1,135 @@
+//! The changes that can matter to a program, from the sockets that it opens and the options that it sets itself.
+//!
+//! Pure: the settings of this machine come as an argument.
+
+use bytegauge_model::{Level, OptionChange, SocketsSeen};
+
+/// The most changes of a session: each takes a run in every block.
+const CHANGES_MAX: usize = 8;
+
+/// A buffer that is large for every path within a machine or a building, bytes.
+const LARGE: u64 = 4 << 20;
+
+/// Congestion controls other than the present one that are tried.
+const CONGESTION_MAX: usize = 2;
+
+/// Options that change what a program does rather than how fast it is: its own calls are left alone.
+const LEFT_ALONE: [&str; 4] = ["reuseport", "incoming_cpu", "linger", "inq"];
+
+/// The settings of the kernel that limit what can be tried.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// `net.core.rmem_max`, bytes.
+    pub rmem_max: Option<u64>,
+    /// `net.core.wmem_max`, bytes.
+    pub wmem_max: Option<u64>,
+    /// The congestion controls that are loaded.
+    pub congestion: Vec<String>,
+    /// The one that connections get by default.
+    pub default_congestion: Option<String>,
+}
+
+/// The changes to try, and those that could matter too and are not tried, each with the reason.
+#[must_use]
+pub fn proposed(seen: &SocketsSeen, kernel: &Kernel) -> (Vec<OptionChange>, Vec<String>) {
+    let over = |names: &[&str]| seen.opened.keys().any(|kind| names.contains(&kind.split(' ').next().unwrap_or("")));
+    let (tcp, udp) = (over(&["tcp", "tcp6", "mptcp"]), over(&["udp", "udp6"]));
+    let mut all: Vec<OptionChange> = Vec::new();
+    let mut not_tried = Vec::new();
+    let own = || seen.own.values().filter_map(|own| Some((own.option.as_deref()?, own.value.as_str())));
+    let mut add = |option: &str, level: Option<Level>| {
+        let change = OptionChange { option: option.to_owned(), level };
+        if !all.contains(&change) {
+            all.push(change);
+        }
+    };
+    for (option, _) in own().filter(|(option, _)| !LEFT_ALONE.contains(option)) {
+        add(option, None);
+    }
+    let sets = |option: &str, value: &str| own().any(|known| known == (option, value));
+    if tcp {
+        if !sets("nodelay", "1") {
+            add("nodelay", Some(Level::Switch(true)));
+        }
+        let others = kernel.congestion.iter().filter(|name| Some(*name) != kernel.default_congestion.as_ref());
+        let others = others.filter(|name| !sets("congestion", &format!("\"{name}\"")));
+        others.take(CONGESTION_MAX).for_each(|name| add("congestion", Some(Level::Name(name.clone()))));
+        add("notsent_lowat", Some(Level::Number(128 << 10)));
+    }
+    let buffers = [("rcvbuf", kernel.rmem_max, "net.core.rmem_max"), ("sndbuf", kernel.wmem_max, "net.core.wmem_max")];
+    for (option, max, sysctl) in buffers.into_iter().filter(|_| tcp || udp || over(&["unix"])) {
+        match max {
+            Some(max) if max < LARGE => {
+                not_tried.push(format!("{option} of 4 MiB: {sysctl} is {max}; to try it: sysctl -w {sysctl}={LARGE}"));
+            }
+            _ => add(option, Some(Level::Number(LARGE))),
+        }
+    }
+    let left = all.split_off(all.len().min(CHANGES_MAX));
+    not_tried.extend(left.iter().map(|change| format!("{change}: {CHANGES_MAX} changes are tried at once")));
+    (all, not_tried)
+}
+
+/// Why a change cannot differ from the program as it is: it removes a call that the program does not make.
+#[must_use]
+pub fn without_meaning(change: &OptionChange, seen: &SocketsSeen) -> Option<String> {
+    let sets = seen.own.values().any(|own| own.option.as_ref() == Some(&change.option));
+    let name = change.row().name;
+    (change.level.is_none() && !sets).then(|| format!("{change}: the program does not set {name} itself"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::socket_changes::OwnOption;
+
+    use super::*;
+
+    fn seen(opened: &str, own: &[(&str, &str)]) -> SocketsSeen {
+        let own = own.iter().map(|(option, value)| {
+            let row = bytegauge_model::option::of_factor(option).unwrap();
+            (row.name.to_owned(), OwnOption { option: Some((*option).into()), value: (*value).into(), calls: 1 })
+        });
+        SocketsSeen { opened: [(opened.to_owned(), 1)].into(), own: own.collect(), ..SocketsSeen::default() }
+    }
+
+    fn check(seen: &SocketsSeen, rmem_max: u64, expected: &[&str], left: usize) {
+        let kernel = Kernel {
+            rmem_max: Some(rmem_max),
+            wmem_max: Some(LARGE),
+            congestion: ["cubic", "bbr", "reno", "dctcp"].map(str::to_owned).to_vec(),
+            default_congestion: Some("cubic".into()),
+        };
+        let (changes, not_tried) = proposed(seen, &kernel);
+        assert_eq!(changes.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+        assert_eq!(not_tried.len(), left, "{not_tried:?}");
+    }
+
+    #[test]
+    fn only_options_that_can_matter_are_tried() {
+        let usual = ["congestion=bbr", "congestion=reno", "notsent-lowat=128K", "rcvbuf=4M", "sndbuf=4M"];
+        let with = |first: &[&'static str]| -> Vec<&'static str> { first.iter().copied().chain(usual).collect() };
+        check(&seen("tcp connect", &[]), LARGE, &with(&["nodelay=on"]), 0);
+        check(&seen("tcp connect", &[("rcvbuf", "65536")]), LARGE, &with(&["rcvbuf=unset", "nodelay=on"]), 0);
+        check(&seen("tcp6 listen", &[("nodelay", "1")]), LARGE, &with(&["nodelay=unset"]), 0);
+        check(&seen("tcp listen", &[("reuseport", "1")]), LARGE, &with(&["nodelay=on"]), 0);
+        check(&seen("udp bind", &[]), 212_992, &["sndbuf=4M"], 1);
+        check(
+            &seen("tcp connect", &[("rcvbuf", "1"), ("sndbuf", "1"), ("nodelay", "0")]),
+            LARGE,
+            &{
+                let mut all = with(&["rcvbuf=unset", "sndbuf=unset", "nodelay=unset", "nodelay=on"]);
+                all.truncate(CHANGES_MAX);
+                all
+            },
+            1,
+        );
+    }
+
+    #[test]
+    fn removing_a_call_needs_one() {
+        let unset = OptionChange { option: "rcvbuf".into(), level: None };
+        assert_eq!(without_meaning(&unset, &seen("tcp connect", &[("rcvbuf", "1")])), None);
+        let why = without_meaning(&unset, &seen("tcp connect", &[])).unwrap();
+        assert_eq!(why, "rcvbuf=unset: the program does not set SO_RCVBUF itself");
+    }
+}

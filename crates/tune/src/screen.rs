@@ -1,0 +1,308 @@
+//! The screen of a session that changed options of a program's sockets: a row for each change, and the line to change.
+//!
+//! Lays out the numbers of the report and computes no statistics.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytegauge_model::running_service::has_memory;
+use bytegauge_model::socket_changes::AS_IT_IS;
+use bytegauge_model::unit::counted;
+use bytegauge_model::{CellKind, SocketChanges};
+use bytegauge_report::Report;
+use bytegauge_report::document::NextStep;
+use bytegauge_report::render::TerminalStyle;
+use bytegauge_report::view::numbers::{ChangeView, ChangesView, ServiceView};
+use bytegauge_report::words::interval_rounding::{ShareScale, at_most};
+use bytegauge_report::words::number::{number, rate, time};
+use bytegauge_report::words::paint::wrap;
+use bytegauge_report::words::phrase::{join, level};
+
+use crate::code;
+use crate::watched::sentence;
+
+/// Room for the name of a section.
+const NAME: usize = 11;
+
+/// Longer lines of text are hard to read.
+const TEXT_MAX: usize = 100;
+
+/// What a change does, by its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Better,
+    Worse,
+    /// Less than the margin in both directions.
+    Nothing,
+    Undecided,
+    NotMeasured,
+}
+
+impl Effect {
+    fn of(change: &ChangeView, margin: f64) -> Effect {
+        match (change.lower, change.upper) {
+            (_, Some(upper)) if upper < 0.0 => Effect::Better,
+            (Some(lower), _) if lower > 0.0 => Effect::Worse,
+            (Some(lower), Some(upper)) if -lower <= margin && upper <= margin => Effect::Nothing,
+            (Some(_), Some(_)) => Effect::Undecided,
+            _ => Effect::NotMeasured,
+        }
+    }
+}
+
+/// The estimate of a change, and its interval.
+fn ends(change: &ChangeView) -> [f64; 3] {
+    [change.change, change.lower, change.upper].map(|share| share.unwrap_or(f64::NAN))
+}
+
+/// The result of a session; `None` if it changed no options.
+#[must_use]
+pub fn render(view: &Report, style: &TerminalStyle) -> Option<String> {
+    let changes = view.check.as_ref()?.changes.as_ref()?;
+    let screen = Screen { view, changes, task: changes.task.as_ref()?, width: style.columns.clamp(40, TEXT_MAX) };
+    Some(screen.lines().join("\n") + "\n")
+}
+
+struct Screen<'a> {
+    view: &'a Report,
+    changes: &'a ChangesView,
+    task: &'a SocketChanges,
+    width: usize,
+}
+
+impl Screen<'_> {
+    fn lines(&self) -> Vec<String> {
+        let mut out = wrap(&self.view.heading, self.width);
+        out.push(String::new());
+        if let Some(service) = &self.task.service {
+            let connections = counted(service.connections, "connection");
+            let listeners = counted(service.listeners, "listener");
+            out.extend(self.section("Service", &format!("{service}: {connections} and {listeners} at the start")));
+            out.push(String::new());
+        }
+        if let Some(seen) = &self.task.watched {
+            out.extend(self.section("Program", &sentence(seen)));
+            seen.waits.diagnoses().iter().for_each(|one| out.extend(self.section("Waits", &one.text)));
+            out.push(String::new());
+        }
+        out.extend(self.table());
+        out.push(String::new());
+        self.results().iter().for_each(|(name, text)| out.extend(self.section(name, text)));
+        let has_best = self.best().is_some();
+        let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
+        let takes = |step: &NextStep| step.takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
+        let is_left = self.changes.left_for().is_some();
+        match self.view.next.iter().find(|step| !(has_best || is_left) || continues(step)) {
+            // A command is never broken, so that it can be copied.
+            Some(step) => match &step.command {
+                Some(command) => out.push(format!("{:NAME$}{command}{}", "Next", takes(step))),
+                None => out.extend(self.section("Next", &step.text)),
+            },
+            None if has_best => {
+                let text = "make the change, then run the same command: what helps on top of it?";
+                out.extend(self.section("Next", text));
+            }
+            None => {}
+        }
+        out
+    }
+
+    /// A text under its name.
+    fn section(&self, name: &str, text: &str) -> Vec<String> {
+        let lines = wrap(text, self.width - NAME).into_iter().enumerate();
+        lines.map(|(at, line)| format!("{:NAME$}{line}", if at == 0 { name } else { "" })).collect()
+    }
+
+    fn effect(&self, change: &ChangeView) -> Effect {
+        Effect::of(change, self.view.plan.margin)
+    }
+
+    fn with(&self, effect: Effect) -> impl Iterator<Item = &ChangeView> {
+        self.changes.changes.iter().filter(move |change| self.effect(change) == effect)
+    }
+
+    /// The change that saves most, of those that are shown to save something.
+    fn best(&self) -> Option<&ChangeView> {
+        self.with(Effect::Better).min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
+    }
+
+    /// A change as a row is headed: `without its SO_RCVBUF`, `nodelay on`.
+    fn label(&self, value: &str) -> String {
+        let changes = self.task.by_value.get(value).map_or(&[][..], Vec::as_slice);
+        let each = changes.iter().map(|change| match &change.level {
+            None => format!("without its {}", change.row().name),
+            Some(set) => format!("{} {}", change.option.replace('_', "-"), level(&change.option, set)),
+        });
+        let all: Vec<String> = each.collect();
+        if all.is_empty() { value.to_owned() } else { all.join(", ") }
+    }
+
+    /// The cost of a run with a value, where it is a time.
+    fn cost(&self, value: &str) -> String {
+        let metric = self.view.check.as_ref().map_or("", |check| check.metric.as_str());
+        let is_time = ["wall", "cpu", "time:"].iter().any(|kind| metric.starts_with(kind));
+        let is_it = |name: Option<&str>| name == Some(value);
+        let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+        let cell = cells.find(|cell| is_it(cell.level("value").name())).filter(|_| is_time);
+        match cell.and_then(|cell| cell.estimate.median).filter(|rate| *rate > 0.0).map(f64::recip) {
+            Some(seconds) if seconds < 1.0 => format!("{} ms", number(Some(seconds * 1e3))),
+            Some(seconds) => format!("{} s", number(Some(seconds))),
+            None => String::new(),
+        }
+    }
+
+    fn table(&self) -> Vec<String> {
+        let now = self.cost(AS_IT_IS);
+        let unit = if self.task.service.is_some() { "per GiB" } else { "of a run" };
+        let head = if now.is_empty() { String::new() } else { format!("{} {unit}", self.changes.cost) };
+        let mut rows = vec![[String::new(), head, "change (95 %)".to_owned()]];
+        rows.push(["as it is".to_owned(), now, String::new()]);
+        let best = self.best().map(|change| &change.cell);
+        for change in &self.changes.changes {
+            let cost = self.cost(&change.value);
+            if self.effect(change) == Effect::NotMeasured {
+                if !cost.is_empty() {
+                    rows.push([self.label(&change.value), cost, "no interval yet".to_owned()]);
+                }
+                continue;
+            }
+            let mark = if Some(&change.cell) == best { "  <- use" } else { "" };
+            let open = if self.effect(change) == Effect::Undecided { "  undecided" } else { "" };
+            let [share, lower, upper] = ends(change);
+            let scale = ShareScale::of([share, lower, upper]);
+            let shown = format!("{} ({}){open}{mark}", scale.signed(share), scale.signed_interval(lower, upper));
+            rows.push([self.label(&change.value), cost, shown]);
+        }
+        let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let (first, second) = (wide(0), wide(1));
+        let line = |[name, cost, change]: &[String; 3]| format!("  {name:first$}  {cost:>second$}   {change}");
+        rows.iter().map(|row| line(row).trim_end().to_owned()).collect()
+    }
+
+    /// The conclusions, each under its name.
+    fn results(&self) -> Vec<(&str, String)> {
+        let mut out = vec![("Use", self.usage())];
+        // Another value of the same option replaces the best one, and is only in the table.
+        let options = |change: &ChangeView| self.task.by_value.get(&change.value).into_iter().flatten();
+        let is_apart = |change: &&ChangeView| {
+            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.option != one.option)))
+        };
+        out.extend(self.with(Effect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))));
+        let labels = |effect: Effect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
+        let nothing = labels(Effect::Nothing);
+        if !nothing.is_empty() {
+            let most = self.with(Effect::Nothing).flat_map(ends).map(f64::abs).fold(0.0, f64::max);
+            out.push(("No effect", format!("{}: at most ±{}", nothing.join("; "), at_most(most))));
+        }
+        let is_in_table = self.with(Effect::NotMeasured).next().is_none();
+        out.extend(self.changes.left_for().filter(|_| is_in_table).map(|why| ("Ended", why.to_owned())));
+        let open = labels(Effect::Undecided);
+        if !open.is_empty() {
+            out.push(("Undecided", format!("{}: more runs are needed", open.join("; "))));
+        }
+        let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+        for change in self.with(Effect::NotMeasured) {
+            let name = if self.cost(&change.value).is_empty() { "Skipped" } else { "No result" };
+            let why = change.reason.as_deref().unwrap_or("no run of it was complete");
+            by_reason.entry((name, why)).or_default().push(self.label(&change.value));
+        }
+        let lines = by_reason.into_iter().map(|((name, why), labels)| (name, format!("{}: {why}", labels.join("; "))));
+        out.extend(lines);
+        out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
+        let lasting = self.task.by_value.values().flatten().filter(|change| has_memory(&change.option));
+        let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
+        if self.task.service.is_some() && !lasting.is_empty() {
+            let names: Vec<String> = lasting.into_iter().map(str::to_owned).collect();
+            let names = join(&names, "and");
+            out.push((
+                "Lasts",
+                format!("connections keep a part of what {names} did after it is set back: new ones may differ more"),
+            ));
+        }
+        out.extend(self.changes.service.iter().map(|row| ("Moved", self.moved(row))));
+        if self.task.service.is_none() && self.changes.on != "both" {
+            out.push(("Changed", format!("sockets of the {} alone (--on)", self.changes.on)));
+        }
+        if let Some(ns) = self.task.filter_ns {
+            out.push((
+                "Cost",
+                format!("the filter adds {ns} ns to each system call of the program, in all runs alike"),
+            ));
+        }
+        out
+    }
+
+    /// What the connections of a running program did with a value.
+    fn moved(&self, row: &ServiceView) -> String {
+        let label = if row.value == AS_IT_IS { "as it is".to_owned() } else { self.label(&row.value) };
+        let moved = row.gib_per_s.map_or_else(String::new, |gib| rate("B/s", gib * (1_u64 << 30) as f64));
+        let trip = row.rtt_us.map_or_else(String::new, |us| time(us * 1e3));
+        let repeated = number(row.retransmitted_per_gib);
+        format!("{label}: {moved}, {repeated} segments per GiB sent again, round trip {trip}")
+    }
+
+    /// What to change, and the gain.
+    fn usage(&self) -> String {
+        let Some(best) = self.best() else {
+            let is_open = self.with(Effect::Undecided).next().is_some();
+            return match (self.changes.changes.iter().any(|change| change.upper.is_some()), is_open) {
+                (false, _) => "no result: no change has an interval yet".into(),
+                (true, true) => "keep the program as it is: no change is shown to help".into(),
+                (true, false) => "keep the program as it is: no change that was tried helps".into(),
+            };
+        };
+        self.code_and_gain(best)
+    }
+
+    /// The lines of code that a change stands for, and its gain.
+    fn code_and_gain(&self, change: &ChangeView) -> String {
+        let changes = self.task.by_value.get(&change.value).into_iter().flatten();
+        let lines: Vec<String> = changes.map(|one| code::line(one, self.task.watched.as_ref())).collect();
+        format!("{}: {}", join(&lines, "and"), self.gain(change))
+    }
+
+    /// The gain of a change that is shown to save something, as a speed or as what it saves.
+    fn gain(&self, change: &ChangeView) -> String {
+        let [share, lower, upper] = ends(change);
+        let speed = |share: f64| 1.0 / (1.0 + share) - 1.0;
+        if self.changes.cost != "time" {
+            let scale = ShareScale::of([share, lower, upper]);
+            return format!("{} {} ({})", self.changes.cost, scale.signed(share), scale.signed_interval(lower, upper));
+        }
+        let [gain, least, most] = [speed(share), speed(upper), speed(lower)];
+        // Small gains are percentages.
+        let scale = ShareScale { multiples: gain >= 0.1 };
+        match scale.multiples {
+            true => format!("{} as fast ({})", scale.estimate(gain), scale.interval(least, most)),
+            false => format!("{} faster ({})", scale.estimate(gain), scale.interval(least, most)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::CellId;
+
+    use super::*;
+
+    #[test]
+    fn an_interval_decides_the_effect() {
+        let check = |ends: Option<[f64; 3]>, expected: Effect| {
+            let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
+            let view = ChangeView {
+                value: "x".into(),
+                cell: CellId("c1".into()),
+                change,
+                lower,
+                upper,
+                reason: None,
+                left_for: None,
+            };
+            assert_eq!(Effect::of(&view, 0.05), expected, "{ends:?}");
+        };
+        check(Some([-0.5, -0.6, -0.4]), Effect::Better);
+        check(Some([0.5, 0.4, 0.6]), Effect::Worse);
+        check(Some([0.0, -0.04, 0.04]), Effect::Nothing);
+        check(Some([0.0, -0.06, 0.04]), Effect::Undecided);
+        check(None, Effect::NotMeasured);
+    }
+}

@@ -1,0 +1,75 @@
+//! The first run of a program, in which nothing is changed: the sockets that it opens and the options that it sets itself.
+
+use std::os::fd::BorrowedFd;
+
+use bytegauge_model::{ChangedProgram, ProgramTask, SocketChanges, SocketsSeen, Spec};
+use bytegauge_report::words::phrase::join;
+use bytegauge_traffic::{EndError, Setup, task};
+
+/// What a watched run showed.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// The sockets of the program that is to be changed.
+    pub seen: SocketsSeen,
+    /// Time of the run, nanoseconds.
+    pub run_ns: u64,
+}
+
+/// Runs a program once, as it is. `stop` ends the run when it can be read.
+///
+/// # Errors
+/// If it cannot be run, or fails.
+pub fn watch(task: &ProgramTask, on: ChangedProgram, spec: &Spec, stop: BorrowedFd<'_>) -> Result<Watched, EndError> {
+    let changes = SocketChanges { on, watches: true, ..SocketChanges::default() };
+    let watched = ProgramTask { changes: Some(changes), ..task.clone() };
+    let report = task::run(&Setup::of_program(spec, &watched), stop, &mut |_| {})?;
+    let seen = report.task.and_then(|task| task.sockets).map(|seen| *seen).unwrap_or_default();
+    Ok(Watched { seen, run_ns: report.counts.window_ns })
+}
+
+/// What a program did with its sockets, as a sentence without its end: `2 TCP connections out; sets SO_RCVBUF = 65536
+/// itself`.
+pub(crate) fn sentence(seen: &SocketsSeen) -> String {
+    let each = |(kind, count): (&String, &u64)| {
+        let (transport, verb) = kind.split_once(' ').unwrap_or((kind, ""));
+        let name = match transport {
+            "unix" | "unix-dgram" | "unix-seqpacket" => "Unix".to_owned(),
+            other => other.to_uppercase().replace("TCP6", "TCP over IPv6").replace("UDP6", "UDP over IPv6"),
+        };
+        let plural = if *count == 1 { "" } else { "s" };
+        match verb {
+            "listen" => format!("listens on {count} {name} socket{plural}"),
+            "bind" => format!("binds {count} {name} socket{plural}"),
+            _ => format!("opens {count} {name} connection{plural}"),
+        }
+    };
+    let mut parts: Vec<String> = seen.opened.iter().map(each).collect();
+    if seen.rings > 0 {
+        parts.push("uses io_uring, whose own connections are not seen".to_owned());
+    }
+    let own: Vec<String> = seen.own.iter().map(|(name, own)| format!("{name} = {}", own.value)).collect();
+    if !own.is_empty() {
+        parts.push(format!("sets {} itself", join(&own, "and")));
+    }
+    if parts.is_empty() { "opens no socket".to_owned() } else { parts.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytegauge_model::socket_changes::OwnOption;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_described() {
+        let mut seen = SocketsSeen::default();
+        assert_eq!(sentence(&seen), "opens no socket");
+        seen.opened = [("tcp connect".to_owned(), 2), ("udp6 bind".to_owned(), 1)].into();
+        let own = OwnOption { option: Some("rcvbuf".into()), value: "65536".into(), calls: 2 };
+        seen.own.insert("SO_RCVBUF".into(), own);
+        assert_eq!(
+            sentence(&seen),
+            "opens 2 TCP connections; binds 1 UDP over IPv6 socket; sets SO_RCVBUF = 65536 itself"
+        );
+    }
+}
