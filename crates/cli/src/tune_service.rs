@@ -22,8 +22,8 @@ use clap::ArgMatches;
 use crate::exit_code::{DONE, Failure};
 use crate::{args, design_flags, measure, print, terminal, tune_options};
 
-/// More sockets are changed only on request.
-const SOCKETS_MAX: usize = 2000;
+/// More connections are changed only on request.
+const CONNECTIONS_MAX: usize = 2000;
 
 /// The time of a switch, microseconds: of a duplicate of a descriptor, and of setting an option on it.
 const SWITCH_US: usize = 100;
@@ -50,25 +50,21 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
     let mut service = service(pid, matches)?;
     let rows: Vec<&OptionRow> = changes.iter().flatten().map(OptionChange::row).collect();
     let found = found(&service, &rows)?;
-    (service.connections, service.listeners) = (found.connections, found.listeners);
+    service.connections = found.connections;
     if found.connections == 0 {
         return Err(found.nothing_to_change(&service));
     }
-    let sockets = found.connections + found.listeners;
-    if sockets > SOCKETS_MAX && !matches.get_flag("yes") {
-        let ms = sockets * SWITCH_US / 1000;
+    let connections = found.connections;
+    if connections > CONNECTIONS_MAX && !matches.get_flag("yes") {
+        let ms = connections * SWITCH_US / 1000;
         return Err(Failure::usage(format!(
-            "{service} has {sockets} sockets, and a switch of all takes about {ms} ms: add --yes to change them, or --peer to change fewer"
+            "{service} has {connections} connections, and a switch of all takes about {ms} ms: add --yes to change them, or --peer to change fewer"
         )));
     }
     let mut task = SocketChanges { service: Some(service.clone()), ..SocketChanges::default() };
     let names: Vec<String> = changes.into_iter().map(|set| task.add(set)).collect();
     if matches.get_flag("dry-run") {
-        let head = format!(
-            "{service}: {} and {}",
-            counted(found.connections, "connection"),
-            counted(found.listeners, "listener")
-        );
+        let head = format!("{service}: {}", counted(connections, "connection"));
         let tries = format!("would try, and set back after each trial: {}", names.join(", "));
         let lines = [head.as_str()].into_iter().chain(found.listed.iter().map(String::as_str)).chain([tries.as_str()]);
         terminal::print(&print::fitted(lines, terminal::width().max(print::COLUMNS)));
@@ -166,17 +162,16 @@ fn service(pid: u32, matches: &ArgMatches) -> Result<RunningService, Failure> {
         port,
         peer,
         connections: 0,
-        listeners: 0,
         trial_ns: trial_ns.clamp(TRIAL_NS[0], TRIAL_NS[1]),
         max_harm: design_flags::max_harm(args::text(matches, "max-harm").unwrap_or(MAX_HARM))?,
     })
 }
 
-/// The sockets that a session would change.
+/// The connections that a session would change.
 #[derive(Default)]
 struct Found {
     connections: usize,
-    listeners: usize,
+    is_listening: bool,
     listed: Vec<String>,
     /// Ports of all its sockets of TCP, where none was found.
     ports: BTreeSet<u16>,
@@ -185,32 +180,29 @@ struct Found {
 impl Found {
     fn nothing_to_change(&self, service: &RunningService) -> Failure {
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
-        let next = match (self.listeners, ports.is_empty()) {
-            (1.., _) => "tune it while clients are connected".to_owned(),
-            (0, true) => "it has no TCP sockets; name the process that has them".to_owned(),
-            (0, false) => format!("its TCP sockets have the local ports {}", ports.join(", ")),
+        let next = match (self.is_listening, ports.is_empty()) {
+            (true, _) => "tune it while clients are connected".to_owned(),
+            (false, true) => "it has no TCP sockets; name the process that has them".to_owned(),
+            (false, false) => format!("its TCP sockets have the local ports {}", ports.join(", ")),
         };
         Failure::usage(format!("there is no open connection of {service}: {next}"))
     }
 }
 
-/// The selected sockets, with the present values of the options.
+/// The selected connections, with the present values of the options.
 fn found(service: &RunningService, rows: &[&OptionRow]) -> Result<Found, Failure> {
     let mut found = Found::default();
     each(service, &mut |socket| {
+        if socket.info.is_listening() {
+            found.is_listening = true;
+            return;
+        }
+        found.connections += 1;
         let levels = rows
             .iter()
             .filter_map(|row| Some(format!("{} {}", row.factor.replace('_', "-"), row.kind.show(&socket.level(row)?))));
-        let place = match socket.peer.filter(|_| !socket.info.is_listening()) {
-            Some(peer) => format!("{} to {peer}", socket.local),
-            None => format!("{} listens", socket.local),
-        };
-        let line = format!("  {place}: {}", levels.collect::<Vec<_>>().join(", "));
-        match socket.info.is_listening() {
-            true => found.listeners += 1,
-            false => found.connections += 1,
-        }
-        found.listed.push(line);
+        let peer = socket.peer.map_or_else(String::new, |peer| format!(" to {peer}"));
+        found.listed.push(format!("  {}{peer}: {}", socket.local, levels.collect::<Vec<_>>().join(", ")));
     })?;
     let more = found.listed.len().saturating_sub(LISTED_MAX);
     found.listed.truncate(LISTED_MAX);

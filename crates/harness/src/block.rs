@@ -16,6 +16,7 @@ use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::descendants;
 use bytegauge_traffic::path::Ticket;
 use bytegauge_traffic::setup::GRACE_NS;
+use bytegauge_traffic::task::service::ServiceRecord;
 use bytegauge_traffic::{EndPool, PlantedFault, RemoteHost, Setup, relay};
 
 use crate::environment::ProtocolCounts;
@@ -130,6 +131,7 @@ impl Run<'_> {
         position: u32,
     ) -> Result<Attempt<bool>, RunError> {
         let setup = self.setup(task, cell, block)?;
+        self.record_service();
         let began_ns = monotonic_ns();
         let started_unix_ns = unix_ns();
         let Some(mut measured) = self.measure(task, cell, &setup) else {
@@ -334,13 +336,31 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Keeps the options of a running program's connections, in case the process that switches them is killed.
+    fn record_service(&mut self) {
+        let changes = self.plan.task.as_ref().and_then(|task| task.changes.as_ref());
+        let Some((changes, service)) = changes.and_then(|changes| Some((changes, changes.service.as_ref()?))) else {
+            return;
+        };
+        if self.machine.service.is_none() {
+            self.machine.service = ServiceRecord::new(service, changes).ok();
+        }
+        // A program that cannot be read fails its trial, with the reason.
+        self.machine.service.as_mut().and_then(|record| record.add_new().ok());
+    }
+
     /// Why no further trial of a running program is made: it has ended or could not be set back, or a change does harm.
     fn why_service_is_left(&mut self, cell: &Cell, trial: &Trial) -> Option<String> {
         let task = self.plan.task.as_ref()?;
         let service = task.changes.as_ref()?.service.as_ref()?;
         let reason = || trial.outcome.reason().unwrap_or_default().to_owned();
         if matches!(trial.outcome, Outcome::Failed(_)) && trial.end(EndRole::Command).is_none() {
-            return Some(format!("{}: options of {service} may be left as they were changed: restart it", reason()));
+            let is_restored = self.machine.service.as_mut().is_some_and(|record| record.restore() == 0);
+            let then = match is_restored {
+                true => "its options were set back",
+                false => "its options may be left as they were changed: restart it",
+            };
+            return Some(format!("{}: the trial of {service} was lost, and {then}", reason()));
         }
         if trial.task().is_some_and(|task| task.service_lost) {
             return Some(reason());

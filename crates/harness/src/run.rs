@@ -205,6 +205,7 @@ impl<'a> Run<'a> {
                 watch: Watch::open(),
                 boot_id: MachineEnvironment::read().boot_id,
                 pool: None,
+                service: None,
             },
             clock: RunClock { began_ns: monotonic_ns(), ..RunClock::default() },
             times: RunTimes::default(),

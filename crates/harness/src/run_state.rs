@@ -10,6 +10,7 @@ use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::EndPool;
+use bytegauge_traffic::task::service::ServiceRecord;
 use serde_json::Value;
 
 use crate::environment::Watch;
@@ -56,6 +57,8 @@ pub(crate) struct RunMachine {
     /// The kernel's name for this boot of this machine.
     pub(crate) boot_id: Option<String>,
     pub(crate) pool: Option<EndPool>,
+    /// The running program whose options are changed.
+    pub(crate) service: Option<ServiceRecord>,
 }
 
 /// The time of a session, nanoseconds of the monotonic clock.

@@ -23,8 +23,6 @@ pub struct RunningService {
     pub peer: Option<IpAddr>,
     /// Open connections when the session began.
     pub connections: usize,
-    /// Listening sockets when the session began.
-    pub listeners: usize,
     /// Length of a trial, nanoseconds.
     pub trial_ns: u64,
     /// The session ends if a change makes the program worse by more than this share twice in a row.
@@ -115,7 +113,6 @@ mod tests {
             port: Some(443),
             peer: "10.0.0.1".parse().ok(),
             connections: 2,
-            listeners: 1,
             trial_ns: 1,
             max_harm: 0.1,
         };

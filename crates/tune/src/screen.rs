@@ -75,8 +75,7 @@ impl Screen<'_> {
         out.push(String::new());
         if let Some(service) = &self.task.service {
             let connections = counted(service.connections, "connection");
-            let listeners = counted(service.listeners, "listener");
-            out.extend(self.section("Service", &format!("{service}: {connections} and {listeners} at the start")));
+            out.extend(self.section("Service", &format!("{service}: {connections} at the start")));
             out.push(String::new());
         }
         if let Some(seen) = &self.task.watched {

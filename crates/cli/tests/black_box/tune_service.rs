@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::bench::{Bench, Killed, Ran, Running, possible, python};
+use crate::bench::{Bench, Killed, Ran, Running, possible, python, signal};
 use crate::contract::check_schema;
 use crate::running_relays::free_address;
 
@@ -33,6 +33,36 @@ while True:
     threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
 ";
 
+/// An echo for two connections. It moves a third one to a process that is no descendant, and accepts others, when it finds files with
+/// these names.
+const LATE: &str = "import os, socket, threading, time
+def serve(s):
+    while data := s.recv(4096):
+        s.sendall(data)
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+def levels(sockets):
+    return 'lowat %s' % {s.getsockopt(socket.IPPROTO_TCP, 25) for s in sockets}
+server = socket.create_server(('127.0.0.1', 0))
+print('listening on 127.0.0.1:%d' % server.getsockname()[1], flush=True)
+for _ in range(2):
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+moved = server.accept()[0]
+wait_for('move')
+child = os.fork()
+if child == 0:
+    if os.fork() == 0:
+        wait_for('look')
+        print('moved:', levels([moved]), flush=True)
+    os._exit(0)
+moved.close()
+os.waitpid(child, 0)
+wait_for('look')
+waited = [server.accept()[0] for _ in range(4)]
+print(len(waited), 'waited:', levels(waited), flush=True)
+";
+
 /// Requests and replies on some connections until it is dropped.
 struct Load {
     is_over: Arc<AtomicBool>,
@@ -46,13 +76,13 @@ impl Load {
             let mut stream = TcpStream::connect(place).expect("the service");
             stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
             let is_over = Arc::clone(&is_over);
+            let mut data = [7; 1024];
+            let mut calls = move || stream.write_all(&data).and_then(|()| stream.read_exact(&mut data));
+            // Accepted by now.
+            calls().expect("a reply");
             thread::spawn(move || {
-                let mut data = [7; 1024];
                 // A service that ends closes the connection.
-                while !is_over.load(Ordering::Relaxed)
-                    && stream.write_all(&data).is_ok()
-                    && stream.read_exact(&mut data).is_ok()
-                {
+                while !is_over.load(Ordering::Relaxed) && calls().is_ok() {
                     thread::sleep(Duration::from_micros(200));
                 }
             })
@@ -84,18 +114,22 @@ impl Service {
             return None;
         }
         let bench = Bench::new();
-        let mut server = bench.start("serve echo");
+        let server = bench.start("serve echo");
+        Some(Service::of(bench, server))
+    }
+
+    fn of(bench: Bench, mut server: Running) -> Service {
         let place = server.place();
         let (_, port) = place.rsplit_once(':').expect("a port");
         let port = port.to_owned();
-        Some(Service { bench, server, port, _load: Load::on(&place, 2) })
+        Service { bench, server, port, _load: Load::on(&place, 2) }
     }
 
     fn words(&self, flags: &str) -> String {
         format!("tune --pid {} --port {} {flags}", self.server.id(), self.port)
     }
 
-    /// The lines about the listener and the connections, with their levels, in order.
+    /// The lines about the connections, with their levels, in order.
     fn levels(&self) -> Vec<String> {
         let ran = self.bench.run(&self.words("--dry-run --option notsent-lowat=1K --option nodelay=on")).exits(0);
         let is_socket = |line: &&str| line.starts_with("  ") && line.contains("notsent-lowat");
@@ -104,12 +138,14 @@ impl Service {
         lines
     }
 
-    /// A session, when the option is in force on all of its sockets.
+    /// A session, when the option is in force on all connections.
     fn changed(&self) -> Running {
+        let connections = self.levels().len();
         let flags = "--option notsent-lowat=128K --max-harm 1000% --blocks 100 --time 120s --quiet";
         let mut running = self.bench.start(&self.words(flags));
-        let is_changed =
-            |levels: Vec<String>| levels.len() == 3 && levels.iter().all(|line| line.contains("notsent-lowat 128 KiB"));
+        let is_changed = |levels: Vec<String>| {
+            levels.len() == connections && levels.iter().all(|line| line.contains("notsent-lowat 128 KiB"))
+        };
         running.until("a change", |_| is_changed(self.levels()));
         running
     }
@@ -148,12 +184,12 @@ raise SystemExit(status != 0)";
 fn options_are_switched_and_set_back() {
     let Some(service) = Service::new() else { return };
     let before = service.levels();
-    assert_eq!(before.len(), 3, "a listener and two connections: {before:?}");
+    assert_eq!(before.len(), 2, "two connections: {before:?}");
     let words =
         service.words("--option notsent-lowat=auto,128K --option congestion=nosuch --max-harm 1000% --blocks 6 --analyses 1 --time 12s");
     let ran = service.bench.run(&words).exits(0);
     let ran = ran.prints(&[
-        "2 connections and 1 listener at the start",
+        "2 connections at the start",
         "CPU time per GiB",
         "notsent-lowat 128 KiB",
         "Skipped",
@@ -191,6 +227,49 @@ fn a_killed_session_sets_all_back() {
         thread::sleep(Duration::from_millis(20));
     }
     panic!("left behind: {:?}", service.bench.ends());
+}
+
+#[test]
+fn a_lost_trial_is_set_back_by_its_session() {
+    let Some(service) = Service::new() else { return };
+    let before = service.levels();
+    let session = service.changed();
+    for end in service.bench.ends() {
+        signal(end, "KILL");
+    }
+    session.wait().exits(5).prints(&["its options were set back"]);
+    assert_eq!(service.levels(), before);
+}
+
+#[test]
+fn waiting_and_moved_connections_keep_nothing() {
+    let bench = Bench::new();
+    let Some(python) = python("the service is written in Python", "import socket").filter(|_| may_trace()) else {
+        return;
+    };
+    let program = bench.write("late.py", LATE);
+    let mut command = Command::new(python);
+    command.args(["-S", &program]);
+    let server = bench.spawn(command, program);
+    let service = Service::of(bench, server);
+    let connect = || TcpStream::connect(("127.0.0.1", service.port.parse().expect("a port"))).expect("a place");
+    let _moved = connect();
+    while service.levels().len() < 3 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let session = service.changed();
+    let _waiting = [(); 4].map(|()| connect());
+    service.bench.write("move", "");
+    while service.levels().len() == 3 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    session.signal("INT");
+    session.wait().exits(130);
+    service.bench.write("look", "");
+    let Service { mut server, .. } = service;
+    server.until("its levels", |server| server.stdout().matches("lowat").count() == 2);
+    let text = server.stdout();
+    assert!(text.contains("moved: lowat {0}") && text.contains("4 waited: lowat {0}"), "{text}");
 }
 
 #[test]

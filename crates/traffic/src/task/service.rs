@@ -24,7 +24,7 @@ use crate::end_error::EndError;
 use crate::setup::Setup;
 
 use super::switched_sockets::SwitchedSockets;
-pub use super::switched_sockets::{ServiceSocket, ServiceSockets};
+pub use super::switched_sockets::{ServiceRecord, ServiceSocket, ServiceSockets};
 
 /// The first part of a trial, which is not measured: this number of round trips, within these times.
 const SETTLE_TRIPS: u32 = 10;
@@ -109,7 +109,7 @@ struct ServiceTrial<'a> {
 
 impl ServiceTrial<'_> {
     fn measure(&self, switched: &mut SwitchedSockets) -> Result<EndReport, EndError> {
-        let listeners = switched.switch().map_err(EndError::Missing)?;
+        switched.switch().map_err(EndError::Missing)?;
         let sockets = &mut switched.sockets;
         let trip = Duration::from_micros(Moment::read(self.service, sockets)?.rtt_us());
         let settle = (trip * SETTLE_TRIPS).clamp(SETTLE_MIN, SETTLE_MAX);
@@ -123,7 +123,7 @@ impl ServiceTrial<'_> {
         self.wait(sockets, Duration::from_nanos(self.service.trial_ns))?;
         let (after, events) = (Moment::read(self.service, sockets)?, events()?.saturating_sub(events_before));
         let counts = after.since(&before);
-        self.check(&counts, listeners)?;
+        self.check(&counts)?;
         let window_ns = after.at_ns - before.at_ns;
         let rate = match self.metric {
             Metric::Counter(_) => 1e6 / (1.0 + events as f64 / counts.gib()),
@@ -156,19 +156,20 @@ impl ServiceTrial<'_> {
     }
 
     /// Refuses a trial that shows nothing.
-    fn check(&self, counts: &ServiceCounts, listeners: u64) -> Result<(), EndError> {
+    fn check(&self, counts: &ServiceCounts) -> Result<(), EndError> {
         let service = self.service;
+        let ServiceCounts { connections, new, ended, .. } = *counts;
         if counts.bytes == 0 {
-            let open = counts.connections + counts.ended;
+            let open = connections + ended;
             return Err(EndError::Program(format!(
-                "no byte was moved by the {open} connections and {listeners} listeners of {service}: tune it while it has work to do"
+                "no byte was moved by the {open} connections of {service}: tune it while it has work to do"
             )));
         }
-        if counts.ended > counts.connections {
+        let whole = connections - new;
+        if ended.max(new) > whole {
             return Err(EndError::Program(format!(
-                "{} connections of {service} ended in a trial and {} did not, so most bytes are not counted: tune a program with \
-                 longer connections, or start it (bytegauge tune --start)",
-                counts.ended, counts.connections
+                "{new} connections of {service} began in a trial, {ended} ended, and {whole} were open throughout, so most are not \
+                 compared: tune a program with longer connections, or start it (bytegauge tune --start)"
             )));
         }
         Ok(())

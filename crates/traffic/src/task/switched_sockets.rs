@@ -1,35 +1,25 @@
-//! The TCP sockets of a running program, found in `/proc`, and options that are switched on all of them and set back.
+//! The TCP connections of a running program, found in `/proc`, and options that are switched on all of them and set back.
 //!
 //! A duplicate of a descriptor is closed as soon as it was looked at, since a socket that is held does not send its FIN. Every
-//! socket gets back what was read before. One that was accepted meanwhile has the option from its listener, and gets what most
-//! connections of its port had: a program that sets an option after accept has it on connections and not on the listener. An
-//! option that the program itself has set meanwhile is left alone. Connections that wait to be accepted cannot be reached.
+//! connection gets back what was read before. Listeners are never changed: a connection that waits to be accepted has its
+//! listener's options and cannot be reached, so it would keep them. An option that the program itself has set meanwhile is left
+//! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::thread;
-use std::time::Duration;
 
 use bytegauge_model::option::{OptionRow, Setter};
-use bytegauge_model::{Level, OptionChange, RunningService, Transport};
+use bytegauge_model::{Level, OptionChange, RunningService, SocketChanges, Transport};
 use bytegauge_sys::option::{self, RECEIVE_BUFFER_FORCE, SEND_BUFFER, SEND_BUFFER_FORCE, Value};
 use bytegauge_sys::owner::start_ticks;
 use bytegauge_sys::process_descriptor::{addresses, buffer_locks, get, set_buffer_locks, socket_kind};
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
-use bytegauge_sys::{children, descendants};
+use bytegauge_sys::{children, descendants, listening};
 
 use crate::socket_waits::socket_links;
 use crate::transport::options;
-
-/// The pause before the next look for connections that were accepted while options were set back.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-
-/// The most of these looks.
-const LOOKS_MAX: u32 = 50;
 
 /// The sockets of a process and its descendants.
 #[derive(Debug)]
@@ -85,23 +75,17 @@ impl ServiceSockets {
     /// # Errors
     /// `PermissionDenied` if the descriptors of a process may not be duplicated.
     pub fn each(&mut self, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> io::Result<()> {
-        for pid in descendants::tree(self.service.pid)? {
-            if let (false, Ok(process)) = (self.processes.contains_key(&pid), children::watch(pid)) {
-                self.processes.insert(pid, process);
-            }
-        }
-        let mut seen = BTreeSet::new();
+        self.each_beyond(BTreeSet::new(), look)
+    }
+
+    /// As [`ServiceSockets::each`], without sockets that are known already.
+    fn each_beyond(&mut self, mut known: BTreeSet<u64>, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> io::Result<()> {
+        self.add(descendants::tree(self.service.pid)?);
         for (pid, process) in &self.processes {
             for (link, number) in socket_links(*pid, usize::MAX) {
-                if !seen.insert(link) {
-                    continue;
-                }
+                let Some(inode) = inode(&link).filter(|inode| known.insert(*inode)) else { continue };
                 match get(process.as_fd(), number) {
-                    Ok(socket) => {
-                        let socket = File::from(socket);
-                        let inode = socket.metadata()?.ino();
-                        self.selected(inode, socket.as_fd()).iter().for_each(&mut *look);
-                    }
+                    Ok(socket) => self.selected(inode, socket.as_fd()).iter().for_each(&mut *look),
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
                     // It was closed meanwhile, or its process has ended.
                     Err(_) => {}
@@ -109,6 +93,15 @@ impl ServiceSockets {
             }
         }
         Ok(())
+    }
+
+    /// Reaches processes from now on.
+    fn add(&mut self, pids: impl IntoIterator<Item = u32>) {
+        for pid in pids {
+            if let (false, Ok(process)) = (self.processes.contains_key(&pid), children::watch(pid)) {
+                self.processes.insert(pid, process);
+            }
+        }
     }
 
     /// The socket, if it is one of TCP that is to be changed.
@@ -128,6 +121,13 @@ struct OptionState {
     value: Value,
     /// Whether a buffer has been fixed, and does not grow by itself.
     is_fixed: Option<bool>,
+}
+
+impl OptionState {
+    /// The same: a buffer that grows by itself has no size of its own.
+    fn is_as(&self, other: &OptionState) -> bool {
+        self.is_fixed == other.is_fixed && (self.is_fixed == Some(false) || self.value == other.value)
+    }
 }
 
 /// An option that is switched.
@@ -177,15 +177,13 @@ fn without_locks(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), reason)
 }
 
-/// The sockets of a running program with options that differ from those before, until they are set back.
+/// The connections of a running program with options that differ from those before, until they are set back.
 #[derive(Debug)]
 pub(super) struct SwitchedSockets {
     pub(super) sockets: ServiceSockets,
     options: Vec<SwitchedOption>,
     /// The states before, by socket, in the order of the options.
     before: BTreeMap<u64, Vec<OptionState>>,
-    /// What most connections of a port had.
-    usual: BTreeMap<u16, Vec<OptionState>>,
     is_switched: bool,
 }
 
@@ -205,90 +203,76 @@ impl SwitchedSockets {
                 options.push(SwitchedOption { row, level: None, in_force: None });
             }
         }
-        let (before, usual) = (BTreeMap::new(), BTreeMap::new());
-        SwitchedSockets { sockets, options, before, usual, is_switched: false }
+        SwitchedSockets { sockets, options, before: BTreeMap::new(), is_switched: false }
     }
 
-    /// Sets the options on every connection, and on the listeners of these. Returns the number of listeners.
+    /// Sets the options on every connection.
     ///
     /// # Errors
     /// Why an option is not in force, and what to do; or why no socket can be reached.
-    pub(super) fn switch(&mut self) -> Result<u64, String> {
+    pub(super) fn switch(&mut self) -> Result<(), String> {
         self.is_switched = true;
         let (options, before) = (&mut self.options, &mut self.before);
-        let mut by_port: BTreeMap<u16, Vec<Vec<OptionState>>> = BTreeMap::new();
-        let mut refused = None;
+        let mut outcome = Ok(());
         let mut set = |socket: &ServiceSocket<'_>| {
-            if refused.is_some() {
-                return None;
+            if socket.info.is_listening() || outcome.is_err() {
+                return;
             }
             // Kept before anything is set, so that a refused change of several is set back too.
-            let states = options.iter().map(|option| option.state(socket)).collect::<io::Result<Vec<_>>>();
-            let states = states.map_err(|error| refused = Some(error.to_string())).ok()?;
-            before.insert(socket.inode, states.clone());
-            refused = switched(options, socket, &states).err();
-            refused.is_none().then_some(states)
+            outcome = states(options, socket).map_err(|error| error.to_string()).and_then(|states| {
+                let set = switched(options, socket, &states);
+                before.insert(socket.inode, states);
+                set
+            });
         };
-        let unreached = |error: io::Error| format!("the sockets of the program cannot be reached: {error}");
-        let mut connection = |socket: &ServiceSocket<'_>| {
-            if !socket.info.is_listening() {
-                by_port.entry(socket.local.port()).or_default().extend(set(socket));
-            }
-        };
-        self.sockets.each(&mut connection).map_err(unreached)?;
-        let mut listeners = 0;
-        // A listener without a connection shows nothing about what its connections have.
-        let mut listener = |socket: &ServiceSocket<'_>| {
-            if socket.info.is_listening() && by_port.contains_key(&socket.local.port()) {
-                listeners += u64::from(set(socket).is_some());
-            }
-        };
-        self.sockets.each(&mut listener).map_err(unreached)?;
-        self.usual = by_port.into_iter().filter_map(|(port, states)| Some((port, usual(&states)?))).collect();
-        refused.map_or(Ok(listeners), Err)
+        let reached = self.sockets.each(&mut set);
+        reached.map_err(|error| format!("the sockets of the program cannot be reached: {error}"))?;
+        outcome
     }
 
-    /// Sets everything back. Returns the number of sockets on which that failed.
+    /// Sets everything back that is as it was switched. Returns the number of sockets on which that failed.
     pub(super) fn set_back(&mut self) -> u64 {
         self.is_switched = false;
-        if self.options.iter().all(|option| option.in_force.is_none()) {
-            return 0;
+        match self.options.iter().all(|option| option.in_force.is_none()) {
+            true => 0,
+            false => self.restore(|option, present| option.in_force.as_ref() == Some(present)),
         }
-        // New connections get the earlier level from now on.
-        self.pass(true);
-        for _ in 0..LOOKS_MAX {
-            match self.pass(false) {
-                (0, failed) => return failed,
-                // Others may have been accepted from the listener's queue meanwhile.
-                _ => thread::sleep(ACCEPT_PAUSE),
-            }
-        }
-        self.pass(false).1
     }
 
-    /// Sets back what is still switched, on listeners alone or on all sockets: how many were, and how many could not be.
-    fn pass(&mut self, of_listeners: bool) -> (u64, u64) {
-        let (mut changed, mut failed) = (0, 0);
-        let SwitchedSockets { sockets, options, before, usual, .. } = self;
+    /// Sets back what differs from the states before, where `is_ours` holds for the present state: on how many sockets that failed.
+    fn restore(&mut self, is_ours: impl Fn(&SwitchedOption, &OptionState) -> bool) -> u64 {
+        let mut left: BTreeSet<u64> = self.before.keys().copied().collect();
+        let failed = self.restore_found(&is_ours, &mut left);
+        if left.is_empty() {
+            return failed;
+        }
+        // They were closed, or are held by a process that has left the tree.
+        let links = left.iter().map(|inode| format!("socket:[{inode}]")).collect();
+        self.sockets.add(listening::of(&links).into_values().flatten());
+        failed + self.restore_found(&is_ours, &mut left)
+    }
+
+    /// Does it on the connections in `left` that are found, and removes them from it.
+    fn restore_found(
+        &mut self,
+        is_ours: &impl Fn(&SwitchedOption, &OptionState) -> bool,
+        left: &mut BTreeSet<u64>,
+    ) -> u64 {
+        let SwitchedSockets { sockets, options, before, .. } = self;
+        let mut failed = 0;
         let mut look = |socket: &ServiceSocket<'_>| {
-            let listens = socket.info.is_listening();
-            let states = before.get(&socket.inode).or_else(|| usual.get(&socket.local.port()).filter(|_| !listens));
-            let Some(states) = states.filter(|_| listens || !of_listeners) else { return };
+            let Some(states) = before.get(&socket.inode).filter(|_| left.remove(&socket.inode)) else { return };
             for (option, earlier) in options.iter().zip(states) {
                 let Ok(present) = option.state(socket) else { continue };
-                if option.in_force.as_ref() != Some(&present) || present == *earlier {
-                    continue;
-                }
-                match option.set(socket, earlier) {
-                    Ok(()) => changed += 1,
-                    Err(_) => failed += 1,
+                if is_ours(option, &present) && !present.is_as(earlier) {
+                    failed += u64::from(option.set(socket, earlier).is_err());
                 }
             }
         };
         match sockets.each(&mut look) {
-            Ok(()) => (changed, failed),
+            Ok(()) => failed,
             // It has ended, with its sockets; or they may not be reached any more.
-            Err(error) => (0, failed + u64::from(error.kind() == io::ErrorKind::PermissionDenied)),
+            Err(error) => failed + u64::from(error.kind() == io::ErrorKind::PermissionDenied),
         }
     }
 }
@@ -299,6 +283,50 @@ impl Drop for SwitchedSockets {
             self.set_back();
         }
     }
+}
+
+/// The connections of a running program as they were before each trial, for a trial that is killed before it sets them back.
+#[derive(Debug)]
+pub struct ServiceRecord(SwitchedSockets);
+
+impl ServiceRecord {
+    /// Of the options that a session changes. Nothing is read yet.
+    ///
+    /// # Errors
+    /// `NotFound` if the program has ended.
+    pub fn new(service: &RunningService, changes: &SocketChanges) -> io::Result<ServiceRecord> {
+        let sockets = ServiceSockets::open(service)?;
+        let rows = changes.by_value.values().flatten().map(OptionChange::row);
+        Ok(ServiceRecord(SwitchedSockets::new(sockets, &[], rows)))
+    }
+
+    /// Keeps the states of connections that are new since the last call.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if the descriptors of a process may not be duplicated.
+    pub fn add_new(&mut self) -> io::Result<()> {
+        let SwitchedSockets { sockets, options, before, .. } = &mut self.0;
+        sockets.each_beyond(before.keys().copied().collect(), &mut |socket| {
+            if let (false, Ok(states)) = (socket.info.is_listening(), states(options, socket)) {
+                before.insert(socket.inode, states);
+            }
+        })
+    }
+
+    /// Sets back whatever differs. Returns the number of sockets on which that failed.
+    pub fn restore(&mut self) -> u64 {
+        self.0.restore(|_, _| true)
+    }
+}
+
+/// The number of a socket, from its name in `/proc/PID/fd`.
+fn inode(link: &str) -> Option<u64> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The present states of a socket.
+fn states(options: &[SwitchedOption], socket: &ServiceSocket<'_>) -> io::Result<Vec<OptionState>> {
+    options.iter().map(|option| option.state(socket)).collect()
 }
 
 /// Sets the options on one socket, whose present states are given.
@@ -317,20 +345,6 @@ fn switched(options: &mut [SwitchedOption], socket: &ServiceSocket<'_>, states: 
     outcome
 }
 
-/// The most frequent states: of buffers those that are fixed or not, since their sizes differ.
-fn usual(of: &[Vec<OptionState>]) -> Option<Vec<OptionState>> {
-    let options = 0..of.first()?.len();
-    let same = |a: &OptionState, b: &OptionState| match a.is_fixed {
-        Some(_) => a.is_fixed == b.is_fixed,
-        None => a == b,
-    };
-    let most = |at: usize| {
-        let count = |state: &&OptionState| of.iter().filter(|other| same(state, &other[at])).count();
-        of.iter().map(|states| &states[at]).max_by_key(count).cloned()
-    };
-    options.map(most).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
@@ -339,22 +353,9 @@ mod tests {
 
     use super::*;
 
-    fn states(all: &[(u64, Option<bool>)]) -> Vec<Vec<OptionState>> {
-        all.iter().map(|(value, is_fixed)| vec![OptionState { value: (*value).into(), is_fixed: *is_fixed }]).collect()
-    }
-
+    /// This process as a service: a listener, an accepted connection, and one that waits to be accepted.
     #[test]
-    fn new_connections_get_the_usual_state() {
-        let of = |all: &[(u64, Option<bool>)]| usual(&states(all)).map(|found| found[0].clone());
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[(1, None), (0, None), (1, None)]), Some(states(&[(1, None)])[0][0].clone()));
-        let buffers = [(1, Some(true)), (2, Some(false)), (3, Some(false))];
-        assert_eq!(of(&buffers).and_then(|state| state.is_fixed), Some(false));
-    }
-
-    /// A service in this process: a listener, an accepted connection, and one that is accepted while options are switched.
-    #[test]
-    fn every_socket_gets_its_own_level_back() {
+    fn every_connection_gets_its_own_level_back() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let accepted = || (TcpStream::connect(address).unwrap(), listener.accept().unwrap().0);
@@ -369,23 +370,38 @@ mod tests {
             port: Some(address.port()),
             peer: None,
             connections: 1,
-            listeners: 1,
             trial_ns: 1,
             max_harm: 0.1,
         };
         let nodelay = |socket: &dyn AsFd| option::read(socket.as_fd(), option::NO_DELAY).unwrap();
         let buffer = |socket: &dyn AsFd| option::read(socket.as_fd(), SEND_BUFFER).unwrap();
         let changes = [parse("nodelay=off").unwrap(), parse("sndbuf=16K").unwrap()].concat();
-        let before = buffer(&listener);
-        let mut switched = SwitchedSockets::new(ServiceSockets::open(&service).unwrap(), &changes, std::iter::empty());
-        assert_eq!(switched.switch(), Ok(1));
-        assert_eq!([nodelay(&first), buffer(&first)], [Value::Switch(false), Value::Number(32 << 10)]);
-        let (_other, second) = accepted();
-        assert_eq!(buffer(&second), Value::Number(32 << 10));
-        drop(switched);
-        assert_eq!([nodelay(&listener), nodelay(&first)], [Value::Switch(false), Value::Switch(true)]);
-        assert_eq!(nodelay(&second), Value::Switch(true), "what the connections of the port had");
-        assert_eq!(buffer(&listener), before);
-        assert!([&first, &second].iter().all(|socket| buffer_locks(socket.as_fd()).unwrap() == 0));
+        let before = buffer(&first);
+        let switched = || {
+            let sockets = ServiceSockets::open(&service).unwrap();
+            let mut switched = SwitchedSockets::new(sockets, &changes, std::iter::empty());
+            assert_eq!(switched.switch(), Ok(()));
+            assert_eq!([nodelay(&first), buffer(&first)], [Value::Switch(false), Value::Number(32 << 10)]);
+            switched
+        };
+        let set = SocketChanges { by_value: [("a".to_owned(), changes.clone())].into(), ..SocketChanges::default() };
+        let mut record = ServiceRecord::new(&service, &set).unwrap();
+        record.add_new().unwrap();
+        let is_back = || {
+            assert_eq!(nodelay(&first), Value::Switch(true));
+            assert_eq!(buffer_locks(first.as_fd()).unwrap(), 0);
+        };
+        let trial = switched();
+        let waiting = TcpStream::connect(address).unwrap();
+        drop(trial);
+        is_back();
+        let second = listener.accept().unwrap().0;
+        assert_eq!((nodelay(&second), buffer_locks(second.as_fd()).unwrap()), (Value::Switch(false), 0));
+        drop(waiting);
+        // A trial that is killed sets nothing back.
+        std::mem::forget(switched());
+        assert_eq!(record.restore(), 0);
+        is_back();
+        assert_eq!(buffer(&first), before);
     }
 }
