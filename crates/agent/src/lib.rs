@@ -4,6 +4,7 @@
 //! over an encrypted line ([`bytegauge_wire`]). The agent refuses unsupported commands: user programs, files, and other
 //! addresses than the caller's own.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod agent;
 mod agent_link;

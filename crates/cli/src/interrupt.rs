@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::process::spawn_error_hint;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
@@ -66,6 +66,16 @@ fn listen(mut open: Option<PipeWriter>) -> Result<Arc<AtomicBool>, Failure> {
     };
     thread::Builder::new().name("signals".into()).spawn(listen).map_err(failed)?;
     Ok(Arc::clone(STOP.get_or_init(|| stop)))
+}
+
+/// A flag that Ctrl-Z sets, for commands that must not stop at any moment; it stays unset where the signal was ignored for us.
+pub fn suspend_by_flag() -> Arc<AtomicBool> {
+    let suspend = Arc::new(AtomicBool::new(false));
+    if !is_ignored(SIGTSTP) {
+        // Without a handler it stops at once, as other programs do.
+        let _ = signal_hook::flag::register(SIGTSTP, Arc::clone(&suspend));
+    }
+    suspend
 }
 
 /// An end that has changed a running program sets it back first when a signal comes to all processes of a session: it leaves when

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Nanos};
 use bytegauge_observe::{
-    DerivedTest, EndView, ObserveError, Observed, PeerProcess, SideView, SizeSummary, Started, ToObserve, observe,
+    DerivedTest, EndView, ObserveError, Observed, PeerProcess, SideView, Signals, SizeSummary, Started, ToObserve,
+    observe,
 };
 use bytegauge_sys::copy_probe;
 use bytegauge_sys::new_file;
@@ -60,10 +61,10 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             (started.pid(), Some(started))
         }
     };
-    let stop = interrupt::stop_on_signals()?;
+    let signals = Signals { stop: interrupt::stop_on_signals()?, suspend: interrupt::suspend_by_flag() };
     let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
     let watch = ToObserve { pid, time, sample, is_stopped: started.is_some() };
-    let mut observed = observe(&watch, &stop).map_err(|error| failure(&error))?;
+    let mut observed = observe(&watch, &signals).map_err(|error| failure(&error))?;
     drop(started);
     // The typed command: the one of the shell is not the user's.
     if !words.is_empty() {

@@ -13,8 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytegauge_sys::input;
 use bytegauge_sys::new_file::create_fresh;
+use bytegauge_sys::process::spawn_error_hint;
+use bytegauge_sys::input;
 use bytegauge_traffic::keeper::KeptProgram;
 
 const PERF: &str = "perf";
@@ -65,11 +66,14 @@ impl Sampling<'_> {
         let (input, output) = (perf.stdin(), perf.stdout());
         let mut sampling = Sampling { perf, input, stop, errors };
         let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
+        let forward = move || {
             let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines().map_while(Result::ok));
             // All are read, so that the writer never finds the pipe closed.
             lines.for_each(|line| drop(sender.send(line)));
-        });
+        };
+        thread::Builder::new()
+            .spawn(forward)
+            .map_err(|error| format!("cannot start a thread: {error}{}", spawn_error_hint(&error)))?;
         let until = Instant::now() + PATIENCE;
         loop {
             match receiver.recv_timeout(ASK) {

@@ -2,7 +2,7 @@
 //!
 //! Not a test of the usual kind: an end is this very program, run as `PROGRAM end`.
 // It prints its result as a test harness does.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;

@@ -19,13 +19,14 @@ mod sample;
 mod start_up;
 mod started;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::copy_probe::{self, CopyCosts};
-use bytegauge_sys::descendants;
 use bytegauge_sys::environment::CgroupCpu;
+use bytegauge_sys::{descendants, process};
 
 pub use call_counts::{SideView, SizeSummary};
 pub use check_command::Suggested;
@@ -63,11 +64,31 @@ pub struct ToObserve {
     pub is_stopped: bool,
 }
 
+/// The user's signals.
+#[derive(Clone, Debug, Default)]
+pub struct Signals {
+    /// The observation ends.
+    pub stop: Arc<AtomicBool>,
+    /// This process stops until it is continued (Ctrl-Z). It does so between samples alone: a thread that a stopped tracer holds
+    /// would stay stopped, too.
+    pub suspend: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn any(&self) -> bool {
+        self.stop() || self.suspend.load(Ordering::Relaxed)
+    }
+}
+
 /// Observes a program until its time is over, it ends, or `stop` is set.
 ///
 /// # Errors
 /// If it cannot be observed; the message gives the next step.
-pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, ObserveError> {
+pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, ObserveError> {
     must_be_traceable(watch.pid)?;
     let began = Instant::now();
     let mut observation = ObservedProgram {
@@ -85,15 +106,18 @@ pub fn observe(watch: &ToObserve, stop: &AtomicBool) -> Result<Observed, Observe
     if !watch.is_stopped {
         observation.counted.met(watch.pid);
     }
-    while !observation.ended && !stop.load(Ordering::Relaxed) && began.elapsed() < watch.time {
+    while !observation.ended && !signals.stop() && began.elapsed() < watch.time {
         let length = watch.sample.min(watch.time.saturating_sub(began.elapsed()));
-        let Some(sampled) = observation.sample(length, stop)? else { break };
+        let Some(sampled) = observation.sample(length, signals)? else { break };
         if !observation.ended {
             let rest = sampled.length * if sampled.calls < CALLS_FEW { 1 } else { REST };
-            observation.rest(rest.min(watch.time.saturating_sub(began.elapsed())), stop);
+            observation.rest(rest.min(watch.time.saturating_sub(began.elapsed())), signals);
+        }
+        if signals.suspend.swap(false, Ordering::Relaxed) {
+            process::stop_self();
         }
     }
-    Ok(observation.over(stop.load(Ordering::Relaxed)))
+    Ok(observation.over(signals.stop()))
 }
 
 /// An observation in progress.
@@ -115,11 +139,11 @@ struct ObservedProgram {
 
 impl ObservedProgram {
     /// Traces the program for a moment. `None` if it ended a moment ago: then the earlier observations are reported.
-    fn sample(&mut self, length: Duration, stop: &AtomicBool) -> Result<Option<Sampled>, ObserveError> {
+    fn sample(&mut self, length: Duration, signals: &Signals) -> Result<Option<Sampled>, ObserveError> {
         let (pid, pace) = (self.pid, &mut self.pace);
         pace.begin();
         let progress = if self.is_stopped { &mut self.first } else { &mut self.traced };
-        let sampled = sample(pid, length, self.is_stopped, stop, &mut self.counted, &mut || pace.step(progress));
+        let sampled = sample(pid, length, self.is_stopped, signals, &mut self.counted, &mut || pace.step(progress));
         let sampled = match sampled {
             Err(_) if self.cost.samples > 0 && descendants::is_stopped(pid).is_none() => {
                 self.ended = true;
@@ -136,10 +160,10 @@ impl ObservedProgram {
     }
 
     /// Lets the program work undisturbed.
-    fn rest(&mut self, rest: Duration, stop: &AtomicBool) {
+    fn rest(&mut self, rest: Duration, signals: &Signals) {
         let from = Instant::now();
         self.pace.begin();
-        pause(rest, stop, self.pid, &mut || self.pace.step(&mut self.alone));
+        pause(rest, signals, self.pid, &mut || self.pace.step(&mut self.alone));
         self.pace.read(&mut self.alone);
         self.cost.alone_ns += from.elapsed().as_nanos() as u64;
         self.ended = descendants::is_stopped(self.pid).is_none();
@@ -200,9 +224,9 @@ fn add(cost: &mut TracingCost, sampled: &Sampled) {
     cost.held_ns += sampled.cost.held_ns;
 }
 
-fn pause(time: Duration, stop: &AtomicBool, pid: u32, pace: &mut dyn FnMut()) {
+fn pause(time: Duration, signals: &Signals, pid: u32, pace: &mut dyn FnMut()) {
     let until = Instant::now() + time;
-    while Instant::now() < until && !stop.load(Ordering::Relaxed) && descendants::is_stopped(pid).is_some() {
+    while Instant::now() < until && !signals.any() && descendants::is_stopped(pid).is_some() {
         thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
         pace();
     }

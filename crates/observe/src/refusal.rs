@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use bytegauge_sys::process::spawn_error_hint;
 use bytegauge_sys::{descendants, trace};
 
 use crate::descriptor;
@@ -42,7 +43,10 @@ pub enum ObserveError {
     #[error("bytegauge observe supports x86-64 and aarch64 only: use `strace -c -f -p PID` here")]
     Architecture,
     /// Something else went wrong.
-    #[error("observing process {pid} failed: {source}: observe again, or use `strace -c -f -p {pid}`")]
+    #[error(
+        "observing process {pid} failed: {source}{next}: observe again, or use `strace -c -f -p {pid}`",
+        next = spawn_error_hint(source)
+    )]
     System {
         /// The process.
         pid: u32,

@@ -3,8 +3,8 @@
 //! The thread ends with the sample: after any error its end releases the program.
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use bytegauge_sys::interrupt::{self, ThreadHandle};
 use bytegauge_sys::trace::{Called, Did, LETTING_GO, TraceCost, TraceEvent, Tracer};
 use bytegauge_sys::{children, descendants};
 
+use crate::Signals;
 use crate::counted::ProgramCounts;
 use crate::refusal::{ObserveError, refused};
 
@@ -36,45 +37,50 @@ pub(super) struct Sampled {
     pub(super) cost: TraceCost,
 }
 
-/// Traces a process and its descendants for `length`, or until enough calls were seen, and counts them; calls `pace`
-/// repeatedly meanwhile.
+/// Traces a process and its descendants for `length`, or until enough calls were seen or a signal ends the sample, and counts
+/// them; calls `pace` repeatedly meanwhile.
 pub(super) fn sample(
     pid: u32,
     length: Duration,
     is_stopped: bool,
-    stop: &AtomicBool,
+    signals: &Signals,
     counted: &mut ProgramCounts,
     pace: &mut dyn FnMut(),
 ) -> Result<Sampled, ObserveError> {
-    interrupt::install().map_err(|source| ObserveError::System { pid, source })?;
+    let system = |source: io::Error| ObserveError::System { pid, source };
+    interrupt::install().map_err(system)?;
+    let (began, over) = (OnceLock::new(), AtomicBool::new(false));
     thread::scope(|scope| {
         let tracing = thread::Builder::new().name("observe".into());
-        let traced = tracing.spawn_scoped(scope, || trace(pid, length, is_stopped, stop, counted));
-        match traced {
-            Ok(thread) => {
-                while !thread.is_finished() {
-                    pace();
-                    thread::sleep(TICK);
-                }
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let traced = tracing.spawn_scoped(scope, || trace(pid, is_stopped, &began, &over, counted)).map_err(system)?;
+        while !traced.is_finished() {
+            pace();
+            thread::sleep(TICK);
+            // Wakes the tracing thread at the end, repeatedly, since one signal may come too early.
+            if let Some((thread, began)) = began.get()
+                && (over.load(Ordering::Relaxed) || began.elapsed() >= length || signals.any())
+            {
+                over.store(true, Ordering::Relaxed);
+                let _ = interrupt::interrupt(thread);
             }
-            Err(source) => Err(ObserveError::System { pid, source }),
         }
+        traced.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
+/// The tracing thread: states itself and the time in `began`, and ends when `over` is set.
 fn trace(
     pid: u32,
-    length: Duration,
     is_stopped: bool,
-    stop: &AtomicBool,
+    began: &OnceLock<(ThreadHandle, Instant)>,
+    over: &AtomicBool,
     counted: &mut ProgramCounts,
 ) -> Result<Sampled, ObserveError> {
     let system = |source: io::Error| ObserveError::System { pid, source };
     let handle = ThreadHandle::current().map_err(system)?;
     counted.check_open();
     let mut tracer = Tracer::new();
-    let began = Instant::now();
+    let (_, began) = began.get_or_init(|| (handle, Instant::now()));
     tracer.seize(pid).map_err(|error| refused(pid, error))?;
     for child in descendants::tree(pid).unwrap_or_default().into_iter().filter(|child| *child != pid) {
         // A child that ends meanwhile, or that may not be traced, is left out.
@@ -83,27 +89,11 @@ fn trace(
     if is_stopped {
         children::signal_group(pid, children::CONT);
     }
-    let over = AtomicBool::new(false);
-    let (done, watched) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        // Wakes the tracing thread at the end, repeatedly, since one signal may come too early.
-        scope.spawn(|| {
-            let watched = watched;
-            while watched.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                if began.elapsed() >= length || stop.load(Ordering::Relaxed) || over.load(Ordering::Relaxed) {
-                    over.store(true, Ordering::Relaxed);
-                    let _ = interrupt::interrupt(&handle);
-                }
-            }
-        });
-        let sampled = follow(&mut tracer, pid, &over, counted);
-        drop(done);
-        let (calls, ended, other_arch) = sampled.map_err(system)?;
-        match other_arch {
-            Some(pid) => Err(ObserveError::Is32Bit(pid)),
-            None => Ok(Sampled { length: began.elapsed(), calls, ended, cost: tracer.cost() }),
-        }
-    })
+    let (calls, ended, other_arch) = follow(&mut tracer, pid, over, counted).map_err(system)?;
+    match other_arch {
+        Some(pid) => Err(ObserveError::Is32Bit(pid)),
+        None => Ok(Sampled { length: began.elapsed(), calls, ended, cost: tracer.cost() }),
+    }
 }
 
 /// Counts until the sample is over, and releases all threads: the calls, whether the process has ended, and a 32-bit program.

@@ -4,6 +4,7 @@
 //! known slowdowns on this machine. `bytegauge doctor --selftest` prints the rows; no measurement uses them.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod harness_check;
 pub mod sim;

@@ -56,6 +56,12 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Stops this process, with all its threads, until it is continued.
+pub fn stop_self() {
+    // SAFETY: passes an integer and no memory; SIGSTOP has no handler.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
 /// Waits for a child to end, polling at intervals of `every`; `None` if it had to be killed, or cannot be waited for.
 pub fn ended_within(child: &mut Child, patience: Duration, every: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + patience;

@@ -367,6 +367,7 @@ pub fn signal(id: u32, name: &str) -> bool {
     let number = match name {
         "STOP" => sys::STOP,
         "CONT" => sys::CONT,
+        "TSTP" => signal_hook::consts::SIGTSTP,
         name => sys::signal_number(name).expect("a signal"),
     };
     sys::signal(id, number)
@@ -397,6 +398,12 @@ fn parent_of(id: u32) -> Option<u32> {
 /// Which session a process is of: the number of its leader (setsid(2)).
 pub fn session_of(id: u32) -> Option<u32> {
     stat_field(id, 3)
+}
+
+/// The state of a process: `T` for a stopped one.
+pub fn state(id: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// A number of a process after its name in brackets, which can contain any character: from 0, its state, parent, group,

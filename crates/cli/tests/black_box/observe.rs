@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Killed, Ran, python};
+use crate::bench::{Bench, Killed, Ran, possible, python, state};
 
 /// The end whose label is so.
 #[track_caller]
@@ -336,6 +336,48 @@ fn interrupt_leaves_the_program_unharmed() {
     parrot.repeats("meanwhile");
     looking.insist("INT").exits(130);
     parrot.ends_unharmed();
+}
+
+/// A stopped tracer releases no thread, so the observer lets the program go before it stops.
+#[test]
+fn stopped_observer_leaves_the_program_unharmed() {
+    let bench = Bench::new();
+    let mut parrot = Parrot::new();
+    let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
+    for _ in 0..2 {
+        looking.until("tracing", |_| parrot.tracer() != 0);
+        parrot.repeats("meanwhile");
+        looking.signal("TSTP");
+        looking.until("stopping", |looking| state(looking.id()) == Some('T'));
+        assert_eq!(parrot.tracer(), 0);
+        parrot.repeats("alone");
+        looking.signal("CONT");
+    }
+    looking.insist("INT").exits(130);
+    parrot.ends_unharmed();
+}
+
+/// The second thread is that for signals, the third one the tracer.
+#[test]
+fn thread_limit_leaves_the_program_unharmed() {
+    // A user without other processes.
+    let user = format!("setpriv --reuid {} --clear-groups", 1_000_000 + std::process::id());
+    if !possible("another user with a limit", "sh", &["-c", &format!("exec {user} prlimit --nproc=1 true")]) {
+        return;
+    }
+    let bench = Bench::new();
+    bench.shell("chmod 777 . && cp \"$BYTEGAUGE\" here").exits(0);
+    for most in 2..6 {
+        // The program is one of the user's processes, the shell is not.
+        let script = format!(
+            "{user} sleep 3600 & PID=$!; {user} prlimit --nproc={most} ./here observe --pid $PID --time 300ms; \
+             CODE=$?; kill $PID && ! wait $PID && exit $CODE"
+        );
+        let ran = bench.shell(&script).exits(5);
+        assert!(!ran.stderr.contains("panicked"), "{ran}");
+        let texts: &[&str] = if most < 4 { &["limit on processes"] } else { &["moved no bytes"] };
+        ran.complains(texts);
+    }
 }
 
 #[test]

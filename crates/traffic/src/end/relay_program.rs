@@ -156,7 +156,7 @@ fn left_early(running: &Program, when: &str, status: ExitStatus) -> EndError {
 fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, EndError>) -> Result<(T, bool), EndError> {
     let (stop_requested, request_stop) = io::pipe().map_err(EndError::io("making a pipe"))?;
     let (carried, left) = thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
+        let watch = || {
             loop {
                 match attend(&mut [&mut *running], stop_requested.as_fd(), Instant::now() + Duration::from_secs(1)) {
                     Ok(ProgramEvent::Nothing) => {}
@@ -165,11 +165,13 @@ fn while_running<T>(running: &mut Program, carry: impl FnOnce() -> Result<T, End
                     Err(fault) => return Err(fault),
                 }
             }
-        });
+        };
+        let watcher = thread::Builder::new().name("relay-watch".into()).spawn_scoped(scope, watch)?;
         let carried = carry();
         drop(request_stop);
-        (carried, watcher.join())
-    });
+        Ok((carried, watcher.join()))
+    })
+    .map_err(EndError::io("starting a thread"))?;
     match left {
         Ok(Ok(true)) => match running.leave()? {
             (status, _) if status.success() => Ok((carried?, true)),

@@ -2,6 +2,8 @@
 //!
 //! One binary, so that dependencies are linked once.
 #![forbid(unsafe_code)]
+// Tests start threads of their own.
+#![allow(clippy::disallowed_methods)]
 // Tests print why they were skipped, and what they saw.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
