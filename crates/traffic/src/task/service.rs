@@ -5,11 +5,12 @@
 //! the kernel. A trial of the program as it is sets the present levels once more, so that switching costs both the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use bytegauge_model::running_service::has_memory;
 use bytegauge_model::{
@@ -17,7 +18,9 @@ use bytegauge_model::{
 };
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
-use bytegauge_sys::{children, descendants};
+use bytegauge_sys::process_descriptor::unix_peer;
+use bytegauge_sys::{children, descendants, listening};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::unread;
 use crate::end_error::EndError;
@@ -57,9 +60,25 @@ impl ServiceLock {
         ServiceLock::take(&format!("bytegauge-tune-{pid}-trial"))
     }
 
+    /// Any user may bind the address, so an error names the process that did.
     fn take(name: &str) -> io::Result<ServiceLock> {
-        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?).map(|held| ServiceLock { _held: held })
+        let address = SocketAddr::from_abstract_name(name)?;
+        UnixListener::bind_addr(&address).map(|held| ServiceLock { _held: held }).map_err(|error| match holder(name) {
+            Some(pid) => {
+                let user = fs::metadata(format!("/proc/{pid}")).map_or_else(|_| "?".into(), |of| of.uid().to_string());
+                let text = format!("process {pid} ({}) of user {user} holds @{name}", listening::name(pid));
+                io::Error::new(error.kind(), text)
+            }
+            None => error,
+        })
     }
+}
+
+/// The process that listens at an abstract address. It may accept nothing: this never waits.
+fn holder(name: &str) -> Option<u32> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None).ok()?;
+    socket.connect(&SockAddr::unix(format!("\0{name}")).ok()?).ok()?;
+    unix_peer(socket.as_fd())
 }
 
 /// Runs a trial of the running program in `changes`.
@@ -249,7 +268,9 @@ mod tests {
     fn a_process_has_one_session_and_one_trial() {
         let pid = std::process::id();
         let held = (ServiceLock::of_session(pid).unwrap(), ServiceLock::of_trial(pid).unwrap());
-        assert_eq!(ServiceLock::of_session(pid).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let taken = ServiceLock::of_session(pid).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        assert!(taken.to_string().contains(&format!("process {pid} (")), "{taken}");
         assert_eq!(ServiceLock::of_trial(pid).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(held);
         assert!(ServiceLock::of_session(pid).is_ok());
