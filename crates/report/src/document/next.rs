@@ -424,8 +424,9 @@ fn blocks_ns(view: &Results, until: impl Fn(&InterimView) -> Option<usize>) -> O
     });
     let left: Vec<_> = left.collect();
     let factor = left.iter().map(|(_, had, last)| last / had).reduce(f64::max)?;
-    let of_group =
-        |(group, had, last): &(&GroupView, f64, f64)| Some((last - had).max(0.0) as u64 * group.blocks.mean_ns?);
+    let of_group = |(group, had, last): &(&GroupView, f64, f64)| {
+        Some(((last - had).max(0.0) as u64).saturating_mul(group.blocks.mean_ns?))
+    };
     let blocks_ns: u64 = left.iter().filter_map(of_group).fold(0, u64::saturating_add);
     let share = view.plan.audit_share.filter(|_| view.groups.iter().any(long_trials::is_checked)).unwrap_or(0.0);
     // Without the lengths of blocks there is still that of the session.

@@ -11,6 +11,9 @@ use bytegauge_store::GroupRow;
 use super::input::GroupBlocks;
 use super::numbers::InterimView;
 
+/// Analyses of a session at most: each has twice the blocks of the previous one. A file of results may state any number.
+const LOOKS_MAX: usize = usize::BITS as usize;
+
 /// The analyses of a session.
 pub struct SessionAnalyses {
     /// Their declared number; `None` if the session has none.
@@ -57,7 +60,7 @@ impl SessionAnalyses {
         let first = |name: &str| groups.iter().find_map(|row| number(row, name));
         let unfinished = matches!(status, SessionStatus::Incomplete | SessionStatus::Running);
         SessionAnalyses {
-            of: first("looks").filter(|looks| *looks > 0),
+            of: first("looks").filter(|looks| (1..=LOOKS_MAX).contains(looks)),
             first: first("blocks_fixed"),
             level,
             unfinished,

@@ -206,7 +206,7 @@ proptest! {
     fn nothing_panics_on_a_spoilt_session(
         spoils in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8, count()), 0..60),
         steals in prop::collection::vec((any::<prop::sample::Index>(), share(), any::<bool>()), 0..20),
-        finalists in 1usize..6, confirm_blocks in 0u64..14, looks in prop::option::of(0u64..5), first in 0u64..9, profile in prop::sample::select(vec!["drain", "sum"])
+        finalists in 1usize..6, confirm_blocks in 0u64..14, looks in prop::option::of(analyses()), first in prop_oneof![0u64..9, Just(u64::MAX)], profile in prop::sample::select(vec!["drain", "sum"])
     ) {
         let mut data = support::session(&support::Plan {
             read_sizes: vec![4096, 65_536, 1 << 20],
@@ -232,6 +232,11 @@ proptest! {
         }
         prints(&data, 100)?;
     }
+}
+
+/// Numbers that a plan may have, and numbers that only a stored file can have.
+fn analyses() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..5, 60u64..70, Just(1 << 40), Just(u64::MAX)]
 }
 
 fn prints(data: &SessionData, columns: usize) -> Result<(), TestCaseError> {
