@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytegauge_sys::new_file::create_folder;
+use bytegauge_sys::new_file::{create_folder, is_own_link};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -230,6 +230,11 @@ fn patiently<T>(mut work: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Resu
 
 /// Rejects names that SQLite uses for databases without a file (sqlite.org/inmemorydb.html).
 fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
+    // A link of another user leads to a file that this user did not mean, and would be written to.
+    for named in path.parent().into_iter().chain([path]) {
+        is_own_link(named)
+            .map_err(|error| StoreError::CannotOpen { path: named.to_owned(), reason: error.to_string() })?;
+    }
     let kind = if path.as_os_str().is_empty() {
         Some("empty")
     } else if path.as_os_str() == ":memory:" {

@@ -47,13 +47,21 @@ pub fn replace<T>(path: &Path, write: impl FnOnce(&mut File) -> io::Result<T>) -
 
 /// The file that a path names: where a link of this user or of root leads to.
 fn target(path: &Path) -> io::Result<PathBuf> {
+    // A link into nothing, or to a pipe, has no path of its own.
+    let followed = |is_link: bool| if is_link { fs::canonicalize(path).ok() } else { None };
+    Ok(followed(is_own_link(path)?).unwrap_or_else(|| path.to_owned()))
+}
+
+/// Whether a path is a link of this user or of root, which may be followed.
+///
+/// # Errors
+/// If it is a link of another user.
+pub fn is_own_link(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(link) if link.is_symlink() && ![user(), 0].contains(&link.uid()) => {
             Err(io::Error::other("it is a symbolic link of another user: remove it, or choose another name"))
         }
-        // A link into nothing, or to a pipe, which has no path of its own.
-        Ok(link) if link.is_symlink() => Ok(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())),
-        _ => Ok(path.to_owned()),
+        found => Ok(found.is_ok_and(|found| found.is_symlink())),
     }
 }
 

@@ -49,6 +49,28 @@ fn what_keeps_nothing() {
     assert!(!bench.path("data").exists());
 }
 
+/// A link to the file, or to its folder, in a folder that all users may write to.
+#[test]
+fn links_of_other_users_are_not_followed() {
+    let bench = Bench::new();
+    bench.shell("mkdir own && ln -s own/r.db link.db && ln -s own folder").exits(0);
+    bench.run(&format!("{NULL} --store link.db")).exits(0);
+    bench.run("report list --store folder/r.db").exits(0);
+    if bench.shell("chown -h 65534 link.db folder").status.code() != Some(0) {
+        eprintln!("SKIPPED: a link of another user needs root");
+        return;
+    }
+    for (store, link) in [("link.db", "link.db"), ("folder/r.db", "folder"), ("folder/new.db", "folder")] {
+        for words in [NULL, "report list"] {
+            let texts = [link, "symbolic link of another user"];
+            check_refused(bench.run(&format!("{words} --store {store}")), &texts);
+        }
+    }
+    assert!(!bench.path("own/new.db").exists());
+    bench.shell("mkdir data && ln -s ../own data/bytegauge && chown -h 65534 data/bytegauge").exits(0);
+    check_refused(bench.run(NULL), &["symbolic link of another user"]);
+}
+
 #[test]
 fn a_name_that_is_too_long() {
     let bench = Bench::new();
