@@ -1,9 +1,7 @@
 //! `tune`: the user's own program over options of its sockets, or over values of one of its settings, as a workload like
 //! any other.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bytegauge_model::task::{Advice, AdvisedValue, by_shell};
 use bytegauge_model::{Level, Metric, ProgramTask, ReadyWhen, ServerTask, SessionId, Workload, factor};
@@ -13,6 +11,7 @@ use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
+use bytegauge_sys::program_file::is_program;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
@@ -352,13 +351,11 @@ pub fn must_be_there(words: &[String]) -> Result<(), Failure> {
 
 /// The file of a program, as a shell finds it.
 pub fn found(program: &str) -> Option<PathBuf> {
-    let runs =
-        |path: &Path| fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| runs(path));
+        return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| runs(path))
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::new_file::create_fresh;
 use bytegauge_sys::process::spawn_error_hint;
-use bytegauge_sys::input;
+use bytegauge_sys::{input, program_file};
 use bytegauge_traffic::keeper::KeptProgram;
 
 const PERF: &str = "perf";
@@ -118,7 +118,8 @@ pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>,
 }
 
 fn words(words: &[&str]) -> Vec<OsString> {
-    [PERF].iter().chain(words).map(OsString::from).collect()
+    let perf = program_file::find(PERF).unwrap_or_else(|| PERF.into());
+    [perf.into_os_string()].into_iter().chain(words.iter().map(OsString::from)).collect()
 }
 
 fn started(

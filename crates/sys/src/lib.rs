@@ -46,6 +46,7 @@ pub mod owner;
 pub mod pipe;
 pub mod process;
 pub mod process_descriptor;
+pub mod program_file;
 pub mod seccomp;
 pub mod shared_port;
 pub mod snmp;

@@ -19,8 +19,8 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock;
 use crate::counts::counts;
+use crate::{clock, program_file};
 
 /// Time of one CPU by use, in ticks of [`tick_ns`], since boot or between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,7 +235,8 @@ fn kernel_config() -> Option<String> {
 
 fn unpack_config() -> Option<String> {
     let config = File::open("/proc/config.gz").ok()?;
-    let output = Command::new("gzip").arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
+    let output =
+        Command::new(program_file::find("gzip")?).arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
     String::from_utf8(output.stdout).ok()
 }
 

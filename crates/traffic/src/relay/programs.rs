@@ -6,25 +6,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{env, fs};
 
 use bytegauge_model::relay_program::RelayConfig;
 use bytegauge_model::{RelayPlaces, RelayProgram, RunningRelay};
 use bytegauge_sys::children::in_own_session;
 use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::input::RELAY_CONFIG;
-use bytegauge_sys::listening;
 use bytegauge_sys::new_file::create_fresh;
 use bytegauge_sys::process::ended_within;
+use bytegauge_sys::{listening, program_file};
 
 use crate::end_error::EndError;
-
-/// Folders of system programs that may not be in `PATH`.
-const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Longest time for a program to print its version.
 const VERSION_TIME: Duration = Duration::from_secs(2);
@@ -41,7 +36,7 @@ pub fn lacks_program(program: &RelayProgram) -> Option<String> {
         return Some(format!("the relay's configuration {} cannot be read ({error}): check its path", file.display()));
     }
     let install = program.install.as_ref()?;
-    match file_of(program.command.first()?) {
+    match program_file::find(program.command.first()?) {
         Some(_) => None,
         None => Some(format!(
             "{} is not installed here: {install}, or leave out --relay {}",
@@ -68,7 +63,7 @@ pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<
         written.map_err(|error| at(&places.config, &error))?;
     }
     let mut words: Vec<String> = places.fill_words(&program.command);
-    if let Some(path) = words.first().and_then(|first| file_of(first)) {
+    if let Some(path) = words.first().and_then(|first| program_file::find(first)) {
         words[0] = path.display().to_string();
     }
     Ok(words)
@@ -77,7 +72,7 @@ pub(crate) fn words(program: &RelayProgram, places: &RelayPlaces) -> Result<Vec<
 /// A program's version: the first line of its output that contains `version`, or the first line.
 pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     let (first, rest) = program.version.split_first()?;
-    let mut command = Command::new(file_of(first)?);
+    let mut command = Command::new(program_file::find(first)?);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     in_own_session(&mut command, &[]);
     let mut child = command.spawn().ok()?;
@@ -96,20 +91,6 @@ pub(crate) fn version(program: &RelayProgram) -> Option<String> {
     let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
     let named = lines.clone().find(|line| line.to_lowercase().contains("version"));
     named.or_else(|| lines.next()).map(str::to_owned)
-}
-
-/// The file of a program.
-fn file_of(word: &str) -> Option<PathBuf> {
-    if word.contains('/') {
-        return Some(PathBuf::from(word)).filter(|path| is_program(path));
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders = env::split_paths(&path).chain(OF_SYSTEM.map(PathBuf::from));
-    folders.find_map(|folder| Some(folder.join(word)).filter(|path| is_program(path)))
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The context of errors while reading `/proc`.
@@ -227,6 +208,8 @@ impl Charged {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
