@@ -82,7 +82,15 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             terminal::print(&print::fitted(lines.iter().map(String::as_str), columns));
         }
     }
-    Ok(if observed.interrupted { INTERRUPTED } else { DONE })
+    let unwritten = matches.get_one::<PathBuf>("output").filter(|_| file.is_none());
+    if let Some(path) = unwritten {
+        terminal::note(&format!("bytegauge: no plan fits what was observed: {} was not written", path.display()));
+    }
+    Ok(match (observed.interrupted, unwritten) {
+        (true, _) => INTERRUPTED,
+        (_, Some(_)) => FAILED,
+        (_, None) => DONE,
+    })
 }
 
 fn failure(error: &ObserveError) -> Failure {

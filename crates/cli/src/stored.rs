@@ -202,6 +202,9 @@ pub fn between(store: &Store, sessions: &[SessionId], matches: &ArgMatches) -> R
 /// The user's settings for the analysis.
 pub fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let fit_max = args::parsed::<Bytes>(matches, "fit-max")?.map(|bytes| bytes.0);
+    if fit_max == Some(0) {
+        return Err(Failure::usage("--fit-max takes a size of 1 B or more: --fit-max 64K"));
+    }
     let objective = matches.try_get_one::<String>("objective").ok().flatten();
     let by_cpu = objective.is_some_and(|objective| objective == "cpu");
     Ok(Settings { fit_max, by_cpu, ..Settings::default() })

@@ -42,6 +42,7 @@ fn sizes() {
     }
     check("stream --working-set 2G", &["--working-set", "use 0 to 1G"]);
     check("stream --sndbuf 0", &["--sndbuf", "out of range"]);
+    check("stream --fit-max 0", &["--fit-max takes a size of 1 B or more"]);
     check("stream --fit-max 1Q", &["--fit-max", "`Q` in `1Q` is not a unit"]);
 }
 

@@ -405,6 +405,15 @@ fn only_one_observer_is_allowed() {
     child.wait().expect("a child");
 }
 
+/// A program that only writes a file has no test.
+#[test]
+fn output_without_a_plan_is_reported() {
+    let bench = Bench::new();
+    let words = ["observe", "--time", "60s", "--sample", "60s", "--output", "plan.toml", "--", "seq", "1000000"];
+    let ran = bench.run_args(&words).exits(5).complains(&["plan.toml was not written"]);
+    assert!(!bench.path("plan.toml").exists(), "{ran}");
+}
+
 #[test]
 fn unobservable_program_gets_advice() {
     let bench = Bench::new();
