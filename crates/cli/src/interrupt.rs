@@ -2,7 +2,6 @@
 //! nothing.
 
 use std::fs;
-use std::io::{self, PipeReader, PipeWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -24,22 +23,13 @@ const ONE_WISH: Duration = Duration::from_millis(200);
 /// # Errors
 /// If no signal handler can be installed.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    STOP.get().map_or_else(|| listen(None), |stop| Ok(Arc::clone(stop)))
+    STOP.get().map_or_else(listen, |stop| Ok(Arc::clone(stop)))
 }
 
 /// The flag of this process: a signal before a session counts in it, too.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// The same, and a pipe that the first signal closes.
-///
-/// # Errors
-/// If no signal handler can be installed, or there is no pipe.
-pub fn stop_by_pipe() -> Result<(Arc<AtomicBool>, PipeReader), Failure> {
-    let (stopped, open) = io::pipe().map_err(|error| Failure::failed(format!("cannot make a pipe: {error}")))?;
-    Ok((listen(Some(open))?, stopped))
-}
-
-fn listen(mut open: Option<PipeWriter>) -> Result<Arc<AtomicBool>, Failure> {
+fn listen() -> Result<Arc<AtomicBool>, Failure> {
     let failed = |error| Failure::failed(format!("cannot listen for interrupts: {error}{}", spawn_error_hint(&error)));
     let stop = Arc::new(AtomicBool::new(false));
     let mut wanted = vec![SIGINT, SIGTERM];
@@ -57,7 +47,6 @@ fn listen(mut open: Option<PipeWriter>) -> Result<Arc<AtomicBool>, Failure> {
                 None => {
                     first = Some(Instant::now());
                     wish.store(true, Ordering::Relaxed);
-                    drop(open.take());
                 }
                 Some(at) if at.elapsed() > ONE_WISH => low_level::exit(i32::from(INTERRUPTED)),
                 Some(_) => {}

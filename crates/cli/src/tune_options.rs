@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::Read;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
@@ -12,7 +11,6 @@ use bytegauge_plan::{Design, PlanSpec};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::option::available_congestion;
 use bytegauge_sys::seccomp;
-use bytegauge_traffic::EndError;
 use bytegauge_tune::{Kernel, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
@@ -61,8 +59,9 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             let level = factor.kind.parse(text).map_err(|error| Failure::usage(error.to_string()))?;
             run.set(factor.name, level);
         }
-        let (stop, stopped) = interrupt::stop_by_pipe()?;
-        let watched = watch(&task, on, &run, stopped.as_fd());
+        let stop = interrupt::stop_on_signals()?;
+        let own = std::env::current_exe().map_err(|error| unwatched(&error.to_string()))?;
+        let watched = watch(&task, on, &run, &own, &stop);
         if stop.load(Ordering::Relaxed) {
             terminal::note("interrupted in the first run of the program: nothing was measured");
             return Ok(INTERRUPTED);
@@ -175,7 +174,7 @@ fn kernel() -> Kernel {
     }
 }
 
-fn unwatched(error: &EndError) -> Failure {
+fn unwatched(error: &str) -> Failure {
     Failure::failed(format!("the first run of the program, which is only watched, failed: {error}"))
 }
 

@@ -1,10 +1,13 @@
 //! The first run of a program, in which nothing is changed: the sockets that it opens and the options that it sets itself.
 
-use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use bytegauge_model::{ChangedProgram, ProgramTask, SocketChanges, SocketsSeen, Spec};
+use bytegauge_model::{ChangedProgram, EndReport, EndRole, Ends, ProgramTask, SocketChanges, SocketsSeen, Spec};
 use bytegauge_report::words::phrase::join;
-use bytegauge_traffic::{EndError, Setup, task};
+use bytegauge_traffic::end::ChannelError;
+use bytegauge_traffic::{Command, EndPool, Reply, Setup};
 
 /// What a watched run showed.
 #[derive(Clone, Debug)]
@@ -15,16 +18,46 @@ pub struct Watched {
     pub run_ns: u64,
 }
 
-/// Runs a program once, as it is. `stop` ends the run when it can be read.
+/// How often `stop` is checked.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the end may take beyond the time limits of the programs.
+const LATE: Duration = Duration::from_secs(30);
+
+/// Runs a program once, as it is, at an end of its own, which outlives a killed session until the program is ended. `stop` ends the
+/// run; `own` is this program's file.
 ///
 /// # Errors
-/// If it cannot be run, or fails.
-pub fn watch(task: &ProgramTask, on: ChangedProgram, spec: &Spec, stop: BorrowedFd<'_>) -> Result<Watched, EndError> {
+/// The reason if it cannot be run, or fails.
+pub fn watch(
+    task: &ProgramTask,
+    on: ChangedProgram,
+    spec: &Spec,
+    own: &Path,
+    stop: &AtomicBool,
+) -> Result<Watched, String> {
     let changes = SocketChanges { on, watches: true, ..SocketChanges::default() };
-    let watched = ProgramTask { changes: Some(changes), ..task.clone() };
-    let report = task::run(&Setup::of_program(spec, &watched), stop, &mut |_| {})?;
+    let setup = Setup::of_program(spec, &ProgramTask { changes: Some(changes), ..task.clone() });
+    let report = at_an_end(setup, own, stop).map_err(|error| error.to_string())??;
     let seen = report.task.and_then(|task| task.sockets).map(|seen| *seen).unwrap_or_default();
     Ok(Watched { seen, run_ns: report.counts.window_ns })
+}
+
+fn at_an_end(setup: Setup, own: &Path, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {
+    let until = Instant::now() + Duration::from_nanos(setup.programs_ns()) + LATE;
+    let mut pool = EndPool::new(Ends::Processes, own);
+    let end = pool.end(EndRole::Command)?;
+    end.send(Command::Open(EndRole::Command, Box::new(setup), None))?;
+    loop {
+        match end.reply(LOOK) {
+            Ok(Reply::Ready) => end.send(Command::Go)?,
+            Ok(Reply::Done(report)) => return Ok(Ok(*report)),
+            Ok(Reply::Skipped(reason) | Reply::Failed(reason, _)) => return Ok(Err(reason)),
+            Ok(_) => {}
+            Err(ChannelError::Silent(_)) if Instant::now() < until && !stop.load(Ordering::Relaxed) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// What a program did with its sockets, as a sentence without its end: `2 TCP connections out; sets SO_RCVBUF = 65536

@@ -148,8 +148,8 @@ fn observed_command_ends_with_us() {
 }
 
 /// The first run, which is only watched, is no trial of a session.
-#[test]
-fn interrupted_first_run_ends_its_program() {
+#[track_caller]
+fn check_first_run(end: impl FnOnce(Running)) {
     let bench = Bench::new();
     let program = Program::new(&bench, STUBBORN);
     let (path, mark) = (bench.path("program").display().to_string(), program.mark.clone());
@@ -157,9 +157,21 @@ fn interrupted_first_run_ends_its_program() {
     command.args(["tune", "--quiet", "--", &path, &mark]);
     let mut running = bench.spawn(command, "tune".into());
     program.until_it_runs(&mut running);
-    running.signal("INT");
-    running.wait().exits(130).complains(&["interrupted in the first run", "nothing was measured"]);
+    end(running);
     program.is_gone(&bench);
+}
+
+#[test]
+fn interrupted_first_run_ends_its_program() {
+    check_first_run(|running| {
+        running.signal("INT");
+        running.wait().exits(130).complains(&["interrupted in the first run", "nothing was measured"]);
+    });
+}
+
+#[test]
+fn killed_first_run_ends_its_program() {
+    check_first_run(|running| drop(running.kill()));
 }
 
 #[test]
