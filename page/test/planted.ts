@@ -100,7 +100,6 @@ export function session(
       survives_exchange: true,
       best: recommended,
       more_blocks: null,
-      likely_bound: null,
     },
     cost_model: { reader: null, writer: null } as GroupView["cost_model"],
     twin: null,

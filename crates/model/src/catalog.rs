@@ -19,7 +19,7 @@ use crate::unit::significant;
 pub use crate::engine::{
     Abilities, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, Threads, UringKind, UringMode,
 };
-pub use crate::profile::{PARSER_WALK, PROFILES, Profile};
+pub use crate::profile::{PROFILES, Profile};
 
 /// A name that is in none of the tables, or a value that does not parse.
 #[derive(Debug, Error, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! The table of profiles: named sets of conditions for which a recommendation must hold.
 
-use crate::unit::Bytes;
 use crate::workload::Workload;
 
 /// A named set of condition levels: a kind of reader, server or path.
@@ -17,9 +16,6 @@ pub struct Profile {
     /// The factors it sets, by name, with the level as a flag would give it.
     pub sets: &'static [(&'static str, &'static str)],
 }
-
-/// Private memory that a parser walks per call: a connection table, a symbol table, a TLS session.
-pub const PARSER_WALK: Bytes = Bytes(512 << 10);
 
 /// The profiles that come with the product. A plan file may define more.
 ///

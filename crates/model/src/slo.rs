@@ -6,7 +6,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Arrivals, NameError};
@@ -159,27 +158,6 @@ pub struct Search<'a> {
     pub beyond: Option<&'a Probe>,
 }
 
-/// Why a search found no higher rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SearchEnd {
-    /// No rate failed: the highest rate of a closed loop kept the objective.
-    ClosedLoop,
-    /// The offered calls were not completed at the lowest rate that failed.
-    Incomplete,
-    /// The percentile exceeded the limit there.
-    Limit,
-}
-
-impl SearchEnd {
-    /// Why most searches found no higher rate, where the percentile may be at most `limit_ns`, and how many these are.
-    pub fn of_most(searches: &[Search], limit_ns: u64) -> Option<(SearchEnd, usize)> {
-        let ends: Vec<SearchEnd> = searches.iter().map(|search| search.end(limit_ns)).collect();
-        let count = |end: &SearchEnd| ends.iter().filter(|other| *other == end).count();
-        ends.iter().map(|end| (*end, count(end))).max_by_key(|(_, count)| *count)
-    }
-}
-
 impl<'a> Search<'a> {
     /// Finds them among all probes; `None` where no rate kept the objective.
     pub fn of(probes: &'a [Probe]) -> Option<Search<'a>> {
@@ -187,15 +165,6 @@ impl<'a> Search<'a> {
         let knee = probes.iter().filter(|probe| probe.kept).max_by_key(|probe| probe.offered)?;
         let above = probes.iter().filter(|probe| !probe.kept && probe.offered > knee.offered);
         Some(Search { closed, knee, beyond: above.min_by_key(|probe| probe.offered) })
-    }
-
-    /// Why it found no higher rate, where the percentile may be at most `limit_ns`.
-    pub fn end(&self, limit_ns: u64) -> SearchEnd {
-        match self.beyond.map(|probe| probe.percentile_ns) {
-            None => SearchEnd::ClosedLoop,
-            Some(Some(ns)) if ns > limit_ns => SearchEnd::Limit,
-            Some(_) => SearchEnd::Incomplete,
-        }
     }
 }
 

@@ -99,9 +99,8 @@ pub fn audit(
 /// Judges all groups of a session together. `means` holds one mean difference per group: ln(cost of the cell / cost of
 /// its rivals).
 #[must_use]
-pub fn together(means: &[f64], level: f64, ln_margin: f64) -> (RivalDifference, AuditResult) {
-    let all = against(0, means, level);
-    (all, finding(&[all], ln_margin, |_| 0.0).unwrap_or(AuditResult::Open))
+pub fn together(means: &[f64], level: f64, ln_margin: f64) -> AuditResult {
+    finding(&[against(0, means, level)], ln_margin, |_| 0.0).unwrap_or(AuditResult::Open)
 }
 
 fn differences(blocks: &[Vec<Option<f64>>], choice: usize, rival: usize) -> Vec<f64> {
@@ -192,9 +191,9 @@ mod tests {
 
     #[test]
     fn small_groups_are_judged_together() {
-        assert_eq!(together(&[0.2, 0.22, 0.25, 0.19], LEVEL, MARGIN).1, AuditResult::Contradicts);
-        assert_eq!(together(&[0.0, 0.01, -0.02, 0.01], LEVEL, MARGIN).1, AuditResult::Holds);
-        assert_eq!(together(&[0.2, -0.2, 0.1], LEVEL, MARGIN).1, AuditResult::Open);
-        assert_eq!(together(&[0.5], LEVEL, MARGIN).1, AuditResult::Open);
+        assert_eq!(together(&[0.2, 0.22, 0.25, 0.19], LEVEL, MARGIN), AuditResult::Contradicts);
+        assert_eq!(together(&[0.0, 0.01, -0.02, 0.01], LEVEL, MARGIN), AuditResult::Holds);
+        assert_eq!(together(&[0.2, -0.2, 0.1], LEVEL, MARGIN), AuditResult::Open);
+        assert_eq!(together(&[0.5], LEVEL, MARGIN), AuditResult::Open);
     }
 }

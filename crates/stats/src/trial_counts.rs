@@ -5,8 +5,6 @@
 
 use bytegauge_model::{EndCounts, EndReport, EndRole, Spec, Trial, Workload};
 
-use crate::quantile::median;
-
 /// Bytes of a GiB.
 pub const GIB: f64 = (1u64 << 30) as f64;
 /// Machine-wide figures come in ticks of 10 ms: below 1 s of observation they are rounding.
@@ -167,20 +165,4 @@ fn add(sum: &mut Option<u64>, value: Option<u64>) {
     if let Some(value) = value {
         *sum = Some(sum.unwrap_or(0).saturating_add(value));
     }
-}
-
-/// The most bytes that a flow left unread.
-pub fn queued<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {
-    reports.flat_map(|report| &report.flows).filter_map(|flow| flow.queued_bytes.get()).max()
-}
-
-/// Memory of the sockets of an end, bytes: the median over its reports.
-pub fn socket_memory<'a>(reports: impl Iterator<Item = &'a EndReport>) -> Option<u64> {
-    let held: Vec<f64> = reports
-        .filter_map(|report| {
-            let flows = report.flows.iter().filter_map(|flow| flow.socket_memory.get());
-            flows.reduce(u64::saturating_add).map(|bytes| bytes as f64)
-        })
-        .collect();
-    median(&held).map(|bytes| bytes.round() as u64)
 }

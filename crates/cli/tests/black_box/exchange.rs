@@ -55,7 +55,6 @@ fn without_advice(value: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(without_advice),
         Value::Object(keys) => {
             keys.remove("more_blocks");
-            keys.remove("likely_bound");
             keys.values_mut().for_each(without_advice);
         }
         _ => {}

@@ -40,8 +40,9 @@ fn knee_is_near_the_capacity() {
     let words = "call --transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 2 \
                  --time 60s --work 2000ns --slo p90=50ms --trial-time 100ms --format json";
     let document = Bench::new().run(words).exits(0).json();
-    let share = document["cells"][0]["call"]["knee"]["share_of_closed"].as_f64();
-    assert!(share.is_some_and(|share| share >= 0.3), "{document}");
+    let cell = &document["cells"][0];
+    let rates = cell["estimate"]["median"].as_f64().zip(cell["call"]["knee"]["closed_per_second"].as_f64());
+    assert!(rates.is_some_and(|(rate, closed)| rate >= 0.3 * closed), "{document}");
 }
 
 /// Short calls of many connections, for which a ring needs its memory.

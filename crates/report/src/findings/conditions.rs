@@ -175,7 +175,7 @@ fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
 
 /// The share of the trials that ran slower than the others, or an average that is far from the median.
 fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
-    let modes = cell.modes.as_ref().map_or(&[][..], |modes| &modes.modes);
+    let modes = cell.modes.as_slice();
     let fastest = modes.last().map_or(0.0, |mode| mode.median);
     let slow = || modes.iter().filter(|mode| fastest > mode.median * SPEEDS_APART);
     let slow_share: f64 = slow().map(|mode| mode.share).sum();

@@ -30,29 +30,21 @@ impl Together {
     /// For all groups whose choice was measured in them; `None` without any. Windows end with a lap, so the plan has the exact
     /// length.
     pub fn of(groups: &[GroupAnalysis], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
-        let audits: Vec<Audit> = groups.iter().filter_map(|group| of_choice(group, margin)).collect();
         let means: Vec<f64> = groups.iter().filter_map(|group| mean_against_runner_up(group, margin)).collect();
-        let (all, finding) = together(&means, LEVEL, margin.ln_1p());
+        let finding = together(&means, LEVEL, margin.ln_1p());
         let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
         let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
         let times = rates_there(groups, settled);
-        let count = |finding: AuditResult| audits.iter().filter(|audit| audit.finding == finding).count();
         let view = AuditSummary {
             window_ns: planned_ns.unwrap_or(median(&windows.collect::<Vec<_>>()).unwrap_or(0.0) as u64),
-            questions: audits.len(),
             options: times.len(),
             trials: times.iter().map(|(trials, _)| trials).sum(),
             rate_least: times.iter().map(|(_, times)| *times).reduce(f64::min),
             rate_median: median(&times.iter().map(|(_, times)| *times).collect::<Vec<_>>()),
             rate_most: times.iter().map(|(_, times)| *times).reduce(f64::max),
-            hold: count(AuditResult::Holds),
-            contradicted: count(AuditResult::Contradicts),
-            slower: share(all.mean).filter(|_| !means.is_empty()),
-            slower_lower: all.lower.and_then(share),
-            slower_upper: all.upper.and_then(share),
             finding: name(finding),
         };
-        (!audits.is_empty()).then_some(Together { view, finding })
+        (!means.is_empty()).then_some(Together { view, finding })
     }
 }
 

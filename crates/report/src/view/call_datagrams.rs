@@ -26,13 +26,10 @@ pub fn view(settled: &Settled) -> Option<CallDatagramView> {
     Some(CallDatagramView {
         reply_bytes_per_second: rate.zip(response).map(|(rate, bytes)| rate * bytes as f64),
         requests_sent: client.sent,
-        requests_received: server.map(|server| server.received),
         requests_dropped: server.map(|server| server.dropped),
         requests_truncated: server.map(|server| server.truncated),
         requests_lost_elsewhere: server.map(|server| lost(client.sent, server.received, server.dropped)),
-        replies_sent: server.map(|server| server.sent),
         replies_unsent: server.map(|server| server.unsent),
-        replies_received: client.received,
         replies_dropped: client.dropped,
         replies_lost_elsewhere: server.map(|server| lost(server.sent, client.received, client.dropped)),
         late: client.late,
@@ -91,7 +88,7 @@ mod tests {
 
     #[test]
     fn losses_are_named_with_their_place() {
-        assert_eq!(deaths(&CallDatagramView { requests_sent: 9, replies_received: 9, ..Default::default() }), None);
+        assert_eq!(deaths(&CallDatagramView { requests_sent: 9, ..Default::default() }), None);
         let seen = CallDatagramView {
             requests_sent: 100,
             requests_dropped: Some(7),

@@ -56,8 +56,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         p99_all_ns: p99(&all),
         lateness: lateness(settled),
         errors,
-        server_engine: engine(settled, |trial| trial.end(EndRole::Server)),
-        client_engine: engine(settled, |trial| trial.end(EndRole::Client)),
+        server_engine: server_engine(settled),
         competing: competing(settled, level),
         delayed_acks: delayed_acks(settled),
         datagrams: call_datagrams::view(settled),
@@ -135,9 +134,10 @@ fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
     views
 }
 
-/// The work of an end's engine over the trials: the evidence that a requested mode ran.
-fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<EngineView> {
-    let reports: Vec<&EngineReport> = settled.trials.iter().filter_map(|trial| end(trial)?.engine.as_deref()).collect();
+/// The work of the server's engine over the trials: the evidence that a requested mode ran.
+fn server_engine(settled: &Settled) -> Option<EngineView> {
+    let ends: Vec<&EndReport> = settled.trials.iter().filter_map(|trial| trial.end(EndRole::Server)).collect();
+    let reports: Vec<&EngineReport> = ends.iter().filter_map(|end| end.engine.as_deref()).collect();
     if reports.is_empty() {
         return None;
     }
@@ -147,14 +147,10 @@ fn engine(settled: &Settled, end: fn(&Trial) -> Option<&EndReport>) -> Option<En
     let zero_copy = sum(|report| report.zero_copy);
     let buffer_bytes = most(|report| report.buffer_bytes);
     let kernel_ns: Option<u64> = reports.iter().map(|report| report.kernel_threads_ns).sum();
-    let life_ns: u64 = settled.trials.iter().filter_map(|trial| end(trial)).map(life_ns).fold(0, u64::saturating_add);
+    let life_ns: u64 = ends.iter().map(|end| life_ns(end)).fold(0, u64::saturating_add);
     Some(EngineView {
-        system_calls: sum(|report| report.system_calls),
-        wakeups: sum(|report| report.wakeups),
-        accepted: sum(|report| report.accepted),
         accepted_at_once: most(|report| report.accepted_at_once),
         datagrams_at_once: most(|report| report.received_at_once.max(report.sent_at_once)),
-        completions,
         multishot_share: ratio(sum(|report| report.multishot), completions),
         bundled_share: ratio(sum(|report| report.bundled), completions),
         out_of_buffers: sum(|report| report.out_of_buffers),
@@ -206,7 +202,6 @@ pub fn lateness(settled: &Settled) -> Option<LatenessView> {
     Some(LatenessView {
         p50_ns: all.percentile(0.5)?,
         p99_ns: all.percentile(0.99)?,
-        max_ns: all.percentile(1.0)?,
         finding: LOOKED_AT.iter().filter_map(|(share, name)| finding(settled, *share, name)).max_by(|a, b| {
             let part = |found: &LateFinding| found.late_ns / found.of_ns;
             part(a).total_cmp(&part(b))
@@ -238,7 +233,7 @@ fn finding(settled: &Settled, share: f64, percentile: &'static str) -> Option<La
     let (late, reported): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
     let median = |values: Vec<f64>| sign_interval(&values, 0.95).median;
     let (late_ns, of_ns) = (median(late)?, median(reported)?);
-    (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, pauses: !is_open, trials, of })
+    (trials > 0).then_some(LateFinding { percentile, late_ns, of_ns, trials, of })
 }
 
 /// The cell with the largest share of lateness, and that lateness. `most`: only cells in which most trials are late.

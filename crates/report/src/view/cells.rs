@@ -7,9 +7,8 @@ use bytegauge_model::footprint::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload};
-use bytegauge_stats::dip::{dip, p_value};
 use bytegauge_stats::group::GroupVerdict;
-use bytegauge_stats::modes::{MIN_VALUES, modes};
+use bytegauge_stats::modes::modes;
 use bytegauge_stats::trend::drift;
 use bytegauge_store::CellRow;
 
@@ -25,8 +24,8 @@ use super::harm::harm;
 use super::levels::moves_nothing;
 use super::numbers::difference::share;
 use super::numbers::{
-    CallView, CellOutcome, CellView, Counters, CpuView, Estimate, LimitDoubt, LimitView, ModeView, ModesView,
-    RelayProgramView, RingView, StalledView,
+    CallView, CellOutcome, CellView, Counters, CpuView, Estimate, LimitDoubt, LimitView, ModeView, RelayProgramView,
+    RingView, StalledView,
 };
 use crate::{SessionData, phrase};
 
@@ -49,7 +48,6 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
     let mut cheapest_nops: HashMap<usize, f64> = HashMap::new();
     let mut behind: HashMap<usize, f64> = HashMap::new();
     let mut above: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
-    let mut more_cpu: HashMap<&CellId, (Option<f64>, Option<f64>)> = HashMap::new();
     for group in groups {
         let rated: Vec<_> = group.candidates.iter().map(|&at| (&settled[at], rates[at].median)).collect();
         let gains = group.candidates.iter().zip(larger_buffers(&rated));
@@ -66,17 +64,15 @@ pub fn cells(settled: &[Settled], groups: &[GroupAnalysis], context: &Context) -
             group.cells.iter().map(|at| &settled[*at].cell.id).zip(ends).collect::<Vec<_>>()
         };
         above.extend(compared.into_iter().flat_map(bounds));
-        more_cpu.extend(group.cpu.iter().flat_map(bounds));
     }
     let rows = settled.iter().zip(&context.data.cells).zip(rates).enumerate();
     rows.map(|(at, ((cell, row), rate))| {
         let (above_best_lower, above_best_upper) = above.get(&cell.cell.id).copied().unwrap_or_default();
-        let (more_cpu_lower, more_cpu_upper) = more_cpu.get(&cell.cell.id).copied().unwrap_or_default();
         let siblings =
             Siblings { larger_buffer: larger.get(&at).copied(), cheapest_nop_ns: cheapest_nops.get(&at).copied() };
         let behind = behind.get(&at).copied();
         let view = view(cell, row, rate, &siblings, context);
-        CellView { above_best_lower, above_best_upper, more_cpu_lower, more_cpu_upper, behind, ..view }
+        CellView { above_best_lower, above_best_upper, behind, ..view }
     })
     .collect()
 }
@@ -142,14 +138,12 @@ fn view(settled: &Settled, row: &CellRow, estimate: Estimate, siblings: &Sibling
         behind: None,
         harm: harm(settled),
         stalled: (settled.stalled > 0).then_some(StalledView { trials: settled.stalled, of: settled.tried }),
-        modes: if settled.is_confirmed() { modes_of(&rates, drift.is_some(), &estimate, total_rate) } else { None },
+        modes: if settled.is_confirmed() { modes_of(&rates, drift.is_some()) } else { Vec::new() },
         drift,
         more: more(settled, context.level),
         footprint: footprint(levels, &settled.trials, context.varied),
         above_best_lower: None,
         above_best_upper: None,
-        more_cpu_lower: None,
-        more_cpu_upper: None,
         estimate,
         total_rate,
         mean,
@@ -282,18 +276,9 @@ fn label(levels: &Spec, varied: &[String]) -> String {
     if moves_nothing(levels) { format!("{label} (moves nothing)").trim_start().to_owned() } else { label }
 }
 
-/// Only where confirmation shows it: screening trials are too few and from different minutes.
-fn modes_of(rates: &[f64], drifts: bool, estimate: &Estimate, total_rate: Option<f64>) -> Option<ModesView> {
-    let total_rate_disagrees = match (total_rate, estimate.lower, estimate.upper) {
-        (Some(total), Some(lower), Some(upper)) => total < lower || total > upper,
-        _ => false,
-    };
-    // A rate that rises or falls all the time has no speeds of its own.
-    let modes = if drifts { Vec::new() } else { modes(rates).unwrap_or_default() };
-    if modes.is_empty() && !total_rate_disagrees {
-        return None;
-    }
-    let dip_p = (rates.len() >= MIN_VALUES).then(|| p_value(dip(rates), rates.len()));
-    let modes = modes.into_iter().map(|mode| ModeView { median: mode.centre, share: mode.share }).collect();
-    Some(ModesView { dip_p, total_rate_disagrees, modes })
+/// Only where confirmation shows it: screening trials are too few and from different minutes. A rate that rises or falls all the time
+/// has no speeds of its own.
+fn modes_of(rates: &[f64], drifts: bool) -> Vec<ModeView> {
+    let modes = if drifts { None } else { modes(rates) };
+    modes.unwrap_or_default().into_iter().map(|mode| ModeView { median: mode.centre, share: mode.share }).collect()
 }

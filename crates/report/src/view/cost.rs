@@ -81,7 +81,6 @@ fn slice(end: &CostEnd, cells: &[&Settled], two_ended: bool, fit_max: Option<u64
             per_byte_ns: plain.map(|(plain, _)| plain.per_byte_ns),
         },
         fit_max,
-        r_squared: plain.map(|(_, r_squared)| r_squared),
         per_call_ns: line.map(|line| line.fixed_ns),
         per_byte_ns: line.map(|line| line.per_byte_ns),
         relative_error: Some(error).filter(|error| error.is_finite()),

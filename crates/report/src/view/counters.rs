@@ -2,28 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::threads::threads;
 use bytegauge_model::{
-    CellKind, DatagramReport, Deaths, EndCounts, EndReport, EndRole, Level, RingReport, Side, Spec, Trial, UdpUse,
-    Workload,
+    CellKind, DatagramReport, Deaths, EndCounts, EndRole, Level, RingReport, Side, Spec, Trial, UdpUse, Workload,
 };
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::trial_counts::{
-    GIB, MachineSums, TcpSums, queued, ratio, sink_sums, socket_memory, source_sums, windows_agree,
-};
+use bytegauge_stats::trial_counts::{GIB, MachineSums, TcpSums, ratio, sink_sums, source_sums, windows_agree};
 
 use super::counted_trials::Settled;
 use super::numbers::{Counters, CpuView, DatagramView, EndCpu, PerFlow, RingView};
 use super::options;
 
-fn cpu_view(end: &EndCounts, threads: u64) -> EndCpu {
+fn cpu_view(end: &EndCounts) -> EndCpu {
     let per_gib = |ns: u64| (end.cpu_ns > 0).then(|| ratio(ns, end.bytes)).flatten().map(|ns| ns * GIB / 1e9);
     EndCpu {
         user_s_per_gib: per_gib(end.user_ns),
         system_s_per_gib: per_gib(end.system_ns),
         total_s_per_gib: per_gib(end.cpu_ns),
         cpus: end.cpus(),
-        utilisation: end.cpus().map(|cpus| cpus / threads.max(1) as f64),
     }
 }
 
@@ -37,8 +32,6 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
     let calls =
         |end: Option<EndCounts>| end.filter(|end| moves && end.calls > 0 && levels.workload() == Workload::Stream);
     let (writer, reader) = (calls(source), calls(sink));
-    let switches =
-        |end: Option<EndCounts>, read: fn(&EndCounts) -> u64| end.filter(|end| end.cpu_ns > 0).as_ref().map(read);
     let tcp = TcpSums::of(trials);
     Counters {
         bytes: (moves && !trials.is_empty())
@@ -48,13 +41,8 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         short_reads: reader.map(|end| end.short_calls),
         short_writes: writer.map(|end| end.short_calls),
         short_read_share: reader.and_then(|end| ratio(end.short_calls.min(end.calls), end.calls)),
-        short_write_share: writer.and_then(|end| ratio(end.short_calls.min(end.calls), end.calls)),
         bytes_per_read: reader.and_then(|end| ratio(end.bytes, end.calls)),
         bytes_per_write: writer.and_then(|end| ratio(end.bytes, end.calls)),
-        source_voluntary_switches: switches(source, |end| end.voluntary_switches),
-        source_involuntary_switches: switches(source, |end| end.involuntary_switches),
-        sink_voluntary_switches: switches(sink, |end| end.voluntary_switches),
-        sink_involuntary_switches: switches(sink, |end| end.involuntary_switches),
         retransmits: tcp.retransmits,
         tcp_drops: tcp_drops(trials),
         rwnd_limited_share: tcp.limited_share(tcp.rwnd_limited_us),
@@ -63,9 +51,6 @@ pub fn counters(levels: &Spec, trials: &[&Trial]) -> Counters {
         min_rtt_us: tcp.min_rtt_us,
         snd_wscale: tcp.snd_wscale,
         rcv_wscale: tcp.rcv_wscale,
-        source_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.source_side())),
-        sink_socket_memory: socket_memory(trials.iter().filter_map(|trial| trial.sink_side())),
-        sink_queued_bytes: queued(trials.iter().filter_map(|trial| trial.sink_side())),
         verified_bytes: [sink, source]
             .into_iter()
             .flatten()
@@ -92,9 +77,9 @@ pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> Cp
     // A program of the user is no end of a path: its CPU time is that of a run.
     let is_program = trials.iter().any(|trial| trial.task().is_some());
     let agree = windows_agree(levels, trials) && !is_program;
-    let per_gib = |end: Option<EndCounts>| end.and_then(|end| cpu_view(&end, 1).total_s_per_gib).filter(|_| agree);
-    let view = |end: EndCounts, threads: u64| {
-        let view = cpu_view(&end, threads);
+    let per_gib = |end: Option<EndCounts>| end.and_then(|end| cpu_view(&end).total_s_per_gib).filter(|_| agree);
+    let view = |end: EndCounts| {
+        let view = cpu_view(&end);
         let reported = |value: Option<f64>| value.filter(|_| agree);
         EndCpu {
             user_s_per_gib: reported(view.user_s_per_gib),
@@ -108,15 +93,12 @@ pub fn cpu(levels: &Spec, trials: &[&Trial], irq_accounting: Option<bool>) -> Cp
         (None, _, Some(b)) => Some(b),
         _ => None,
     };
-    let threads = threads(levels);
     let machine = MachineSums::of(trials);
-    let busy = machine.as_ref().and_then(MachineSums::busy_s_per_gib);
     CpuView {
-        source: source.map(|end| view(end, threads[0])),
-        sink: sink.map(|end| view(end, threads[1])),
+        source: source.map(view),
+        sink: sink.map(view),
         ends_s_per_gib: ends,
-        machine_busy_s_per_gib: busy,
-        unattributed_s_per_gib: busy.zip(ends).map(|(busy, ends)| busy - ends),
+        machine_busy_s_per_gib: machine.as_ref().and_then(MachineSums::busy_s_per_gib),
         softirq_cpus: machine.as_ref().and_then(MachineSums::softirq_cpus),
         net_rx_busiest_share: machine.as_ref().and_then(MachineSums::net_rx_busiest_share),
         softirq_billed_to_interrupted: irq_accounting.map(|on| !on),
@@ -169,13 +151,7 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
         truncated: sink.truncated,
         cut_bytes: sink.cut_bytes,
         sends_refused: source.refused,
-        packets_sent: source.total_packets,
-        packets_arrived: sink.total_packets,
-        packets_dropped: sink.socket_drops,
-        packets_dropped_reported: sink.told_drops,
         datagrams_per_packet: ratio(sink.total, sink.total_packets),
-        datagrams_per_receive: per_call(trials, |trial| trial.end(EndRole::Sink)),
-        datagrams_per_send: per_call(trials, |trial| trial.end(EndRole::Source)),
         // Where they arrive on another host, it would be this one's that is blamed.
         namespace: namespace(trials).filter(|_| arrives_here(&settled.cell.factors)),
     })
@@ -183,14 +159,6 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
 
 fn arrives_here(levels: &Spec) -> bool {
     levels.far().is_none_or(|(_, direction)| direction.far_side() == Side::Source)
-}
-
-/// Datagrams of the window that a call moved on average.
-fn per_call(trials: &[&Trial], end: fn(&Trial) -> Option<&EndReport>) -> Option<f64> {
-    let ends = trials.iter().filter_map(|trial| Some((end(trial)?.calls, end(trial)?.datagrams.as_ref()?.datagrams)));
-    let (calls, datagrams) =
-        ends.fold((0u64, 0u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
-    ratio(datagrams, calls)
 }
 
 /// The kernel's counts of UDP meanwhile, of all programs.

@@ -46,8 +46,7 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         look: judged.standing.view.clone(),
         age_ns: age_ns(judged, conditions),
         warmup_ns: warmup_ns(judged, conditions),
-        trial_ns: trial_ns(&judged.cells, Stage::Confirm, conditions),
-        screening_trial_ns: trial_ns(&judged.candidates, Stage::Screen, conditions),
+        trial_ns: trial_ns(&judged.cells, conditions),
         steady: judged.row.facts.get("steady").and_then(Value::as_bool),
         serial: (verdict.present.len() > 1).then_some(SerialView {
             merged_by: verdict.merged_by,
@@ -138,10 +137,10 @@ fn warmup_ns(judged: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     found.or_else(|| first().map(|trial| trial.warmup_ns).filter(|ns| *ns > 0))
 }
 
-/// The median length of the trials of a stage.
-fn trial_ns(cells: &[usize], stage: Stage, conditions: &Conditions) -> Option<u64> {
+/// The median length of the confirmed trials.
+fn trial_ns(cells: &[usize], conditions: &Conditions) -> Option<u64> {
     let settled = cells.iter().map(|&at| &conditions.settled[at]).filter(|cell| cell.workload() != Workload::Check);
-    let trials = settled.flat_map(|cell| cell.measured.iter().filter(|trial| trial.stage == stage));
+    let trials = settled.flat_map(|cell| cell.measured.iter().filter(|trial| trial.stage == Stage::Confirm));
     let lengths: Vec<f64> = trials.map(|trial| trial.wall_ns as f64).filter(|ns| *ns > 0.0).collect();
     median(&lengths).map(|ns| ns as u64)
 }

@@ -5,7 +5,7 @@
 //! them together at most.
 
 use bytegauge_bottleneck::call::Objective;
-use bytegauge_model::slo::{Search, SearchEnd};
+use bytegauge_model::slo::Search;
 use bytegauge_model::{CellKind, Probe, Trial};
 use bytegauge_stats::overall_rate::overall_rate;
 use bytegauge_stats::quantile::median;
@@ -26,28 +26,18 @@ pub fn knee(settled: &Settled) -> Option<KneeView> {
     // Medians of different searches may be out of order: a failure below the rate is ignored.
     let beyond =
         middle(&|search| Some(search.beyond?.offered? as f64)).filter(|lost| rate.is_none_or(|kept| *lost > kept));
-    let probes: usize = searches.iter().map(|probes| probes.len()).sum();
     let arrivals = settled.cell.factors.arrivals().unwrap_or_default();
-    let end = SearchEnd::of_most(&found, slo.limit_ns);
-    let offered = |search: &Search| Some(search.knee.offered? as f64);
-    let usual = middle(&offered);
-    let kept_searches = all_searches(settled).filter_map(Search::of).filter(|search| offered(search) >= usual).count();
     Some(KneeView {
         slo: slo.to_string(),
         percentile: slo.percentile,
         limit_ns: slo.limit_ns,
         overall_per_second: overall_rate(all_searches(settled), &slo, arrivals),
-        kept_searches,
         searches: all_searches(settled).count(),
         at_knee_ns: middle(&|search| Some(search.knee.percentile_ns? as f64)),
         beyond_per_second: beyond,
         at_beyond_ns: middle(&|search| Some(search.beyond?.percentile_ns? as f64)).filter(|_| beyond.is_some()),
-        end: end.map(|(end, _)| end),
-        end_searches: end.map_or(0, |(_, count)| count),
         closed_per_second: closed,
-        share_of_closed: rate.zip(closed).map(|(rate, closed)| rate / closed).filter(|share| share.is_finite()),
         probes: kept_probes(&searches),
-        probes_mean: (!searches.is_empty()).then(|| probes as f64 / searches.len() as f64),
     })
 }
 

@@ -27,7 +27,7 @@ pub use call::{
     LatenessView, ProbeView,
 };
 pub use cell::{
-    CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView, ModesView,
+    CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,
     OptionView, PerFlow, RelayProgramView, RingView,
 };
 pub use check::{AdviceView, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};

@@ -7,7 +7,6 @@ use super::compare::GroupAnalysis;
 use super::counted_trials::{Blocks, Settled};
 use super::numbers::difference::share;
 use super::numbers::{CellView, GroupRecommendation};
-use crate::interval_rounding::{excludes_nothing, likely_bound};
 use crate::phrase;
 
 /// The input of recommendations, in addition to the comparison.
@@ -51,13 +50,11 @@ pub fn recommendation(group: &GroupAnalysis, conditions: &Conditions) -> GroupRe
     }
     let proven = group.alone.proven && !is_withdrawn(group, conditions);
     let bound = group.alone.upper.and_then(share);
-    let left = left(group, bound, conditions);
     GroupRecommendation {
         proven,
         bound,
         survives_exchange: survives_exchange(group, conditions.margin).filter(|_| proven),
-        more_blocks: left.map(|(blocks, _)| blocks),
-        likely_bound: left.and_then(|(_, bound)| bound),
+        more_blocks: blocks_left(group, conditions),
         ..own
     }
 }
@@ -96,14 +93,12 @@ fn more_blocks_help(group: &GroupAnalysis, conditions: &Conditions) -> bool {
     }
 }
 
-/// The blocks of the remaining analyses, and the likely bound after them; `None` if they would not reduce the bound.
-fn left(group: &GroupAnalysis, bound: Option<f64>, conditions: &Conditions) -> Option<(u64, Option<f64>)> {
+/// The blocks of the remaining analyses; `None` if they would not reduce the bound.
+fn blocks_left(group: &GroupAnalysis, conditions: &Conditions) -> Option<u64> {
     if !conditions.resumable || !more_blocks_help(group, conditions) {
         return None;
     }
     let look = group.standing.view.as_ref()?;
     let last = look.left_until()?;
-    let bound = bound.filter(|bound| !excludes_nothing(*bound) && look.blocks > 0);
-    let likely = bound.map(|bound| likely_bound(bound, look.blocks as f64, last as f64));
-    Some(((last as u64).saturating_sub((look.blocks + look.so_far) as u64), likely))
+    Some((last as u64).saturating_sub((look.blocks + look.so_far) as u64))
 }

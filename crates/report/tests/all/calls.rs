@@ -6,7 +6,6 @@ use crate::{State, state_of};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::session::Surroundings;
-use bytegauge_model::slo::SearchEnd;
 use bytegauge_model::{
     BlockRecord, CallDatagrams, CallError, CallReport, Cell, CellId, CellKind, EncodedHistogram, EndCounts, EndReport,
     EndRole, EngineReport, ErrorClass, ErrorPhase, FlowReport, Group, GroupId, MachineUse, Outcome, Probe, Spec, Stage,
@@ -371,7 +370,7 @@ fn client_later_than_a_tenth_is_a_caveat() {
     let all = with_lateness(40_000, BLOCKS as usize);
     let finding = |view: &Report| cell(view, "c2").call.as_ref().and_then(|call| call.lateness.as_ref()?.finding);
     let found = finding(&all).expect("a finding");
-    assert_eq!((found.trials, found.of, found.pauses), (BLOCKS as usize, BLOCKS as usize, false));
+    assert_eq!((found.trials, found.of), (BLOCKS as usize, BLOCKS as usize));
     assert!((30_000.0..70_000.0).contains(&found.late_ns) && found.of_ns > 150_000.0, "{found:?}");
     assert!(reported(&all), "{:?}", all.findings);
     // Few late trials, and small lateness, are numbers only.
@@ -379,7 +378,7 @@ fn client_later_than_a_tenth_is_a_caveat() {
     let small = with_lateness(10_000, BLOCKS as usize);
     assert!(!reported(&small) && finding(&small).is_none());
     let late = cell(&small, "c2").call.as_ref().and_then(|call| call.lateness).expect("lateness");
-    assert!(late.p50_ns < late.p99_ns && late.p99_ns < late.max_ns, "{late:?}");
+    assert!(late.p50_ns < late.p99_ns, "{late:?}");
     assert_eq!(cell(&view(&engines()), "c2").call.as_ref().and_then(|call| call.lateness), None);
 }
 
@@ -418,12 +417,11 @@ fn a_knee_has_its_rate_and_the_next() {
     assert_eq!(call.timing, "from the intended send (open loop)");
     let knee = call.knee.as_ref().expect("a knee");
     assert_eq!((knee.slo.as_str(), knee.limit_ns, knee.at_knee_ns), ("p99=2ms", 2_000_000, Some(1_600_000.0)));
-    assert_eq!((knee.closed_per_second, knee.share_of_closed), (Some(125_000.0), Some(0.8064)));
-    assert_eq!((knee.beyond_per_second, knee.probes_mean), (Some(102_000.0), Some(4.0)));
+    assert_eq!((knee.closed_per_second, knee.beyond_per_second), (Some(125_000.0), Some(102_000.0)));
     let limit = &cell(&view, "c2").limit;
     assert_eq!(limit.name, "latency objective");
     check(&limit.sentence, &["p99 is 1.6 ms of the 2 ms allowed", "3.1 ms at 102 k calls/s", "reach 125 k calls/s"]);
-    assert_eq!((knee.overall_per_second, knee.kept_searches, knee.searches), (Some(100_000.0), 20, 20));
+    assert_eq!((knee.overall_per_second, knee.searches), (Some(100_000.0), 20));
     check(&view.sentence, &["Use epoll: p99 ≤ 2ms up to 100 k calls/s, "]);
     check(&view.tests[0].title, &["p99 ≤ 2ms"]);
     let text = render::full::full(&view, &render::TerminalStyle::default());
@@ -434,19 +432,6 @@ fn a_knee_has_its_rate_and_the_next() {
             "Rates are the highest at which half of the trials keep p99 ≤ 2ms; “overall” is that of all trials.",
         ],
     );
-    // Calls that stay unanswered, and a closed loop that is kept, end a search as well.
-    let ended = |change: fn(&mut Vec<Probe>)| {
-        let mut data = data.clone();
-        for trial in &mut data.trials {
-            let report = trial.ends.get_mut(EndRole::Client).and_then(|client| client.call.as_mut()).expect("a client");
-            change(&mut report.search);
-        }
-        let view = self::view(&data);
-        cell(&view, "c2").call.as_ref().and_then(|call| call.knee.as_ref()?.end)
-    };
-    assert_eq!(ended(|_| ()), Some(SearchEnd::Limit));
-    assert_eq!(ended(|probes| probes[3].percentile_ns = Some(1_900_000)), Some(SearchEnd::Incomplete));
-    assert_eq!(ended(|probes| probes.truncate(3)), Some(SearchEnd::ClosedLoop));
     assert_eq!(view.groups[0].cost, "ns_per_call");
 }
 
@@ -686,7 +671,7 @@ fn lost_datagrams_of_calls_are_accounted_for() {
     let view = view(&data);
     let seen = cell(&view, "c2").call.as_ref().and_then(|call| call.datagrams).expect("datagrams");
     let trials = BLOCKS;
-    assert_eq!((seen.requests_sent, seen.replies_received), (1000 * trials, 940 * trials));
+    assert_eq!(seen.requests_sent, 1000 * trials);
     assert_eq!((seen.requests_dropped, seen.requests_lost_elsewhere), (Some(40 * trials), Some(10 * trials)));
     assert_eq!(seen.replies_lost_elsewhere, Some(10 * trials));
     let bytes = seen.reply_bytes_per_second.expect("a rate");

@@ -71,7 +71,7 @@ fn sessions(scale: Scale, seed: u64) -> Vec<VerificationRow> {
                 audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
             };
             let means: Vec<f64> = (0..TESTS).filter_map(|_| mean(&mut random)).collect();
-            tally.count(together(&means, LEVEL, MARGIN.ln_1p()).1 == AuditResult::Contradicts);
+            tally.count(together(&means, LEVEL, MARGIN.ln_1p()) == AuditResult::Contradicts);
         }
         tally
     };

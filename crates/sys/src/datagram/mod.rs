@@ -29,10 +29,6 @@ pub(crate) use control::Control;
 /// 791, RFC 768).
 pub const UDP4_PAYLOAD_MAX: usize = 65_507;
 
-/// The largest payload of one UDP datagram over IPv6, whose payload length includes UDP's 8 bytes but not its own
-/// header (RFC 8200).
-pub const UDP6_PAYLOAD_MAX: usize = 65_527;
-
 /// The most datagrams into which one send may be cut (`UDP_MAX_SEGMENTS`, include/linux/udp.h; 128 since Linux 6.9).
 pub const SEGMENTS_MAX: usize = 64;
 

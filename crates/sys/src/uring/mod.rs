@@ -87,7 +87,6 @@ pub struct Ring {
     template: ManuallyDrop<Box<libc::msghdr>>,
     counts: RingCounts,
     enter_flags: EnterFlags,
-    deferred: bool,
     /// How long a wait for several completions gathers them, microseconds; 0: until all are there.
     min_wait_us: u32,
 }
@@ -100,7 +99,7 @@ impl Ring {
     /// The feature that this machine lacks.
     pub fn open(setup: &RingSetup) -> Result<Ring, Missing> {
         let doing = "making an io_uring";
-        let (io, deferred) = newest_first(setup).map_err(|error| match error.raw_os_error() {
+        let io = newest_first(setup).map_err(|error| match error.raw_os_error() {
             // An ordinary user may not have a submission thread before Linux 5.13.
             Some(libc::EPERM)
                 if setup.poll_idle_ms.is_some()
@@ -129,7 +128,6 @@ impl Ring {
             template: ManuallyDrop::new(Box::new(message::template())),
             counts: RingCounts::default(),
             enter_flags,
-            deferred,
             min_wait_us: 0,
         })
     }
@@ -144,12 +142,6 @@ impl Ring {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.in_flight()
-    }
-
-    /// Whether completions are worked off in this thread's waits only (`IORING_SETUP_DEFER_TASKRUN`).
-    #[must_use]
-    pub fn is_deferred(&self) -> bool {
-        self.deferred
     }
 
     /// CPU time of the kernel's own threads that work for rings of this thread (SQPOLL, io-wq),
@@ -350,8 +342,8 @@ pub(crate) fn helper_cpu_ns() -> Option<u64> {
     feature::cpu_ns(unsafe { libc::gettid() })
 }
 
-/// Tries the flags of recent kernels first. Returns whether work is deferred to waits.
-fn newest_first(setup: &RingSetup) -> io::Result<(IoUring, bool)> {
+/// Tries the flags of recent kernels first.
+fn newest_first(setup: &RingSetup) -> io::Result<IoUring> {
     let polled = setup.poll_idle_ms.is_some();
     for age in 0.. {
         let mut builder = IoUring::builder();
@@ -364,8 +356,7 @@ fn newest_first(setup: &RingSetup) -> io::Result<(IoUring, bool)> {
             builder.setup_no_sqarray();
         }
         // Linux 6.1 and 6.0; a submission thread excludes the first.
-        let deferred = age < 2 && !polled;
-        if deferred {
+        if age < 2 && !polled {
             builder.setup_defer_taskrun();
         }
         if age < 2 {
@@ -379,7 +370,7 @@ fn newest_first(setup: &RingSetup) -> io::Result<(IoUring, bool)> {
             builder.setup_submit_all();
         }
         match builder.build(setup.entries) {
-            Ok(io) => return Ok((io, deferred)),
+            Ok(io) => return Ok(io),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && age < 3 => {}
             Err(error) => return Err(error),
         }

@@ -1,6 +1,5 @@
 //! The part of the document about calls, in addition to their rate and their percentiles.
 
-use bytegauge_model::slo::SearchEnd;
 use bytegauge_model::{ErrorClass, ErrorPhase, UdpUse};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -44,8 +43,6 @@ pub struct CallView {
     pub errors: Vec<ErrorView>,
     /// Counts of the server's engine.
     pub server_engine: Option<EngineView>,
-    /// Counts of the client's engine.
-    pub client_engine: Option<EngineView>,
     /// The second group of clients, if there was one.
     pub competing: Option<CompetingView>,
     /// Waiting for delayed acknowledgements; absent if calls are not over TCP, a request is one write, or there is no
@@ -65,8 +62,6 @@ pub struct LatenessView {
     pub p50_ns: f64,
     /// The 99th percentile, nanoseconds.
     pub p99_ns: f64,
-    /// The longest, nanoseconds.
-    pub max_ns: f64,
     /// The percentile at which lateness is the largest part of the reported value; `null` if it is nowhere more than a tenth.
     pub finding: Option<LateFinding>,
 }
@@ -80,14 +75,12 @@ pub struct LateFinding {
     pub late_ns: f64,
     /// The value that contains it, nanoseconds: the latency at the same percentile, or the pause.
     pub of_ns: f64,
-    /// Whether it is part of a pause between calls, not of a latency.
-    pub pauses: bool,
     /// Trials with such lateness.
     pub trials: usize,
     /// Trials in which lateness was recorded.
     pub of: usize,
 }
-/// Acknowledgements sent only when their timer expired, and the calls that take as long as it.
+
 /// Acknowledgements that were sent only when their timer had run out, and the calls that are as long as it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct DelayedAcksView {
@@ -108,20 +101,15 @@ pub struct CallDatagramView {
     pub reply_bytes_per_second: Option<f64>,
     /// Requests that the clients sent.
     pub requests_sent: u64,
-    /// Requests that the server received; `null` for an external server, as are all counts of the server.
-    pub requests_received: Option<u64>,
-    /// Requests that the kernel dropped because the server's receive buffer was full.
+    /// Requests that the kernel dropped because the server's receive buffer was full; `null` for an external server, as are all counts
+    /// of the server.
     pub requests_dropped: Option<u64>,
     /// Requests that were longer than the server's buffer.
     pub requests_truncated: Option<u64>,
     /// Requests lost at an unknown place.
     pub requests_lost_elsewhere: Option<u64>,
-    /// Replies that the server sent.
-    pub replies_sent: Option<u64>,
     /// Replies that the kernel refused to send.
     pub replies_unsent: Option<u64>,
-    /// Replies that reached the clients.
-    pub replies_received: u64,
     /// Replies that the kernel dropped because a client's receive buffer was full.
     pub replies_dropped: u64,
     /// Replies lost at an unknown place.
@@ -153,8 +141,6 @@ pub struct KneeView {
     pub overall_per_second: Option<f64>,
     /// The number of searches, those that found no rate included.
     pub searches: usize,
-    /// The number of these that kept the objective at the median rate.
-    pub kept_searches: usize,
     /// The percentile at the knee, nanoseconds.
     pub at_knee_ns: Option<f64>,
     /// The lowest rate above the knee that failed, calls per second; `null` if the closed loop's rate passed.
@@ -163,14 +149,6 @@ pub struct KneeView {
     pub at_beyond_ns: Option<f64>,
     /// The rate of a closed loop on the same connections, calls per second.
     pub closed_per_second: Option<f64>,
-    /// The knee as a share of that.
-    pub share_of_closed: Option<f64>,
-    /// Why most of the searches found no higher rate; `null` without a search.
-    pub end: Option<SearchEnd>,
-    /// The number of these searches.
-    pub end_searches: usize,
-    /// Measurements per search.
-    pub probes_mean: Option<f64>,
     /// The measurements of the searches at offered rates, by rate; in long sessions only those of the first searches.
     pub probes: Vec<ProbeView>,
 }
@@ -217,18 +195,10 @@ pub struct ErrorView {
 /// Counts of an end's engine over the trials: the evidence that a requested mode did run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EngineView {
-    /// System calls of the engine itself.
-    pub system_calls: u64,
-    /// Waits that returned events.
-    pub wakeups: u64,
-    /// Connections accepted.
-    pub accepted: u64,
     /// Most connections accepted at one wake-up.
     pub accepted_at_once: u64,
     /// Most datagrams in one system call, for an engine that can move several.
     pub datagrams_at_once: u64,
-    /// Completions taken from rings.
-    pub completions: u64,
     /// Share of them from multishot receives.
     pub multishot_share: Option<f64>,
     /// Share of them that took more than one buffer.

@@ -72,15 +72,8 @@ pub struct CellView {
     pub above_best_upper: Option<f64>,
     /// Simultaneous lower bound of the same: above the margin, the cell is shown to be worse than that.
     pub above_best_lower: Option<f64>,
-    /// Simultaneous lower bound of its CPU time above the least of its group, as a share; where a busy machine leaves time
-    /// undecided and CPU time is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub more_cpu_lower: Option<f64>,
-    /// Simultaneous upper bound of the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub more_cpu_upper: Option<f64>,
-    /// More than one mode in the rates of the trials.
-    pub modes: Option<ModesView>,
+    /// The modes of the rates of the trials, slowest first; empty with one mode.
+    pub modes: Vec<ModeView>,
     /// How the rate of its confirmed trials rose or fell; `findings` have it.
     #[serde(skip)]
     pub drift: Option<Trend>,
@@ -112,18 +105,7 @@ pub struct RelayProgramView {
     pub charged: Option<String>,
 }
 
-/// Rates that fall into more than one heap.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ModesView {
-    /// Hartigan's dip test against one mode.
-    pub dip_p: Option<f64>,
-    /// Whether the total rate is outside the interval of the median.
-    pub total_rate_disagrees: bool,
-    /// The heaps, slowest first.
-    pub modes: Vec<ModeView>,
-}
-
-/// One heap of rates.
+/// One mode of rates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ModeView {
     /// Its median, bytes per second.
@@ -147,20 +129,10 @@ pub struct Counters {
     pub short_writes: Option<u64>,
     /// Share of reads that were short.
     pub short_read_share: Option<f64>,
-    /// Share of writes that were short.
-    pub short_write_share: Option<f64>,
     /// Mean bytes a read returned.
     pub bytes_per_read: Option<f64>,
     /// Mean bytes a write took.
     pub bytes_per_write: Option<f64>,
-    /// Times the writer gave up the CPU of its own accord.
-    pub source_voluntary_switches: Option<u64>,
-    /// Times the writer was made to give up the CPU.
-    pub source_involuntary_switches: Option<u64>,
-    /// Times the reader gave up the CPU of its own accord.
-    pub sink_voluntary_switches: Option<u64>,
-    /// Times the reader was made to give up the CPU.
-    pub sink_involuntary_switches: Option<u64>,
     /// TCP segments sent again.
     pub retransmits: Option<u64>,
     /// TCP segments that found no room at a receiver, of any program in the network namespace, by the kernel's names; those that rose.
@@ -178,12 +150,6 @@ pub struct Counters {
     pub snd_wscale: Option<u8>,
     /// Window scale that the writer announced.
     pub rcv_wscale: Option<u8>,
-    /// Median of the kernel memory that the writer's sockets held, bytes.
-    pub source_socket_memory: Option<u64>,
-    /// Median of the kernel memory that the reader's sockets held, bytes.
-    pub sink_socket_memory: Option<u64>,
-    /// Most bytes that lay unread in a connection of the reader when it was looked at.
-    pub sink_queued_bytes: Option<u64>,
     /// Bytes whose content was compared with the pattern; absent unless `--verify`.
     pub verified_bytes: Option<u64>,
     /// Options as asked for and as the kernel set them.
@@ -230,8 +196,6 @@ pub struct CpuView {
     pub ends_s_per_gib: Option<f64>,
     /// All CPUs of the machine, seconds per GiB; absent below 1 s of observation (ticks are 10 ms).
     pub machine_busy_s_per_gib: Option<f64>,
-    /// CPU time of the machine beyond the two ends, seconds per GiB. May fall below 0 by the ticks.
-    pub unattributed_s_per_gib: Option<f64>,
     /// Soft interrupts of the machine, in CPUs.
     pub softirq_cpus: Option<f64>,
     /// Share of `NET_RX` soft interrupts that the busiest CPU took.
@@ -251,8 +215,6 @@ pub struct EndCpu {
     pub total_s_per_gib: Option<f64>,
     /// CPU time over window, in CPUs: 1 for a thread that never waits, more with several flows.
     pub cpus: Option<f64>,
-    /// CPU time over window and thread: 1 when every thread runs all the time.
-    pub utilisation: Option<f64>,
 }
 
 /// The cost of the harness itself, from the null engine in the same blocks.
@@ -391,20 +353,8 @@ pub struct DatagramView {
     pub cut_bytes: u64,
     /// Sends that the kernel refused for lack of room, and that were tried again.
     pub sends_refused: u64,
-    /// Packets of the kernel sent: one that is segmented late counts once.
-    pub packets_sent: u64,
-    /// Packets of the kernel received: one that was joined counts once.
-    pub packets_arrived: u64,
-    /// Packets that the sink's sockets dropped (`SO_MEMINFO`).
-    pub packets_dropped: Option<u64>,
-    /// The same by `SO_RXQ_OVFL`, in sessions of versions that requested it with every datagram.
-    pub packets_dropped_reported: Option<u64>,
     /// Datagrams per received packet.
     pub datagrams_per_packet: Option<f64>,
-    /// Datagrams per receive, within the windows.
-    pub datagrams_per_receive: Option<f64>,
-    /// Datagrams per send, within the windows.
-    pub datagrams_per_send: Option<f64>,
     /// The kernel's counts of UDP in the network namespace; absent over Unix sockets.
     pub namespace: Option<UdpUse>,
 }

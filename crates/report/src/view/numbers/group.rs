@@ -39,8 +39,6 @@ pub struct GroupView {
     pub warmup_ns: Option<u64>,
     /// Length of the trials behind the results, nanoseconds: their median; `null` for programs, which take their own time.
     pub trial_ns: Option<u64>,
-    /// The same of the screening; `null` where all options were confirmed.
-    pub screening_trial_ns: Option<u64>,
     /// Whether the calibration trials settled in their first half.
     pub steady: Option<bool>,
     /// Whether blocks depend on each other, and how many were merged.
@@ -202,8 +200,6 @@ pub struct GroupRecommendation {
     pub best: Option<CellId>,
     /// Blocks of the analyses that are left; `null` where none is, and where no number of blocks would settle it.
     pub more_blocks: Option<u64>,
-    /// The likely `bound` after them, as a share: it falls with the root of the blocks. A forecast.
-    pub likely_bound: Option<f64>,
 }
 
 /// Two options of a test, compared block by block.
@@ -269,8 +265,6 @@ pub struct AuditRival {
 pub struct AuditSummary {
     /// Length of such a trial, nanoseconds.
     pub window_ns: u64,
-    /// Groups whose choice was measured in them.
-    pub questions: usize,
     /// Options that were measured in them, where options are compared by time.
     pub options: usize,
     /// Their long trials.
@@ -281,17 +275,6 @@ pub struct AuditSummary {
     pub rate_median: Option<f64>,
     /// The largest of them.
     pub rate_most: Option<f64>,
-    /// Groups in which it holds.
-    pub hold: usize,
-    /// Groups in which it is contradicted.
-    pub contradicted: usize,
-    /// How much slower than the runner-up the choice is in the mean group, as a share; for an open choice, beyond its
-    /// confirmation.
-    pub slower: Option<f64>,
-    /// Lower end of its interval, with the groups as replicates; `null` with too few.
-    pub slower_lower: Option<f64>,
-    /// Upper end.
-    pub slower_upper: Option<f64>,
     /// The result: `holds`, `contradicts` or `open`.
     pub finding: AuditFinding,
 }
@@ -388,8 +371,6 @@ pub struct Slice {
     pub linear: Linear,
     /// The largest size that was fitted, bytes; `null` for all.
     pub fit_max: Option<u64>,
-    /// Share of the variance that the plain fit explains.
-    pub r_squared: Option<f64>,
     /// Nanoseconds a call takes before its first byte, by the line of least relative error.
     pub per_call_ns: Option<f64>,
     /// Nanoseconds each byte adds by that line.
