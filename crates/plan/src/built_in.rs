@@ -47,13 +47,13 @@ const EXAMPLE_HOST: &str = "192.0.2.1:7300";
 /// The ready plan of that name.
 ///
 /// # Errors
-/// [`PlanError::UnknownPlan`] with what may have been meant.
+/// [`PlanError::Usage`] with what may have been meant.
 pub fn find(name: &str) -> Result<PlanSpec, PlanError> {
     match PLANS.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => file::parse(name, text),
-        None => Err(PlanError::UnknownPlan {
-            name: name.into(),
-            hint: suggest::hint(name, PLANS.iter().map(|(name, _)| *name)),
-        }),
+        None => {
+            let hint = suggest::hint(name, PLANS.iter().map(|(name, _)| *name));
+            Err(PlanError::Usage(format!("no plan is called `{name}`{hint} (or give a path that ends in .toml)")))
+        }
     }
 }

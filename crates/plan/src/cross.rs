@@ -154,7 +154,9 @@ pub(crate) fn apply_profile(spec: &PlanSpec, part: &Part, mut conditions: Spec) 
     for (factor, level) in spec.profile(&name)? {
         match part.levels.contains_key(factor) {
             true if SET_BY_PROFILES.contains(&factor) => {
-                return Err(PlanError::SetByProfile { flag: factor.replace('_', "-") });
+                let flag = factor.replace('_', "-");
+                let text = format!("--{flag} is set by the profiles already: leave out --profile or --{flag}");
+                return Err(PlanError::Usage(text));
             }
             // Named with the profile or without: the user's level holds.
             true => continue,

@@ -47,7 +47,8 @@ pub(crate) fn refuse_what_is_elsewhere(spec: &PlanSpec) -> Result<(), PlanError>
             return Err(PlanError::NotInWorkload { flag, workload, other });
         }
         if let Some(transport) = part.transports(workload).into_iter().find(|joint| !workload.runs_over(joint)) {
-            return Err(PlanError::TransportCarriesNot { transport: transport.to_string(), workload });
+            let carries_not = format!("{transport} does not carry the workload {workload}");
+            return Err(PlanError::Usage(format!("--transport: {carries_not}: use unix, tcp or tcp6")));
         }
     }
     Ok(())
@@ -77,12 +78,9 @@ pub(crate) fn refuse_what_fits_nothing(spec: &PlanSpec) -> Result<(), PlanError>
         let naming: Vec<&Part> = spec.parts.iter().filter(|part| part.levels.contains_key(factor.name)).collect();
         let transports: Vec<Transport> = naming.iter().flat_map(|part| part.transports(spec.workload)).collect();
         if !naming.is_empty() && !transports.iter().any(factor.fits) {
-            let shown: Vec<String> = transports.iter().map(ToString::to_string).collect();
-            return Err(PlanError::FitsNothing {
-                flag: factor.flag(),
-                transports: shown.join(", "),
-                fits: fits(factor),
-            });
+            let shown = transports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let (flag, fits) = (factor.flag(), fits(factor));
+            return Err(PlanError::Usage(format!("--{flag} fits none of the chosen transports ({shown}): {fits}")));
         }
     }
     Ok(())

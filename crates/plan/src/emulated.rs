@@ -4,6 +4,7 @@ use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, Placement, Transport, Workload};
 
 use crate::error::PlanError;
+use crate::far;
 use crate::spec::{Part, PlanSpec};
 
 /// Whether any part of a spec asks for a link.
@@ -20,10 +21,10 @@ fn named_by(part: &Part) -> Option<String> {
 /// Sets in a part what follows from a link.
 ///
 /// # Errors
-/// [`PlanError::OfFarHost`] if a factor does not work over a link.
+/// [`PlanError::NotWith`] if a factor does not work over a link.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     let Some(with) = named_by(part) else { return Ok(()) };
-    let refused = |name: &str, why| Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with: with.clone(), why });
+    let refused = |name: &str, why| far::refused(name, &with, why);
     for (name, why) in [
         ("host", "a path to another host has its own delay and loss: leave one of them out"),
         ("relay_host", "a path to another host has its own delay and loss: leave one of them out"),

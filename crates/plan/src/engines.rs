@@ -56,12 +56,8 @@ pub(crate) fn suits(factor: &Factor, level: &Level, transport: &Transport) -> bo
 fn refused(factor: &Factor, level: &Level, transport: &Transport) -> Result<(), PlanError> {
     let carries = |engine: Engine| factor.engine_of.is_some_and(|end| engine.carries(end, transport));
     let others = ENGINES.iter().filter(|row| row.value != Engine::Null && carries(row.value));
-    Err(PlanError::EngineSuitsNot {
-        flag: factor.flag(),
-        engine: level.to_string(),
-        transport: transport.to_string(),
-        fitting: others.map(|row| row.name).collect::<Vec<_>>().join(", "),
-    })
+    let (flag, fitting) = (factor.flag(), others.map(|row| row.name).collect::<Vec<_>>().join(", "));
+    Err(PlanError::Usage(format!("--{flag}: {level} does not carry {transport}: use one of {fitting}")))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use bytegauge_model::factor;
 use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
 
 use crate::error::PlanError;
+use crate::far;
 use crate::iperf3;
 use crate::plan::Plan;
 use crate::relay;
@@ -29,7 +30,7 @@ pub(crate) fn is_external(part: &Part) -> bool {
 /// Sets in a part what follows from the servers' places.
 ///
 /// # Errors
-/// [`PlanError::NotWithConnect`] if a factor does not apply to such a server.
+/// [`PlanError::NotWith`] if a factor does not apply to such a server.
 pub(crate) fn settle(part: &mut Part, workload: Workload, verify: bool) -> Result<(), PlanError> {
     if !is_external(part) {
         return Ok(());
@@ -167,7 +168,7 @@ fn of_the_server(name: &str) -> &'static str {
 }
 
 pub(crate) fn refused<T>(name: &str, why: &'static str) -> Result<T, PlanError> {
-    Err(PlanError::NotWithConnect { flag: name.replace('_', "-"), why })
+    far::refused(name, "connect", why)
 }
 
 #[cfg(test)]

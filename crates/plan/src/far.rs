@@ -26,7 +26,7 @@ fn all_go_both_ways(part: &Part) -> bool {
 /// Sets in a part what follows from the agents' places.
 ///
 /// # Errors
-/// [`PlanError::OfFarHost`] if a factor has no meaning between two hosts, or is impossible there.
+/// [`PlanError::NotWith`] if a factor has no meaning between two hosts, or is impossible there.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     let both = part.levels.get("direction").is_some_and(|levels| levels.iter().any(goes_both_ways));
     let alone = |name: &str| !part.levels.contains_key(name);
@@ -137,8 +137,8 @@ fn relay_notes(cells: &[&Cell]) -> impl Iterator<Item = String> {
     })
 }
 
-fn refused<T>(name: &str, with: &'static str, why: &'static str) -> Result<T, PlanError> {
-    Err(PlanError::OfFarHost { flag: name.replace('_', "-"), with: with.to_owned(), why })
+pub(crate) fn refused<T>(name: &str, with: &str, why: &'static str) -> Result<T, PlanError> {
+    Err(PlanError::NotWith { flag: name.replace('_', "-"), with: with.to_owned(), why })
 }
 
 #[cfg(test)]

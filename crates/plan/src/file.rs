@@ -36,13 +36,13 @@ const PART_KEYS: &[&str] = &["screen", "aside", "finalists", "trial", "also"];
 /// # Errors
 /// With the place, the key, and what would be right.
 pub fn parse(place: &str, text: &str) -> Result<PlanSpec, PlanError> {
-    let table: Table = text.parse().map_err(|error: toml::de::Error| PlanError::NotToml {
-        place: place.into(),
-        error: error.to_string().trim_end().replace('\n', "\n  "),
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        PlanError::Usage(format!("{place} is not a plan: {}", error.to_string().trim_end().replace('\n', "\n  ")))
     })?;
     if table.is_empty() {
         // A full disk may have cut it off; without a key it would mean all options of all transports.
-        return Err(PlanError::EmptyPlan { place: place.into() });
+        let write = "write at least its workload, such as workload = \"stream\"";
+        return Err(PlanError::Usage(format!("the plan {place} is empty: {write}")));
     }
     let mut reader = Reader { place, workload: Workload::default() };
     // The meaning of a key depends on the workload, wherever it is in the file.
@@ -238,7 +238,7 @@ impl Reader<'_> {
     }
 
     fn bad(&self, key: &str, expected: &str) -> PlanError {
-        PlanError::BadValue { place: self.place.into(), key: key.into(), expected: expected.into() }
+        PlanError::Usage(format!("{}: `{key}` {expected}", self.place))
     }
 }
 

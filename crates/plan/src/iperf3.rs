@@ -55,7 +55,7 @@ pub(crate) fn is_of_the_writer(name: &str) -> bool {
 /// Sets the factors that follow from an iperf3 server. Without effect on other servers.
 ///
 /// # Errors
-/// [`PlanError::NotWithConnect`] if iperf3 cannot do what was asked for.
+/// [`PlanError::NotWith`] if iperf3 cannot do what was asked for.
 pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
     if !is_meant(part) {
         return Ok(());

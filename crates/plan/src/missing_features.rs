@@ -107,7 +107,10 @@ fn lacks_files(spec: &Spec, has_both: bool, catalog: &Catalog) -> Option<String>
     // Competing clients are a process of their own: only the server's ends are in this one.
     let needed = (flows - competing) * if has_both { 2 } else { 1 } + competing + FILES_RESERVED;
     let limit = catalog.open_files_max.filter(|limit| needed > *limit)?;
-    Some(PlanError::OpenFiles { flows, needed, limit }.to_string())
+    Some(format!(
+        "{flows} flows need {needed} open files, the hard limit is {limit}: use fewer --flows, or raise it (ulimit -Hn, \
+         LimitNOFILE=)"
+    ))
 }
 
 /// Why there is too little memory for the buffers, if so.

@@ -67,7 +67,10 @@ impl PlanSpec {
                     transports.into_iter().any(|over| all(over).len() > 1)
                 };
                 if !self.parts.iter().any(has_list) {
-                    return Err(PlanError::NoList { flag: factor.flag() });
+                    let flag = factor.flag();
+                    return Err(PlanError::Usage(format!(
+                        "--also {flag}: its default is a single level. Name the levels to measure: --{flag} LIST"
+                    )));
                 }
                 self.parts.iter_mut().for_each(|part| part.also.push(factor.name));
             }

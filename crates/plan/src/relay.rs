@@ -10,6 +10,7 @@ use bytegauge_model::{
 
 use crate::capabilities::Catalog;
 use crate::error::PlanError;
+use crate::external;
 use crate::plan::Plan;
 use crate::spec::Part;
 
@@ -139,11 +140,11 @@ pub(crate) fn refuse_external(workload: Workload, part: &Part) -> Result<(), Pla
     if !RunningRelay::among(named).is_empty() {
         let why = "the configuration of a running relay names its server: use --connect with the relay's own \
                    address";
-        return Err(PlanError::NotWithConnect { flag: "relay".into(), why });
+        return external::refused("relay", why);
     }
     if workload == Workload::Stream && part.levels.contains_key("relay") {
         let why = "only the relay can see how much of a stream an external server received: use the workload call";
-        return Err(PlanError::NotWithConnect { flag: "relay".into(), why });
+        return external::refused("relay", why);
     }
     Ok(())
 }

@@ -53,7 +53,11 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
         add_part(&mut plan, spec, &part, &mut asked)?;
     }
     if let ([], Some(artefact)) = (plan.cells.as_slice(), plan.artefacts.first()) {
-        return Err(PlanError::ArtefactAlone { name: artefact.factors.get("implementation").to_string() });
+        return Err(PlanError::Usage(format!(
+            "--implementation {} is an artefact, only shown with others, in mode ceiling without user data, and never \
+             measured alone: add liburing to --implementation",
+            artefact.factors.get("implementation")
+        )));
     }
     refuse_what_is_moot(&plan, spec)?;
     refuse_transports_apart(&plan, spec)?;
@@ -72,11 +76,24 @@ pub fn resolve(spec: &PlanSpec, catalog: &Catalog, seed: u64) -> Result<Plan, Pl
     Ok(plan)
 }
 
+/// How to get the value of a flag that a plan needs.
+fn next_step(flag: &str) -> &'static str {
+    match flag {
+        "host" => {
+            ". Start it there: bytegauge agent --listen ADDRESS:4711 --key-file FILE. \
+                   Then add here: --host ADDRESS:4711 --key-file FILE (docs/far-host.md)"
+        }
+        _ => "",
+    }
+}
+
 /// The spec with the levels that follow from others.
 fn settled(spec: &PlanSpec) -> Result<PlanSpec, PlanError> {
     let is_given = |name: &str| spec.parts.iter().any(|part| part.levels.contains_key(name));
     if let Some(factor) = spec.wants.iter().filter(|name| !is_given(name)).find_map(|name| factor::find(name)) {
-        return Err(PlanError::Wanted { plan: spec.name.clone(), flag: factor.flag(), summary: factor.summary });
+        let flag = factor.flag();
+        let step = next_step(&flag);
+        return Err(PlanError::Usage(format!("the plan {} needs --{flag}: {}{step}", spec.name, factor.summary)));
     }
     let mut spec = spec.clone();
     for part in &mut spec.parts {
@@ -172,7 +189,10 @@ fn refuse_too_many(spec: &PlanSpec) -> Result<(), PlanError> {
     }
     let longest = spec.parts.iter().filter_map(|part| longest(workload, part)).max_by_key(|(_, levels)| *levels);
     let (flag, levels) = longest.map_or_else(Default::default, |(factor, levels)| (factor.flag(), levels));
-    Err(PlanError::TooManyCells { cells, max: CELLS_MAX, flag, levels })
+    Err(PlanError::Usage(format!(
+        "{cells} cells are too many ({CELLS_MAX} at most): use shorter lists or ranges, above all of --{flag}, which has {levels} \
+         levels"
+    )))
 }
 
 /// Options of one test in two parts would be ranked separately and never compared with each other.
@@ -358,7 +378,8 @@ fn refuse_transports_apart(plan: &Plan, spec: &PlanSpec) -> Result<(), PlanError
         format!(" (--{}: {}). Give it one level for both", factor.flag(), levels.join(" and "))
     });
     let names: Vec<String> = [first, second].iter().flat_map(|group| over(&group.id)).collect();
-    Err(PlanError::TransportsApart { transports: names.join(" and "), differs })
+    let names = names.join(" and ");
+    Err(PlanError::Usage(format!("--compare transport: {names} are measured under different conditions{differs}")))
 }
 
 /// Whether all cells are screened under these conditions: those the part names, else the first placement and

@@ -39,13 +39,17 @@ pub(crate) fn note_artefacts(plan: &mut Plan) {
     }
 }
 
+/// Comparison of bytes where none move.
+pub(crate) const NO_BYTES: &str =
+    "--verify checks bytes, and nothing here moves bytes: leave it out (for a ring, use --mode checked)";
+
 /// Refuses a batch that fits no ring of its part, and a comparison of bytes where none move.
 pub(crate) fn refuse_what_no_ring_can(spec: &PlanSpec) -> Result<(), PlanError> {
     if spec.workload != Workload::Ring {
         return Ok(());
     }
     if spec.verify {
-        return Err(PlanError::NoBytes);
+        return Err(PlanError::Usage(NO_BYTES.into()));
     }
     for part in &spec.parts {
         let most = |name: &str| {
@@ -55,7 +59,9 @@ pub(crate) fn refuse_what_no_ring_can(spec: &PlanSpec) -> Result<(), PlanError> 
         if let (Some(batch), Some(entries)) = (most("submit_batch"), most("entries"))
             && batch > entries
         {
-            return Err(PlanError::BatchTooLarge { batch, entries });
+            return Err(PlanError::Usage(format!(
+                "--submit-batch: {batch} operations do not fit a ring of {entries} --entries: use {entries} or fewer, or auto"
+            )));
         }
     }
     Ok(())

@@ -209,7 +209,7 @@ impl PlanSpec {
         let Some(known) = of_workload().find(|profile| profile.name == name) else {
             let names = of_workload().map(|p| p.name).chain(self.profiles.iter().map(|p| p.name.as_str()));
             let hint = bytegauge_model::suggest::hint(name, names);
-            return Err(PlanError::UnknownProfile { name: name.into(), hint });
+            return Err(PlanError::Usage(format!("no profile is called `{name}`{hint}")));
         };
         known
             .sets

@@ -6,6 +6,7 @@ use bytegauge_model::{Level, Nanos, Workload, factor};
 use crate::design::{BLOCKS_STATED_MAX, Design};
 use crate::error::PlanError;
 use crate::plan::{Family, Plan};
+use crate::ring::NO_BYTES;
 use crate::spec::PlanSpec;
 
 /// Overhead of a run is mentioned from this share of the whole on.
@@ -20,24 +21,27 @@ const SPARE: f64 = 1.15;
 /// A server may take this time until it is ready, however short the session is, nanoseconds.
 const READY_MIN_NS: u64 = 5_000_000_000;
 
+/// A plan of a program without the program.
+const NO_TASK: &str = "the workload check needs a program: use bytegauge tune --values LIST -- CMD … {value} …";
+
 /// A task without values that fit it, or a workload without its task.
 pub(crate) fn refuse_what_no_task_can(spec: &PlanSpec) -> Result<(), PlanError> {
     let task = match (&spec.task, spec.workload) {
         (Some(task), Workload::Check) => task,
-        (None, Workload::Check) => return Err(PlanError::NoTask),
+        (None, Workload::Check) => return Err(PlanError::Usage(NO_TASK.into())),
         _ => return Ok(()),
     };
     if spec.verify {
-        return Err(PlanError::NoBytes);
+        return Err(PlanError::Usage(NO_BYTES.into()));
     }
     let named = |name: &str| factor::find(name);
     for part in &spec.parts {
         let levels = named(VALUE).map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
-        task.check(&levels).map_err(|error| PlanError::ProgramTask(error.to_string()))?;
+        task.check(&levels).map_err(|error| PlanError::Usage(error.to_string()))?;
         let placements = named("placement").map(|factor| part.levels(spec.workload, factor, None)).unwrap_or_default();
         let apart = |level: &&Level| !matches!(level.name(), Some("unpinned" | "same-cpu"));
         if let Some(placement) = placements.iter().find(apart).filter(|_| task.server.is_none()) {
-            return Err(PlanError::ProgramTask(format!(
+            return Err(PlanError::Usage(format!(
                 "--placement {placement} separates two programs, but there is only one: use unpinned or same-cpu, or name a \
                  server with --start"
             )));
@@ -235,7 +239,7 @@ mod tests {
         check(&["dd", "bs={value}"], &[("placement", "cross-core")], "separates two programs, but there is only one");
         let mut without = spec(&["dd"], &[]);
         without.task = None;
-        assert_eq!(resolve(&without, &Catalog::default(), 1).unwrap_err(), PlanError::NoTask);
+        assert_eq!(resolve(&without, &Catalog::default(), 1).unwrap_err().to_string(), NO_TASK);
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Plan {
     /// If there are not two.
     pub fn against_each_other(mut self, words: [String; 2]) -> Result<Plan, PlanError> {
         let [a, b] = &self.cells[..] else {
-            return Err(PlanError::Versus(format!(
+            return Err(PlanError::Usage(format!(
                 "a comparison needs two cells, but the plan has {}: give two values",
                 self.cells.len()
             )));
@@ -44,14 +44,14 @@ impl Plan {
             only_cell(side, plan)?;
         }
         if self.workload != other.workload {
-            return Err(PlanError::Versus(format!(
+            return Err(PlanError::Usage(format!(
                 "--a is a {}, --b a {}: compare two of one workload",
                 self.workload, other.workload
             )));
         }
         let (a, b) = (&self.cells[0].factors, &other.cells[0].factors);
         if let Some(name) = ALIKE.iter().find(|name| a.get(name) != b.get(name)) {
-            return Err(PlanError::Versus(format!(
+            return Err(PlanError::Usage(format!(
                 "--a and --b have different values of --{}, which decides what is compared: give both the same",
                 factor::find(name).map_or_else(|| (*name).into(), Factor::flag)
             )));
@@ -91,7 +91,7 @@ fn only_cell(side: &str, plan: &Plan) -> Result<(), PlanError> {
     };
     let several: Vec<String> =
         factor::of(plan.workload).filter(|row| levels(row.name) > 1).map(|row| format!("--{}", row.flag())).collect();
-    Err(PlanError::Versus(format!(
+    Err(PlanError::Usage(format!(
         "{side} has {} cells, but needs one: give one level each to {}",
         plan.cells.len(),
         several.join(", ")
