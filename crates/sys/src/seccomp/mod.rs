@@ -12,7 +12,7 @@ mod listener;
 mod program;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -20,7 +20,7 @@ use std::thread;
 
 use crate::clock::monotonic_ns;
 use crate::option::KernelOption;
-use crate::syscall_result;
+use crate::{shared_port, syscall_result};
 
 pub use listener::{FilterListener, ListenerEvent, ReportedCall, SocketCall};
 
@@ -36,13 +36,6 @@ pub struct SocketFilter {
 /// The caller's end of the channel on which the child sends its listener.
 #[derive(Debug)]
 pub struct PendingListener(UnixStream);
-
-/// Room for one control message with a descriptor, aligned as the kernel requires (cmsg(3)).
-#[repr(C)]
-union ControlMessage {
-    bytes: [u8; 64],
-    align: libc::cmsghdr,
-}
 
 impl SocketFilter {
     /// Lets the child that `command` will start install the filter, as the last step before its program begins.
@@ -60,7 +53,7 @@ impl SocketFilter {
         unsafe {
             command.pre_exec(move || {
                 let listener = install(&instructions)?;
-                send(childs.as_raw_fd(), listener)
+                shared_port::pass_on(childs.as_fd(), &[0], BorrowedFd::borrow_raw(listener))
             });
         }
         Ok(PendingListener(ours))
@@ -86,34 +79,6 @@ fn install(instructions: &[libc::sock_filter]) -> io::Result<RawFd> {
     syscall_result::of(returned as libc::c_int)
 }
 
-/// Sends a descriptor (unix(7), `SCM_RIGHTS`).
-fn send(channel: RawFd, descriptor: RawFd) -> io::Result<()> {
-    let mut byte = [0u8; 1];
-    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-    let mut control = ControlMessage { bytes: [0; 64] };
-    let message = message(&mut part, &mut control);
-    // SAFETY: the buffer behind `message` has room for a header and one int, and is aligned for both; the call reads only
-    // that buffer and the byte.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(descriptor);
-        syscall_result::of_count(libc::sendmsg(channel, &raw const message, 0)).map(drop)
-    }
-}
-
-fn message(part: &mut libc::iovec, control: &mut ControlMessage) -> libc::msghdr {
-    // SAFETY: a msghdr of zeros is valid: null pointers with lengths of zero.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (part, 1);
-    message.msg_control = (&raw mut *control).cast();
-    // SAFETY: computes a number.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as _;
-    message
-}
-
 impl PendingListener {
     /// Takes over the listener of a child that has been started. Call it after the start has succeeded: without a child it
     /// waits until the command is dropped.
@@ -122,23 +87,8 @@ impl PendingListener {
     ///
     /// `UnexpectedEof` if the child sent none.
     pub fn receive(self) -> io::Result<FilterListener> {
-        let mut byte = [0u8; 1];
-        let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
-        let mut control = ControlMessage { bytes: [0; 64] };
-        let mut message = message(&mut part, &mut control);
-        // SAFETY: the kernel writes at most one byte and one control message into the two buffers, which live through the
-        // call.
-        let received = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-        syscall_result::of_count(received)?;
-        // SAFETY: the kernel has written the control messages and their length.
-        let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-        if header.is_null() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        // SAFETY: the header is not null, so it is in the buffer; the sender above sends one descriptor and nothing else.
-        let descriptor = unsafe { libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned() };
-        // SAFETY: the kernel made the descriptor for this process in recvmsg(2), and only this value owns it.
-        Ok(FilterListener::new(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+        let (_, listener) = shared_port::take_on(self.0.as_fd(), &mut [0])?;
+        listener.map(FilterListener::new).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 
