@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError, TrySendError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use thiserror::Error;
 use crate::outbox::OutgoingPost;
 use crate::protocol::{Ask, NumberedMessage, REPLIES_MAX, REPLY_MAX, ToAgent, ToHome, VERSION, WELCOME_MAX, Welcome};
 use crate::silent_peer::watch;
+use bytegauge_traffic::lock;
 use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::{RemoteError, RemoteFacts, RemoteHost};
 
@@ -155,7 +156,7 @@ impl AgentLink {
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn connect(&self, state: &mut LinkState, patience: Duration) -> Result<(), FarError> {
@@ -423,10 +424,6 @@ impl LinkShared {
             }
         }
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::mpsc::{self, TrySendError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytegauge_traffic::path::Ticket;
 use bytegauge_wire::{Receiver, Sender};
 
 use crate::outbox::OutgoingPost;
 use crate::protocol::ToHome;
+use bytegauge_traffic::lock;
 
 /// Most other lines of a session that wait. The newest is used; a session needs only one.
 const LINES_MAX: usize = 4;
@@ -62,14 +63,14 @@ impl SessionRegistry {
         };
         let Some((outbox, lines)) = found else { return Err(line) };
         // First, so that the older line is broken off.
-        outbox.lock().unwrap_or_else(PoisonError::into_inner).break_off();
+        lock(&outbox).break_off();
         lines.try_send(line).map_err(|unsent| match unsent {
             TrySendError::Full(line) | TrySendError::Disconnected(line) => line,
         })
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

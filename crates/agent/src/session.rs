@@ -7,7 +7,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use crate::session_counts::AgentCounts;
 use crate::session_slots::AgentSlot;
 use crate::silent_peer::watch;
 use crate::unproven::Caller;
+use bytegauge_traffic::lock;
 
 /// Longest silence between trials, in which the caller writes a report or measures other cells.
 const IDLE: Duration = Duration::from_secs(60);
@@ -341,8 +342,4 @@ fn too_long(number: u64, max: usize) -> ToHome {
         Bytes(max as u64)
     );
     ToHome::Heard(number, Box::new(Reply::Failed(reason, Box::<EndReport>::default())))
-}
-
-fn lock(outbox: &HostOutbox) -> MutexGuard<'_, OutgoingPost<ToHome>> {
-    outbox.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,10 @@
 //! have moved. A caller whose ends die therefore moves no more than others, and is charged no more than such an end can move.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use bytegauge_traffic::lock;
 use bytegauge_traffic::transfer_limit::Bound;
 
 /// Bytes per second charged for an end without a report: more than a machine can move.
@@ -88,7 +89,7 @@ impl AgentCounts {
     }
 
     fn moved(&self) -> MutexGuard<'_, (Spent, Option<Moves>)> {
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.moved)
     }
 }
 

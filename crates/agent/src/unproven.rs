@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_traffic::lock;
 use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Responder};
 
 /// Connections accepted, or events handled, before other work has a turn.
@@ -185,7 +186,7 @@ impl PendingConns {
     }
 
     fn conns(&self) -> MutexGuard<'_, Conns> {
-        self.conns.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.conns)
     }
 }
 

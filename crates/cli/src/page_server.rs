@@ -7,13 +7,14 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::process::spawn_error_hint;
 
 use crate::exit_code::Failure;
+use bytegauge_traffic::lock;
 
 /// Connections at a time. One beyond it replaces the oldest that waits for its request, or is closed where none waits.
 const CONNECTIONS_MAX: usize = 16;
@@ -154,11 +155,6 @@ impl PageServer {
     pub fn is_looked_at(&self, within: Duration) -> bool {
         lock(&self.shared.last).is_some_and(|last| last.elapsed() <= within)
     }
-}
-
-/// Locks. The content is whole even after a panic: it is replaced at once or not at all.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {

@@ -50,6 +50,6 @@ pub use remote_host::{RemoteError, RemoteFacts, RemoteHost, VisitLimits};
 pub use setup::Setup;
 
 /// Locks a value that a thread which panicked has left whole.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

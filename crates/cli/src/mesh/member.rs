@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 use super::flags::MeshFlags;
 use super::rendezvous::{self, Rendezvous};
 use crate::exit_code::Failure;
+use bytegauge_traffic::lock;
 
 /// How often both sides of a connection to rank 0 give a sign of life.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
@@ -462,8 +463,4 @@ fn done(settings: &MeshSettings, rows: &[MeshRow]) -> Vec<u32> {
 fn program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
