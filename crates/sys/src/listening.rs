@@ -151,7 +151,7 @@ pub fn links_of(pid: u32) -> impl Iterator<Item = (String, i32)> {
 /// The name of a process; empty if it does not exist.
 #[must_use]
 pub fn name(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+    crate::descendants::name(pid).unwrap_or_default()
 }
 
 /// The socket at the other end of a TCP connection, as in `/proc/PID/fd`, if that end is on this machine.

@@ -95,7 +95,6 @@ pub fn view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView>
         Some(AuditRival {
             cell: id(rival.cell)?,
             blocks: rival.blocks,
-            slower: share(rival.mean),
             slower_lower: rival.lower.and_then(share),
             slower_upper: rival.upper.and_then(share),
         })

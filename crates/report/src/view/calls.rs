@@ -28,7 +28,7 @@ pub const CLOSED: &str = "service time (closed loop)";
 pub const OPEN: &str = "from the intended send (open loop)";
 
 /// The calls of a cell; `None` where no end reported any.
-pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
+pub fn calls(settled: &Settled) -> Option<CallView> {
     let levels = &settled.cell.factors;
     let reports: Vec<&CallReport> = settled.tried().iter().filter_map(|trial| trial.client()).collect();
     if reports.is_empty() {
@@ -57,7 +57,7 @@ pub fn calls(settled: &Settled, level: f64) -> Option<CallView> {
         lateness: lateness(settled),
         errors,
         server_engine: server_engine(settled),
-        competing: competing(settled, level),
+        competing: competing(settled),
         delayed_acks: delayed_acks(settled),
         datagrams: call_datagrams::view(settled),
     })
@@ -167,7 +167,7 @@ fn life_ns(end: &EndReport) -> u64 {
     (end.window_ns as f64 / end.window_share().max(f64::MIN_POSITIVE)).min(u64::MAX as f64) as u64
 }
 
-fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
+fn competing(settled: &Settled) -> Option<CompetingView> {
     let trials = settled.trials.iter();
     let reports: Vec<&CallReport> =
         trials.filter_map(|trial| trial.end(EndRole::Competitor)?.call.as_deref()).collect();
@@ -176,12 +176,9 @@ fn competing(settled: &Settled, level: f64) -> Option<CompetingView> {
     }
     let rates: Vec<f64> =
         reports.iter().filter_map(|report| ratio(report.calls, report.window_ns)).map(|rate| rate * 1e9).collect();
-    let found = sign_interval(&rates, level);
     let errors = errors_of(&reports, settled);
     Some(CompetingView {
-        calls_per_second: found.median,
-        lower: found.lower.filter(|_| settled.is_confirmed()),
-        upper: found.upper.filter(|_| settled.is_confirmed()),
+        calls_per_second: sign_interval(&rates, 0.95).median,
         failed: errors.iter().map(|error| error.count).fold(0, u64::saturating_add),
         errors,
     })

@@ -173,7 +173,7 @@ impl CellCounts {
         CellCounts {
             counters: counters(levels, &settled.trials),
             cpu: cpu(levels, &settled.trials, accounting),
-            call: calls(settled, context.level),
+            call: calls(settled),
             ring: ring(settled),
         }
     }

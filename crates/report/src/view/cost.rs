@@ -75,7 +75,6 @@ fn slice(end: &CostEnd, cells: &[&Settled], two_ended: bool, fit_max: Option<u64
     let plain = plain.filter(|_| line.is_some());
     Some(Slice {
         metric: Some(if on_cpu { "on_cpu_ns_per_call" } else { "wall_ns_per_call" }),
-        trials: points.len(),
         linear: Linear {
             per_call_ns: plain.map(|(plain, _)| plain.fixed_ns),
             per_byte_ns: plain.map(|(plain, _)| plain.per_byte_ns),

@@ -178,7 +178,6 @@ pub fn ring(settled: &Settled) -> Option<RingView> {
         completed,
         checked: sum(|report| report.checked),
         left: sum(|report| report.left),
-        enters: sum(|report| report.enters),
         nops_per_enter: ratio(completed, sum(|report| report.enters)).filter(|n| *n > 0.0),
         overflowed_after_rounds: first.overflowed_after_rounds,
         completion_entries: first.completion_entries,

@@ -48,11 +48,8 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
         warmup_ns: warmup_ns(judged, conditions),
         trial_ns: trial_ns(&judged.cells, conditions),
         steady: judged.row.facts.get("steady").and_then(Value::as_bool),
-        serial: (verdict.present.len() > 1).then_some(SerialView {
-            merged_by: verdict.merged_by,
-            blocks: verdict.blocks_used / verdict.merged_by.max(1),
-            independent: verdict.independent,
-        }),
+        serial: (verdict.present.len() > 1)
+            .then_some(SerialView { merged_by: verdict.merged_by, independent: verdict.independent }),
         // With one cell, or too few blocks, nothing has left the set, but nothing was compared either.
         best_set: match verdict.inconclusive {
             None if verdict.present.len() > 1 => verdict.best_set.iter().filter_map(|&c| of_choice(c)).collect(),

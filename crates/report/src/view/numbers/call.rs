@@ -223,10 +223,6 @@ pub struct EngineView {
 pub struct CompetingView {
     /// Its calls per second, median over the trials.
     pub calls_per_second: Option<f64>,
-    /// Lower end of the interval.
-    pub lower: Option<f64>,
-    /// Upper end of the interval.
-    pub upper: Option<f64>,
     /// Its calls that failed.
     pub failed: u64,
     /// Its errors and their causes.

@@ -370,8 +370,6 @@ pub struct RingView {
     pub checked: u64,
     /// Completions that the loop never took, over the rings' whole lives.
     pub left: u64,
-    /// Calls of io_uring_enter(2) within the windows.
-    pub enters: u64,
     /// Completions per such call.
     pub nops_per_enter: Option<f64>,
     /// Rounds after which the completion queue had overflowed, if it did.

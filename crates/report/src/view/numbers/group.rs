@@ -176,8 +176,6 @@ pub struct StalledView {
 pub struct SerialView {
     /// How many neighbouring blocks became one.
     pub merged_by: usize,
-    /// Blocks left.
-    pub blocks: usize,
     /// Whether no dependence is seen any more.
     pub independent: bool,
 }
@@ -252,8 +250,6 @@ pub struct AuditRival {
     pub cell: CellId,
     /// Blocks with both.
     pub blocks: usize,
-    /// How much slower the choice is than the rival, as a share.
-    pub slower: Option<f64>,
     /// Lower end of its interval; all intervals of a group hold together. `null` with too few blocks.
     pub slower_lower: Option<f64>,
     /// Upper end.
@@ -365,8 +361,6 @@ pub struct Slice {
     /// not known.
     #[schemars(extend("enum" = ["on_cpu_ns_per_call", "wall_ns_per_call", null]))]
     pub metric: Option<&'static str>,
-    /// Trials behind it.
-    pub trials: usize,
     /// Plain least squares; `null` where a cost would be negative, or no line fits.
     pub linear: Linear,
     /// The largest size that was fitted, bytes; `null` for all.
