@@ -22,7 +22,7 @@ use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
 use crate::transport::sockets::{self, announced, bind_to, open, sock_addr, unbound, unopenable, unused_name};
-use crate::transport::{connect_in_time, kind_of, protocol, unopened};
+use crate::transport::{begin_connecting, connect_in_time, kind_of, protocol, unopened};
 
 /// Most connections that share one source address: a port is used once towards one peer.
 const PER_ADDRESS: usize = 20_000;
@@ -157,12 +157,8 @@ impl Connector {
     pub fn begin(&self) -> io::Result<OwnedFd> {
         let socket = self.socket()?;
         try_set_all(socket.as_fd(), &self.options).map_err(|error| error.source)?;
-        socket.set_nonblocking(true)?;
         self.bind(&socket)?;
-        match socket.connect(&self.address) {
-            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
-            _ => Ok(socket.into()),
-        }
+        begin_connecting(socket, &self.address)
     }
 
     fn socket(&self) -> io::Result<Socket> {

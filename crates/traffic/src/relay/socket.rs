@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::option::Setter;
 use bytegauge_model::{Transport, Workload};
 use bytegauge_sys::option::{self, SocketOption};
-use bytegauge_sys::{errno, socket};
+use bytegauge_sys::socket;
 use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
@@ -20,7 +20,7 @@ use crate::relay::state::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
 use crate::transport::sockets::{announced, bind_to, open, sock_addr, unbound};
-use crate::transport::{connect_in_time, kernel_report, protocol};
+use crate::transport::{begin_connecting, connect_in_time, kernel_report, protocol};
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -101,12 +101,7 @@ impl Upstream {
 
     /// Begins to connect.
     pub(super) fn begin(&self) -> io::Result<OwnedFd> {
-        let socket = self.socket()?;
-        socket.set_nonblocking(true)?;
-        match socket.connect(&self.address) {
-            Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
-            _ => Ok(socket.into()),
-        }
+        begin_connecting(self.socket()?, &self.address)
     }
 
     fn socket(&self) -> io::Result<Socket> {

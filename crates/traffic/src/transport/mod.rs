@@ -118,6 +118,15 @@ fn lacks_mptcp(error: &io::Error) -> String {
     }
 }
 
+/// Begins to connect without waiting; the kernel's error, `EINPROGRESS` excepted.
+pub(crate) fn begin_connecting(socket: Socket, address: &SockAddr) -> io::Result<OwnedFd> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(address) {
+        Err(error) if error.raw_os_error() != Some(errno::EINPROGRESS) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
+
 /// Connects, within a time limit: an external server may never answer, or leave its backlog full.
 pub(crate) fn connect_in_time(socket: &Socket, address: &SockAddr, external: bool) -> io::Result<()> {
     let patience = if external { EXTERNAL_TIMEOUT } else { JOIN_TIMEOUT };
