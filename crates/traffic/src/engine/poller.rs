@@ -10,6 +10,15 @@ use bytegauge_sys::uring::{self, OpId, OpResult, RingSetup, Wait};
 
 use crate::end_error::EndError;
 
+/// The mechanism that wakes a thread with a method of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WokenBy {
+    /// epoll(7).
+    Epoll,
+    /// Polls of an io_uring.
+    Ring,
+}
+
 /// Events taken at one wake-up.
 const EVENTS_MAX: usize = 256;
 

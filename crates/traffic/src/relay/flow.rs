@@ -17,22 +17,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
 use crate::end_error::EndError;
-use crate::engine::{self, Station};
+use crate::engine::{self, Station, WokenBy};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
-
-/// The mechanism that wakes a thread with a method of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WokenBy {
-    /// epoll(7).
-    Epoll,
-    /// Polls of an io_uring.
-    Ring,
-}
 
 /// Relays the connections that the calling thread accepts, by a method of its own; several threads may share a listener.
 pub(super) fn carry_by<H: CopyMethod + 'static>(
@@ -43,11 +34,7 @@ pub(super) fn carry_by<H: CopyMethod + 'static>(
     let mut party = PairParty::<H>::new(shared, setup, 1);
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
     let station = Station { listener: Some(shared.listener()), ..Station::new(0, cues.abort, stop_requested) };
-    let driven = match woken_by {
-        WokenBy::Epoll => engine::drive_calls(&mut party, station, meter),
-        WokenBy::Ring => engine::drive_calls_by_ring(&mut party, station, meter),
-    };
-    driven.map(|(_, report)| report)
+    engine::drive_calls(woken_by, &mut party, station, meter).map(|(_, report)| report)
 }
 
 /// Relays connections by the engine of the method's name.

@@ -33,11 +33,10 @@ pub use socket::{Upstream, listen};
 pub use state::RelayShared;
 
 use crate::end_error::EndError;
-use crate::engine;
+use crate::engine::{self, WokenBy};
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 use crate::relay::copy_method::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
-use crate::relay::flow::WokenBy;
 use crate::setup::Setup;
 
 /// Memory that a connection of the relay may take in addition to its sockets, bytes: the buffers and pipes of both directions,

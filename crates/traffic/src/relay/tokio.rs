@@ -18,7 +18,7 @@ use bytegauge_sys::socket::{self, During};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 use crate::end_error::EndError;
-use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream};
+use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, runtime};
 use crate::relay::copy_method::Carrying;
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
@@ -29,11 +29,7 @@ const CHECK_NS: u64 = 5_000_000;
 
 pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()
-        .map_err(EndError::io("starting a Tokio runtime"))?;
+    let runtime = runtime()?;
     let (calls, size) = (Arc::new(meter.tally().call_counter()), setup.relay_buffer());
     let mut report = EngineReport::default();
     // A request to stop does not end it by itself.

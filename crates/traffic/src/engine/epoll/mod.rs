@@ -21,7 +21,7 @@ use bytegauge_sys::socket::{self, During};
 use crate::end_error::EndError;
 use crate::engine::epoll::connection::Registration;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
-use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller};
+use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller, WokenBy};
 use crate::engine::system_calls::Calls;
 use crate::engine::{ACCEPTS_MAX, Station, Stop};
 use crate::flow::Party;
@@ -45,40 +45,24 @@ struct Readiness<B: Poller> {
 
 type EpollLoop<'a, P, B> = Driver<'a, P, Readiness<B>>;
 
-pub(super) fn drive<P: Party>(
-    mode: EpollMode,
-    party: &mut P,
-    station: Station<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, EngineReport), EndError> {
-    drive_by::<P, EpollPoller>(mode, party, station, meter)
-}
-
-/// Drives a party with calls of its own, woken by epoll(7).
+/// Drives a party with calls of its own.
 ///
 /// # Errors
 /// As [`engine::drive`](crate::engine::drive).
 pub(crate) fn drive_calls<P: Party>(
+    woken_by: WokenBy,
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), EndError> {
-    drive_by::<P, EpollPoller>(OWN_CALLS, party, station, meter)
+    match woken_by {
+        WokenBy::Epoll => drive::<P, EpollPoller>(OWN_CALLS, party, station, meter),
+        WokenBy::Ring => drive::<P, UringPoller>(OWN_CALLS, party, station, meter),
+    }
 }
 
-/// The same, woken by polls of an io_uring.
-///
-/// # Errors
-/// As [`engine::drive`](crate::engine::drive).
-pub(crate) fn drive_calls_by_ring<P: Party>(
-    party: &mut P,
-    station: Station<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, EngineReport), EndError> {
-    drive_by::<P, UringPoller>(OWN_CALLS, party, station, meter)
-}
-
-fn drive_by<P: Party, B: Poller>(
+/// Drives a party, woken by this poller.
+pub(super) fn drive<P: Party, B: Poller>(
     mode: EpollMode,
     party: &mut P,
     station: Station<'_>,

@@ -25,6 +25,7 @@ use bytegauge_sys::socket::{self, During};
 use socket2::{Domain, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep_until};
 
 use crate::end_error::EndError;
@@ -37,16 +38,18 @@ use crate::meter::Meter;
 /// Longest sleep of the root future: a flag does not wake it.
 const CHECK_NS: u64 = 5_000_000;
 
+/// A runtime of this thread alone.
+pub(crate) fn runtime() -> Result<Runtime, EndError> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    built.map_err(EndError::io("starting a Tokio runtime"))
+}
+
 pub(super) fn drive<P: Party>(
     party: &mut P,
     station: Station<'_>,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), EndError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()
-        .map_err(EndError::io("starting a Tokio runtime"))?;
+    let runtime = runtime()?;
     let calls = meter.tally().call_counter();
     let shared = Arc::new(TaskShared::new(calls, station.buffer_size.max(1), party.opener()));
     let mut root = Root { party, station, meter, shared: &shared, live: 0, report: EngineReport::default() };
