@@ -110,7 +110,7 @@ fn any_argument_is_shown_on_one_line() {
 fn buffers_of_engines_begin_at_their_offset() {
     let bench = Bench::new();
     for engine in ["blocking", "epoll", "tokio"] {
-        let reads = ["1s", "8s", "30s"].into_iter().find_map(|time| {
+        let reads = ["1s", "8s", "30s", "30s", "30s"].into_iter().find_map(|time| {
             let flags = format!(
                 "stream --transport unix --engine {engine} --read-size 200K --write-size 50K --buffer-offset 24 --time {time} -q"
             );

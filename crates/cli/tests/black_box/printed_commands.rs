@@ -14,12 +14,12 @@ const SHORT: &str = "--trial-time 50ms --blocks 2 --long-trials off --seed 1 --t
 
 /// The commands in a text: lines that begin with the program, with the lines that continue them, and those in backticks.
 fn commands(text: &str) -> Vec<String> {
-    let joined = text.replace("\\\n", " ");
+    let joined = text.split("\\\n").map(str::trim).collect::<Vec<_>>().join(" ");
     let lines = joined.lines().map(str::trim);
     let lines = lines.filter_map(|line| {
         let line = ["Next ", "again "].iter().fold(line, |line, lead| line.trim_start_matches(lead)).trim();
         // A time that it takes may follow; a program of the user is a placeholder.
-        let command = line.split("   ").next().unwrap_or(line);
+        let command = line.split("  ").next().unwrap_or(line);
         (line.starts_with("bytegauge ") && !line.contains(" ./prog ")).then(|| command.to_owned())
     });
     // A heading names a plan and its session, and an explanation has a placeholder.
@@ -60,7 +60,7 @@ fn check(bench: &Bench, screen: &Ran) -> usize {
 
 #[test]
 fn commands_are_found_in_texts() {
-    let text = "  Next     bytegauge --store r.db call --resume 2     ≤ 170 s\n           bytegauge report 1 --full\n\
+    let text = "  Next     bytegauge --store r.db call \\\n      --resume 2  ≤ 170 s\n           bytegauge report 1 --full\n\
                 bytegauge call #1  5 s · loopback\nrun `bytegauge doctor`\nagain     bytegauge report 4";
     let expected = [
         "bytegauge --store r.db call --resume 2",
