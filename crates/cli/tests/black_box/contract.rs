@@ -228,7 +228,7 @@ fn flows_are_reported_separately() {
 fn long_trials_keep_their_series() {
     let bench = Bench::new();
     let words = "stream --connection-age fresh --transport unix --profile drain --read-size 64K --write-size 64K --trial-time 1100ms \
-                 --blocks 1 --time 3s --quiet";
+                 --blocks 1 --analyses 1 --long-trials off --time 20s --quiet";
     bench.run(words).exits(0);
     let raw = Raw::of(&bench, 1);
     let confirmed = |trial: &&Value| trial["stage"] == "confirm" && !trial["ends"]["source"].is_null();

@@ -160,8 +160,7 @@ fn why(results: &Results, test: &Test) -> String {
             _ => format!("{}: at most {} apart", listed(test, &named), at_most(*apart)),
         },
         Claim::OnlyCertain { .. } | Claim::Undecided { .. } => {
-            let each = if named.len() == 1 { "may be" } else { "may each be" };
-            format!("{} {each} the best", listed(test, &named))
+            format!("{} may be the best", listed(test, &named))
         }
         Claim::Invalid { reason } => invalid(results, test, *reason),
     }
@@ -246,7 +245,7 @@ fn of_test(results: &Results, test: &Test) -> String {
         },
         Claim::FreeChoice { .. } if named.len() > 1 => {
             let names = listed(test, &named);
-            format!("{names} may each be the best, {}.", why.trim_start_matches(&format!("{names}: ")))
+            format!("{names} may be the best, {}.", why.trim_start_matches(&format!("{names}: ")))
         }
         Claim::FreeChoice { .. } => format!("{} may be the best: {why}.", named[0].label),
         Claim::OnlyCertain { .. } => format!("Undecided: {why}."),

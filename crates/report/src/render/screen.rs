@@ -26,7 +26,7 @@ pub fn render(report: &Report, style: &TerminalStyle) -> String {
     let layout = Layout::of(style);
     let mut out = layout.heading(&report.heading);
     out.push(String::new());
-    let short = end(report, &layout, false);
+    let mut short = end(report, &layout, false, usize::MAX);
     match (&report.versus, report.tests.as_slice()) {
         (Some(versus), _) => {
             out.extend(sides(report, versus, &layout));
@@ -43,20 +43,30 @@ pub fn render(report: &Report, style: &TerminalStyle) -> String {
         (None, _) => {
             out.extend(layout.paragraph(&report.sentence));
             out.push(String::new());
-            let room = LINES_MAX.saturating_sub(out.len() + short.len() + 1);
-            out.extend(several_tests(report, &layout, room));
+            // The matrix comes before all cautions but the first.
+            let matrix = report.matrix.as_ref().map_or_else(Vec::new, |matrix| layout.matrix(matrix));
+            let room = LINES_MAX.saturating_sub(out.len() + report.decisions.len() + matrix.len() + 3);
+            let ends = (1..=report.cautions.len()).rev().map(|kept| end(report, &layout, false, kept));
+            let fitting = ends.chain([short.clone()]).find(|end| !matrix.is_empty() && end.len() <= room);
+            let matrix = if fitting.is_some() { matrix } else { Vec::new() };
+            short = fitting.unwrap_or(short);
+            let rows = LINES_MAX.saturating_sub(out.len() + short.len() + 3);
+            out.extend(several_tests(report, &layout, rows, matrix));
         }
     }
     out.push(String::new());
     // What each step is for, where lines are left.
-    let long = end(report, &layout, true);
+    let long = end(report, &layout, true, usize::MAX);
     out.extend(if out.len() + long.len() <= LINES_MAX { long } else { short });
     out.join("\n") + "\n"
 }
 
-/// Cautions, and the commands to type next, with what they are for.
-fn end(report: &Report, layout: &Layout, with_texts: bool) -> Vec<String> {
-    let mut out = layout.headed("Caution", &report.cautions);
+/// The first cautions, and the commands to type next, with what they are for.
+fn end(report: &Report, layout: &Layout, with_texts: bool, cautions: usize) -> Vec<String> {
+    let mut shown: Vec<String> = report.cautions.iter().take(cautions).cloned().collect();
+    let hidden = report.cautions.len() - shown.len();
+    shown.extend((hidden > 0).then(|| format!("{hidden} more in --full.")));
+    let mut out = layout.headed("Caution", &shown);
     let full = NextStep {
         command: Some(format!("bytegauge report {} --full", report.session)),
         text: String::new(),
@@ -67,13 +77,11 @@ fn end(report: &Report, layout: &Layout, with_texts: bool) -> Vec<String> {
     out
 }
 
-/// What to set in each test, and the matrix where there is room for both.
-fn several_tests(report: &Report, layout: &Layout, room: usize) -> Vec<String> {
+/// What to set in each test, in up to `rows` rows, and the matrix.
+fn several_tests(report: &Report, layout: &Layout, rows: usize, matrix: Vec<String>) -> Vec<String> {
     let mut decisions: Vec<&Decision> = report.decisions.iter().collect();
-    let matrix = report.matrix.as_ref().map_or_else(Vec::new, |matrix| layout.matrix(matrix));
-    let fits = decisions.len() + 1 + 1 + matrix.len() <= room;
     // Certain results come first where not all have a row.
-    let rows = room.saturating_sub(2).max(3);
+    let rows = rows.max(3);
     let hidden = decisions.len().saturating_sub(rows);
     if hidden > 0 {
         decisions.sort_by_key(|one| !one.is_certain);
@@ -84,7 +92,7 @@ fn several_tests(report: &Report, layout: &Layout, room: usize) -> Vec<String> {
         let certain = report.decisions.iter().filter(|one| one.is_certain).count();
         let text = format!("  {hidden} more tests in --full; {certain} of {} are certain", report.decisions.len());
         out.push(layout.paint.dim(&text));
-    } else if fits && !matrix.is_empty() {
+    } else if !matrix.is_empty() {
         out.push(String::new());
         out.extend(matrix);
     }

@@ -36,6 +36,16 @@ fn screen_fits_a_small_terminal() {
 }
 
 #[test]
+fn cautions_give_way_to_the_matrix() {
+    let mut report = several();
+    report.cautions = (1..=4).map(|number| format!("caution {number}: {}", "of many words ".repeat(15))).collect();
+    let text = shown(&report, 80);
+    assert!(text.lines().count() <= 25, "{text}");
+    assert!(text.contains("slower than the best by"), "{text}");
+    assert!(text.contains("caution 1") && !text.contains("caution 4") && text.contains("more in --full."), "{text}");
+}
+
+#[test]
 fn every_format_has_the_same_words() {
     let report = several();
     let (screen, markdown) = (shown(&report, 200), markdown::render(&report));
