@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::environment::CgroupCpu;
-use bytegauge_sys::{descendants, process};
+use bytegauge_sys::owner::OwnerProcess;
+use bytegauge_sys::process;
 
 pub use call_counts::{SideView, SizeSummary};
 pub use check_command::Suggested;
@@ -89,10 +90,11 @@ impl Signals {
 /// # Errors
 /// If it cannot be observed; the message gives the next step.
 pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, ObserveError> {
-    must_be_traceable(watch.pid)?;
+    let process = must_be_traceable(watch.pid)?;
     let began = Instant::now();
     let mut observation = ObservedProgram {
         pid: watch.pid,
+        process,
         limit: CgroupCpu::of(watch.pid),
         counted: ProgramCounts::default(),
         cost: TracingCost::default(),
@@ -123,6 +125,8 @@ pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, Observe
 /// An observation in progress.
 struct ObservedProgram {
     pid: u32,
+    /// Numbers are reused: another program with this one is not observed.
+    process: OwnerProcess,
     /// The CPU limit of its control group when it began.
     limit: Option<CgroupCpu>,
     counted: ProgramCounts,
@@ -145,7 +149,7 @@ impl ObservedProgram {
         let progress = if self.is_stopped { &mut self.first } else { &mut self.traced };
         let sampled = sample(pid, length, self.is_stopped, signals, &mut self.counted, &mut || pace.step(progress));
         let sampled = match sampled {
-            Err(_) if self.cost.samples > 0 && descendants::is_stopped(pid).is_none() => {
+            Err(_) if self.cost.samples > 0 && !self.process.is_alive() => {
                 self.ended = true;
                 return Ok(None);
             }
@@ -153,7 +157,7 @@ impl ObservedProgram {
         };
         pace.read(progress);
         self.is_stopped = false;
-        self.ended = sampled.ended || descendants::is_stopped(pid).is_none();
+        self.ended = sampled.ended || !self.process.is_alive();
         self.counted.find_peers();
         add(&mut self.cost, &sampled);
         Ok(Some(sampled))
@@ -163,10 +167,10 @@ impl ObservedProgram {
     fn rest(&mut self, rest: Duration, signals: &Signals) {
         let from = Instant::now();
         self.pace.begin();
-        pause(rest, signals, self.pid, &mut || self.pace.step(&mut self.alone));
+        pause(rest, signals, self.process, &mut || self.pace.step(&mut self.alone));
         self.pace.read(&mut self.alone);
         self.cost.alone_ns += from.elapsed().as_nanos() as u64;
-        self.ended = descendants::is_stopped(self.pid).is_none();
+        self.ended = !self.process.is_alive();
     }
 
     fn over(self, interrupted: bool) -> Observed {
@@ -184,7 +188,7 @@ impl ObservedProgram {
         let programs = counted.names();
         let summary = counted.summary(pid);
         let name = |pid| programs.get(&pid).cloned().unwrap_or_else(|| descriptor::name_of(pid));
-        let under = PeerProcess { ended: ended || descendants::is_stopped(pid).is_none(), pid, name: name(pid) };
+        let under = PeerProcess { ended, pid, name: name(pid) };
         let main = summary.ends.first().filter(|end| end.reads_to_slow_addresses());
         let slow_copies = main.and_then(|_| copy_probe::measure().ok()).map(CopyCosts::ratio);
         Observed {
@@ -224,9 +228,9 @@ fn add(cost: &mut TracingCost, sampled: &Sampled) {
     cost.held_ns += sampled.cost.held_ns;
 }
 
-fn pause(time: Duration, signals: &Signals, pid: u32, pace: &mut dyn FnMut()) {
+fn pause(time: Duration, signals: &Signals, process: OwnerProcess, pace: &mut dyn FnMut()) {
     let until = Instant::now() + time;
-    while Instant::now() < until && !signals.any() && descendants::is_stopped(pid).is_some() {
+    while Instant::now() < until && !signals.any() && process.is_alive() {
         thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
         pace();
     }

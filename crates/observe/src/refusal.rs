@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 
+use bytegauge_sys::owner::OwnerProcess;
 use bytegauge_sys::process::spawn_error_hint;
-use bytegauge_sys::{descendants, trace};
+use bytegauge_sys::trace;
 
 use crate::descriptor;
 
@@ -55,13 +56,11 @@ pub enum ObserveError {
     },
 }
 
-/// Checks that do not need a sample.
-pub(super) fn must_be_traceable(pid: u32) -> Result<(), ObserveError> {
+/// The process, after checks that do not need a sample.
+pub(super) fn must_be_traceable(pid: u32) -> Result<OwnerProcess, ObserveError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| ObserveError::NoProcess(pid))?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    if descendants::is_stopped(pid).is_none() {
-        return Err(ObserveError::NoProcess(pid));
-    }
+    let process = OwnerProcess::of(pid).ok_or(ObserveError::NoProcess(pid))?;
     // The kernel accepts a thread's number too, but that is only a part of a program.
     if field("Tgid:") != Some(&pid.to_string()) {
         return Err(ObserveError::NotAllowed {
@@ -77,7 +76,7 @@ pub(super) fn must_be_traceable(pid: u32) -> Result<(), ObserveError> {
     }
     match trace::is_32_bit(pid) {
         Some(true) => Err(ObserveError::Is32Bit(pid)),
-        _ => Ok(()),
+        _ => Ok(process),
     }
 }
 

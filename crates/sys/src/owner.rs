@@ -27,6 +27,11 @@ impl OwnerProcess {
         OwnerProcess { pid, start_ticks: start_ticks(pid).unwrap_or(0) }
     }
 
+    /// A process that has not ended.
+    pub fn of(pid: u32) -> Option<OwnerProcess> {
+        Some(OwnerProcess { pid, start_ticks: start_ticks(pid)? })
+    }
+
     /// Whether this process still runs. A process that ended and was not waited for does not.
     #[must_use]
     pub fn is_alive(self) -> bool {
@@ -176,7 +181,7 @@ mod tests {
     #[test]
     fn ended_process_is_dead_before_the_wait() {
         let mut child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
-        let owner = OwnerProcess { pid: child.id(), start_ticks: start_ticks(child.id()).unwrap() };
+        let owner = OwnerProcess::of(child.id()).unwrap();
         assert!(owner.is_alive());
         child.kill().unwrap();
         crate::tests::eventually("it has ended", || !owner.is_alive());

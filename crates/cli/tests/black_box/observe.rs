@@ -391,6 +391,39 @@ fn killed_observer_leaves_the_program_unharmed() {
     parrot.ends_unharmed();
 }
 
+/// Between two samples the program ends, and another one gets its number.
+const REUSED: &str = r#"
+seq inf > /dev/null & P=$!
+"$BYTEGAUGE" observe --pid $P --time 90s & O=$!
+traced() { ! grep -q '^TracerPid:.0$' /proc/$P/status; }
+until traced; do sleep 0.01; done
+while kill -STOP $O; do
+    until grep -q '^State:.T' /proc/$O/status; do sleep 0.01; done
+    traced || break
+    kill -CONT $O
+    sleep 0.01
+done
+kill -KILL $P
+wait $P
+echo $((P - 1)) > /proc/sys/kernel/ns_last_pid
+cat /dev/zero > /dev/null &
+[ $! = $P ] || exit 9
+kill -CONT $O
+wait $O
+"#;
+
+#[test]
+fn program_with_a_reused_number_is_left_alone() {
+    let namespace = ["-pf", "--mount-proc", "--kill-child", "sh", "-c"];
+    let is_writable = [&namespace[..], &["echo 1 > /proc/sys/kernel/ns_last_pid"]].concat();
+    if !possible("numbers of processes of its own", "unshare", &is_writable) {
+        return;
+    }
+    let bench = Bench::new();
+    let script = bench.write("reused.sh", REUSED);
+    bench.shell(&format!("exec unshare -pf --mount-proc --kill-child sh {script}")).exits(0).prints(&["then it ended"]);
+}
+
 #[test]
 fn only_one_observer_is_allowed() {
     let bench = Bench::new();

@@ -234,9 +234,8 @@ fn kernel_config() -> Option<String> {
 }
 
 fn unpack_config() -> Option<String> {
-    let config = File::open("/proc/config.gz").ok()?;
-    let output =
-        Command::new(program_file::find("gzip")?).arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
+    let (config, gzip) = (File::open("/proc/config.gz").ok()?, program_file::find("gzip")?);
+    let output = Command::new(gzip).arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
     String::from_utf8(output.stdout).ok()
 }
 
