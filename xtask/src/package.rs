@@ -1,7 +1,7 @@
 //! `cargo xtask package`: a static binary that runs on any Linux of its architecture, its manual page and completions, and
-//! where cargo-deb is there a Debian package of all of them.
+//! where cargo-deb and maturin are there a Debian package of all of them and a Python wheel of the binary.
 //!
-//! One binary for all three, linked with musl: no package depends on a distribution's libc. Nothing is published.
+//! One binary for all, linked with musl: no package depends on a distribution's libc. Nothing is published.
 
 use std::fs;
 use std::path::Path;
@@ -20,12 +20,14 @@ const MANUAL: &str = "bytegauge.1";
 
 /// `cargo xtask package [--target TRIPLE]`.
 pub fn command() -> Command {
-    Command::new("package").about("Make the static binary, and a Debian package of it, in target/package").arg(
-        Arg::new("target")
-            .long("target")
-            .value_name("TRIPLE")
-            .help("Target of the compiler [default: musl on this architecture]"),
-    )
+    Command::new("package")
+        .about("Make the static binary, a Debian package and a Python wheel of it, in target/package")
+        .arg(
+            Arg::new("target")
+                .long("target")
+                .value_name("TRIPLE")
+                .help("Target of the compiler [default: musl on this architecture]"),
+        )
 }
 
 /// Makes all of it.
@@ -54,7 +56,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     for (shell, file) in SHELLS {
         write_output(&binary, &["completions", shell], &folder.join(file))?;
     }
-    debian(target, &folder)
+    debian(target, &folder)?;
+    wheel(target, &folder)
 }
 
 /// Writes the standard output of the program into a file.
@@ -66,27 +69,38 @@ fn write_output(binary: &Path, words: &[&str], file: &Path) -> Result<()> {
 
 /// The Debian package, whose contents `crates/cli/Cargo.toml` lists.
 fn debian(target: &str, folder: &Path) -> Result<()> {
-    let asked = cargo::command(&["deb", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !asked.is_ok_and(|status| status.success()) {
-        println!("no Debian package without cargo-deb: `cargo install cargo-deb`");
+    let mut deb = cargo::command(&["deb"]);
+    if !is_there(cargo::command(&["deb", "--version"])) {
+        println!("no Debian package without cargo-deb: `cargo install --locked cargo-deb`");
         return Ok(());
     }
-    let made = cargo::command(&[
-        "deb",
-        "--no-build",
-        "--no-strip",
-        "--profile",
-        "dist",
-        "--package",
-        "bytegauge",
-        "--target",
-        target,
-    ])
-    .arg("--output")
-    .arg(folder)
-    .status()
-    .context("starting cargo deb")?;
-    ensure!(made.success(), "cargo deb made no package");
+    deb.args(["--no-build", "--no-strip", "--profile", "dist", "--package", "bytegauge", "--target", target]);
+    made("cargo deb", deb.arg("--output").arg(folder))
+}
+
+/// The Python wheel: the binary, found by pip on every Linux, since it needs no library.
+fn wheel(target: &str, folder: &Path) -> Result<()> {
+    let mut version = Process::new("maturin");
+    version.arg("--version");
+    if !is_there(version) {
+        println!("no wheel for pip without maturin: `pip install maturin`");
+        return Ok(());
+    }
+    let mut maturin = Process::new("maturin");
+    maturin.current_dir(cargo::root());
+    maturin.args(["build", "--locked", "--bindings", "bin", "--profile", "dist", "--target", target]);
+    maturin.args(["--compatibility", "manylinux2014", "musllinux_1_2", "--manifest-path", "crates/cli/Cargo.toml"]);
+    made("maturin", maturin.arg("--out").arg(folder))
+}
+
+/// Whether a tool prints its version.
+fn is_there(mut version: Process) -> bool {
+    version.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn made(name: &str, tool: &mut Process) -> Result<()> {
+    let status = tool.status().with_context(|| format!("starting {name}"))?;
+    ensure!(status.success(), "{name} made no package");
     Ok(())
 }
 
