@@ -61,7 +61,7 @@ impl Sampling<'_> {
         let errors = data.with_extension("errors");
         let mut words = words(&["record", "-e", "cpu-clock", "-F", FREQUENCY, "-g", "-p", &pids.join(","), "-o"]);
         words.push(data.into());
-        words.extend(["--", "sh", "-c", UNTIL_END].map(OsString::from));
+        words.extend(["--", "/bin/sh", "-c", UNTIL_END].map(OsString::from));
         let mut perf = started(program, &words, (Stdio::piped(), Stdio::piped()), &errors)?;
         let (input, output) = (perf.stdin(), perf.stdout());
         let mut sampling = Sampling { perf, input, stop, errors };
@@ -118,7 +118,8 @@ pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>,
 }
 
 fn words(words: &[&str]) -> Vec<OsString> {
-    let perf = program_file::find(PERF).unwrap_or_else(|| PERF.into());
+    // Without it, a file that does not exist: its name alone would be searched in relative folders too.
+    let perf = program_file::find(PERF).unwrap_or_else(|| Path::new("/usr/bin").join(PERF));
     [perf.into_os_string()].into_iter().chain(words.iter().map(OsString::from)).collect()
 }
 

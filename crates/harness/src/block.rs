@@ -346,7 +346,7 @@ impl Run<'_> {
             self.machine.service = ServiceRecord::new(service, changes).ok();
         }
         // A program that cannot be read fails its trial, with the reason.
-        self.machine.service.as_mut().and_then(|record| record.add_new().ok());
+        self.machine.service.as_mut().and_then(|record| record.update().ok());
     }
 
     /// Why no further trial of a running program is made: it has ended or could not be set back, or a change does harm.
@@ -355,10 +355,10 @@ impl Run<'_> {
         let service = task.changes.as_ref()?.service.as_ref()?;
         let reason = || trial.outcome.reason().unwrap_or_default().to_owned();
         if matches!(trial.outcome, Outcome::Failed(_)) && trial.end(EndRole::Command).is_none() {
-            let is_restored = self.machine.service.as_mut().is_some_and(|record| record.restore() == 0);
-            let then = match is_restored {
-                true => "its options were set back",
-                false => "its options may be left as they were changed: restart it",
+            let then = match self.machine.service.as_mut().map(ServiceRecord::restore) {
+                Some(0) => "its options were set back".to_owned(),
+                Some(left) => format!("{left} of its connections may keep changed options: restart it"),
+                None => "its connections may keep changed options: restart it".to_owned(),
             };
             return Some(format!("{}: the trial of {service} was lost, and {then}", reason()));
         }

@@ -91,7 +91,7 @@ impl Signals {
 /// If it cannot be observed; the message gives the next step.
 pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, ObserveError> {
     let process = must_be_traceable(watch.pid)?;
-    let began = Instant::now();
+    let mut began = Instant::now();
     let mut observation = ObservedProgram {
         pid: watch.pid,
         process,
@@ -116,7 +116,9 @@ pub fn observe(watch: &ToObserve, signals: &Signals) -> Result<Observed, Observe
             observation.rest(rest.min(watch.time.saturating_sub(began.elapsed())), signals);
         }
         if signals.suspend.swap(false, Ordering::Relaxed) {
+            let stopped = Instant::now();
             process::stop_self();
+            began += stopped.elapsed();
         }
     }
     Ok(observation.over(signals.stop()))
@@ -144,10 +146,10 @@ struct ObservedProgram {
 impl ObservedProgram {
     /// Traces the program for a moment. `None` if it ended a moment ago: then the earlier observations are reported.
     fn sample(&mut self, length: Duration, signals: &Signals) -> Result<Option<Sampled>, ObserveError> {
-        let (pid, pace) = (self.pid, &mut self.pace);
+        let (process, pace) = ((self.pid, self.process), &mut self.pace);
         pace.begin();
         let progress = if self.is_stopped { &mut self.first } else { &mut self.traced };
-        let sampled = sample(pid, length, self.is_stopped, signals, &mut self.counted, &mut || pace.step(progress));
+        let sampled = sample(process, length, self.is_stopped, signals, &mut self.counted, &mut || pace.step(progress));
         let sampled = match sampled {
             Err(_) if self.cost.samples > 0 && !self.process.is_alive() => {
                 self.ended = true;

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::interrupt::{self, ThreadHandle};
+use bytegauge_sys::owner::OwnerProcess;
 use bytegauge_sys::trace::{Called, Did, LETTING_GO, TraceCost, TraceEvent, Tracer};
 use bytegauge_sys::{children, descendants};
 
@@ -40,7 +41,7 @@ pub(super) struct Sampled {
 /// Traces a process and its descendants for `length`, or until enough calls were seen or a signal ends the sample, and counts
 /// them; calls `pace` repeatedly meanwhile.
 pub(super) fn sample(
-    pid: u32,
+    (pid, process): (u32, OwnerProcess),
     length: Duration,
     is_stopped: bool,
     signals: &Signals,
@@ -52,7 +53,9 @@ pub(super) fn sample(
     let (began, over) = (OnceLock::new(), AtomicBool::new(false));
     thread::scope(|scope| {
         let tracing = thread::Builder::new().name("observe".into());
-        let traced = tracing.spawn_scoped(scope, || trace(pid, is_stopped, &began, &over, counted)).map_err(system)?;
+        let traced = tracing
+            .spawn_scoped(scope, || trace((pid, process), is_stopped, &began, &over, counted))
+            .map_err(system)?;
         while !traced.is_finished() {
             pace();
             thread::sleep(TICK);
@@ -70,7 +73,7 @@ pub(super) fn sample(
 
 /// The tracing thread: states itself and the time in `began`, and ends when `over` is set.
 fn trace(
-    pid: u32,
+    (pid, process): (u32, OwnerProcess),
     is_stopped: bool,
     began: &OnceLock<(ThreadHandle, Instant)>,
     over: &AtomicBool,
@@ -82,6 +85,10 @@ fn trace(
     let mut tracer = Tracer::new();
     let (_, began) = began.get_or_init(|| (handle, Instant::now()));
     tracer.seize(pid).map_err(|error| refused(pid, error))?;
+    // The number of a traced program is not given to another one.
+    if !process.is_alive() {
+        return Err(ObserveError::NoProcess(pid));
+    }
     for child in descendants::tree(pid).unwrap_or_default().into_iter().filter(|child| *child != pid) {
         // A child that ends meanwhile, or that may not be traced, is left out.
         let _ = tracer.seize(child);

@@ -56,10 +56,18 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Stops this process, with all its threads, until it is continued.
+/// Stops this process, with all its threads, until it is continued, as Ctrl-Z does without a handler: not where no shell could
+/// continue it (an orphaned process group, setpgid(2)).
 pub fn stop_self() {
-    // SAFETY: passes an integer and no memory; SIGSTOP has no handler.
-    unsafe { libc::raise(libc::SIGSTOP) };
+    // SAFETY: all bytes zero are a valid `sigaction`: the default action (`SIG_DFL`), no flags and an empty mask.
+    let (mut own, default): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+    // SAFETY: both structures live through the calls, and the handler that is put back is the one that was there.
+    unsafe {
+        if libc::sigaction(libc::SIGTSTP, &raw const default, &raw mut own) == 0 {
+            libc::raise(libc::SIGTSTP);
+            libc::sigaction(libc::SIGTSTP, &raw const own, std::ptr::null_mut());
+        }
+    }
 }
 
 /// Waits for a child to end, polling at intervals of `every`; `None` if it had to be killed, or cannot be waited for.

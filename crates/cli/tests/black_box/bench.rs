@@ -319,8 +319,9 @@ impl Running {
         self.wait_with(|running| running.signal(name))
     }
 
+    /// Waits for the end, and does something until then.
     #[track_caller]
-    fn wait_with(mut self, meanwhile: impl Fn(&Running)) -> Ran {
+    pub fn wait_with(mut self, meanwhile: impl Fn(&Running)) -> Ran {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child process") {

@@ -4,13 +4,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Killed, Ran, possible, python, state};
+use crate::bench::{BINARY, Bench, Killed, Ran, possible, python, state};
 
 /// The end whose label is so.
 #[track_caller]
@@ -343,7 +344,11 @@ fn interrupt_leaves_the_program_unharmed() {
 fn stopped_observer_leaves_the_program_unharmed() {
     let bench = Bench::new();
     let mut parrot = Parrot::new();
-    let mut looking = bench.start(&format!("observe --pid {} --time 100s --sample 90s", parrot.pid()));
+    let words = format!("observe --pid {} --time 100s --sample 90s", parrot.pid());
+    let mut command = Command::new(BINARY);
+    // As a shell starts it: a group that no shell could continue does not stop.
+    command.args(words.split(' ')).process_group(0);
+    let mut looking = bench.spawn(command, words);
     for _ in 0..2 {
         looking.until("tracing", |_| parrot.tracer() != 0);
         parrot.repeats("meanwhile");
@@ -362,7 +367,8 @@ fn stopped_observer_leaves_the_program_unharmed() {
 fn thread_limit_leaves_the_program_unharmed() {
     // A user without other processes.
     let user = format!("setpriv --reuid {} --clear-groups", 1_000_000 + std::process::id());
-    if !possible("another user with a limit", "sh", &["-c", &format!("exec {user} prlimit --nproc=1 true")]) {
+    let traces = format!("{user} prlimit --nproc=1 true && ! grep -q '[1-9]' /proc/sys/kernel/yama/ptrace_scope");
+    if !possible("another user with a limit, who may trace its processes", "sh", &["-c", &traces]) {
         return;
     }
     let bench = Bench::new();
@@ -370,7 +376,7 @@ fn thread_limit_leaves_the_program_unharmed() {
     for most in 2..6 {
         // The program is one of the user's processes, the shell is not.
         let script = format!(
-            "{user} sleep 3600 & PID=$!; {user} prlimit --nproc={most} ./here observe --pid $PID --time 300ms; \
+            "{user} sleep 3600 & PID=$!; until grep -q sleep /proc/$PID/comm; do sleep 0.01; done; {user} prlimit --nproc={most} ./here observe --pid $PID --time 300ms; \
              CODE=$?; kill $PID && ! wait $PID && exit $CODE"
         );
         let ran = bench.shell(&script).exits(5);
@@ -396,9 +402,10 @@ const REUSED: &str = r#"
 seq inf > /dev/null & P=$!
 "$BYTEGAUGE" observe --pid $P --time 90s & O=$!
 traced() { ! grep -q '^TracerPid:.0$' /proc/$P/status; }
-until traced; do sleep 0.01; done
+gone() { grep -q '^State:.Z' /proc/$O/status; }
+until traced; do gone && exit 8; sleep 0.01; done
 while kill -STOP $O; do
-    until grep -q '^State:.T' /proc/$O/status; do sleep 0.01; done
+    until grep -q '^State:.T' /proc/$O/status; do gone && exit 8; sleep 0.01; done
     traced || break
     kill -CONT $O
     sleep 0.01

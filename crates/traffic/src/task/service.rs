@@ -141,7 +141,7 @@ impl ServiceTrial<'_> {
         let (before, events_before) = (Moment::read(self.service, sockets)?, events()?);
         self.wait(sockets, Duration::from_nanos(self.service.trial_ns))?;
         let (after, events) = (Moment::read(self.service, sockets)?, events()?.saturating_sub(events_before));
-        let counts = after.since(&before);
+        let counts = after.since(&before, |inode| switched.has_changed(inode));
         self.check(&counts)?;
         let window_ns = after.at_ns - before.at_ns;
         let rate = match self.metric {
@@ -228,7 +228,8 @@ impl Moment {
         self.trips_us.get(self.trips_us.len() / 2).copied().unwrap_or(0)
     }
 
-    fn since(&self, before: &Moment) -> ServiceCounts {
+    /// The counts between two moments; a connection without the options of the trial is new.
+    fn since(&self, before: &Moment, is_old: impl Fn(u64) -> bool) -> ServiceCounts {
         let mut counts = ServiceCounts {
             connections: self.connections.len() as u64,
             ended: before.connections.keys().filter(|inode| !self.connections.contains_key(inode)).count() as u64,
@@ -238,7 +239,7 @@ impl Moment {
         };
         for (inode, [bytes, repeated]) in &self.connections {
             let earlier = before.connections.get(inode);
-            counts.new += u64::from(earlier.is_none());
+            counts.new += u64::from(!is_old(*inode));
             let [bytes_before, repeated_before] = earlier.copied().unwrap_or_default();
             counts.bytes += bytes.saturating_sub(bytes_before);
             counts.retransmitted += repeated.saturating_sub(repeated_before);
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn counts_are_of_one_trial() {
         let before = moment(10, &[(1, [100, 1]), (2, [7, 0])]);
-        let counts = moment(40, &[(1, [150, 3]), (3, [20, 0])]).since(&before);
+        let counts = moment(40, &[(1, [150, 3]), (3, [20, 0])]).since(&before, |inode| inode < 3);
         let expected =
             ServiceCounts { connections: 2, new: 1, ended: 1, bytes: 70, retransmitted: 2, rtt_us: 5, cpu_ns: 30 };
         assert_eq!(counts, expected);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use bytegauge_model::option::{OptionRow, Setter};
 use bytegauge_model::{Level, OptionChange, RunningService, SocketChanges, Transport};
@@ -75,12 +76,8 @@ impl ServiceSockets {
     /// # Errors
     /// `PermissionDenied` if the descriptors of a process may not be duplicated.
     pub fn each(&mut self, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> io::Result<()> {
-        self.each_beyond(BTreeSet::new(), look)
-    }
-
-    /// As [`ServiceSockets::each`], without sockets that are known already.
-    fn each_beyond(&mut self, mut known: BTreeSet<u64>, look: &mut dyn FnMut(&ServiceSocket<'_>)) -> io::Result<()> {
-        self.add(descendants::tree(self.service.pid)?);
+        self.add(descendants::tree(self.service.pid)?)?;
+        let mut known = BTreeSet::new();
         for (pid, process) in &self.processes {
             for (link, number) in socket_links(*pid, usize::MAX) {
                 let Some(inode) = inode(&link).filter(|inode| known.insert(*inode)) else { continue };
@@ -95,13 +92,18 @@ impl ServiceSockets {
         Ok(())
     }
 
-    /// Reaches processes from now on.
-    fn add(&mut self, pids: impl IntoIterator<Item = u32>) {
+    /// Reaches processes from now on, and forgets those that have ended.
+    fn add(&mut self, pids: impl IntoIterator<Item = u32>) -> io::Result<()> {
+        let watched: Vec<BorrowedFd<'_>> = self.processes.values().map(AsFd::as_fd).collect();
+        let mut has_ended = children::wait_any(&watched, Duration::ZERO)?.into_iter();
+        let first = self.service.pid;
+        self.processes.retain(|pid, _| !has_ended.next().unwrap_or(false) || *pid == first);
         for pid in pids {
             if let (false, Ok(process)) = (self.processes.contains_key(&pid), children::watch(pid)) {
                 self.processes.insert(pid, process);
             }
         }
+        Ok(())
     }
 
     /// The socket, if it is one of TCP that is to be changed.
@@ -230,6 +232,11 @@ impl SwitchedSockets {
         outcome
     }
 
+    /// Whether a socket was switched.
+    pub(super) fn has_changed(&self, inode: u64) -> bool {
+        self.before.contains_key(&inode)
+    }
+
     /// Sets everything back that is as it was switched. Returns the number of sockets on which that failed.
     pub(super) fn set_back(&mut self) -> u64 {
         self.is_switched = false;
@@ -248,8 +255,10 @@ impl SwitchedSockets {
         }
         // They were closed, or are held by a process that has left the tree.
         let links = left.iter().map(|inode| format!("socket:[{inode}]")).collect();
-        self.sockets.add(listening::of(&links).into_values().flatten());
-        failed + self.restore_found(&is_ours, &mut left)
+        match self.sockets.add(listening::of(&links).into_values().flatten()) {
+            Ok(()) => failed + self.restore_found(&is_ours, &mut left),
+            Err(_) => failed + 1,
+        }
     }
 
     /// Does it on the connections in `left` that are found, and removes them from it.
@@ -285,7 +294,7 @@ impl Drop for SwitchedSockets {
     }
 }
 
-/// The connections of a running program as they were before each trial, for a trial that is killed before it sets them back.
+/// The connections of a running program as they were before a trial, for a trial that is killed before it sets them back.
 #[derive(Debug)]
 pub struct ServiceRecord(SwitchedSockets);
 
@@ -300,22 +309,30 @@ impl ServiceRecord {
         Ok(ServiceRecord(SwitchedSockets::new(sockets, &[], rows)))
     }
 
-    /// Keeps the states of connections that are new since the last call.
+    /// Keeps the present states.
     ///
     /// # Errors
     /// `PermissionDenied` if the descriptors of a process may not be duplicated.
-    pub fn add_new(&mut self) -> io::Result<()> {
+    pub fn update(&mut self) -> io::Result<()> {
         let SwitchedSockets { sockets, options, before, .. } = &mut self.0;
-        sockets.each_beyond(before.keys().copied().collect(), &mut |socket| {
+        before.clear();
+        sockets.each(&mut |socket| {
             if let (false, Ok(states)) = (socket.info.is_listening(), states(options, socket)) {
                 before.insert(socket.inode, states);
             }
         })
     }
 
-    /// Sets back whatever differs. Returns the number of sockets on which that failed.
+    /// Sets back whatever differs. Returns the number of sockets on which that failed, or which may have been changed and are
+    /// newer than the record.
     pub fn restore(&mut self) -> u64 {
-        self.0.restore(|_, _| true)
+        let mut left = self.0.restore(|_, _| true);
+        let SwitchedSockets { sockets, before, .. } = &mut self.0;
+        let looked = sockets.each(&mut |socket| {
+            left += u64::from(!socket.info.is_listening() && !before.contains_key(&socket.inode));
+        });
+        // A program that has ended has none.
+        left + u64::from(looked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied))
     }
 }
 
@@ -376,7 +393,6 @@ mod tests {
         let nodelay = |socket: &dyn AsFd| option::read(socket.as_fd(), option::NO_DELAY).unwrap();
         let buffer = |socket: &dyn AsFd| option::read(socket.as_fd(), SEND_BUFFER).unwrap();
         let changes = [parse("nodelay=off").unwrap(), parse("sndbuf=16K").unwrap()].concat();
-        let before = buffer(&first);
         let switched = || {
             let sockets = ServiceSockets::open(&service).unwrap();
             let mut switched = SwitchedSockets::new(sockets, &changes, std::iter::empty());
@@ -386,7 +402,7 @@ mod tests {
         };
         let set = SocketChanges { by_value: [("a".to_owned(), changes.clone())].into(), ..SocketChanges::default() };
         let mut record = ServiceRecord::new(&service, &set).unwrap();
-        record.add_new().unwrap();
+        record.update().unwrap();
         let is_back = || {
             assert_eq!(nodelay(&first), Value::Switch(true));
             assert_eq!(buffer_locks(first.as_fd()).unwrap(), 0);
@@ -400,8 +416,7 @@ mod tests {
         drop(waiting);
         // A trial that is killed sets nothing back.
         std::mem::forget(switched());
-        assert_eq!(record.restore(), 0);
+        assert_eq!(record.restore(), 1, "the second connection is newer than the record");
         is_back();
-        assert_eq!(buffer(&first), before);
     }
 }
