@@ -41,7 +41,7 @@ fn over_a_link(view: &Results) -> Option<NextStep> {
         _ => None,
     })?;
     let command = again_instead(view, &["--link-delay"], &["--link-delay".to_owned(), flips.delay.to_owned()])?;
-    Some(step(&command, "see the same over a link with delay (needs root)"))
+    Some(step(&command, "see the same over a link with delay (needs /dev/net/tun)"))
 }
 
 /// The same plan with two congestion controls, where only the default was measured.
