@@ -119,7 +119,7 @@ pub fn script(program: &Path, data: &Path, stop: &AtomicBool) -> Result<Vec<u8>,
 
 fn words(words: &[&str]) -> Vec<OsString> {
     // Without it, a file that does not exist: its name alone would be searched in relative folders too.
-    let perf = program_file::find(PERF).unwrap_or_else(|| Path::new("/usr/bin").join(PERF));
+    let perf = program_file::find(PERF).unwrap_or_else(|| Path::new("/").join(PERF));
     [perf.into_os_string()].into_iter().chain(words.iter().map(OsString::from)).collect()
 }
 
