@@ -178,8 +178,6 @@ impl fmt::Display for ErrorPhase {
 pub struct EngineReport {
     /// System calls that the engine itself made.
     pub system_calls: u64,
-    /// Waits that returned an event (epoll_wait(2), io_uring_enter(2), poll(2)).
-    pub wakeups: u64,
     /// Connections accepted.
     pub accepted: u64,
     /// Most connections accepted at one wake-up.
@@ -224,7 +222,7 @@ pub struct EngineReport {
 }
 
 sums!(EngineReport {
-    system_calls, wakeups, accepted, completions, multishot, out_of_buffers, bundled, continued_buffers, zero_copy,
+    system_calls, accepted, completions, multishot, out_of_buffers, bundled, continued_buffers, zero_copy,
     zero_copy_copied, copied_bytes, buffer_bytes, queued_counts, mapping_calls, mapped_bytes, kernel_threads_ns,
 } max { accepted_at_once, received_at_once, sent_at_once, epoll_busy_poll_ns, min_wait_ns });
 

@@ -33,8 +33,6 @@ pub struct DatagramReport {
     /// Packets that the sockets dropped because their receive buffers were full (`SO_MEMINFO`); absent where the
     /// kernel does not report it.
     pub socket_drops: Option<u64>,
-    /// The same by `SO_RXQ_OVFL`, in sessions of versions that requested it with every datagram.
-    pub told_drops: Option<u64>,
 }
 
 impl DatagramReport {
@@ -57,7 +55,6 @@ sums!(DatagramReport {
     cut_bytes,
     refused,
     socket_drops,
-    told_drops,
 });
 
 /// Where the datagrams of a stream were lost; `lost` did not arrive whole.

@@ -190,9 +190,6 @@ pub struct FlowReport {
     pub options: Arc<EffectiveOptions>,
     /// Kernel memory held for the socket when the flow's loop was over (`SO_MEMINFO`), bytes.
     pub socket_memory: OptionalCount,
-    /// Bytes that the kernel had received for the flow and that were not read yet at the time of the check.
-    #[serde(skip_serializing_if = "OptionalCount::is_none")]
-    pub queued_bytes: OptionalCount,
     /// Counts of datagrams, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Box<DatagramReport>>,

@@ -53,9 +53,9 @@ mod tests {
     fn sums_of_reports_never_overflow() {
         let most = CallDatagrams { sent: u64::MAX, received: 3, ..CallDatagrams::default() };
         assert_eq!(most.plus(&most), CallDatagrams { sent: u64::MAX, received: 6, ..CallDatagrams::default() });
-        let one = EngineReport { wakeups: u64::MAX, accepted_at_once: 5, ..EngineReport::default() };
-        let other = EngineReport { wakeups: 1, accepted_at_once: 4, kernel_threads_ns: Some(7), ..one };
+        let one = EngineReport { completions: u64::MAX, accepted_at_once: 5, ..EngineReport::default() };
+        let other = EngineReport { completions: 1, accepted_at_once: 4, kernel_threads_ns: Some(7), ..one };
         let sum = one.plus(&other);
-        assert_eq!((sum.wakeups, sum.accepted_at_once, sum.kernel_threads_ns), (u64::MAX, 5, Some(7)));
+        assert_eq!((sum.completions, sum.accepted_at_once, sum.kernel_threads_ns), (u64::MAX, 5, Some(7)));
     }
 }

@@ -205,8 +205,6 @@ pub struct TaskReport {
     pub left_behind: u64,
     /// The server ignored its signal and was killed.
     pub stopped_by_force: bool,
-    /// Bytes that the command printed.
-    pub printed_bytes: u64,
     /// The sockets of the changed program; absent where none is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<Box<SocketsSeen>>,

@@ -53,7 +53,6 @@ struct KernelDetail<O> {
     tcp: Option<Box<TcpReport>>,
     options: O,
     socket_memory: OptionalCount,
-    queued_bytes: OptionalCount,
     datagrams: Option<Box<DatagramReport>>,
 }
 
@@ -68,8 +67,8 @@ impl EndDetail<Arc<EffectiveOptions>> {
     pub(crate) fn of(end: &EndReport) -> EndDetail<Arc<EffectiveOptions>> {
         let flows = without_series(end.clone()).flows;
         if let [flow] = flows.as_slice() {
-            let FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, .. } = flow.clone();
-            let kernel = KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams };
+            let FlowReport { tcp, options, socket_memory, datagrams, .. } = flow.clone();
+            let kernel = KernelDetail { tcp, options, socket_memory, datagrams };
             if kernel.clone().flow(end) == *flow {
                 return EndDetail { only: Some(kernel), ..EndDetail::without_flows(end) };
             }
@@ -129,9 +128,9 @@ impl StoredDetail<'_> {
         };
         end.queued_ns = queued_ns;
         match self.only {
-            Some(KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams }) => {
+            Some(KernelDetail { tcp, options, socket_memory, datagrams }) => {
                 let options = shared.options(cell, options.map_or("{}", RawValue::get))?;
-                let kernel = KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams };
+                let kernel = KernelDetail { tcp, options, socket_memory, datagrams };
                 end.flows = vec![kernel.flow(&end)];
             }
             None => shared.share(cell, &mut end),
@@ -143,8 +142,8 @@ impl StoredDetail<'_> {
 impl KernelDetail<Arc<EffectiveOptions>> {
     /// The only flow of an end.
     fn flow(self, end: &EndReport) -> FlowReport {
-        let KernelDetail { tcp, options, socket_memory, queued_bytes, datagrams } = self;
-        FlowReport { tcp, options, socket_memory, queued_bytes, datagrams, counts: end.counts, ..FlowReport::default() }
+        let KernelDetail { tcp, options, socket_memory, datagrams } = self;
+        FlowReport { tcp, options, socket_memory, datagrams, counts: end.counts, ..FlowReport::default() }
     }
 }
 

@@ -82,8 +82,6 @@ pub const REUSE_PORT: KernelOption = flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, 
 /// `SO_LINGER`, seconds that close may wait; 0 resets the connection on close, off closes it in the background.
 pub const LINGER: KernelOption =
     KernelOption { form: Form::Linger, suffix: "s", ..int(libc::SOL_SOCKET, libc::SO_LINGER, "SO_LINGER") };
-/// `SO_RXQ_OVFL`: attach the count of dropped datagrams to each received one.
-pub const RECEIVE_OVERFLOW: KernelOption = flag(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL");
 /// `IP_BIND_ADDRESS_NO_PORT`: bind to an address without a port. connect then selects a port, possibly one that is in
 /// use towards another peer (ip(7)).
 pub const BIND_ADDRESS_NO_PORT: KernelOption =
@@ -457,7 +455,6 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         set(socket.as_fd(), &UDP_SEGMENT.to(1000)).unwrap();
         set(socket.as_fd(), &UDP_COALESCE.to(true)).unwrap();
-        set(socket.as_fd(), &RECEIVE_OVERFLOW.to(true)).unwrap();
         assert_eq!(read(socket.as_fd(), UDP_SEGMENT).unwrap(), Value::Number(1000));
         assert_eq!(read(socket.as_fd(), UDP_COALESCE).unwrap(), Value::Switch(true));
         assert!(read(socket.as_fd(), NO_DELAY).is_err() && read(socket.as_fd(), CONGESTION).is_err());

@@ -5,8 +5,8 @@ use super::Arrived;
 /// Length, level and type of a control message (`struct cmsghdr` on 64-bit Linux).
 const HEADER: usize = 16;
 
-/// Room for the two requested messages, drops and segment, of 24 bytes each.
-const ROOM: usize = 64;
+/// Room for the requested message, the segment, of 24 bytes.
+const ROOM: usize = 32;
 
 /// A buffer for control messages.
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +43,10 @@ impl Control {
 #[inline]
 pub(crate) fn read(mut messages: &[u8], len: usize, flags: libc::c_int) -> Arrived {
     let truncated = flags & libc::MSG_TRUNC != 0;
-    let mut arrived = Arrived { len, truncated, segment: None, dropped: None };
+    let mut arrived = Arrived { len, truncated, segment: None };
     while let Some((level, kind, value)) = first(messages) {
-        match (level, kind, word(value)) {
-            (libc::SOL_UDP, libc::UDP_GRO, Some(size)) => {
-                arrived.segment = Some(size as usize).filter(|size| *size > 0);
-            }
-            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, dropped) => arrived.dropped = dropped,
-            _ => {}
+        if let (libc::SOL_UDP, libc::UDP_GRO, Some(size)) = (level, kind, word(value)) {
+            arrived.segment = Some(size as usize).filter(|size| *size > 0);
         }
         let taken = (HEADER + value.len()).next_multiple_of(align_of::<libc::cmsghdr>());
         messages = messages.get(taken..).unwrap_or(&[]);
@@ -86,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn both_messages_are_read_in_either_order() {
-        let drops = message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 7);
+    fn other_messages_are_skipped() {
+        let other = message(libc::SOL_SOCKET, libc::SO_MARK, 7);
         let size = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
-        let expected = Arrived { len: 2500, truncated: false, segment: Some(1000), dropped: Some(7) };
-        assert_eq!(read(&[drops.clone(), size.clone()].concat(), 2500, 0), expected);
-        assert_eq!(read(&[size, drops].concat(), 2500, 0), expected);
+        let expected = Arrived { len: 2500, truncated: false, segment: Some(1000) };
+        assert_eq!(read(&[other.clone(), size.clone()].concat(), 2500, 0), expected);
+        assert_eq!(read(&[size, other].concat(), 2500, 0), expected);
         assert_eq!(expected.datagrams(), 3);
     }
 
@@ -100,7 +96,7 @@ mod tests {
         let size = message(libc::SOL_UDP, libc::UDP_GRO, 1000);
         for len in 0..20 {
             let arrived = read(&size[..len], 5, libc::MSG_TRUNC);
-            assert_eq!(arrived, Arrived { len: 5, truncated: true, segment: None, dropped: None });
+            assert_eq!(arrived, Arrived { len: 5, truncated: true, segment: None });
         }
     }
 

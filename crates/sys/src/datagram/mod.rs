@@ -25,10 +25,6 @@ pub use outbox::{Outbox, SlotTarget};
 
 pub(crate) use control::Control;
 
-/// The largest payload of one UDP datagram over IPv4: 65,535 bytes of packet minus 20 of IP and 8 of UDP header (RFC
-/// 791, RFC 768).
-pub const UDP4_PAYLOAD_MAX: usize = 65_507;
-
 /// The most datagrams into which one send may be cut (`UDP_MAX_SEGMENTS`, include/linux/udp.h; 128 since Linux 6.9).
 pub const SEGMENTS_MAX: usize = 64;
 
@@ -46,9 +42,6 @@ pub struct Arrived {
     /// The length of each datagram from which it was joined, the last one possibly shorter (`UDP_GRO`); `None`: it is
     /// one datagram.
     pub segment: Option<usize>,
-    /// Packets that the socket has dropped since its creation because it was full, up to the arrival of this one
-    /// (`SO_RXQ_OVFL`); `None` if the option is off, or nothing was dropped yet.
-    pub dropped: Option<u32>,
 }
 
 impl Arrived {

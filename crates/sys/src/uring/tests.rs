@@ -470,7 +470,7 @@ fn multishot_messages_report_joined_and_truncated() {
                 continue;
             };
             let parcel = ring.parcel(&mut taken).unwrap();
-            let expected = Arrived { len, truncated: len > 300, segment: segment.map(usize::from), dropped: None };
+            let expected = Arrived { len, truncated: len > 300, segment: segment.map(usize::from) };
             assert_eq!(parcel.arrived, expected);
             assert_eq!(parcel.bytes, vec![3; len.min(300)]);
             assert_eq!(parcel.source.ip(), Some(left.local_addr().unwrap()));

@@ -1,5 +1,5 @@
 //! One thread's share of the clients, or of the server, and the kernel's facts about some of its connections: options in force, window
-//! scales, memory, queues.
+//! scales, memory.
 //!
 //! A few connections represent all: thousands have equal settings, and querying the kernel costs system calls in the trial.
 
@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytegauge_model::option::Setter;
 use bytegauge_model::{Engine, FlowReport};
 use bytegauge_sys::option::SocketOption;
-use bytegauge_sys::socket_memory;
 
 use crate::agent_callers;
 use crate::call::client::{Client, ClientFlow};
@@ -300,10 +299,7 @@ impl Samples {
         if self.found.len() >= SAMPLES && !self.wants_syn_data {
             return;
         }
-        let report = FlowReport {
-            queued_bytes: socket_memory::queued_in(fd).ok().map(|bytes| bytes as u64).into(),
-            ..kernel_report::report(fd, &self.setup)
-        };
+        let report = kernel_report::report(fd, &self.setup);
         let has_syn_data = report.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true));
         if self.found.len() >= SAMPLES && has_syn_data {
             self.found.pop();

@@ -46,10 +46,7 @@ impl DatagramRing {
     /// Submits, and waits for a completion. A limit that is reached counts as an interruption: flags are to be checked.
     fn wait(&mut self, limit_ns: u64) -> io::Result<()> {
         match self.ring.wait(1, Some(limit_ns))? {
-            Wait::Ready => {
-                self.report.wakeups += 1;
-                Ok(())
-            }
+            Wait::Ready => Ok(()),
             Wait::TimedOut | Wait::Interrupted => Err(io::ErrorKind::Interrupted.into()),
         }
     }

@@ -366,13 +366,8 @@ impl ProgramRun<'_> {
             Metric::Counter(_) => (1e6 / (1.0 + events as f64), 0),
         };
         let calls = u64::from(metric.counted() != Counted::Printed);
-        let task = TaskReport {
-            rate,
-            counted: metric.counted(),
-            printed_bytes: program.printed_bytes(),
-            events: counter.map(|_| events),
-            ..TaskReport::default()
-        };
+        let task =
+            TaskReport { rate, counted: metric.counted(), events: counter.map(|_| events), ..TaskReport::default() };
         let counts = EndCounts { bytes, calls, window_ns, total_bytes: bytes, ..EndCounts::default() };
         let mut report = EndReport { counts, task: Some(Box::new(task)), ..EndReport::default() };
         charge(&mut report, ended.used);

@@ -148,10 +148,6 @@ impl Program {
         self.printed.iter().map(ProgramOutput::text).collect::<Vec<_>>().join("\n")
     }
 
-    pub(crate) fn printed_bytes(&self) -> u64 {
-        self.printed.iter().map(|output| output.bytes).sum()
-    }
-
     /// ": it printed `…`", or nothing.
     pub(crate) fn last_words(&self) -> String {
         let [out, errors] = &self.printed;

@@ -107,7 +107,6 @@ pub fn plain_trial(n: u64) -> Trial {
         verified_bytes: 0,
     };
     let flow = FlowReport {
-        queued_bytes: OptionalCount::NONE,
         datagrams: None,
         back: false,
         counts,
@@ -183,7 +182,6 @@ fn flow() -> impl Strategy<Value = FlowReport> {
     let bin = (any::<u64>(), any::<u64>()).prop_map(|(ns, bytes)| Bin { ns, bytes });
     (any::<[u64; 11]>(), of(tcp()), options(), any::<[Option<u64>; 2]>(), vec(bin, 0..4)).prop_map(
         |(n, tcp, options, [socket_memory, queued_ns], series)| FlowReport {
-            queued_bytes: queued_ns.filter(|ns| ns % 2 == 0).into(),
             datagrams: socket_memory.map(datagrams).map(Box::new),
             back: n[0] % 2 == 0,
             counts: EndCounts {
@@ -230,8 +228,8 @@ fn end() -> impl Strategy<Value = EndReport> {
 }
 
 fn datagrams(n: u64) -> DatagramReport {
-    let told_drops = n.is_multiple_of(2).then_some(n);
-    DatagramReport { datagrams: n, packets: n / 64, total: n, missing: 3, told_drops, ..DatagramReport::default() }
+    let socket_drops = n.is_multiple_of(2).then_some(n);
+    DatagramReport { datagrams: n, packets: n / 64, total: n, missing: 3, socket_drops, ..DatagramReport::default() }
 }
 
 /// A client's report with a histogram and an error.

@@ -95,7 +95,6 @@ impl FlowIo for ServerIo<'_> {
         };
         match received {
             Ok(()) => {
-                self.report.wakeups += 1;
                 self.report.received_at_once = self.report.received_at_once.max(self.inbox.filled() as u64);
                 self.answer(meter);
                 Ok(None)

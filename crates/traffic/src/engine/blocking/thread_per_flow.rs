@@ -160,7 +160,6 @@ impl<'h: 's, 's, 'e, 'a, P: Party> FlowThreads<'h, 's, 'e, 'a, P> {
         self.shared.short_of_descriptors.store(exhausted, Ordering::Relaxed);
         match accepted {
             Ok(fd) => {
-                self.report.wakeups += 1;
                 self.report.accepted += 1;
                 self.report.accepted_at_once = 1;
                 let flow = self.shared.party().accepted(fd.as_fd(), time_for::<P::Flow>());

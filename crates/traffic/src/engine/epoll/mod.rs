@@ -117,7 +117,6 @@ impl<B: Poller> Port for Readiness<B> {
         match driver.port.poller.wait(timeout_ns) {
             Ok(0) => {}
             Ok(count) => {
-                driver.report.wakeups += 1;
                 driver.tick();
                 for index in 0..count {
                     match driver.port.poller.at(index) {

@@ -22,7 +22,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During};
-use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken, Wait};
+use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
@@ -160,17 +160,14 @@ impl Port for RingPort {
         let batch = if driver.station.min_wait_ns.is_some() { flows.clamp(1, GATHERED_MAX) as u32 } else { 1 };
         let want = if timeout_ns > 0 { batch } else { 0 };
         let timeout_ns = (timeout_ns > 0 && timeout_ns != NO_TIMEOUT).then_some(timeout_ns);
-        let waited = driver.port.ring.wait(want, timeout_ns).map_err(EndError::io("waiting in io_uring"))?;
+        driver.port.ring.wait(want, timeout_ns).map_err(EndError::io("waiting in io_uring"))?;
         driver.port.accepted_now = 0;
-        let mut any = false;
         while let Some(completion) = driver.port.ring.reap() {
-            any = true;
             driver.on_completion(completion)?;
             if !driver.has_time_left() {
                 return Ok(false);
             }
         }
-        driver.report.wakeups += u64::from(any && waited == Wait::Ready);
         Ok(true)
     }
 
