@@ -67,13 +67,13 @@ impl Ring {
     ///
     /// The machine's memory is exhausted.
     pub fn new_message(&mut self, len: usize) -> Result<MessageId, Missing> {
-        self.messages.add(len).map_err(|error| Missing::of("making a message", &error))
+        self.buffers.add_message(len).map_err(|error| Missing::of("making a message", &error))
     }
 
     /// A message's bytes; none while an operation uses it.
     #[inline]
     pub fn message(&mut self, message: MessageId) -> Option<&mut [u8]> {
-        self.messages.bytes(message)
+        self.buffers.bytes(message.0)
     }
 
     /// The kernel's report on a message that was received with `moved` bytes.
@@ -83,7 +83,7 @@ impl Ring {
     /// While an operation uses it.
     #[inline]
     pub fn arrived(&mut self, message: MessageId, moved: usize) -> Arrived {
-        self.messages.arrived(message, moved)
+        self.buffers.arrived(message, moved)
     }
 
     /// The sender of a message that was received.
@@ -93,7 +93,7 @@ impl Ring {
     /// While an operation uses it.
     #[inline]
     pub fn source(&mut self, message: MessageId) -> PeerAddress {
-        self.messages.source(message)
+        self.buffers.source(message)
     }
 
     /// Makes a pool of buffers for receives, none of which is offered yet: [`Ring::keep_offered`],
@@ -103,12 +103,12 @@ impl Ring {
     ///
     /// The feature that this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
     pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
-        self.pool_of(buffers, (buffer_len, buffer_len))
+        self.new_incremental_pool(buffers, buffer_len, buffer_len)
     }
 
     /// The same, whose buffers the kernel fills piece by piece: a receive takes the next bytes of a buffer
-    /// (`IOU_PBUF_RING_INC`). The program reads them in pieces of at most `piece_len`, which is less than `buffer_len`. Not for
-    /// bundles.
+    /// (`IOU_PBUF_RING_INC`). The program reads them in pieces of at most `piece_len`, which is less than `buffer_len`:
+    /// otherwise the kernel fills whole buffers. Not for bundles.
     ///
     /// # Errors
     ///
@@ -119,10 +119,6 @@ impl Ring {
         buffer_len: usize,
         piece_len: usize,
     ) -> Result<PoolId, Missing> {
-        self.pool_of(buffers, (buffer_len, piece_len))
-    }
-
-    fn pool_of(&mut self, buffers: u16, (buffer_len, piece_len): (usize, usize)) -> Result<PoolId, Missing> {
         let doing = "making a ring of provided buffers";
         let pool = Pool::new(buffers, buffer_len, piece_len).map_err(|error| Missing::of(doing, &error))?;
         let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
@@ -131,7 +127,7 @@ impl Ring {
         }
         let id = PoolId(index as u16);
         let flags = if piece_len < buffer_len { INCREMENTAL } else { 0 };
-        self.register_as(id.0, pool.entries(), flags).map_err(|error| Missing::of(doing, &error))?;
+        self.register(id.0, pool.entries(), flags).map_err(|error| Missing::of(doing, &error))?;
         if index == self.pools.len() {
             self.pools.push(None);
         }
@@ -182,8 +178,8 @@ impl Ring {
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         let pools: usize = self.pools.iter().flatten().map(Pool::touched_bytes).sum();
-        let queues: usize = self.queues.iter().map(SendQueue::len).sum();
-        self.buffers.bytes_in_all() + self.messages.bytes_in_all() + pools + queues
+        let queues: usize = self.queues.iter().map(SendQueue::room).sum();
+        self.buffers.bytes_in_all() + pools + queues
     }
 
     /// Makes a queue of what one connection sends as bundles: `pieces` at a time, with `len` bytes of memory of its own.
@@ -199,7 +195,7 @@ impl Ring {
             return Err(Missing::Refused { doing, errno: libc::ENOSPC });
         }
         let id = QueueId(index as u16);
-        self.register(QUEUE_GROUPS + id.0, queue.entries()).map_err(|error| Missing::of(doing, &error))?;
+        self.register(QUEUE_GROUPS + id.0, queue.entries(), 0).map_err(|error| Missing::of(doing, &error))?;
         self.queues.push(queue);
         Ok(id)
     }
@@ -210,28 +206,10 @@ impl Ring {
         self.queues[usize::from(queue.0)].bytes(part)
     }
 
-    /// Bytes of a queue's own memory.
+    /// The state of a queue.
     #[must_use]
-    pub fn queue_len(&self, queue: QueueId) -> usize {
-        self.queues[usize::from(queue.0)].len()
-    }
-
-    /// How many pieces may still be offered to the next send of a queue.
-    #[must_use]
-    pub fn queue_free(&self, queue: QueueId) -> usize {
-        self.queues[usize::from(queue.0)].free()
-    }
-
-    /// Whether a send of a queue is in flight.
-    #[must_use]
-    pub fn is_queue_in_use(&self, queue: QueueId) -> bool {
-        self.queues[usize::from(queue.0)].in_use
-    }
-
-    /// Whether nothing that was offered to a queue is left to send.
-    #[must_use]
-    pub fn is_queue_empty(&self, queue: QueueId) -> bool {
-        self.queues[usize::from(queue.0)].is_empty()
+    pub fn send_queue(&self, queue: QueueId) -> &SendQueue {
+        &self.queues[usize::from(queue.0)]
     }
 
     /// Offers a part of a queue's own memory to its next send.
@@ -284,13 +262,13 @@ impl Ring {
     ///
     /// If a send of it is in flight.
     pub fn empty_queue(&mut self, queue: QueueId) -> Result<Vec<u8>, Missing> {
-        assert!(!self.is_queue_in_use(queue), "a queue in use is not emptied");
+        assert!(!self.send_queue(queue).is_in_use(), "a queue in use is not emptied");
         let refused = |error: io::Error| Missing::of("emptying a ring of provided buffers", &error);
         self.io.submitter().unregister_buf_ring(QUEUE_GROUPS + queue.0).map_err(refused)?;
         let Ring { queues, pools, buffers, .. } = self;
         let emptied = &mut queues[usize::from(queue.0)];
         let rest = emptied.start_over(|source| let_go(source, pools, buffers));
-        self.register(QUEUE_GROUPS + queue.0, self.queues[usize::from(queue.0)].entries()).map_err(refused)?;
+        self.register(QUEUE_GROUPS + queue.0, self.send_queue(queue).entries(), 0).map_err(refused)?;
         Ok(rest)
     }
 
@@ -352,11 +330,7 @@ impl Ring {
         self.pools[usize::from(pool.0)].as_mut().expect("a pool that was not retired")
     }
 
-    pub(super) fn register(&self, group: u16, entries: &Entries) -> io::Result<()> {
-        self.register_as(group, entries, 0)
-    }
-
-    fn register_as(&self, group: u16, entries: &Entries, flags: u16) -> io::Result<()> {
+    fn register(&self, group: u16, entries: &Entries, flags: u16) -> io::Result<()> {
         // SAFETY: the address is that of as many entries as are named, page-aligned and zeroed. They and the memory that
         // they will name belong to this ring, which keeps them until the group is unregistered without operations in
         // flight, or leaks them.

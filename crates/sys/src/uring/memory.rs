@@ -24,13 +24,15 @@ pub(super) fn pages(len: usize) -> io::Result<Mapping> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferId(u32);
 
-/// Buffers of whole operations (not provided ones). One receive at a time uses a buffer, or any number of sends.
+/// Buffers of whole operations (not provided ones), messages included. One receive at a time uses a buffer, or any number
+/// of sends.
 #[derive(Debug, Default)]
 pub(super) struct Buffers(Vec<Buffer>);
 
 #[derive(Debug)]
 struct Buffer {
     memory: Mapping,
+    /// Where the bytes begin; the envelope of a message is at the front.
     offset: usize,
     len: usize,
     /// Operations that use it.
@@ -45,10 +47,29 @@ pub(super) const STAGGER: usize = 17 * 64;
 
 impl Buffers {
     pub(super) fn add(&mut self, len: usize) -> io::Result<BufferId> {
-        let id = self.0.len();
-        let buffer = Buffer::new(id, len)?;
+        let buffer = Buffer::new(self.0.len(), len)?;
+        Ok(self.keep(buffer))
+    }
+
+    /// The same, with `front` bytes before those of the buffer, which begin on a page.
+    pub(super) fn add_behind(&mut self, front: usize, len: usize) -> io::Result<BufferId> {
+        let offset = match PageOffset::of_thread() {
+            place @ PageOffset::At(_) => PAGE + place.bytes(len),
+            PageOffset::Malloc => (front + (self.0.len() * STAGGER) % PAGE).next_multiple_of(64),
+        };
+        let buffer = Buffer::at(offset, len)?;
+        Ok(self.keep(buffer))
+    }
+
+    fn keep(&mut self, buffer: Buffer) -> BufferId {
         self.0.push(buffer);
-        Ok(BufferId(id as u32))
+        BufferId((self.0.len() - 1) as u32)
+    }
+
+    /// The front of a buffer that has one, its bytes, and how many they are.
+    pub(super) fn parts(&self, id: BufferId) -> (*mut u8, *mut u8, usize) {
+        let buffer = self.of(id);
+        (buffer.memory.start(), buffer.start(), buffer.len)
     }
 
     /// Replaces a buffer that the kernel does not use by a longer one. Its content is lost.
@@ -132,6 +153,10 @@ impl Buffer {
         let place = PageOffset::of_thread();
         let stagger = if place.is_heap(len) { id * STAGGER } else { 0 };
         let offset = (place.bytes(len) + stagger) % PAGE;
+        Buffer::at(offset, len)
+    }
+
+    fn at(offset: usize, len: usize) -> io::Result<Buffer> {
         Ok(Buffer { memory: pages(offset + len)?, offset, len, users: 0, is_written: false })
     }
 

@@ -1,22 +1,19 @@
 //! Messages of a ring: bytes with an address and control messages, for recvmsg(2) and sendmsg(2).
 //!
-//! As with other buffers of a ring, the memory is reached through raw pointers, and lent only while no
-//! operation uses it. A multishot receive takes buffers of a pool instead; the kernel then writes its
+//! A message is a buffer of the ring with an envelope in front: the header, the address and the control messages. One
+//! operation at a time uses it. A multishot receive takes buffers of a pool instead; the kernel then writes its
 //! report in front of the bytes (io_uring_prep_recvmsg_multishot(3)).
 
 use std::io;
-use std::slice;
 
 use io_uring::types::RecvMsgOut;
 
-use super::memory::{STAGGER, pages};
-use crate::buffer::{PAGE_BYTES, PageOffset};
+use super::memory::{BufferId, Buffers};
 use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control, control_len, header};
-use crate::mapping::Mapping;
 
 /// One of a ring's own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageId(u32);
+pub struct MessageId(pub(super) BufferId);
 
 /// A datagram that a multishot receive returned.
 #[derive(Debug)]
@@ -42,60 +39,31 @@ struct Envelope {
     control: Control,
 }
 
-#[derive(Debug)]
-struct Message {
-    memory: Mapping,
-    offset: usize,
-    len: usize,
-    in_use: bool,
-}
-
-/// Messages, each used by at most one operation at a time.
-#[derive(Debug, Default)]
-pub(super) struct Messages(Vec<Message>);
-
-impl Messages {
-    pub(super) fn add(&mut self, len: usize) -> io::Result<MessageId> {
-        let id = self.0.len();
-        // The envelope begins on a page, the bytes somewhere else in it than those of other messages, or where they should.
-        let offset = match PageOffset::of_thread() {
-            place @ PageOffset::At(_) => PAGE_BYTES + place.bytes(len),
-            PageOffset::Malloc => (size_of::<Envelope>() + (id * STAGGER) % PAGE_BYTES).next_multiple_of(64),
-        };
-        self.0.push(Message { memory: pages(offset + len)?, offset, len, in_use: false });
-        Ok(MessageId(id as u32))
-    }
-
-    /// The bytes, unless the kernel has them.
-    pub(super) fn bytes(&mut self, id: MessageId) -> Option<&mut [u8]> {
-        let message = &self.0[id.0 as usize];
-        if message.in_use {
-            return None;
-        }
-        // SAFETY: `len` bytes at `offset` are inside the mapping, initialised to zero by the kernel and behind the
-        // envelope. No operation uses them, and the exclusive borrow of `self` keeps any from starting and other
-        // slices from existing for as long as this one lives.
-        Some(unsafe { slice::from_raw_parts_mut(message.memory.at(message.offset), message.len) })
+impl Buffers {
+    /// A buffer with an envelope in front.
+    pub(super) fn add_message(&mut self, len: usize) -> io::Result<MessageId> {
+        self.add_behind(size_of::<Envelope>(), len).map(MessageId)
     }
 
     /// Hands a message to a receive: from here on only the kernel touches it.
-    pub(super) fn lend_to_receive(&mut self, id: MessageId) -> *mut libc::msghdr {
-        let bytes = self.own(id, self.0[id.0 as usize].len);
-        self.lend(id, bytes, (PeerAddress::ROOM, Control::ROOM))
+    pub(super) fn lend_message_to_receive(&mut self, id: MessageId) -> *mut libc::msghdr {
+        let (_, start, len) = self.parts(id.0);
+        self.lend_message(id, (start, len), (PeerAddress::ROOM, Control::ROOM))
     }
 
     /// Hands a message to a send.
-    pub(super) fn lend_to_send(&mut self, id: MessageId, to: SlotTarget<'_>) -> *const libc::msghdr {
-        assert!(to.len <= self.0[id.0 as usize].len, "a message as long as what is sent");
+    pub(super) fn lend_message_to_send(&mut self, id: MessageId, to: SlotTarget<'_>) -> *const libc::msghdr {
+        let (_, start, len) = self.parts(id.0);
+        assert!(to.len <= len, "a message as long as what is sent");
         let envelope = self.envelope(id);
         envelope.peer = to.peer.copied().unwrap_or_default();
         let control = to.segment.map_or(0, |segment| envelope.control.write_segment(segment));
         let peer = if envelope.peer.is_none() { 0 } else { envelope.peer.len() };
-        self.lend(id, self.own(id, to.len), (peer, control))
+        self.lend_message(id, (start, to.len), (peer, control))
     }
 
     /// Hands a message to a send of bytes that are elsewhere, and stay there until the operation is over.
-    pub(super) fn lend_to_send_from(
+    pub(super) fn lend_message_to_send_from(
         &mut self,
         id: MessageId,
         bytes: (*const u8, usize),
@@ -105,23 +73,7 @@ impl Messages {
         envelope.peer = *to;
         let peer = if to.is_none() { 0 } else { to.len() };
         // The kernel only reads what it sends.
-        self.lend(id, (bytes.0.cast_mut(), bytes.1), (peer, 0))
-    }
-
-    /// The first bytes of a message.
-    fn own(&self, id: MessageId, len: usize) -> (*mut u8, usize) {
-        let message = &self.0[id.0 as usize];
-        (message.memory.at(message.offset), len)
-    }
-
-    /// Bytes of all of them.
-    pub(super) fn bytes_in_all(&self) -> usize {
-        self.0.iter().map(|message| message.len).sum()
-    }
-
-    /// The operation is over.
-    pub(super) fn take_back(&mut self, id: MessageId) {
-        self.0[id.0 as usize].in_use = false;
+        self.lend_message(id, (bytes.0.cast_mut(), bytes.1), (peer, 0))
     }
 
     /// The kernel's report on a message that was received with `moved` bytes.
@@ -139,16 +91,14 @@ impl Messages {
     }
 
     /// Marks a message as used, with bytes, and room for an address and control messages.
-    fn lend(
+    fn lend_message(
         &mut self,
         id: MessageId,
         (start, len): (*mut u8, usize),
         (name_len, control_len): (u32, usize),
     ) -> *mut libc::msghdr {
-        let message = &mut self.0[id.0 as usize];
-        assert!(!message.in_use, "one operation a message");
-        message.in_use = true;
-        let envelope = message.memory.start().cast::<Envelope>();
+        self.lend_to_receive(id.0, &(0..0));
+        let envelope = self.parts(id.0).0.cast::<Envelope>();
         // Pointers that are kept are made of the mapping's, not of a reference: that would be invalid at the next reference.
         // SAFETY: the mapping begins with an envelope (see `envelope`). From now on only the operation uses it.
         unsafe {
@@ -163,12 +113,11 @@ impl Messages {
 
     /// The envelope of a message that no operation uses.
     fn envelope(&mut self, id: MessageId) -> &mut Envelope {
-        let message = &self.0[id.0 as usize];
-        assert!(!message.in_use, "one operation a message");
-        // SAFETY: the mapping begins on a page with room for an envelope, of which the kernel's zeroes are a value
-        // (integers and null pointers). No operation uses it, and the exclusive borrow of `self` keeps any from
-        // starting and other references from existing for as long as this one lives.
-        unsafe { &mut *message.memory.start().cast::<Envelope>() }
+        assert!(!self.in_use(id.0), "one operation a message");
+        // SAFETY: a message is made with room for an envelope at the begin of its mapping (`add_message`), of which the
+        // kernel's zeroes are a value (integers and null pointers). No operation uses it, and the exclusive borrow of `self`
+        // keeps any from starting and other references from existing for as long as this one lives.
+        unsafe { &mut *self.parts(id.0).0.cast::<Envelope>() }
     }
 }
 
@@ -192,6 +141,8 @@ pub(super) fn parcel<'a>(buffer: &'a mut [u8], template: &libc::msghdr) -> Optio
 
 #[cfg(all(test, miri))]
 mod miri {
+    use std::slice;
+
     use super::*;
 
     /// The kernel's part in a receive.
@@ -208,25 +159,25 @@ mod miri {
 
     #[test]
     fn a_message_goes_to_the_kernel_and_back() {
-        let mut messages = Messages::default();
-        let ids = [messages.add(100).unwrap(), messages.add(100).unwrap()];
+        let mut messages = Buffers::default();
+        let ids = [messages.add_message(100).unwrap(), messages.add_message(100).unwrap()];
         for id in ids {
             for _ in 0..3 {
-                messages.bytes(id).unwrap().fill(1);
-                let header = messages.lend_to_receive(id);
-                assert!(messages.bytes(id).is_none());
+                messages.bytes(id.0).unwrap().fill(1);
+                let header = messages.lend_message_to_receive(id);
+                assert!(messages.bytes(id.0).is_none());
                 fill(header, b"it came");
-                messages.take_back(id);
+                messages.take_back(id.0);
                 assert_eq!(messages.arrived(id, 7).len, 7);
                 assert!(!messages.source(id).is_none());
-                assert_eq!(&messages.bytes(id).unwrap()[..8], b"it came\x01");
-                let header = messages.lend_to_send(id, SlotTarget { len: 7, peer: None, segment: Some(3) });
+                assert_eq!(&messages.bytes(id.0).unwrap()[..8], b"it came\x01");
+                let header = messages.lend_message_to_send(id, SlotTarget { len: 7, peer: None, segment: Some(3) });
                 // SAFETY: as in `fill`.
                 let (place, control) = unsafe { (*(*header).msg_iov, (*header).msg_control.cast::<u64>().read()) };
                 // SAFETY: as in `fill`.
                 assert_eq!(unsafe { slice::from_raw_parts(place.iov_base.cast::<u8>(), place.iov_len) }, b"it came");
                 assert_eq!(control, 18);
-                messages.take_back(id);
+                messages.take_back(id.0);
             }
         }
     }

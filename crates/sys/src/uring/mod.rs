@@ -33,7 +33,7 @@ pub use memory::BufferId;
 pub use message::{MESSAGE_ROOM, MessageId, Parcel};
 pub use op::{Completion, Errno, OpId, OpResult, RingCounts, Wait};
 pub use pool::{PoolId, Taken};
-pub use send_queue::QueueId;
+pub use send_queue::{QueueId, SendQueue};
 
 use std::collections::VecDeque;
 use std::io;
@@ -46,10 +46,8 @@ use io_uring::{EnterFlags, IoUring, Parameters, Probe, cqueue, squeue};
 use crate::clock::monotonic_ns;
 use crate::epoll::Ready;
 use memory::Buffers;
-use message::Messages;
 use op::{Op, OpKind, Ops, Uses};
 use pool::Pool;
-use send_queue::SendQueue;
 
 /// How long a ring that is dropped waits for what is in flight.
 const SETTLE_NS: u64 = 1_000_000_000;
@@ -82,10 +80,11 @@ pub struct Ring {
     buffers: ManuallyDrop<Buffers>,
     pools: ManuallyDrop<Vec<Option<Pool>>>,
     queues: ManuallyDrop<Vec<SendQueue>>,
-    messages: ManuallyDrop<Messages>,
     /// Templates of multishot receives of messages; the kernel reads them when it takes the operation.
     template: ManuallyDrop<Box<libc::msghdr>>,
     counts: RingCounts,
+    /// Whether sends ask the kernel not to copy.
+    zero_copy: bool,
     enter_flags: EnterFlags,
     /// How long a wait for several completions gathers them, microseconds; 0: until all are there.
     min_wait_us: u32,
@@ -124,9 +123,9 @@ impl Ring {
             buffers: ManuallyDrop::default(),
             pools: ManuallyDrop::default(),
             queues: ManuallyDrop::default(),
-            messages: ManuallyDrop::default(),
             template: ManuallyDrop::new(Box::new(message::template())),
             counts: RingCounts::default(),
+            zero_copy: false,
             enter_flags,
             min_wait_us: 0,
         })
@@ -243,10 +242,9 @@ impl Ring {
             self.ops.remove(id);
             match op.uses {
                 Uses::Buffer(buffer) => self.buffers.take_back(buffer),
-                Uses::Message(message) => self.messages.take_back(message),
                 Uses::Lent(pool, buffer) => self.pool(pool).release(buffer),
                 Uses::MessageLent(message, pool, buffer) => {
-                    self.messages.take_back(message);
+                    self.buffers.take_back(message.0);
                     self.pool(pool).release(buffer);
                 }
                 Uses::Queue(queue) => self.queues[usize::from(queue.0)].in_use = false,
@@ -262,10 +260,8 @@ impl Ring {
         let count = if result < 0 { Err(Errno(result.wrapping_neg())) } else { Ok(result as usize) };
         let first = cqueue::buffer_select(flags);
         match op.kind {
-            OpKind::Nop => OpResult::Nop(result),
             // SAFETY: the result of an accept is a descriptor that nothing else owns yet.
             OpKind::Accept => OpResult::Accepted(count.map(|_| unsafe { OwnedFd::from_raw_fd(result) })),
-            OpKind::Writable => OpResult::Writable(count.map(drop)),
             OpKind::Poll => OpResult::Polled(count.map(|found| Ready(found as u32))),
             OpKind::Cancel => OpResult::Cancelled(count.map(drop)),
             OpKind::Close => OpResult::Closed(count.map(drop)),
@@ -330,7 +326,6 @@ impl Drop for Ring {
             ManuallyDrop::drop(&mut self.buffers);
             ManuallyDrop::drop(&mut self.pools);
             ManuallyDrop::drop(&mut self.queues);
-            ManuallyDrop::drop(&mut self.messages);
             ManuallyDrop::drop(&mut self.template);
         }
     }

@@ -16,9 +16,7 @@ use crate::uring::pool::Taken;
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpKind {
-    Nop,
     Accept,
-    Writable,
     Poll,
     Receive,
     ReceiveBundles,
@@ -32,7 +30,6 @@ pub(super) enum OpKind {
 pub(super) enum Uses {
     Nothing,
     Buffer(BufferId),
-    Message(MessageId),
     /// Any buffers of a pool that are offered.
     Pool(PoolId),
     /// A buffer of a pool in which bytes were received.
@@ -166,12 +163,8 @@ pub struct Completion {
 /// The result of an operation.
 #[derive(Debug)]
 pub enum OpResult {
-    /// Nothing, as was asked; with the kernel's result.
-    Nop(i32),
     /// A connection was accepted.
     Accepted(Result<OwnedFd, Errno>),
-    /// A socket can be written, or has an error to tell.
-    Writable(Result<(), Errno>),
     /// The events for which a poll found a descriptor ready.
     Polled(Result<Ready, Errno>),
     /// Bytes arrived; 0 is the end of the stream.
@@ -219,8 +212,6 @@ pub enum Wait {
 pub struct RingCounts {
     /// io_uring_enter(2) calls.
     pub system_calls: u64,
-    /// Operations queued.
-    pub queued: u64,
     /// Completions taken.
     pub completions: u64,
     /// Times the completion queue was found to have overflowed (`IORING_SQ_CQ_OVERFLOW`): the kernel
@@ -235,7 +226,7 @@ mod tests {
     #[test]
     fn a_name_is_never_used_twice() {
         let mut ops = Ops::default();
-        let op = Op { kind: OpKind::Nop, token: 7, uses: Uses::Nothing };
+        let op = Op { kind: OpKind::Poll, token: 7, uses: Uses::Nothing };
         let first = ops.add(op);
         assert_eq!(OpId::of_user_data(first.user_data()), first);
         ops.remove(first);

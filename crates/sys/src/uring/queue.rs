@@ -16,12 +16,6 @@ use crate::epoll::Ready;
 const REPORT_USAGE: u16 = 1 << 3;
 
 impl Ring {
-    /// Does nothing.
-    #[inline]
-    pub fn nop(&mut self, token: u64) -> OpId {
-        self.queue(OpKind::Nop, token, Uses::Nothing, opcode::Nop::new().build())
-    }
-
     /// Accepts one connection, as a blocking descriptor that is closed on exec.
     pub fn accept(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
         let null = std::ptr::null_mut();
@@ -33,12 +27,6 @@ impl Ring {
     pub fn accept_multishot(&mut self, token: u64, listener: BorrowedFd<'_>) -> OpId {
         let entry = opcode::AcceptMulti::new(fd(listener)).flags(libc::SOCK_CLOEXEC).build();
         self.queue(OpKind::Accept, token, Uses::Nothing, entry)
-    }
-
-    /// Completes when a socket can be written: a connection that was begun is there, or failed.
-    pub fn writable(&mut self, token: u64, socket: BorrowedFd<'_>) -> OpId {
-        let entry = opcode::PollAdd::new(fd(socket), libc::POLLOUT as u32).build();
-        self.queue(OpKind::Writable, token, Uses::Nothing, entry)
     }
 
     /// Tells what a descriptor is ready for: once, or, if changes are asked for ([`Ready::EDGE`]), at every one of them
@@ -107,21 +95,8 @@ impl Ring {
         (self.queue_send(token, socket, uses, (start, len)), len)
     }
 
-    /// As [`Ring::send_taken`], with [`Ring::send_zero_copy`].
-    #[inline]
-    pub fn send_taken_zero_copy(
-        &mut self,
-        token: u64,
-        socket: BorrowedFd<'_>,
-        taken: &Taken,
-        part: &Range<usize>,
-    ) -> (OpId, usize) {
-        let (uses, start, len) = self.hold(taken, part);
-        (self.queue_zero_copy(token, socket, uses, (start, len)), len)
-    }
-
-    /// Sends a part of a buffer and asks the kernel not to copy it. Completes twice: the buffer is in use until the second
-    /// time.
+    /// Has later sends of buffers ask the kernel not to copy, or copy again. A send without a copy completes twice: the
+    /// buffer is in use until the second time.
     ///
     /// Never with a submission thread. The second completion comes when the socket lets go of the bytes, and
     /// nothing calls it off. When a process ends, its submission thread waits for all that is in flight
@@ -133,30 +108,21 @@ impl Ring {
     ///
     /// # Panics
     ///
-    /// As [`Ring::send`], or if the ring has a submission thread: [`Ring::require`] tells.
-    #[inline]
-    pub fn send_zero_copy(
-        &mut self,
-        token: u64,
-        socket: BorrowedFd<'_>,
-        buffer: BufferId,
-        part: &Range<usize>,
-    ) -> OpId {
-        let start = self.buffers.lend_to_send(buffer, part);
-        self.queue_zero_copy(token, socket, Uses::Buffer(buffer), (start, part.len()))
+    /// If the ring has a submission thread: [`Ring::require`] tells.
+    pub fn set_zero_copy(&mut self, zero_copy: bool) {
+        assert!(!zero_copy || !self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
+        self.zero_copy = zero_copy;
     }
 
     #[inline]
     fn queue_send(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
-        // Without MSG_WAITALL a full socket ends the send, and the rest costs another submission (io_send, io_uring/net.c).
-        let entry = opcode::Send::new(fd(socket), bytes.0, bytes.1 as u32).flags(libc::MSG_WAITALL).build();
-        self.queue(OpKind::Send, token, uses, entry)
-    }
-
-    #[inline]
-    fn queue_zero_copy(&mut self, token: u64, socket: BorrowedFd<'_>, uses: Uses, bytes: (*const u8, usize)) -> OpId {
-        assert!(!self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
-        let entry = opcode::SendZc::new(fd(socket), bytes.0, bytes.1 as u32).zc_flags(REPORT_USAGE).build();
+        let (socket, len) = (fd(socket), bytes.1 as u32);
+        let entry = if self.zero_copy {
+            opcode::SendZc::new(socket, bytes.0, len).zc_flags(REPORT_USAGE).build()
+        } else {
+            // Without MSG_WAITALL a full socket ends the send, and the rest costs another submission (io_send, io_uring/net.c).
+            opcode::Send::new(socket, bytes.0, len).flags(libc::MSG_WAITALL).build()
+        };
         self.queue(OpKind::Send, token, uses, entry)
     }
 
@@ -193,9 +159,9 @@ impl Ring {
     /// If another operation uses the message.
     #[inline]
     pub fn receive_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId) -> OpId {
-        let header = self.messages.lend_to_receive(message);
+        let header = self.buffers.lend_message_to_receive(message);
         let entry = opcode::RecvMsg::new(fd(socket), header).flags(libc::MSG_TRUNC as u32).build();
-        self.queue(OpKind::Receive, token, Uses::Message(message), entry)
+        self.queue(OpKind::Receive, token, Uses::Buffer(message.0), entry)
     }
 
     /// Receives messages on and on, each into one buffer of a pool, whose buffers are [`super::MESSAGE_ROOM`]
@@ -216,9 +182,9 @@ impl Ring {
     /// If another operation uses the message, or it is shorter.
     #[inline]
     pub fn send_message(&mut self, token: u64, socket: BorrowedFd<'_>, message: MessageId, to: SlotTarget<'_>) -> OpId {
-        let header = self.messages.lend_to_send(message, to);
+        let header = self.buffers.lend_message_to_send(message, to);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
-        self.queue(OpKind::Send, token, Uses::Message(message), entry)
+        self.queue(OpKind::Send, token, Uses::Buffer(message.0), entry)
     }
 
     /// Sends the first `len` bytes of a message from [`Ring::receive_messages`] to `peer`, without copying them. `message`
@@ -241,7 +207,7 @@ impl Ring {
         let (buffer, start, held) = pool.front(taken, &(MESSAGE_ROOM..MESSAGE_ROOM + len));
         assert!(held == len, "as many bytes as were received");
         pool.hold(buffer);
-        let header = self.messages.lend_to_send_from(message, (start, len), peer);
+        let header = self.buffers.lend_message_to_send_from(message, (start, len), peer);
         let entry = opcode::SendMsg::new(fd(socket), header).build();
         self.queue(OpKind::Send, token, Uses::MessageLent(message, taken.pool, buffer), entry)
     }
@@ -263,7 +229,6 @@ impl Ring {
     #[inline]
     fn queue(&mut self, kind: OpKind, token: u64, uses: Uses, entry: squeue::Entry) -> OpId {
         let id = self.ops.add(Op { kind, token, uses });
-        self.counts.queued += 1;
         let entry = entry.user_data(id.user_data());
         if !self.backlog.is_empty() || !self.push(&entry) {
             self.backlog.push_back(entry);

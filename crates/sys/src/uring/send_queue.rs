@@ -47,8 +47,9 @@ pub(super) struct Sent {
     pub(super) lost: usize,
 }
 
+/// What one connection sends as bundles.
 #[derive(Debug)]
-pub(super) struct SendQueue {
+pub struct SendQueue {
     entries: Entries,
     memory: Mapping,
     len: usize,
@@ -69,17 +70,27 @@ impl SendQueue {
         &self.entries
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Bytes of its own memory.
+    #[must_use]
+    pub fn room(&self) -> usize {
         self.len
     }
 
-    /// Whether no piece is left.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing that was offered is left to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Pieces that can still be offered.
-    pub(super) fn free(&self) -> usize {
+    /// Whether a send is in flight.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.in_use
+    }
+
+    /// How many pieces may still be offered to the next send.
+    #[must_use]
+    pub fn free(&self) -> usize {
         usize::from(self.entries.count()) - self.pieces.len()
     }
 

@@ -12,13 +12,12 @@ pub(super) struct Wrong {
 
 /// The user data of one ring's NOPs.
 pub(super) trait NopLedger {
-    /// Whether the whole entry is written, not only its opcode (and user data).
-    const WHOLE: bool;
     /// Whether the entry's user data is written.
     const SETS: bool;
     /// Whether completions are read.
     const READS: bool;
-    /// Whether completions are compared with submissions.
+    /// Whether completions are compared with submissions. Then the whole entry is written, not only its opcode (and user
+    /// data).
     const CHECKS: bool;
 
     /// Starts a round of submissions.
@@ -35,7 +34,6 @@ pub(super) trait NopLedger {
 pub(super) struct Bare;
 
 impl NopLedger for Bare {
-    const WHOLE: bool = false;
     const SETS: bool = false;
     const READS: bool = false;
     const CHECKS: bool = false;
@@ -63,7 +61,6 @@ pub(super) struct Zero {
 }
 
 impl NopLedger for Zero {
-    const WHOLE: bool = true;
     const SETS: bool = true;
     const READS: bool = true;
     const CHECKS: bool = true;
@@ -105,7 +102,6 @@ impl<const CHECKED: bool> Unique<CHECKED> {
 }
 
 impl<const CHECKED: bool> NopLedger for Unique<CHECKED> {
-    const WHOLE: bool = CHECKED;
     const SETS: bool = true;
     const READS: bool = CHECKED;
     const CHECKS: bool = CHECKED;
@@ -175,7 +171,6 @@ fn address(operation: &Operation) -> u64 {
 }
 
 impl<const CHECKED: bool> NopLedger for Boxed<CHECKED> {
-    const WHOLE: bool = CHECKED;
     const SETS: bool = true;
     const READS: bool = true;
     const CHECKS: bool = CHECKED;

@@ -116,7 +116,7 @@ impl<L: NopLedger> Raw<L> {
             // reported them consumed (`only_submit`).
             unsafe {
                 let entry = self.sqes.add(at).as_ptr();
-                if L::WHOLE {
+                if L::CHECKS {
                     entry.write(abi::nop(user_data));
                 } else {
                     (&raw mut (*entry).opcode).write(abi::OP_NOP);

@@ -330,7 +330,7 @@ mod tests {
             let mut sink = SinkReader::new(&setup, 2, Discard);
             let (mut bytes, mut moved) = (joined.concat(), BatchResult::default());
             let (len, kept) = (bytes.len(), bytes.len() - cut);
-            let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0, ..Arrived::default() };
+            let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0 };
             assert_eq!(sink.take(&mut bytes[..kept], arrived, &mut moved), SinkState::On);
             assert_eq!((sink.counts.total, sink.bytes, sink.counts.cut_bytes), expected);
             assert_eq!((moved.datagrams, moved.bytes as u64, sink.ledger().missing()), (expected.0, expected.1, 0));

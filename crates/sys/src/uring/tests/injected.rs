@@ -26,7 +26,7 @@ const NOTIFIES: u32 = 1 << 3;
 /// An operation as the test's kernel knows it.
 #[derive(Clone, Copy, Debug)]
 enum Queued {
-    Nop,
+    Poll,
     Receive(BufferId),
     Send(BufferId),
     /// Whether its bytes were sent, and only the notification is left.
@@ -101,19 +101,18 @@ impl Kernel {
         let receives = |queued: &Queued| matches!(queued, Queued::Receive(of) if *of == buffer);
         let is_written = self.queued.values().any(|(_, queued)| receives(queued));
         let (ring, socket) = (&mut *self.ring, self.socket.as_fd());
+        ring.set_zero_copy(what == 3);
         let (op, queued) = match what {
             1 if !ring.is_in_use(buffer) => (ring.receive(token, socket, buffer, &(0..LEN)), Queued::Receive(buffer)),
             2 if !is_written => (ring.send(token, socket, buffer, &(0..LEN)), Queued::Send(buffer)),
-            3 if !is_written => {
-                (ring.send_zero_copy(token, socket, buffer, &(0..LEN)), Queued::ZeroCopy(buffer, false))
-            }
+            3 if !is_written => (ring.send(token, socket, buffer, &(0..LEN)), Queued::ZeroCopy(buffer, false)),
             4 => (ring.receive_multishot(token, socket, self.pool), Queued::Multishot),
             5 if !self.queued.is_empty() => {
                 let at = usize::from(which) % self.queued.len();
                 let target = self.queued.values().nth(at).map(|(op, _)| *op);
                 (ring.cancel(target.expect("one of those in flight")), Queued::Cancel)
             }
-            _ => (ring.nop(token), Queued::Nop),
+            _ => (ring.poll(token, socket, Ready::WRITE), Queued::Poll),
         };
         self.next_token += 1;
         self.queued.insert(token, (op, queued));
@@ -126,8 +125,8 @@ impl Kernel {
         };
         let (token, op, queued, result) = (*token, *op, *queued, result(choice));
         let goes_on = match queued {
-            Queued::Nop => {
-                self.check(op, (0, 0), token, |event| matches!(event, OpResult::Nop(0)));
+            Queued::Poll => {
+                self.check(op, (0, 0), token, |event| matches!(event, OpResult::Polled(Ok(Ready(0)))));
                 None
             }
             Queued::Cancel => {
@@ -230,10 +229,10 @@ proptest! {
 #[test]
 fn completion_of_an_ended_operation_is_noticed() {
     let Some(mut kernel) = Kernel::new() else { return };
-    let first = kernel.ring.nop(1);
+    let first = kernel.ring.poll(1, kernel.socket.as_fd(), Ready::WRITE);
     let _ = kernel.ring.complete(first, 0, 0);
     // The same place of the table.
-    let second = kernel.ring.nop(2);
+    let second = kernel.ring.poll(2, kernel.socket.as_fd(), Ready::WRITE);
     let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kernel.ring.complete(first, 0, 0).token));
     assert!(again.is_err());
     assert_eq!(kernel.ring.complete(second, 0, 0).token, 2);

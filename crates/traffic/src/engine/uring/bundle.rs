@@ -80,7 +80,7 @@ impl<P: Party> Loop<'_, P> {
     /// Offers the flow's next bytes to its queue; `next` is the place for its next message. Returns their number: 0 if the
     /// queue is full.
     fn offer(&mut self, index: u32, queue: QueueId, next: &mut usize) -> Result<usize, EndError> {
-        if self.port.ring.queue_free(queue) == 0 {
+        if self.port.ring.send_queue(queue).free() == 0 {
             return Ok(0);
         }
         let slot = &mut self.slots[index as usize];
@@ -103,7 +103,7 @@ impl<P: Party> Loop<'_, P> {
             }
             let room = flow.room();
             let place = *next * room..(*next + 1) * room;
-            if place.end > self.port.ring.queue_len(queue) {
+            if place.end > self.port.ring.send_queue(queue).room() {
                 return Ok(0);
             }
             let output = &mut slot.link.output;
@@ -123,7 +123,7 @@ impl<P: Party> Loop<'_, P> {
         let most = piece_size(flow.room()).min(flow.chunk());
         let unoffered = &mut slot.link.output.unoffered;
         let mut offered = 0;
-        while !Range::is_empty(unoffered) && self.port.ring.queue_free(queue) > 0 {
+        while !Range::is_empty(unoffered) && self.port.ring.send_queue(queue).free() > 0 {
             let piece = unoffered.start..unoffered.end.min(unoffered.start + most);
             self.port.ring.offer_own(queue, &piece);
             offered += piece.len();
@@ -201,9 +201,10 @@ impl<P: Party> Loop<'_, P> {
     /// pool.
     pub(super) fn empty_spare_queues(&mut self) -> Result<(), EndError> {
         for at in 0..self.port.spare_queues.len() {
-            let queue = self.port.spare_queues[at];
-            if !self.port.ring.is_queue_in_use(queue) && !self.port.ring.is_queue_empty(queue) {
-                self.port.ring.empty_queue(queue)?;
+            let id = self.port.spare_queues[at];
+            let queue = self.port.ring.send_queue(id);
+            if !queue.is_in_use() && !queue.is_empty() {
+                self.port.ring.empty_queue(id)?;
             }
         }
         Ok(())
@@ -214,13 +215,14 @@ impl<P: Party> Loop<'_, P> {
         let slot = &mut self.slots[index as usize];
         let room = slot.flow.as_ref().map_or(0, Flow::room);
         if let Some(queue) = slot.link.output.queue
-            && self.port.ring.queue_len(queue) >= room
+            && self.port.ring.send_queue(queue).room() >= room
         {
             return Ok(queue);
         }
         let ring = &self.port.ring;
         let fits = |spare: &QueueId| {
-            !ring.is_queue_in_use(*spare) && ring.is_queue_empty(*spare) && ring.queue_len(*spare) >= room
+            let spare = ring.send_queue(*spare);
+            !spare.is_in_use() && spare.is_empty() && spare.room() >= room
         };
         let queue = match self.port.spare_queues.iter().position(fits) {
             Some(at) => self.port.spare_queues.swap_remove(at),

@@ -188,6 +188,7 @@ impl RingPort {
                 Some(ring.new_pool(buffers, receive_size)?)
             }
         };
+        ring.set_zero_copy(kind == UringKind::ZeroCopy);
         let mut port = RingPort {
             kind,
             ring,

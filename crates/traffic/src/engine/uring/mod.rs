@@ -187,7 +187,7 @@ impl Port for RingPort {
         let token = driver.token(index);
         let slot = &mut driver.slots[index as usize];
         let Some(fd) = &slot.fd else { return Err(unconnected()) };
-        slot.link.connecting = Some(driver.port.ring.writable(token, fd.as_fd()));
+        slot.link.connecting = Some(driver.port.ring.poll(token, fd.as_fd(), Ready::WRITE));
         Ok(())
     }
 
@@ -265,17 +265,13 @@ impl<P: Party> Loop<'_, P> {
                 // The buffer stays with the slot even if the connection is closed.
                 self.on_released(index)
             }
-            OpResult::Writable(_) if self.is_current(token) => self.on_attempt_over(index),
             OpResult::Polled(_) if token == ALARM => {
                 self.port.alarms += 1;
                 self.alarm_rang = true;
                 if more { Ok(()) } else { RingPort::watch_alarm(self) }
             }
-            OpResult::Writable(_)
-            | OpResult::Polled(_)
-            | OpResult::Nop(_)
-            | OpResult::Cancelled(_)
-            | OpResult::Closed(_) => Ok(()),
+            OpResult::Polled(_) if self.is_current(token) => self.on_attempt_over(index),
+            OpResult::Polled(_) | OpResult::Cancelled(_) | OpResult::Closed(_) => Ok(()),
         }
     }
 

@@ -123,7 +123,7 @@ impl<P: Party> Loop<'_, P> {
                 return Ok(());
             }
         }
-        let zero_copy = self.sends_without_copy();
+        self.count_zero_copy();
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
         let output = &mut slot.link.output;
@@ -134,32 +134,25 @@ impl<P: Party> Loop<'_, P> {
         output.what = Sends::Message;
         slot.link.plain = true;
         slot.link.asked = part.len();
-        slot.link.sending = Some(match zero_copy {
-            true => self.port.ring.send_zero_copy(token, fd.as_fd(), room, &part),
-            false => self.port.ring.send(token, fd.as_fd(), room, &part),
-        });
+        slot.link.sending = Some(self.port.ring.send(token, fd.as_fd(), room, &part));
         Ok(())
     }
 
-    fn sends_without_copy(&mut self) -> bool {
-        let zero_copy = self.port.kind == UringKind::ZeroCopy;
-        self.report.zero_copy += u64::from(zero_copy);
-        zero_copy
+    fn count_zero_copy(&mut self) {
+        self.report.zero_copy += u64::from(self.port.kind == UringKind::ZeroCopy);
     }
 
     /// Queues a send of received bytes in place: as many as are contiguous.
     fn send_back(&mut self, index: u32, back: &Range<usize>) -> Result<(), EndError> {
-        let zero_copy = self.sends_without_copy();
+        self.count_zero_copy();
         let token = self.token(index);
         let Some(keeper) = self.keeper(index) else { return Err(nothing_to_send()) };
         let Some(fd) = &self.slots[index as usize].fd else { return Err(unconnected()) };
         let ring = &mut self.port.ring;
-        let (op, len) = match (self.slots[keeper as usize].link.input.back(back), zero_copy) {
-            (Some(Back::Own(own, part)), true) => (ring.send_zero_copy(token, fd.as_fd(), own, &part), part.len()),
-            (Some(Back::Own(own, part)), false) => (ring.send(token, fd.as_fd(), own, &part), part.len()),
-            (Some(Back::Taken(taken, part)), true) => ring.send_taken_zero_copy(token, fd.as_fd(), taken, &part),
-            (Some(Back::Taken(taken, part)), false) => ring.send_taken(token, fd.as_fd(), taken, &part),
-            (None, _) => return Err(nothing_to_send()),
+        let (op, len) = match self.slots[keeper as usize].link.input.back(back) {
+            Some(Back::Own(own, part)) => (ring.send(token, fd.as_fd(), own, &part), part.len()),
+            Some(Back::Taken(taken, part)) => ring.send_taken(token, fd.as_fd(), taken, &part),
+            None => return Err(nothing_to_send()),
         };
         let slot = &mut self.slots[index as usize];
         slot.link.output.what = Sends::Received { dropped: back.start };
