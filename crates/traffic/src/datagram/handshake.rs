@@ -37,7 +37,7 @@ const JOINED_MAX: usize = 64 << 10;
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Sends the ticket. The receiver waits for it, or has admitted the flow already.
-pub(super) fn send_ticket(fd: BorrowedFd<'_>, shown: &Shown) {
+pub(crate) fn send_ticket(fd: BorrowedFd<'_>, shown: &Shown) {
     // It is sent again soon; a closed sink shows at the first send.
     let _ = socket::send_now(fd, shown);
 }

@@ -10,7 +10,7 @@ mod ring;
 mod sink;
 mod source;
 
-pub(crate) use handshake::TICKET_INTERVAL;
+pub(crate) use handshake::{TICKET_INTERVAL, send_ticket};
 pub(crate) use ring::{Answer, DatagramHandler, ReceiverRing};
 pub use source::at_most;
 pub(crate) use source::{SourceLoop, cut_size};
@@ -35,7 +35,7 @@ pub(crate) struct DatagramSource {
     packer: Packer,
     sent: DatagramReport,
     /// The ticket for another host, shown by the end that connected.
-    shown: Option<Shown>,
+    pub(crate) shown: Option<Shown>,
     /// Whether the sink is on another host.
     is_far: bool,
 }
@@ -55,11 +55,6 @@ impl DatagramSource {
         let shown = setup.shown_by(flow).filter(|_| !setup.goes_back(flow));
         let is_far = setup.far.is_some();
         Ok(DatagramSource { sender, packer: Packer::new(setup, flow), sent: DatagramReport::default(), shown, is_far })
-    }
-
-    /// Asks a sink on another host to admit the flow.
-    pub(crate) fn send_ticket(&self, run: SourceLoop<'_>) {
-        self.shown.iter().for_each(|shown| handshake::send_ticket(run.fd, shown));
     }
 
     /// Waits until the sink's reader runs. `false` if the sink does not want the stream.
@@ -98,7 +93,7 @@ pub(crate) struct Sink<E: ReaderWork> {
     receiver: Box<dyn MessageReceiver<E>>,
     pub(crate) reader: SinkReader<E>,
     /// The ticket for another host, if this end connected.
-    shown: Option<Shown>,
+    pub(crate) shown: Option<Shown>,
 }
 
 impl<E: ReaderWork + 'static> Sink<E> {
@@ -116,11 +111,6 @@ impl<E: ReaderWork + 'static> Sink<E> {
         };
         let shown = setup.shown_by(flow).filter(|_| setup.goes_back(flow));
         Ok(Sink { receiver, reader: SinkReader::new(setup, flow, effort), shown })
-    }
-
-    /// Asks a source on another host to admit the flow.
-    pub(crate) fn send_ticket(&self, run: SourceLoop<'_>) {
-        self.shown.iter().for_each(|shown| handshake::send_ticket(run.fd, shown));
     }
 
     /// Reports to the source that the reader runs.

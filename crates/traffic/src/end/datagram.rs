@@ -2,15 +2,16 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytegauge_model::{EndCounts, FlowReport, Side};
+use bytegauge_model::{EndCounts, FlowReport};
 
-use crate::datagram::{DatagramSource, Sink, SourceLoop, TICKET_INTERVAL};
+use crate::datagram::{DatagramSource, Sink, SourceLoop, TICKET_INTERVAL, send_ticket};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::thread::{StreamThread, refused};
 use crate::end::thread_group::{Flags, ThreadStart};
 use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::flow::ConnectionEnd;
+use crate::path::Shown;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
 use crate::transport::kernel_report;
@@ -22,12 +23,8 @@ pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadRepor
     let prepared = DatagramSource::prepare(setup, number);
     let flags = start.flags.clone();
     let run = run(fd, &flags);
-    let begun = match &prepared {
-        // Until the sink has admitted it, which the source learns only this way.
-        Ok(source) if must_be_admitted(&stream) => start.begin_doing(TICKET_INTERVAL, || source.send_ticket(run)),
-        _ => start.begin(),
-    };
-    let Some(began_ns) = begun else { return Ok(ThreadReport::default()) };
+    let shown = prepared.as_ref().ok().and_then(|source| source.shown);
+    let Some(began_ns) = begin(&mut start, fd, shown) else { return Ok(ThreadReport::default()) };
     let mut source = prepared?;
     // The control connection has the begin and the end of a test with an iperf3 server.
     let agrees = !setup.is_with_iperf3();
@@ -64,11 +61,8 @@ pub(super) fn read<E: ReaderWork + 'static>(
     let prepared = Sink::prepare(setup, number, effort);
     let flags = start.flags.clone();
     let run = run(fd, &flags);
-    let begun = match &prepared {
-        Ok(sink) if must_be_admitted(&stream) => start.begin_doing(TICKET_INTERVAL, || sink.send_ticket(run)),
-        _ => start.begin(),
-    };
-    let Some(began_ns) = begun else { return Ok(ThreadReport::default()) };
+    let shown = prepared.as_ref().ok().and_then(|sink| sink.shown);
+    let Some(began_ns) = begin(&mut start, fd, shown) else { return Ok(ThreadReport::default()) };
     let mut sink = prepared?;
     let agrees = !setup.is_with_iperf3();
     if agrees {
@@ -107,9 +101,13 @@ fn flow(stream: &mut StreamThread) -> Result<(usize, usize, OwnedFd), EndError> 
     Ok((index, if stream.back { stream.setup.flows() + index } else { index }, fd))
 }
 
-/// Whether this end must be admitted by another host: the end that connected must.
-fn must_be_admitted(stream: &StreamThread) -> bool {
-    stream.setup.far.is_some() && (stream.side == Side::Source) != stream.back
+/// Waits at the gate. An end that connected to another host sends its ticket meanwhile, until it is admitted, which it learns only
+/// when the stream begins.
+fn begin(start: &mut ThreadStart<ThreadReport>, fd: BorrowedFd<'_>, shown: Option<Shown>) -> Option<u64> {
+    match shown {
+        Some(shown) => start.begin_doing(TICKET_INTERVAL, || send_ticket(fd, &shown)),
+        None => start.begin(),
+    }
 }
 
 fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {

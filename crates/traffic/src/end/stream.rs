@@ -251,8 +251,13 @@ const WAIT_NS: u64 = 50_000_000;
 pub(super) type Read<E> = (Carried<SinkFlow<E>, false>, Option<OwnedFd>);
 
 /// Reads all remaining bytes, so that sent and received bytes can be compared: of all flows of a thread together, since their
-/// writer may have to send the rest of one flow before it ends another.
-pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Flags) -> Result<(), EndError> {
+/// writer may have to send the rest of one flow before it ends another. A flow that a library encrypts has a thread of its own.
+pub(super) fn drain<E: ReaderWork>(
+    left: &mut [Read<E>],
+    mut session: Option<Session>,
+    size: usize,
+    flags: &Flags,
+) -> Result<(), EndError> {
     let failed = |source| EndError::Io { doing: "draining bytes in flight".into(), source };
     let mut drained: Vec<(&mut Carried<SinkFlow<E>, false>, BorrowedFd<'_>)> = left
         .iter_mut()
@@ -276,7 +281,11 @@ pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Fl
         {
             let token = if ready.is_some() { events.at(event).0 as usize } else { 0 };
             let (carried, fd) = &mut drained[token];
-            let continues = match sys_io::read(*fd, &mut scratch) {
+            let read = match &mut session {
+                Some(session) => session.receive(*fd, &mut scratch),
+                None => sys_io::read(*fd, &mut scratch),
+            };
+            let continues = match read {
                 Ok(n) => {
                     carried.bytes += n as u64;
                     if !flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0)) {
@@ -297,31 +306,6 @@ pub(super) fn drain<E: ReaderWork>(left: &mut [Read<E>], size: usize, flags: &Fl
                 open -= 1;
                 ready.iter().try_for_each(|ready| ready.remove(*fd)).map_err(failed)?;
             }
-        }
-    }
-    Ok(())
-}
-
-/// The same of one encrypted flow.
-pub(super) fn drain_session<E: ReaderWork>(
-    left: &mut Read<E>,
-    mut session: Session,
-    flags: &Flags,
-) -> Result<(), EndError> {
-    let (carried, Some(fd)) = left else { return Ok(()) };
-    let mut scratch = vec![0; DRAIN_SIZE];
-    while carried.ended.is_none() && !carried.refused && !flags.abort.load(Ordering::Relaxed) {
-        match session.receive(fd.as_fd(), &mut scratch) {
-            Ok(0) => break,
-            Ok(n) => {
-                carried.bytes += n as u64;
-                let allowed = flags.limit.as_ref().is_none_or(|limit| limit.allows(n as u64, 0));
-                if !allowed || !carried.flow.received_late(&scratch[..n]) {
-                    break;
-                }
-            }
-            Err(error) if socket::is_transient(&error, During::Transfer) => {}
-            Err(source) => return Err(EndError::Io { doing: "draining bytes in flight".into(), source }),
         }
     }
     Ok(())
@@ -368,7 +352,7 @@ mod tests {
             let is_over = waits.recv_timeout(Duration::from_secs(60)).is_ok();
             abort.store(!is_over, Ordering::Relaxed);
         });
-        drain(&mut left, DRAIN_SIZE, &flags).unwrap();
+        drain(&mut left, None, DRAIN_SIZE, &flags).unwrap();
         let _ = done.send(());
         watches.join().unwrap();
         assert_eq!(left.iter().map(|(carried, _)| carried.bytes).collect::<Vec<_>>(), [10, 0, MORE as u64]);
@@ -384,7 +368,7 @@ mod tests {
             let limit = Arc::new(TransferLimit::new(Bound { bytes: 1000, lasts_ns: u64::MAX }));
             let (mut left, flags) = (flows(ours), Flags { limit: Some(limit), ..Flags::default() });
             // The peers stay open, and it ends.
-            drain(&mut left, DRAIN_SIZE, &flags).unwrap();
+            drain(&mut left, None, DRAIN_SIZE, &flags).unwrap();
             assert!(flags.limit.unwrap().is_used_up());
             drop(theirs);
         }

@@ -18,36 +18,13 @@ use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 pub(super) struct FlowStep {
     /// Close the connection first.
     pub(super) closes: bool,
-    /// Then do this.
-    pub(super) action: FlowAction,
+    /// Then report the end of the stream to the flow once more, instead of what it wants.
+    pub(super) is_over: bool,
+    /// Then do this, and call the flow again unless it is done.
+    pub(super) want: Want,
 }
 
-/// An engine's action for a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FlowAction {
-    /// Send the flow's next bytes.
-    Send,
-    /// Receive; ask the flow again at this time if nothing arrived.
-    Receive { until_ns: Option<u64> },
-    /// Send or receive, whichever is possible first.
-    SendOrReceive,
-    /// Wait for a time.
-    Pause { until_ns: u64 },
-    /// Open another connection.
-    Connect,
-    /// End the sending direction.
-    Finish,
-    /// Close the connection as a failure.
-    Reset,
-    /// Report the end of the stream to the flow once more.
-    ReportEof,
-    /// Ask the flow again.
-    AskAgain,
-    /// Return the flow.
-    Leave,
-}
-
-/// The next action for a flow of type `F` that wants this, where `eof` is set once its peer sends no more and the flow knows.
+/// The next step for a flow of type `F` that wants this, where `eof` is set once its peer sends no more and the flow knows.
 ///
 /// After the end of the stream a connection stays open only for what the flow still sends. A flow of a pair may also pause, since
 /// its partner may bring it bytes to send, and takes its connection along when it is done. A reset needs the connection.
@@ -58,21 +35,11 @@ pub(super) fn step<F: Flow>(want: Want, eof: bool) -> FlowStep {
         Want::Pause(_) | Want::Done => F::PAIRED,
         Want::Receive | Want::ReceiveUntil(_) | Want::Connect | Want::Close => false,
     };
-    let action = match want {
-        Want::Both if eof => FlowAction::Send,
-        Want::Receive | Want::ReceiveUntil(_) if eof => FlowAction::ReportEof,
-        Want::Send => FlowAction::Send,
-        Want::Both => FlowAction::SendOrReceive,
-        Want::Receive => FlowAction::Receive { until_ns: None },
-        Want::ReceiveUntil(at_ns) => FlowAction::Receive { until_ns: Some(at_ns) },
-        Want::Pause(until_ns) => FlowAction::Pause { until_ns },
-        Want::Connect => FlowAction::Connect,
-        Want::Finish => FlowAction::Finish,
-        Want::Reset => FlowAction::Reset,
-        Want::Close => FlowAction::AskAgain,
-        Want::Done => FlowAction::Leave,
-    };
-    FlowStep { closes: eof && !stays || matches!(want, Want::Connect | Want::Close), action }
+    FlowStep {
+        closes: eof && !stays || matches!(want, Want::Connect | Want::Close),
+        is_over: eof && matches!(want, Want::Receive | Want::ReceiveUntil(_)),
+        want: if eof && want == Want::Both { Want::Send } else { want },
+    }
 }
 
 /// The time of an event, for flows that ask for it.
@@ -227,27 +194,25 @@ mod tests {
     #[test]
     fn open_connection_stays_until_closed_or_replaced() {
         for want in [Want::Send, Want::Both, Want::Receive, Want::Pause(7), Want::Finish, Want::Reset, Want::Done] {
-            assert!(!step::<Single>(want, false).closes, "{want:?}");
+            assert_eq!(step::<Single>(want, false), FlowStep { closes: false, is_over: false, want });
         }
-        assert_eq!(step::<Single>(Want::Close, false), FlowStep { closes: true, action: FlowAction::AskAgain });
-        assert_eq!(step::<Single>(Want::Connect, false), FlowStep { closes: true, action: FlowAction::Connect });
-        assert_eq!(
-            step::<Single>(Want::ReceiveUntil(7), false),
-            FlowStep { closes: false, action: FlowAction::Receive { until_ns: Some(7) } }
-        );
+        for want in [Want::Close, Want::Connect] {
+            assert_eq!(step::<Single>(want, false), FlowStep { closes: true, is_over: false, want });
+        }
     }
 
     #[test]
     fn only_sending_survives_the_end_of_stream() {
-        let sends = FlowStep { closes: false, action: FlowAction::Send };
-        assert_eq!([step::<Single>(Want::Send, true), step::<Single>(Want::Both, true)], [sends; 2]);
-        assert_eq!(step::<Single>(Want::Reset, true), FlowStep { closes: false, action: FlowAction::Reset });
-        let over = FlowStep { closes: true, action: FlowAction::ReportEof };
-        assert_eq!([step::<Single>(Want::Receive, true), step::<Half>(Want::ReceiveUntil(7), true)], [over; 2]);
-        assert_eq!(step::<Single>(Want::Done, true), FlowStep { closes: true, action: FlowAction::Leave });
-        assert_eq!(step::<Half>(Want::Done, true), FlowStep { closes: false, action: FlowAction::Leave });
-        let pause = FlowAction::Pause { until_ns: 7 };
-        assert_eq!(step::<Single>(Want::Pause(7), true), FlowStep { closes: true, action: pause });
-        assert_eq!(step::<Half>(Want::Pause(7), true), FlowStep { closes: false, action: pause });
+        let goes_on = |want| FlowStep { closes: false, is_over: false, want };
+        assert_eq!([step::<Single>(Want::Send, true), step::<Single>(Want::Both, true)], [goes_on(Want::Send); 2]);
+        assert_eq!(step::<Single>(Want::Reset, true), goes_on(Want::Reset));
+        for want in [Want::Receive, Want::ReceiveUntil(7)] {
+            let over = FlowStep { closes: true, is_over: true, want };
+            assert_eq!([step::<Single>(want, true), step::<Half>(want, true)], [over; 2]);
+        }
+        for want in [Want::Done, Want::Pause(7)] {
+            assert_eq!(step::<Single>(want, true), FlowStep { closes: true, is_over: false, want });
+            assert_eq!(step::<Half>(want, true), goes_on(want));
+        }
     }
 }

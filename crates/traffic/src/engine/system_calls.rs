@@ -7,6 +7,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
 
+use bytegauge_model::EngineReport;
 use bytegauge_sys::zero_copy::{self, ReturnedSends};
 use bytegauge_sys::{io as sys_io, option, socket};
 
@@ -163,7 +164,7 @@ pub(super) struct ZeroCopySends {
     /// Sends with `MSG_ZEROCOPY`: the next one has this number.
     sends: u64,
     /// Those that the kernel copied after all.
-    pub(super) copied: u64,
+    copied: u64,
     /// Other system calls.
     pub(super) calls: u64,
 }
@@ -235,14 +236,13 @@ impl ZeroCopySends {
         Ok(true)
     }
 
-    /// Sends with `MSG_ZEROCOPY`.
-    pub(super) fn sends(&self) -> u64 {
-        self.sends
-    }
-
-    /// System calls.
-    pub(super) fn system_calls(&self) -> u64 {
-        self.sends + self.calls
+    /// Adds the sends of a connection that ends, or leaves the engine, to the counts, with the last notifications that came. Memory
+    /// that the kernel still holds is abandoned.
+    pub(super) fn finish(mut self, fd: BorrowedFd<'_>, report: &mut EngineReport) {
+        let _ = self.reap(fd);
+        report.system_calls += self.sends + self.calls;
+        report.zero_copy += self.sends;
+        report.zero_copy_copied += self.copied;
     }
 
     /// Bytes of its memories.

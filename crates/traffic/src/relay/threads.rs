@@ -88,26 +88,18 @@ impl ThreadWay<'_> {
 
     /// Wakes the threads of this connection, which has failed.
     pub(super) fn breaks(&self) {
-        self.pair.breaks();
+        self.pair.breaks(Shutdown::Read);
     }
 }
 
 impl Pair {
-    fn breaks(&self) {
+    /// Wakes both directions, which then end as failures: by the end of reading, or by that of both if they may wait in a send.
+    fn breaks(&self, how: Shutdown) {
         self.broken.store(true, Ordering::Release);
         for leg in &self.legs {
             // A socket without resets, such as a Unix socket, is just closed.
             let _ = option::set(leg.as_fd(), &option::LINGER.to(0));
-            let _ = sys_io::shutdown(leg.as_fd(), Shutdown::Read);
-        }
-    }
-
-    /// Ends both directions, even while they wait.
-    fn ends(&self) {
-        self.broken.store(true, Ordering::Release);
-        for leg in &self.legs {
-            let _ = option::set(leg.as_fd(), &option::LINGER.to(0));
-            let _ = sys_io::shutdown(leg.as_fd(), Shutdown::Both);
+            let _ = sys_io::shutdown(leg.as_fd(), how);
         }
     }
 }
@@ -121,7 +113,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>, copy: &Copy<'_>) -> Result<Engin
         let report = accept(scope, &threads, cues.stop_requested, meter);
         // Clients of calls wait for no more replies; in a stream everything has ended or was aborted.
         shared.closes();
-        lock(&open).values().for_each(|pair| pair.ends());
+        lock(&open).values().for_each(|pair| pair.breaks(Shutdown::Both));
         report
     })
 }
@@ -189,7 +181,7 @@ impl ThreadShared<'_> {
             let its = Arc::clone(&pair);
             let named = std::thread::Builder::new().name(format!("relay-{number}-{way}")).stack_size(STACK);
             if let Err(source) = named.spawn_scoped(scope, move || self.carry(&its, number, way)) {
-                pair.breaks();
+                pair.breaks(Shutdown::Read);
                 let doing = format!("starting a thread for the relay's connection {number}: use fewer --flows");
                 return Err(EndError::Io { doing, source });
             }
@@ -208,7 +200,7 @@ impl ThreadShared<'_> {
                 // If the peer is gone already, the other direction reports it.
                 let _ = sys_io::shutdown(way.to(), Shutdown::Write);
             }
-            Ok(()) | Err(_) => pair.breaks(),
+            Ok(()) | Err(_) => pair.breaks(Shutdown::Read),
         }
         let mut over = lock(&pair.passed);
         over[way.number] = Some(way.passed);

@@ -12,7 +12,7 @@ use bytegauge_sys::{file, io as sys_io};
 
 use crate::end::datagram;
 use crate::end::runner::{ThreadReport, meter};
-use crate::end::stream::{self, DRAIN_SIZE, drain, drain_session};
+use crate::end::stream::{self, DRAIN_SIZE, drain};
 use crate::end::thread_group::{Flags, ThreadStart};
 use crate::end_error::EndError;
 use crate::engine::{self, FlowMode, FlowStation, Station, Stop};
@@ -122,10 +122,7 @@ impl StreamThread {
         let MovedFlows { meter, in_time, engine, mut fault, mut left, mut rows, session } = moved;
         if in_time && setup.has_two_ends() {
             start.closed();
-            let drained = match (session, left.first_mut()) {
-                (Some(session), Some(flow)) => drain_session(flow, session, &flags),
-                _ => drain(&mut left, DRAIN_SIZE.max(setup.read_size()), &flags),
-            };
+            let drained = drain(&mut left, session, DRAIN_SIZE.max(setup.read_size()), &flags);
             fault = fault.or(drained.err());
         }
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {

@@ -13,11 +13,11 @@ use bytegauge_sys::socket::{self, During, Until};
 
 use crate::end_error::EndError;
 use crate::engine::blocking::thread_per_flow::WorkerShared;
-use crate::engine::flow_state::{FlowAction, FlowState, Outgoing};
+use crate::engine::flow_state::{FlowState, Outgoing};
 use crate::engine::message_part::MessagePart;
 use crate::engine::system_calls::{self, Calls};
 use crate::engine::{WAIT_MAX_NS, unconnected};
-use crate::flow::{Doing, Flow, Party};
+use crate::flow::{Doing, Flow, Party, Want};
 use crate::tally::Share;
 
 /// How long a call waits before a flow that has a deadline is asked again; nearer deadlines are met exactly.
@@ -70,50 +70,44 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
             if step.closes {
                 self.close();
             }
-            let is_refused = match step.action {
-                FlowAction::Receive { until_ns } => !self.receive(until_ns)?,
-                FlowAction::SendOrReceive => !self.send_or_receive()?,
-                FlowAction::Leave => true,
-                FlowAction::Send => {
-                    self.send(false)?;
-                    false
-                }
-                action => {
-                    self.act(action)?;
-                    false
-                }
+            if step.is_over {
+                self.state.report_eof();
+                continue;
+            }
+            let stays = match step.want {
+                Want::Receive => self.receive(None)?,
+                Want::ReceiveUntil(until_ns) => self.receive(Some(until_ns))?,
+                Want::Both => self.send_or_receive()?,
+                Want::Done => false,
+                Want::Send => self.send(false).map(|()| true)?,
+                want => self.act(want).map(|()| true)?,
             };
-            if is_refused {
+            if !stays {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Actions that move no bytes.
-    fn act(&mut self, action: FlowAction) -> Result<(), EndError> {
-        match action {
-            FlowAction::Pause { until_ns } => {
+    /// Does what moves no bytes.
+    fn act(&mut self, want: Want) -> Result<(), EndError> {
+        match want {
+            Want::Pause(until_ns) => {
                 self.system_calls += 1;
                 // Interrupted or not, the flow is called again, and knows its deadline.
                 let _ = sleep_until_ns(until_ns);
                 self.state.tick();
             }
-            FlowAction::Connect => self.connect()?,
-            FlowAction::Finish => self.finish(),
-            FlowAction::Reset => {
+            Want::Connect => self.connect()?,
+            Want::Finish => self.finish(),
+            Want::Reset => {
                 if let Some(fd) = &self.fd {
                     self.system_calls += 1;
                     system_calls::reset_when_closed(fd.as_fd());
                 }
                 self.close();
             }
-            FlowAction::ReportEof => self.state.report_eof(),
-            FlowAction::Send
-            | FlowAction::Receive { .. }
-            | FlowAction::SendOrReceive
-            | FlowAction::AskAgain
-            | FlowAction::Leave => {}
+            Want::Send | Want::Receive | Want::ReceiveUntil(_) | Want::Both | Want::Close | Want::Done => {}
         }
         Ok(())
     }

@@ -400,15 +400,8 @@ pub(super) fn send_by_zero_copy<F: Flow>(
 ) -> Result<(Stop, Option<EngineReport>), EndError> {
     let mut io = ZeroCopyIo { fd, sends: ZeroCopySends::default() };
     let stop = run_on(&mut io, flow, slot, meter)?;
-    let mut sends = io.sends;
-    // The last notifications that came; memory that the kernel still holds is abandoned.
-    let _ = sends.reap(fd);
-    let report = EngineReport {
-        system_calls: sends.system_calls(),
-        zero_copy: sends.sends(),
-        zero_copy_copied: sends.copied,
-        ..EngineReport::default()
-    };
+    let mut report = EngineReport::default();
+    io.sends.finish(fd, &mut report);
     Ok((stop, Some(report)))
 }
 

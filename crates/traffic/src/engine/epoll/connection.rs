@@ -65,13 +65,9 @@ impl<R> Default for Registration<R> {
 impl<R> Registration<R> {
     /// Adds the sends without copies of a connection that ends, or leaves the engine, to the counts.
     pub(super) fn add_up(&mut self, fd: impl AsFd, report: &mut EngineReport) {
-        let Some(mut sends) = self.in_place.take() else { return };
-        // The last notifications that came; memory that the kernel still holds is abandoned.
-        let _ = sends.reap(fd.as_fd());
-        report.system_calls += sends.system_calls();
-        report.zero_copy += sends.sends();
-        report.zero_copy_copied += sends.copied;
+        let Some(sends) = self.in_place.take() else { return };
         report.buffer_bytes += sends.len() as u64;
+        sends.finish(fd.as_fd(), report);
     }
 }
 

@@ -10,7 +10,7 @@ use bytegauge_sys::socket;
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{Driver, Port, Then};
-use crate::engine::flow_state::{FlowAction, step};
+use crate::engine::flow_state::step;
 use crate::engine::{errno, system_calls, unconnected};
 use crate::flow::{ConnectionEnd, Doing, Flow, Party, Want};
 
@@ -302,11 +302,15 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             if next.closes {
                 self.close(index);
             }
-            let then = match next.action {
-                FlowAction::Send => I::send(self, index, &mut now_ns)?,
-                FlowAction::Receive { until_ns } => {
+            if next.is_over {
+                self.end(index, ConnectionEnd::Eof, now_ns);
+                continue;
+            }
+            let then = match next.want {
+                Want::Send => I::send(self, index, &mut now_ns)?,
+                Want::Receive | Want::ReceiveUntil(_) => {
                     let then = I::receive(self, index, &mut now_ns)?;
-                    if let Some(until_ns) = until_ns
+                    if let Want::ReceiveUntil(until_ns) = next.want
                         && then == Then::Rest
                         && self.slots[index as usize].waits == WaitingFor::Receive
                     {
@@ -314,12 +318,12 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                     }
                     then
                 }
-                FlowAction::SendOrReceive => I::send_or_receive(self, index, &mut now_ns)?,
-                FlowAction::Leave => {
+                Want::Both => I::send_or_receive(self, index, &mut now_ns)?,
+                Want::Done => {
                     self.leave(index);
                     Then::Rest
                 }
-                action => self.act(index, action, now_ns)?,
+                want => self.act(index, want, now_ns)?,
             };
             if then == Then::Rest || self.slots[index as usize].leaving {
                 return Ok(());
@@ -329,12 +333,12 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         Ok(())
     }
 
-    /// Actions that move no bytes.
-    fn act(&mut self, index: u32, action: FlowAction, now_ns: u64) -> Result<Then, EndError> {
-        match action {
-            FlowAction::Connect => return self.connect(index, now_ns),
-            FlowAction::Finish => return self.finish(index, now_ns),
-            FlowAction::Pause { until_ns } => {
+    /// Does what moves no bytes.
+    fn act(&mut self, index: u32, want: Want, now_ns: u64) -> Result<Then, EndError> {
+        match want {
+            Want::Connect => return self.connect(index, now_ns),
+            Want::Finish => return self.finish(index, now_ns),
+            Want::Pause(until_ns) => {
                 self.slots[index as usize].waits = WaitingFor::Moment;
                 // A flow that only its partner ends needs no timer.
                 if until_ns < u64::MAX {
@@ -342,13 +346,8 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
                 }
                 return Ok(Then::Rest);
             }
-            FlowAction::Reset => self.reset(index),
-            FlowAction::ReportEof => self.end(index, ConnectionEnd::Eof, now_ns),
-            FlowAction::Send
-            | FlowAction::Receive { .. }
-            | FlowAction::SendOrReceive
-            | FlowAction::AskAgain
-            | FlowAction::Leave => {}
+            Want::Reset => self.reset(index),
+            Want::Send | Want::Receive | Want::ReceiveUntil(_) | Want::Both | Want::Close | Want::Done => {}
         }
         Ok(Then::Ask)
     }

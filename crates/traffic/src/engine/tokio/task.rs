@@ -18,11 +18,11 @@ use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::end_error::EndError;
-use crate::engine::flow_state::{FlowAction, FlowState, Outgoing};
+use crate::engine::flow_state::{FlowState, Outgoing};
 use crate::engine::memory::Footprint;
 use crate::engine::tokio::{Stream, instant};
 use crate::engine::{system_calls, unconnected};
-use crate::flow::{Doing, Flow, Opener};
+use crate::flow::{Doing, Flow, Opener, Want};
 use crate::lock;
 use crate::tally::CallCounter;
 
@@ -165,15 +165,20 @@ impl<F: Flow> TaskConnection<F> {
             if step.closes {
                 self.close();
             }
-            let stays = match step.action {
-                FlowAction::Receive { until_ns } => self.receive(until_ns).await?,
-                FlowAction::SendOrReceive => self.send_or_receive().await?,
-                FlowAction::Leave => false,
-                FlowAction::Connect if !self.connect().await => return Ok(TaskEnd::NeedsConnection),
-                FlowAction::Send => self.send().await.map(|()| true)?,
-                FlowAction::Pause { until_ns } => self.pause(until_ns).await.map(|()| true)?,
-                action => {
-                    self.act(action);
+            if step.is_over {
+                self.state.report_eof();
+                continue;
+            }
+            let stays = match step.want {
+                Want::Receive => self.receive(None).await?,
+                Want::ReceiveUntil(until_ns) => self.receive(Some(until_ns)).await?,
+                Want::Both => self.send_or_receive().await?,
+                Want::Done => false,
+                Want::Connect if !self.connect().await => return Ok(TaskEnd::NeedsConnection),
+                Want::Send => self.send().await.map(|()| true)?,
+                Want::Pause(until_ns) => self.pause(until_ns).await.map(|()| true)?,
+                want => {
+                    self.act(want);
                     true
                 }
             };
@@ -183,22 +188,21 @@ impl<F: Flow> TaskConnection<F> {
         }
     }
 
-    /// Actions that need not be awaited.
-    fn act(&mut self, action: FlowAction) {
-        match (action, &self.stream) {
-            (FlowAction::Finish, Some(stream)) => {
+    /// Does what need not be awaited.
+    fn act(&mut self, want: Want) {
+        match (want, &self.stream) {
+            (Want::Finish, Some(stream)) => {
                 self.shared.called();
                 if let Err(error) = system_calls::finish(stream.as_fd()) {
                     self.close();
                     self.state.failed(Doing::Sending, &error);
                 }
             }
-            (FlowAction::Reset, Some(stream)) => {
+            (Want::Reset, Some(stream)) => {
                 self.shared.called();
                 system_calls::reset_when_closed(stream.as_fd());
                 self.close();
             }
-            (FlowAction::ReportEof, _) => self.state.report_eof(),
             _ => {}
         }
     }
