@@ -48,13 +48,13 @@ fn single_and_empty_messages_arrive() {
     let (left, right) = udp();
     let mut outbox = Outbox::new(1, 9);
     outbox.bytes(0).copy_from_slice(b"datagrams");
-    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 9);
+    assert_eq!(outbox.send(left.as_fd(), 0, 1).unwrap(), 1);
     outbox.set(0, SlotTarget { len: 0, ..SlotTarget::default() });
-    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 0);
+    assert_eq!(outbox.send(left.as_fd(), 0, 1).unwrap(), 1);
     let mut inbox = Inbox::new(1, 100, false);
-    inbox.receive_one(right.as_fd()).unwrap();
+    inbox.receive(right.as_fd()).unwrap();
     assert_eq!((inbox.filled(), &*inbox.bytes(0)), (1, &b"datagrams"[..]));
-    inbox.receive_one(right.as_fd()).unwrap();
+    inbox.receive(right.as_fd()).unwrap();
     assert_eq!((inbox.filled(), inbox.arrived(0).len), (1, 0));
 }
 
@@ -109,9 +109,9 @@ fn received_messages_are_sent_back_in_place() {
     let mut inbox = Inbox::new(3, 6, true);
     assert_eq!(inbox.receive(server.as_fd()).unwrap(), 3);
     assert_eq!(inbox.send_back(server.as_fd(), 0, 3).unwrap(), 3);
-    inbox.receive_one(server.as_fd()).unwrap();
+    assert_eq!(inbox.receive(server.as_fd()).unwrap(), 1);
     assert_eq!(inbox.arrived(0), Arrived { len: 8, truncated: true, ..Arrived::default() });
-    assert_eq!(inbox.send_back_one(server.as_fd(), 0).unwrap(), 6);
+    assert_eq!(inbox.send_back(server.as_fd(), 0, 1).unwrap(), 1);
     for (number, client) in clients.iter().enumerate() {
         let mut answer = [9; 20];
         assert_eq!(client.recv(&mut answer).unwrap(), (5 + number).min(6));
@@ -126,9 +126,9 @@ fn sends_are_segmented_and_receives_joined() {
     let mut outbox = Outbox::new(1, 2500);
     outbox.bytes(0).fill(7);
     outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });
-    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), 2500);
+    assert_eq!(outbox.send(left.as_fd(), 0, 1).unwrap(), 1);
     let mut inbox = Inbox::new(1, 65_535, false);
-    inbox.receive_one(right.as_fd()).unwrap();
+    inbox.receive(right.as_fd()).unwrap();
     let arrived = inbox.arrived(0);
     // On loopback the packet is not cut, so that one receive gets all of it.
     assert_eq!((arrived.len, arrived.segment, arrived.datagrams()), (2500, Some(1000), 3));
@@ -140,7 +140,7 @@ fn without_gro_each_datagram_arrives_alone() {
     let (left, right) = udp();
     let mut outbox = Outbox::new(1, 2500);
     outbox.set(0, SlotTarget { len: 2500, peer: None, segment: Some(1000) });
-    outbox.send_one(left.as_fd(), 0).unwrap();
+    outbox.send(left.as_fd(), 0, 1).unwrap();
     let mut inbox = Inbox::new(8, 2000, false);
     assert_eq!(inbox.receive(right.as_fd()).unwrap(), 3);
     let lens = [0, 1, 2].map(|slot| inbox.arrived(slot).len);
@@ -170,9 +170,9 @@ fn more_than_a_datagram_holds_is_refused() {
     const UDP4_PAYLOAD_MAX: usize = 65_507;
     let (left, _right) = udp();
     let mut outbox = Outbox::new(1, UDP4_PAYLOAD_MAX + 1);
-    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
+    assert_eq!(outbox.send(left.as_fd(), 0, 1).unwrap_err().raw_os_error(), Some(libc::EMSGSIZE));
     outbox.set(0, SlotTarget { len: UDP4_PAYLOAD_MAX, ..SlotTarget::default() });
-    assert_eq!(outbox.send_one(left.as_fd(), 0).unwrap(), UDP4_PAYLOAD_MAX);
+    assert_eq!(outbox.send(left.as_fd(), 0, 1).unwrap(), 1);
 }
 
 #[test]

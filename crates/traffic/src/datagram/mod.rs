@@ -17,6 +17,7 @@ pub(crate) use source::{SourceLoop, cut_size};
 
 use bytegauge_model::{DatagramReport, Engine, EngineReport, UringKind};
 use bytegauge_sys::buffer::AlignedBuffer;
+use bytegauge_sys::datagram::Inbox;
 use bytegauge_sys::socket_memory::socket_memory;
 use sink::{MessageReceiver, SinkReader};
 use source::{MessageSender, Packer};
@@ -104,8 +105,8 @@ impl<E: ReaderWork + 'static> Sink<E> {
     pub(crate) fn prepare(setup: &Setup, flow: usize, effort: E) -> Result<Sink<E>, EndError> {
         let receiver: Box<dyn MessageReceiver<E>> = match setup.engine() {
             Engine::Plain => Box::new(sink::Single(AlignedBuffer::new(setup.read_size()))),
-            Engine::Gso => Box::new(sink::InboxReceiver::new(setup, false)),
-            Engine::Mmsg => Box::new(sink::InboxReceiver::new(setup, true)),
+            Engine::Gso => Box::new(Inbox::new(1, setup.read_size(), false)),
+            Engine::Mmsg => Box::new(Inbox::new(source::batch(setup), setup.read_size(), false)),
             Engine::Uring(mode) => Box::new(ReceiverRing::of_sink(setup, mode.kind == UringKind::Multishot)?),
             engine => return Err(does_not_carry(engine)),
         };

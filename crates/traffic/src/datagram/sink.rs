@@ -10,7 +10,7 @@ use bytegauge_sys::datagram::{Arrived, Inbox};
 use bytegauge_sys::socket;
 
 use crate::datagram::numbers::{self, Layout, Ledger, NUMBER_LEN};
-use crate::datagram::source::{BatchResult, SourceLoop, batch};
+use crate::datagram::source::{BatchResult, SourceLoop};
 use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::flow::{ConnectionEnd, Flow};
@@ -268,29 +268,14 @@ impl<E: ReaderWork> MessageReceiver<E> for Single {
 }
 
 /// `recvmsg(2)`: one message per call, which may be several datagrams that the kernel joined; or `recvmmsg(2)`: many.
-pub(super) struct InboxReceiver {
-    inbox: Inbox,
-    receives_many: bool,
-}
-
-impl InboxReceiver {
-    pub(super) fn new(setup: &Setup, receives_many: bool) -> InboxReceiver {
-        let slots = if receives_many { batch(setup) } else { 1 };
-        InboxReceiver { inbox: Inbox::new(slots, setup.read_size(), false), receives_many }
-    }
-}
-
-impl<E: ReaderWork> MessageReceiver<E> for InboxReceiver {
+impl<E: ReaderWork> MessageReceiver<E> for Inbox {
     #[inline]
     fn receive(&mut self, fd: BorrowedFd<'_>, sink: &mut SinkReader<E>) -> io::Result<(BatchResult, SinkState)> {
-        let filled = match self.receives_many {
-            true => self.inbox.receive(fd)?,
-            false => self.inbox.receive_one(fd).map(|()| 1)?,
-        };
-        let mut moved = BatchResult { full: filled == self.inbox.slots(), ..BatchResult::default() };
+        let filled = Inbox::receive(self, fd)?;
+        let mut moved = BatchResult { full: filled == self.slots(), ..BatchResult::default() };
         for slot in 0..filled {
-            let arrived = self.inbox.arrived(slot);
-            let state = sink.take(self.inbox.bytes(slot), arrived, &mut moved);
+            let arrived = self.arrived(slot);
+            let state = sink.take(self.bytes(slot), arrived, &mut moved);
             if state != SinkState::On {
                 return Ok((moved, state));
             }

@@ -115,9 +115,8 @@ pub(crate) fn carry(
 }
 
 impl DatagramClients<'_> {
-    /// Hands the received datagrams to a flow. Returns their number.
-    fn deliver(&mut self, flow: &mut DatagramFlow, meter: &mut Meter, now_ns: u64) -> usize {
-        let count = self.inbox.filled();
+    /// Hands the received datagrams to a flow.
+    fn deliver(&mut self, flow: &mut DatagramFlow, count: usize, meter: &mut Meter, now_ns: u64) {
         self.report.received_at_once = self.report.received_at_once.max(count as u64);
         for slot in 0..count {
             let arrived = self.inbox.arrived(slot);
@@ -129,7 +128,6 @@ impl DatagramClients<'_> {
             meter.count(datagram.len(), datagram.len());
             flow.received(datagram, now_ns);
         }
-        count
     }
 }
 
@@ -155,14 +153,11 @@ impl Party for DatagramClients<'_> {
         meter: &mut Meter,
         now_ns: &mut u64,
     ) -> io::Result<CallResult> {
-        let received = match self.inbox.slots() {
-            1 => self.inbox.receive_one(from),
-            _ => self.inbox.receive(from).map(drop),
-        };
-        match received {
-            Ok(()) => {
+        match self.inbox.receive(from) {
+            Ok(count) => {
                 *now_ns = monotonic_ns();
-                let is_full = self.deliver(flow, meter, *now_ns) == self.inbox.slots();
+                self.deliver(flow, count, meter, *now_ns);
+                let is_full = count == self.inbox.slots();
                 // If no other reply is due, another receive would find none.
                 Ok(CallResult::Some { is_ready: is_full && flow.waits() })
             }
@@ -189,11 +184,7 @@ impl Party for DatagramClients<'_> {
         for slot in 0..count {
             flow.write(slot, self.outbox.bytes(slot));
         }
-        let sent = match count {
-            1 => self.outbox.send_one(to, 0).map(|_| 1),
-            _ => self.outbox.send(to, 0, count),
-        };
-        match sent {
+        match self.outbox.send(to, 0, count) {
             Ok(sent) => {
                 *now_ns = monotonic_ns();
                 self.report.sent_at_once = self.report.sent_at_once.max(sent as u64);

@@ -182,7 +182,7 @@ fn sent(fd: BorrowedFd<'_>, peer: &PeerAddress, bytes: &[u8]) -> io::Result<usiz
     let mut outbox = Outbox::new(1, bytes.len());
     outbox.bytes(0).copy_from_slice(bytes);
     outbox.set(0, SlotTarget { len: bytes.len(), peer: Some(peer), segment: None });
-    outbox.send_one(fd, 0)
+    outbox.send(fd, 0, 1)
 }
 
 fn spoil(plant: PlantedFault, reply: &mut Vec<u8>) {

@@ -89,13 +89,9 @@ impl FlowIo for ServerIo<'_> {
             return Ok(Some(DatagramResponder::rest(self.stop_requested, self.abort)));
         }
         self.report.system_calls += 1;
-        let received = match self.inbox.slots() {
-            1 => self.inbox.receive_one(self.fd),
-            _ => self.inbox.receive(self.fd).map(drop),
-        };
-        match received {
-            Ok(()) => {
-                self.report.received_at_once = self.report.received_at_once.max(self.inbox.filled() as u64);
+        match self.inbox.receive(self.fd) {
+            Ok(received) => {
+                self.report.received_at_once = self.report.received_at_once.max(received as u64);
                 self.answer(meter);
                 Ok(None)
             }
@@ -135,11 +131,9 @@ impl ServerIo<'_> {
     fn send_replies(&mut self, mut first: usize, end: usize, meter: &mut Meter) {
         while first < end {
             self.report.system_calls += 1;
-            let sent = match (&mut self.outbox, self.inbox.slots()) {
-                (Some(outbox), 1) => outbox.send_one(self.fd, first).map(|_| 1),
-                (Some(outbox), _) => outbox.send(self.fd, first, end),
-                (None, 1) => self.inbox.send_back_one(self.fd, first).map(|_| 1),
-                (None, _) => self.inbox.send_back(self.fd, first, end),
+            let sent = match &mut self.outbox {
+                Some(outbox) => outbox.send(self.fd, first, end),
+                None => self.inbox.send_back(self.fd, first, end),
             };
             match sent {
                 Ok(sent) => {
