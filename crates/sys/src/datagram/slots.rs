@@ -112,7 +112,7 @@ impl MessageSlots {
         &mut self.memory.all_mut()[self.first + slot * self.stride..][..self.slot_len]
     }
 
-    /// Sends the slots from `first` up to `end`, as their headers say: sendmsg(2) for one, sendmmsg(2) for several. Returns
+    /// Sends the slots from `first` up to `end`, as set in their headers: sendmsg(2) for one, sendmmsg(2) for several. Returns
     /// the number of messages taken.
     #[inline]
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
