@@ -1,4 +1,4 @@
-//! Studies of bytegauge: comparisons with other programs, tests under load.
+//! Studies of bytegauge: comparisons with other programs, recommendations tried in them.
 //!
 //! They take minutes to hours, and most need a quiet machine. Every task is one file and one row of [`TASKS`]. Not part of the
 //! product, and not part of the tests.
@@ -9,8 +9,6 @@
 
 mod peers;
 mod real_programs;
-mod repeat;
-mod section;
 
 use std::process::ExitCode;
 
@@ -25,11 +23,7 @@ struct Study {
 
 const TASKS: &[Study] = &[
     Study { command: peers::command, run: peers::run },
-    Study { command: peers::arm::command, run: peers::run_arm },
     Study { command: real_programs::command, run: real_programs::run },
-    Study { command: repeat::busy_command, run: repeat::run_busy },
-    Study { command: repeat::quota_command, run: repeat::run_quota },
-    Study { command: repeat::quiet_command, run: repeat::run_quiet },
 ];
 
 fn main() -> ExitCode {
@@ -48,7 +42,7 @@ fn main() -> ExitCode {
 fn command() -> Command {
     Command::new("cargo lab")
         .bin_name("cargo lab")
-        .about("Studies of bytegauge: comparisons with other programs, tests under load")
+        .about("Studies of bytegauge: comparisons with other programs, recommendations tried in them")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(TASKS.iter().map(|task| (task.command)()))

@@ -1,92 +1,47 @@
 //! `cargo lab peers`: bytegauge compared with programs that do the same work, as ratios with intervals.
 //!
-//! A section compares one thing and is one row of [`SECTIONS`]; each writes a part of its own in the document, so
-//! that one section can be measured again without the others. The product compares: two programs are a session of
-//! `bytegauge ab` ([`pairs`]), [`engines`] runs its own rounds. Traffic stays on loopback.
+//! Both programs of a pair run in every round, in random order, and a ratio is taken within rounds. Traffic stays on loopback. Prints
+//! Markdown: the results are in docs/research/performance.md.
 
-pub mod arm;
-mod bench;
 mod earlier;
 mod engines;
-mod iperf3;
-mod ours;
-mod pairs;
 pub mod programs;
-mod stream;
-mod udp;
+mod ratio;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use bytegauge_stats::rng::{self, RandomStream};
+use bytegauge_sys::topology::{Relation, Topology};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use xtask::cargo;
 
-use crate::section;
-use bench::{BenchEffort, PeerTests};
-use pairs::Rivalry;
-use xtask::{cargo, setup};
-
-const DOCUMENT: &str = "docs/research/performance.md";
 /// The congestion control of both programs of a comparison: bbr, the default of some machines, paces by timers, and its rate
 /// depends on when a program calls. The C programs name it in `peer.h`.
 const CONGESTION: &str = "cubic";
-const HEADER: &str = "# Performance\n\nHow fast bytegauge moves bytes, compared with programs that do nothing else.";
 
-/// One comparison.
-struct Section {
-    /// Its name on the command line and in the document's markers.
-    name: &'static str,
-    /// A summary of the comparison.
-    summary: &'static str,
-    /// Installs what it needs; the reason if that cannot be had.
-    prepare: fn(&PeerTests) -> Result<(), String>,
-    /// Measures, prints lines for the terminal, and makes the document's part.
-    work: SectionWork,
+/// What all comparisons share.
+struct PeerTests {
+    /// The product, built for release.
+    program: PathBuf,
+    /// Rounds of a row.
+    rounds: u64,
+    /// Length of a trial.
+    window: Duration,
+    /// Words in the names of the rows that are measured.
+    rows: Option<String>,
+    random: RandomStream,
+    /// Two CPUs on different cores.
+    cpus: (usize, usize),
 }
 
-/// The sessions of a section.
-enum SectionWork {
-    /// Pairs: a session of `ab` for each.
-    Pairs(&'static Rivalry),
-    /// One session of more than two.
-    Session(fn(&PeerTests) -> Result<String>),
-}
-
-const SECTIONS: &[Section] = &[
-    Section {
-        name: "stream",
-        summary: "a TCP stream compared with iperf3's",
-        prepare: |_| setup::package("iperf3", "iperf3"),
-        work: SectionWork::Pairs(&stream::COMPARISON),
-    },
-    Section {
-        name: "engines",
-        summary: "every engine compared with a minimal C program, one end at a time",
-        prepare: engines::prepare,
-        work: SectionWork::Session(engines::compared),
-    },
-    Section {
-        name: "udp",
-        summary: "datagrams one way compared with iperf3's",
-        prepare: |_| setup::package("iperf3", "iperf3"),
-        work: SectionWork::Pairs(&udp::COMPARISON),
-    },
-    Section {
-        name: "earlier",
-        summary: "servers and loops compared with those of an earlier build (--earlier)",
-        prepare: earlier::prepare,
-        work: SectionWork::Pairs(&earlier::COMPARISON),
-    },
-];
-
-/// `cargo lab peers-run`: one run of one program.
-///
-/// # Errors
-/// The program's own error output.
-pub fn run_arm(matches: &ArgMatches) -> Result<()> {
-    arm::run(matches, |section| match SECTIONS.iter().find(|known| known.name == section).map(|known| &known.work) {
-        Some(SectionWork::Pairs(rivalry)) => rivalry.arms,
-        Some(SectionWork::Session(_)) | None => &[],
-    })
+impl PeerTests {
+    /// The CPU of the measured end, and that of the other: a coin deals their parts.
+    fn deal(&mut self) -> (usize, usize) {
+        let (one, other) = self.cpus;
+        if self.random.below(2) == 1 { (one, other) } else { (other, one) }
+    }
 }
 
 /// `cargo lab peers`.
@@ -95,106 +50,59 @@ pub fn command() -> Command {
         Arg::new(name)
             .long(name)
             .value_name("N")
-            .value_parser(value_parser!(u64).range(1..=10_000))
+            .value_parser(value_parser!(u64).range(..=10_000))
             .help(help)
             .default_value(default)
+            .global(true)
     };
-    let names = SECTIONS.iter().map(|section| format!("{}: {}", section.name, section.summary)).collect::<Vec<_>>();
+    let program = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("PATH").value_parser(value_parser!(PathBuf)).help(help)
+    };
     Command::new("peers")
-        .about("Compare bytegauge with other programs and write docs/research/performance.md")
-        .arg(
-            Arg::new("section")
-                .value_name("SECTION")
-                .num_args(0..)
-                .value_parser(SECTIONS.iter().map(|section| section.name).collect::<Vec<_>>())
-                .hide_possible_values(true)
-                .help(format!("Sections to compare, instead of all ({})", names.join("; "))),
+        .about("Compare bytegauge with other programs, as in docs/research/performance.md")
+        .subcommand_required(true)
+        .subcommand(Command::new("engines").about("Every engine and a minimal C program, one end at a time"))
+        .subcommand(
+            Command::new("earlier")
+                .about("Servers and loops of this build and an earlier one")
+                .arg(program("build", "Release build of an earlier commit").required(true)),
         )
-        .arg(number("blocks", "8", "Blocks of a session; below 6 there is no interval at 95 %"))
-        .arg(number("seconds", "1", "Length of a run"))
+        .arg(number("rounds", "12", "Rounds of a row; below 6 there is no interval at 95 %. 0 prints earlier results"))
+        .arg(number("window", "300", "Length of a trial, milliseconds"))
         .arg(number("seed", "1", "Seed of the random order"))
-        .arg(
-            Arg::new("program")
-                .long("program")
-                .value_name("PATH")
-                .value_parser(value_parser!(PathBuf))
-                .help("An existing bytegauge binary, instead of building one"),
-        )
-        .arg(
-            Arg::new("earlier")
-                .long("earlier")
-                .value_name("PATH")
-                .value_parser(value_parser!(PathBuf))
-                .help("The binary of an earlier build, for section `earlier`"),
-        )
-        .arg(
-            number("rounds", "12", "Rounds of a row of section `engines`; 0 only writes the document")
-                .value_parser(value_parser!(u64).range(..=10_000)),
-        )
-        .arg(number("window", "300", "Length of a trial of section `engines`, milliseconds"))
         .arg(
             Arg::new("rows")
                 .long("rows")
                 .value_name("WORDS")
-                .help("Only rows of section `engines` with all these words in their names: \"reader tcp\""),
+                .help("Only rows with all these words in their names: \"reader tcp\"")
+                .global(true),
         )
-        .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Smoke test: few settings, one block"))
-        .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the figures, write no file"))
+        .arg(program("program", "An existing bytegauge binary, instead of building one").global(true))
 }
 
-/// Compares, prints, writes.
+/// Compares and prints.
 ///
 /// # Errors
 /// When a program is missing or a run fails.
 pub fn run(matches: &ArgMatches) -> Result<()> {
+    let (_, matches) = matches.subcommand().context("name a comparison")?;
     let number = |name: &str| matches.get_one::<u64>(name).copied().with_context(|| format!("--{name} has a default"));
-    let effort = if matches.get_flag("quick") {
-        BenchEffort::QUICK
-    } else {
-        BenchEffort { blocks: number("blocks")?, seconds: number("seconds")?, quick: false }
+    let cpus = Topology::read()?.pairs(Relation::CrossCore).first().copied();
+    let mut bench = PeerTests {
+        program: matches.get_one::<PathBuf>("program").cloned().map_or_else(cargo::release_build, Ok)?,
+        rounds: number("rounds")?,
+        window: Duration::from_millis(number("window")?),
+        rows: matches.get_one::<String>("rows").cloned(),
+        random: rng::seeded(number("seed")?, 0),
+        cpus: cpus.context("the two ends need a core each, and this process may use only one")?,
     };
-    let mut bench = PeerTests::new(matches.get_one::<PathBuf>("program").cloned(), effort, number("seed")?)?;
-    bench.rounds = number("rounds")?;
-    bench.window_ms = number("window")?;
-    bench.rows = matches.get_one::<String>("rows").cloned();
-    bench.earlier = matches.get_one::<PathBuf>("earlier").cloned();
-    let asked: Vec<&String> = matches.get_many("section").into_iter().flatten().collect();
-    let chosen = SECTIONS.iter().filter(|section| asked.is_empty() || asked.iter().any(|name| *name == section.name));
-    let mut reasons = Vec::new();
-    for section in chosen {
-        if let Err(reason) = (section.prepare)(&bench) {
-            println!("{}: skipped: {reason}", section.name);
-            reasons.push(format!("{}: {reason}", section.name));
-            continue;
+    let text = match matches.get_one::<PathBuf>("build") {
+        Some(build) => {
+            ensure!(build.is_file(), "--build {} is no file", build.display());
+            earlier::compared(&mut bench, build)?
         }
-        let text = compared(section, &bench)?;
-        if !matches.get_flag("no-write") {
-            section::write(&cargo::root().join(DOCUMENT), &format!("peers {}", section.name), HEADER, &text)?;
-            println!("wrote {DOCUMENT}, {}", section.name);
-        }
-    }
-    ensure!(asked.is_empty() || reasons.is_empty(), "not everything was compared: {}", reasons.join("; "));
+        None => engines::compared(&mut bench)?,
+    };
+    println!("{text}");
     Ok(())
-}
-
-fn compared(section: &Section, bench: &PeerTests) -> Result<String> {
-    let text = match &section.work {
-        SectionWork::Pairs(rivalry) => pairs::compared(rivalry, section.name, bench),
-        SectionWork::Session(run) => run(bench),
-    };
-    text.with_context(|| section.name.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sections_have_names_of_their_own() {
-        let mut names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), SECTIONS.len());
-        assert!(SECTIONS.iter().all(|section| !section.summary.is_empty()));
-    }
 }

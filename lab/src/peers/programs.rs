@@ -9,13 +9,6 @@ use anyhow::{Context, Result, bail};
 use bytegauge_sys::{affinity, process};
 use xtask::{cargo, setup, steps};
 
-/// A program under coreutils' `timeout`, so that it does not outlive a stall.
-pub fn bounded(program: impl AsRef<std::ffi::OsStr>, seconds: u64) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["--foreground", "--kill-after=5", &seconds.to_string()]).arg(program);
-    command
-}
-
 /// Runs a program to its end, on one CPU if that is given.
 ///
 /// # Errors
@@ -204,7 +197,7 @@ mod tests {
     fn a_program_runs_on_its_own_cpu() {
         let allowed = affinity::allowed_cpus().unwrap();
         let cpu = allowed[allowed.len() - 1];
-        let mut command = bounded("grep", 20);
+        let mut command = Command::new("grep");
         let output = output(command.args(["Cpus_allowed_list", "/proc/self/status"]), Some(cpu)).unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(text.split_whitespace().last(), Some(cpu.to_string().as_str()), "{text}");

@@ -18,11 +18,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::peers::programs;
-use crate::section;
 use cases::{CASES, ProgramCase, VALUES};
 use xtask::{cargo, setup};
-
-const SECTION: &str = "real-programs";
 
 /// Bytes of the file that is served.
 const FILE_BYTES: u64 = 64 << 20;
@@ -38,7 +35,7 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("TIME").default_value(default).help(help)
     };
     Command::new("real-programs")
-        .about("Try recommendations in dd, socat, nginx and others, and write docs/research/verification.md")
+        .about("Try recommendations in dd, socat, nginx and others, as in docs/research/verification.md")
         .arg(Arg::new("case").value_name("CASE").num_args(0..).value_parser(names).help("Cases, instead of all"))
         .arg(time("question", "20s", "Budget of a test"))
         .arg(time("budget", "40s", "Budget of a program"))
@@ -54,13 +51,12 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Measure nothing, make the table of what was measured"),
         )
-        .arg(Arg::new("no-write").long("no-write").action(ArgAction::SetTrue).help("Print the section, write no file"))
 }
 
-/// Measures the cases and writes the section.
+/// Measures the cases and prints their table.
 ///
 /// # Errors
-/// When bytegauge or a peer cannot be built, or the document cannot be written. Failed cases are listed.
+/// When bytegauge or a peer cannot be built, or a result cannot be kept. Failed cases are listed.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let asked: Vec<&String> = matches.get_many("case").into_iter().flatten().collect();
     let time = |name: &str| matches.get_one::<String>(name).with_context(|| format!("--{name} has a default"));
@@ -95,8 +91,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             }
         }
     }
-    let text = table::text(&kept.all()?, &section::today()?, &missing);
-    section::of_verification(SECTION, &text, matches.get_flag("no-write"))
+    println!("{}", table::text(&kept.all()?, &missing));
+    Ok(())
 }
 
 /// Results of measured cases. A file that exists is complete.

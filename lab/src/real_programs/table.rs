@@ -46,7 +46,6 @@ struct CaseResult<'a> {
     /// Every size that the recommendation names, and the one that a single setting takes.
     named: Vec<String>,
     advised: Option<u64>,
-    proven: bool,
     tried: Vec<Tried>,
     steal: f64,
     /// CPU use of other programs, during the test or during the program: the larger.
@@ -54,7 +53,7 @@ struct CaseResult<'a> {
 }
 
 /// The section.
-pub fn text(measured: &[(&ProgramCase, Value)], date: &str, missing: &[String]) -> String {
+pub fn text(measured: &[(&ProgramCase, Value)], missing: &[String]) -> String {
     let stories: Vec<CaseResult<'_>> =
         measured.iter().map(|(case, documents)| CaseResult::of(case, documents)).collect();
     let losses: Vec<LossRow> = stories.iter().filter_map(CaseResult::loss).collect();
@@ -62,7 +61,7 @@ pub fn text(measured: &[(&ProgramCase, Value)], date: &str, missing: &[String]) 
     let count = |holds: &dyn Fn(&LossRow) -> bool| losses.iter().filter(|loss| holds(loss)).count();
     let worst = |losses: &mut dyn Iterator<Item = f64>| losses.fold(0.0, f64::max);
     let mut text = format!(
-        "Made by `cargo lab real-programs` on {date}: for each program the matching test by `bytegauge stream`, then \
+        "For each program the matching test by `bytegauge stream`, then \
          the program itself by `bytegauge tune` with the recommendation among 4, 16, 64, 256 KiB and 1 MiB, in random order \
          within blocks.\n\n\
          In {} cases the recommendation is within 5 % of the program's best in {} (95 % confidence); its median is within 5 % in {}, its \
@@ -183,7 +182,6 @@ impl<'a> CaseResult<'a> {
             question: test["title"].as_str().unwrap_or_default().to_owned(),
             named: named.iter().map(|(name, size)| format!("{} {}", name.replace('_', " "), Bytes(*size))).collect(),
             advised: named.iter().map(|(_, size)| *size).max(),
-            proven: test["state"] == "decided",
             tried: tried.collect(),
             steal: check["environment"]["steal_share"].as_f64().unwrap_or(0.0),
             others: [check, &documents["question"]]
@@ -226,7 +224,7 @@ impl<'a> CaseResult<'a> {
             self.case.name.to_owned(),
             self.case.setting.to_owned(),
             self.question.clone(),
-            format!("{}{}", self.named.join(", "), if self.proven { ", proven" } else { "" }),
+            self.named.join(", "),
             best.join(", "),
             loss,
             default.map_or("–".to_owned(), |(size, loss)| format!("{}: {}", Bytes(size), share(loss))),
@@ -262,7 +260,7 @@ mod tests {
                 "estimate": {"median": rate}, "above_best_lower": bounds[0], "above_best_upper": bounds[1]})
         };
         json!({
-            "question": {"tests": [{"title": "TCP", "state": "decided", "recommended": "c2", "options": [
+            "question": {"tests": [{"title": "TCP", "recommended": "c2", "options": [
                 {"id": "c1", "settings": {"read_size": 512}},
                 {"id": "c2", "settings": {"read_size": read, "write_size": write}}]}]},
             "check": {
@@ -281,7 +279,7 @@ mod tests {
 
     #[test]
     fn settings_for_both_ends_take_the_larger_size() {
-        let section = text(&[(&CASES[0], documents(65_536, 262_144))], "2030-01-02", &[]);
+        let section = text(&[(&CASES[0], documents(65_536, 262_144))], &[]);
         assert!(
             section
                 .contains("In 1 cases the recommendation is within 5 % of the program's best in 1 (95 % confidence);"),
@@ -290,9 +288,8 @@ mod tests {
         assert!(section.contains("its median is within 5 % in 1"), "{section}");
         assert!(section.contains("within 5 % in 0, the worst 4 × slower"), "{section}");
         assert!(
-            section.contains(
-                "| TCP | read size 64 KiB, write size 256 KiB, proven | 256 KiB | 0 % (0 % to 2 %) | 512 B: 4 × |"
-            ),
+            section
+                .contains("| TCP | read size 64 KiB, write size 256 KiB | 256 KiB | 0 % (0 % to 2 %) | 512 B: 4 × |"),
             "{section}"
         );
         assert!(!section.contains("Beyond"), "{section}");
@@ -302,7 +299,7 @@ mod tests {
     #[test]
     fn what_misses_is_named() {
         let missing = ["pv is missing".to_owned()];
-        let section = text(&[(&CASES[0], documents(65_536, 65_536))], "2030-01-02", &missing);
+        let section = text(&[(&CASES[0], documents(65_536, 65_536))], &missing);
         assert!(section.contains("its interval reaches there in 0; the worst median is 25 % slower"), "{section}");
         assert!(section.contains("Beyond 15 %: dd."), "{section}");
         assert!(section.contains("Not tried: pv is missing."), "{section}");
@@ -310,7 +307,7 @@ mod tests {
             section.contains("so that a miss shows nothing: dd.") && section.contains("| 1 % | 1.30 |"),
             "{section}"
         );
-        let unknown = text(&[(&CASES[0], documents(7, 7))], "2030-01-02", &[]);
+        let unknown = text(&[(&CASES[0], documents(7, 7))], &[]);
         assert!(unknown.contains("In 0 cases") && unknown.contains("Without a result: dd."), "{unknown}");
     }
 }

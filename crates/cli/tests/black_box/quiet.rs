@@ -1,5 +1,5 @@
 //! Statistics under the noise of a real machine, and tests that switch features of the whole machine off: only an idle
-//! machine allows them, so `cargo lab quiet` runs them one by one, and no other command does.
+//! machine allows them, so they run one by one, and only if asked for (CONTRIBUTING.md).
 //!
 //! The same statistics are tested on generated numbers in `stats` and `report`, the same planted effects by their counts in
 //! `artefacts`; these tests combine both.
@@ -9,7 +9,7 @@ use crate::bench::Bench;
 const DEVICE: &str = "stream --transport /dev/zero --profile drain --seed 1";
 
 #[test]
-#[ignore = "needs a quiet machine: cargo lab quiet"]
+#[ignore = "needs a quiet machine: see CONTRIBUTING.md"]
 fn a_placement_with_two_modes() {
     let bench = Bench::new();
     let words = format!("{DEVICE} --read-size 64K,128K --trial-time 5ms --time 5s --blocks 40");
@@ -22,7 +22,7 @@ fn a_placement_with_two_modes() {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: cargo lab quiet"]
+#[ignore = "needs a quiet machine: see CONTRIBUTING.md"]
 fn a_first_case_that_pays_the_warm_up() {
     let bench = Bench::new();
     let words = format!("{DEVICE} --read-size 64K --blocks 6 --time 20s");
@@ -34,7 +34,7 @@ fn a_first_case_that_pays_the_warm_up() {
 }
 
 #[test]
-#[ignore = "needs a quiet machine: cargo lab quiet"]
+#[ignore = "needs a quiet machine: see CONTRIBUTING.md"]
 fn knee_is_near_the_capacity() {
     // Some 200 µs a call, which is nearly all there is to it: a lenient limit is kept up to most of the capacity.
     let words = "call --transport unix --server-engine epoll --placement unpinned --flows 4 --request 100 --blocks 2 \
@@ -50,7 +50,7 @@ const RING: &str = "call --transport unix --profile echo --client-engine epoll -
                     --time 3s --quiet --format json";
 
 #[test]
-#[ignore = "switches io_uring off for the whole machine: cargo lab quiet"]
+#[ignore = "switches io_uring off for the whole machine: see CONTRIBUTING.md"]
 fn io_uring_switched_off() {
     // The switch is the whole machine's: it is put back whatever happens.
     let bench = Bench::new();

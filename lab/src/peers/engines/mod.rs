@@ -9,19 +9,18 @@ mod trial;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytegauge_stats::interval::MedianEstimate;
 use bytegauge_stats::quantile::median;
-use bytegauge_stats::rng::{self, RandomStream};
-use bytegauge_sys::topology::Relation;
+use bytegauge_sys::environment::MachineEnvironment;
 use serde::{Deserialize, Serialize};
 
-use super::bench::{PeerTests, host_line};
-use super::pairs::{Rates, interval, over, over_among, values};
+use super::PeerTests;
 use super::programs::{self, InC};
-use rows::{EngineCase, Entrant, cases, is_asked, row_name};
+use super::ratio::{Rates, interval, over, over_among};
+pub use rows::is_asked;
+use rows::{EngineCase, Entrant, cases, row_name};
 use trial::{Cpus, EnginePrograms, ProgramSide, RunOutcome};
 use xtask::cargo;
 use xtask::markdown::table;
@@ -39,9 +38,6 @@ const PROGRAMS: [InC; 5] = [
 const AIM: f64 = 0.97;
 const AIM_LOWER: f64 = 0.95;
 
-/// Length of a trial in a smoke test.
-const QUICK_WINDOW: Duration = Duration::from_millis(50);
-
 /// One side of a row, by round.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct SideRates {
@@ -54,8 +50,6 @@ struct SideRates {
 /// A row.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct ProgramsRow {
-    /// The day, UTC.
-    date: String,
     ours: SideRates,
     in_c: SideRates,
 }
@@ -63,64 +57,37 @@ struct ProgramsRow {
 /// Rows by name.
 type ProgramsRows = BTreeMap<String, ProgramsRow>;
 
-/// Checks that the C programs can be built.
-///
-/// # Errors
-/// The reason if they cannot.
-pub fn prepare(_bench: &PeerTests) -> Result<(), String> {
-    programs::prepare_uring()
-}
-
-/// Measures the rows that are asked for, and makes the document's part of all that were measured so far.
+/// Measures the rows that are asked for, and makes tables of all that were measured so far.
 ///
 /// # Errors
 /// When a program does not build, or nothing is asked for.
-pub fn compared(bench: &PeerTests) -> Result<String> {
-    let folder = cargo::workspace()?.target_directory.join("peers");
+pub fn compared(bench: &mut PeerTests) -> Result<String> {
+    programs::prepare_uring().map_err(anyhow::Error::msg)?;
     for program in PROGRAMS {
         program.built()?;
     }
     programs::build_tokio_echo()?;
-    let programs = EnginePrograms {
-        ours: bench.ours.program().to_owned(),
-        counter: bench.ours.file("counter"),
-        folder: folder.clone(),
-    };
+    let folder = cargo::workspace()?.target_directory.join("peers");
+    let counter = tempfile::NamedTempFile::new().context("making the counter")?;
+    let programs =
+        EnginePrograms { ours: bench.program.clone(), counter: counter.path().to_owned(), folder: folder.clone() };
     let store = folder.join("engines.json");
-    let mut rows = if bench.effort.quick { ProgramsRows::new() } else { stored(&store)? };
-    let mut random = rng::seeded(bench.seed, 0);
+    let mut rows = stored(&store)?;
     let mut left_out = Vec::new();
-    for case in if bench.rounds > 0 { chosen(bench) } else { Vec::new() } {
+    for case in if bench.rounds > 0 { cases() } else { Vec::new() } {
         let is_asked = |entrant: &Entrant| is_asked(&row_name(&case, entrant), bench.rows.as_deref());
         let entrants: Vec<Entrant> = case.entrants().into_iter().filter(is_asked).collect();
-        let found = rounds(&programs, &case, &entrants, bench, &mut random, &mut left_out)?;
+        let found = rounds(&programs, &case, &entrants, bench, &mut left_out)?;
         for (entrant, row) in entrants.iter().zip(found) {
-            println!("{}", line(&case, entrant, &row));
+            eprintln!("{}", line(&case, entrant, &row));
             rows.insert(row_name(&case, entrant), row);
         }
-        if !bench.effort.quick {
-            fs::write(&store, serde_json::to_string(&rows)?).context("keeping the rounds")?;
-        }
+        fs::write(&store, serde_json::to_string(&rows)?).context("keeping the rounds")?;
     }
     ensure!(!rows.is_empty(), "no row was measured: check --rows");
     left_out.dedup();
-    left_out.iter().for_each(|reason| println!("left out: {reason}"));
-    let text = document(&rows, bench)?;
-    println!("{text}");
-    Ok(text)
-}
-
-/// The cases with a row that is asked for; in a smoke test one of each end and traffic.
-fn chosen(bench: &PeerTests) -> Vec<EngineCase> {
-    let is_asked = |case: &EngineCase| {
-        case.entrants().iter().any(|entrant| is_asked(&row_name(case, entrant), bench.rows.as_deref()))
-    };
-    let mut chosen: Vec<EngineCase> = cases().into_iter().filter(is_asked).collect();
-    if bench.effort.quick {
-        chosen.sort_by_key(|case| (case.end, case.traffic));
-        chosen.dedup_by_key(|case| (case.end, case.traffic));
-    }
-    chosen
+    left_out.iter().for_each(|reason| eprintln!("left out: {reason}"));
+    Ok(document(&rows))
 }
 
 /// Runs the rounds of a case.
@@ -128,27 +95,17 @@ fn rounds(
     programs: &EnginePrograms,
     case: &EngineCase,
     entrants: &[Entrant],
-    bench: &PeerTests,
-    random: &mut RandomStream,
+    bench: &mut PeerTests,
     left_out: &mut Vec<String>,
 ) -> Result<Vec<ProgramsRow>> {
-    let (one, other) = *bench
-        .topology
-        .pairs(Relation::CrossCore)
-        .first()
-        .context("the two ends need a core each, and this process may use only one")?;
-    let (rounds, window) = match bench.effort.quick {
-        true => (1, QUICK_WINDOW),
-        false => (bench.rounds, Duration::from_millis(bench.window_ms)),
-    };
-    let mut rows = vec![ProgramsRow { date: bench.date.clone(), ..ProgramsRow::default() }; entrants.len()];
+    let mut rows = vec![ProgramsRow::default(); entrants.len()];
     let mut turns: Vec<(usize, ProgramSide)> =
         (0..entrants.len()).flat_map(|at| [(at, ProgramSide::Ours), (at, ProgramSide::InC)]).collect();
-    for round in 0..rounds {
-        let (measured, others) = if random.below(2) == 1 { (one, other) } else { (other, one) };
-        random.shuffle(&mut turns);
+    for round in 0..bench.rounds {
+        let (measured, others) = bench.deal();
+        bench.random.shuffle(&mut turns);
         for (at, side) in &turns {
-            let found = programs.trial(case, &entrants[*at], *side, Cpus { measured, others }, window);
+            let found = programs.trial(case, &entrants[*at], *side, Cpus { measured, others }, bench.window);
             match found.with_context(|| format!("{} {side:?}", row_name(case, &entrants[*at]))) {
                 Ok(outcome) => rows[*at].side(*side).add(round, outcome),
                 Err(error) => left_out.push(format!("{error:#}")),
@@ -196,8 +153,10 @@ fn is_below(ratio: &MedianEstimate) -> bool {
 fn line(case: &EngineCase, entrant: &Entrant, row: &ProgramsRow) -> String {
     let (unit, scale) = case.unit();
     let [rate, per_cpu] = row.ratios();
-    let shown =
-        |rates: &Rates| median(&values(rates)).map_or_else(|| "–".into(), |rate| format!("{:.3}", rate / scale));
+    let shown = |rates: &Rates| {
+        median(&rates.values().copied().collect::<Vec<_>>())
+            .map_or_else(|| "–".into(), |rate| format!("{:.3}", rate / scale))
+    };
     let mark = if is_below(&rate) || is_below(&per_cpu) { "  BELOW" } else { "" };
     format!(
         "{}: ours {} C {} {unit}; rate {}; per CPU second {}{mark}",
@@ -209,16 +168,16 @@ fn line(case: &EngineCase, entrant: &Entrant, row: &ProgramsRow) -> String {
     )
 }
 
-/// The document's part.
-fn document(rows: &ProgramsRows, bench: &PeerTests) -> Result<String> {
-    let days: Vec<&str> = rows.values().map(|row| row.date.as_str()).collect();
-    let (first, last) = (days.iter().min().unwrap_or(&""), days.iter().max().unwrap_or(&""));
-    let environment = host_line();
+/// All tables.
+fn document(rows: &ProgramsRows) -> String {
+    let MachineEnvironment { cpu, kernel_release, .. } = MachineEnvironment::read();
+    // The part behind the version is the builder's own and may contain a customer's name.
+    let kernel = kernel_release.unwrap_or_default();
+    let kernel = kernel.split(['-', '+']).next().unwrap_or_default();
     let mut text = format!(
-        "## Engines, compared with C programs\n\nMeasured by `cargo lab peers engines` from {first} to {last}. {environment}, \
-         {} CPUs. A cell is bytegauge over the C program: ratio of rates / ratio of work per CPU second. Above 1, bytegauge is \
-         better. Bold: the median is below {AIM}, or the 95 % interval reaches below {AIM_LOWER}.\n",
-        bench.topology.cpus.len()
+        "{}, Linux {kernel}. A cell is bytegauge over the C program: ratio of rates / ratio of work per CPU second. Above 1, bytegauge \
+         is better. Bold: the median is below {AIM}, or the 95 % interval reaches below {AIM_LOWER}.\n",
+        cpu.model.as_deref().unwrap_or("unknown CPU")
     );
     let all = cases();
     let mut done: Vec<(bytegauge_model::EndRole, rows::Traffic)> = Vec::new();
@@ -231,9 +190,7 @@ fn document(rows: &ProgramsRows, bench: &PeerTests) -> Result<String> {
             all.iter().filter(|other| (other.end, other.traffic) == (case.end, case.traffic)).collect();
         text.push_str(&part(rows, &columns));
     }
-    text.push_str(&rankings(rows, &all));
-    text.push_str(&format!("\n{METHOD}"));
-    Ok(text)
+    text + &rankings(rows, &all)
 }
 
 /// The table of one end and traffic.
@@ -319,17 +276,6 @@ fn is_reversed(ours: &MedianEstimate, in_c: &MedianEstimate) -> bool {
     (above(ours) && below(in_c)) || (below(ours) && above(in_c))
 }
 
-const METHOD: &str = "\
-- One end is measured at a time. The other end is always the same C program (`lab/peers/c`), for bytegauge and for the C program \
-that it is compared with: same CPUs, same socket options, congestion control cubic.
-- A round runs every engine of a column once, bytegauge's and the C program's, in random order. A ratio is the median over rounds, its \
-interval the sign interval at 95 %.
-- The rate is counted by the other end, or for datagrams by the kernel. CPU time is that of the whole measured process, read from \
-outside.
-- Where the C program has one thread, the end of bytegauge has a descriptor table of its own (`--fd-table private`), except relays.
-- The measured end and the other ends have one CPU each. A coin deals the two CPUs in each round.
-";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,7 +286,7 @@ mod tests {
 
     fn row(ours: f64, in_c: f64) -> ProgramsRow {
         let side = |rate| SideRates { rates: rates(rate), per_cpu_second: rates(rate) };
-        ProgramsRow { date: "2030-01-31".into(), ours: side(ours), in_c: side(in_c) }
+        ProgramsRow { ours: side(ours), in_c: side(in_c) }
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub(super) fn row_name(case: &EngineCase, entrant: &Entrant) -> String {
 }
 
 /// Whether a row has all words of a filter in its name; `uring` is a word of `uring:plain`.
-pub(super) fn is_asked(name: &str, filter: Option<&str>) -> bool {
+pub fn is_asked(name: &str, filter: Option<&str>) -> bool {
     let has = |word: &str| name.split_whitespace().any(|own| own == word || own.split(':').next() == Some(word));
     filter.is_none_or(|filter| filter.split_whitespace().all(has))
 }
