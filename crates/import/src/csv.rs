@@ -7,63 +7,32 @@ use super::limits::{self, COLUMNS_MAX};
 use super::mapping::Mapping;
 use super::observation::{Fields, Shelf};
 use super::target::{self, ColumnTarget};
-use super::{Format, ImportDraft, ImportError, Parser};
-
-/// A table of trials with a header line.
-pub(super) struct CsvTable;
-
-impl Parser for CsvTable {
-    fn format(&self) -> Format {
-        Format::Csv
-    }
-
-    fn recognises(&self, _text: &str, first: &str) -> bool {
-        delimiter(first).is_some()
-    }
-
-    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
-        parse(text, map, name)
-    }
-}
+use super::{ImportDraft, ImportError};
 
 /// The separator of a header line, if it has one.
-fn delimiter(header: &str) -> Option<u8> {
+pub(super) fn delimiter(header: &str) -> Option<u8> {
     let count = |delimiter: u8| header.bytes().filter(|byte| *byte == delimiter).count();
     [b',', b';', b'\t'].into_iter().filter(|delimiter| count(*delimiter) > 0).max_by_key(|delimiter| count(*delimiter))
 }
 
-fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
+/// Parses a table.
+pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or(ImportError::Empty)?;
     let mut reader = ::csv::ReaderBuilder::new()
         .delimiter(delimiter(first).unwrap_or(b','))
         .trim(::csv::Trim::All)
         .from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().map_err(|e| wrong(&e))?.iter().map(str::to_owned).collect();
-    let records = reader.records().map(|record| {
+    limits::within("columns", header.len(), COLUMNS_MAX)?;
+    let columns = Columns::new(&header, map)?;
+    let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
+    for record in reader.records() {
         let record = record.map_err(|e| wrong(&e))?;
         let line = record.position().map_or(0, ::csv::Position::line);
-        Ok((line, record.iter().map(str::to_owned).collect()))
-    });
-    table(&header, records, map, name)
-}
-
-/// A table of a header and rows, each with its line.
-pub(super) fn table(
-    header: &[String],
-    records: impl Iterator<Item = Result<(u64, Vec<String>), ImportError>>,
-    map: &[(String, String)],
-    name: Option<String>,
-) -> Result<ImportDraft, ImportError> {
-    limits::within("columns", header.len(), COLUMNS_MAX)?;
-    let columns = Columns::new(header, map)?;
-    let (mut rows, mut shelf) = (Vec::new(), Shelf::default());
-    for record in records {
-        let (line, record) = record?;
         let at_line = |reason| ImportError::Line { line, reason };
         let mut fields = columns.constants.clone();
         for (index, target) in &columns.targets {
-            let missing = || at_line(format!("it has {} fields where the header has {}", record.len(), header.len()));
-            let text = record.get(*index).ok_or_else(missing)?;
+            let text = record.get(*index).unwrap_or_default();
             fields.set(*target, text).map_err(|reason| at_line(format!("column {}: {reason}", header[*index])))?;
         }
         rows.push(fields.finish(line, &mut shelf).map_err(at_line)?);
@@ -96,6 +65,10 @@ struct Columns {
 impl Columns {
     fn new(header: &[String], map: &[(String, String)]) -> Result<Columns, ImportError> {
         let found = || header.join(", ");
+        // Its floor and its A/A controls would be options.
+        if ["twin_of", "block_complete"].iter().all(|ours| header.iter().any(|name| name == ours)) {
+            return Err(ImportError::OwnTable);
+        }
         let mapping = Mapping::new(map)?;
         let mut targets: Vec<(usize, ColumnTarget)> = Vec::new();
         for pair in &mapping.columns {
@@ -124,9 +97,6 @@ impl Columns {
             }
         }
         let mut constants = mapping.constants()?;
-        // A duration without a unit is refused, as on the command line, except in a table that `export` wrote.
-        constants.in_base_units =
-            ["session", "block_complete"].iter().all(|ours| header.iter().any(|name| name == ours));
         let has = |is: fn(&ColumnTarget) -> bool| {
             targets.iter().any(|(_, target)| is(target)) || mapping.levels.iter().any(|pair| is(&pair.target))
         };

@@ -81,6 +81,9 @@ pub enum ImportError {
         /// The reason.
         reason: String,
     },
+    /// A table that bytegauge exported: `import` reads its JSON lines.
+    #[error("the table is an export of bytegauge: import the JSON lines that `bytegauge report export` writes")]
+    OwnTable,
     /// A required column is missing.
     #[error(
         "no column for {what}; the columns are {found:.500}: name it with --map {name}=COLUMN, \

@@ -17,18 +17,6 @@ pub enum Format {
     Csv,
     /// Lines such as `buf_size=4096; duration=2.1s; num_syscalls=226948; 420.6 MiB/s; short_reads=0`.
     Text,
-    /// A table between pipes.
-    Markdown,
-    /// The document of `iperf3 --json`.
-    Iperf3,
-    /// The document of `hyperfine --export-json`.
-    Hyperfine,
-    /// Lines of `go test -bench`.
-    GoBench,
-    /// A table of benchstat.
-    Benchstat,
-    /// The output of wrk and oha.
-    HttpLoad,
 }
 
 /// The formats that can be imported.
@@ -42,12 +30,6 @@ pub const FORMATS: &[Row<Format>] = &[
     Row {
         value: Format::Text, name: "text", summary: "lines of buf_size=…; duration=…; num_syscalls=…; … MiB/s"
     },
-    Row { value: Format::Markdown, name: "markdown", summary: "a Markdown table of trials" },
-    Row { value: Format::Iperf3, name: "iperf3", summary: "documents of `iperf3 --json`, one after the other" },
-    Row { value: Format::Hyperfine, name: "hyperfine", summary: "the document of `hyperfine --export-json`" },
-    Row { value: Format::GoBench, name: "go-bench", summary: "lines of `go test -bench`" },
-    Row { value: Format::Benchstat, name: "benchstat", summary: "a table of benchstat, those in sec/op" },
-    Row { value: Format::HttpLoad, name: "http-load", summary: "the output of wrk and oha: Requests/sec" },
 ];
 
 impl FromStr for Format {

@@ -9,26 +9,10 @@ use bytegauge_store::line::{self, ExchangeLine};
 use bytegauge_store::outcome;
 use bytegauge_store::{CellRow, GroupRow};
 
-use super::{Format, ImportDraft, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError};
 
-/// An export of a session: `bytegauge report export --format jsonl`.
-pub(super) struct Export;
-
-impl Parser for Export {
-    fn format(&self) -> Format {
-        Format::JsonLines
-    }
-
-    fn recognises(&self, _text: &str, first: &str) -> bool {
-        first.starts_with('{')
-    }
-
-    fn parse(&self, text: &str, map: &[(String, String)], _name: Option<String>) -> Result<ImportDraft, ImportError> {
-        parse(text, map)
-    }
-}
-
-fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportError> {
+/// Parses an export of a session: `bytegauge report export`.
+pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportError> {
     if let Some((ours, theirs)) = map.first().cloned() {
         return Err(ImportError::MapUseless { ours, theirs, format: Format::JsonLines });
     }

@@ -1,21 +1,17 @@
 //! Imports trials that other programs measured, so that published data can be analysed with our statistics.
 //!
-//! Our own JSON lines rebuild a session as it was. Tables (CSV, Markdown, the text tables of the
-//! published buffer-size benchmark) and results of other tools (iperf3, hyperfine, go test, benchstat, wrk, oha) become a session of status `imported`: a row is a trial, rows that agree in
-//! every condition are a group, the nth row of each of its cells is its nth block. Values that
-//! are not in a table stay absent. A file is parsed whole, then written in one transaction.
+//! Our own JSON lines rebuild a session as it was. Tables (CSV, and the text tables of the published buffer-size benchmark) become a
+//! session of status `imported`: a row is a trial, rows that agree in every condition are a group, the nth row of each of its
+//! cells is its nth block. Values that are not in a table stay absent. A file is parsed whole, then written in one transaction.
 #![forbid(unsafe_code)]
 
 mod arrange;
-mod benchmark_tools;
 mod csv;
 mod error;
 mod format;
-mod iperf3;
 mod jsonl;
 mod limits;
 mod mapping;
-mod markdown;
 mod number;
 mod observation;
 mod published_tables;
@@ -61,35 +57,6 @@ pub struct Imported {
     pub warnings: Vec<String>,
 }
 
-/// A format of data that can be imported. A new format is a file with an implementation, a variant of [`Format`] with its
-/// row in [`FORMATS`], and a line in [`PARSERS`].
-trait Parser: Sync {
-    /// The format that it parses.
-    fn format(&self) -> Format;
-
-    /// Whether the data have this format. `first` is the first line that is not blank.
-    fn recognises(&self, text: &str, first: &str) -> bool;
-
-    /// Parses all of the data. `map` is [`ImportOptions::map`]; `name` is that of the file, if there is one.
-    ///
-    /// # Errors
-    /// If the data are not of this format, with the line.
-    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError>;
-}
-
-/// Every parser, in the order in which they are asked whether they recognise the data.
-static PARSERS: [&dyn Parser; 9] = [
-    &iperf3::Iperf3Json,
-    &benchmark_tools::Hyperfine,
-    &jsonl::Export,
-    &published_tables::BenchmarkTables,
-    &benchmark_tools::GoBench,
-    &benchmark_tools::Benchstat,
-    &benchmark_tools::HttpLoad,
-    &markdown::Markdown,
-    &csv::CsvTable,
-];
-
 /// A session parsed whole, ready to be written.
 struct ImportDraft {
     session: SessionRecord,
@@ -131,7 +98,11 @@ fn import_text(
 ) -> Result<Imported, ImportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     limits::check_lines(text)?;
-    let draft = parser_for(text, options.format)?.parse(text, &options.map, file_name)?;
+    let draft = match options.format.map_or_else(|| detected(text), Ok)? {
+        Format::JsonLines => jsonl::parse(text, &options.map)?,
+        Format::Csv => csv::parse(text, &options.map, file_name)?,
+        Format::Text => published_tables::parse(text, &options.map, file_name)?,
+    };
     limits::check(&draft)?;
     let ImportDraft { mut session, groups, cells, blocks, trials, warnings } = draft;
     if let Some(name) = &options.name {
@@ -152,17 +123,16 @@ fn read(reader: impl Read) -> Result<String, ImportError> {
     if len as u64 > IMPORT_MAX { Err(ImportError::TooLarge { max: Bytes(IMPORT_MAX) }) } else { Ok(text) }
 }
 
-/// Whether data that begin with this line are JSON of another program: an export of bytegauge begins with its schema's version.
-fn is_external_json(first: &str) -> bool {
-    first.starts_with('{') && !first.contains("\"schema_version\"")
-}
-
-/// The parser of the given format, or of the format that the data have.
-fn parser_for(text: &str, format: Option<Format>) -> Result<&'static dyn Parser, ImportError> {
+/// The format that the data have.
+fn detected(text: &str) -> Result<Format, ImportError> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty()).ok_or(ImportError::Empty)?;
-    let fits = |parser: &&&dyn Parser| match format {
-        Some(format) => parser.format() == format,
-        None => parser.recognises(text, first),
-    };
-    PARSERS.iter().find(fits).copied().ok_or(ImportError::Unrecognised)
+    if first.starts_with('{') {
+        Ok(Format::JsonLines)
+    } else if text.lines().any(published_tables::is_row) {
+        Ok(Format::Text)
+    } else if csv::delimiter(first).is_some() {
+        Ok(Format::Csv)
+    } else {
+        Err(ImportError::Unrecognised)
+    }
 }

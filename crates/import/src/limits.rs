@@ -7,7 +7,7 @@ use super::{ImportDraft, ImportError};
 /// Longest text of a name, value or reason, bytes: a path (PATH_MAX).
 pub(super) const FIELD_MAX: usize = 4096;
 
-/// Longest line of a table or of another program's output, bytes. JSON may be a single line.
+/// Longest line of a table, bytes. A line of an export may be longer.
 const LINE_MAX: usize = 64 << 10;
 
 /// Most columns of a table.
@@ -16,7 +16,7 @@ pub(super) const COLUMNS_MAX: usize = 1_000;
 /// Most options of a session: a report of more takes minutes.
 const OPTIONS_MAX: usize = 5_000;
 
-/// Most results of other tools: each takes 1 to 3 KiB of memory.
+/// Most rows of a table: each takes 1 to 3 KiB of memory.
 const RESULTS_MAX: usize = 300_000;
 
 /// Longest JSON of all settings of an option, bytes.
@@ -24,10 +24,8 @@ const SETTINGS_MAX: usize = 64 << 10;
 
 /// Refuses text with a line that is too long.
 pub(super) fn check_lines(text: &str) -> Result<(), ImportError> {
-    let is_long = |line: &str| line.len() > LINE_MAX && !line.trim_start().starts_with(['{', '[']);
-    // An indented document has values in lines of their own.
-    let is_json = text.trim_start().starts_with(['{', '[']);
-    match text.lines().enumerate().find(|(_, line)| !is_json && is_long(line)) {
+    let is_json = text.trim_start().starts_with('{');
+    match text.lines().enumerate().find(|(_, line)| !is_json && line.len() > LINE_MAX) {
         None => Ok(()),
         Some((at, line)) => {
             let reason = format!("it has {} bytes, where {LINE_MAX} are the most", line.len());

@@ -4,16 +4,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use bytegauge_model::factor::Role;
 use bytegauge_model::level::LevelKind;
 use bytegauge_model::{
-    CellId, CellKind, EndReport, Factor, Level, MachineUse, Nanos, Outcome, Side, Spec, Stage, Transport, Trial,
-    Workload, factor, unit,
+    CellId, EndCounts, EndReport, Factor, Level, Nanos, Outcome, Side, Spec, Stage, Transport, Trial, Workload, factor,
+    unit,
 };
-
-use bytegauge_store::counters;
-use bytegauge_store::kind_from_name;
-use bytegauge_store::outcome;
 
 use super::limits::FIELD_MAX;
 use super::number::{number, plain, rate};
@@ -27,43 +22,23 @@ pub(super) struct Observation {
     pub line: u64,
     /// The level of every factor, shared by rows of the same cell.
     pub factors: Rc<Spec>,
-    pub group: Option<String>,
-    pub cell: Option<String>,
-    pub kind: CellKind,
-    pub twin_of: Option<String>,
     pub block: Option<u64>,
-    pub position: Option<u32>,
-    pub block_complete: Option<bool>,
     pub trial: Trial,
 }
 
 /// A row while its values are read.
 #[derive(Clone, Default)]
 pub(super) struct Fields {
-    /// Whether plain numbers are in base units, as in tables that `export` wrote: a duration in nanoseconds.
-    pub in_base_units: bool,
     factors: Spec,
     touches: Option<bool>,
-    group: Option<String>,
-    cell: Option<String>,
-    kind: CellKind,
-    twin_of: Option<String>,
-    stage: Option<Stage>,
     block: Option<u64>,
-    position: Option<u32>,
-    block_complete: Option<bool>,
-    outcome: Option<String>,
-    reason: Option<String>,
-    started_unix_ns: u64,
     bytes: Option<u64>,
     calls: Option<u64>,
     wall_ns: Option<u64>,
     rate: Option<Printed>,
     call_rate: Option<f64>,
-    warmup_ns: u64,
-    cpus: [Option<u64>; 2],
-    ends: [[Option<u64>; counters::COUNT]; 2],
-    machine: [Option<u64>; 4],
+    read_calls: Option<u64>,
+    short_reads: Option<u64>,
 }
 
 /// The levels of rows, each combination made once: a table has many rows of few cells.
@@ -116,11 +91,8 @@ fn fill_touches(factors: &mut Spec, touches: bool) {
     fill(factors, "working_set", Level::Number(0));
 }
 
-/// Refuses rates that no machine reaches: a mistake in a unit. The floor moves nothing but has a rate, so it is not checked.
-fn refuse_the_impossible(kind: CellKind, bytes: u64, calls: u64, wall_ns: u64) -> Result<(), String> {
-    if kind == CellKind::Floor || wall_ns == 0 {
-        return Ok(());
-    }
+/// Refuses rates that no machine reaches: a mistake in a unit.
+fn refuse_the_impossible(bytes: u64, calls: u64, wall_ns: u64) -> Result<(), String> {
     let (rate, call_rate) = (bytes as f64 * 1e9 / wall_ns as f64, calls as f64 * 1e9 / wall_ns as f64);
     let shown = |ns| Nanos(ns).to_string();
     if rate > BYTES_PER_SECOND_MAX {
@@ -164,40 +136,20 @@ impl Fields {
             let head: String = text.chars().take(40).collect();
             return Err(format!("`{head}…` is {} bytes long: longer than any value", text.len()));
         }
-        let owned = || Some(text.to_owned());
         match target {
             ColumnTarget::Factor(factor) if factor.name == "transport" => self.set_transport(text)?,
-            ColumnTarget::Factor(factor) => self.factors.set(factor.name, level(factor, text, self.in_base_units)?),
+            ColumnTarget::Factor(factor) => self.factors.set(factor.name, level(factor, text)?),
             ColumnTarget::Machine => self.set_machine(text),
             ColumnTarget::Touches => self.touches = Some(switch(text)?),
-            ColumnTarget::Session | ColumnTarget::Reported(_) => {}
-            ColumnTarget::Group => self.group = owned(),
-            ColumnTarget::Cell => self.cell = owned(),
-            ColumnTarget::Kind => {
-                self.kind = kind_from_name(text).ok_or_else(|| format!("`{text}` is no kind of cell"))?;
-            }
-            ColumnTarget::TwinOf => self.twin_of = owned(),
-            ColumnTarget::Stage => {
-                self.stage = Some(Stage::from_name(text).ok_or_else(|| format!("`{text}` is no stage"))?);
-            }
             ColumnTarget::Block => self.block = Some(count(text)?),
-            ColumnTarget::Position => {
-                self.position = Some(u32::try_from(count(text)?).map_err(|_| format!("`{text}` is too large"))?);
-            }
-            ColumnTarget::BlockComplete => self.block_complete = Some(switch(text)?),
-            ColumnTarget::Outcome => self.outcome = owned(),
-            ColumnTarget::Reason => self.reason = owned(),
-            ColumnTarget::Started => self.started_unix_ns = count(text)?,
             ColumnTarget::Bytes => self.bytes = Some(count(text)?),
             ColumnTarget::Completed => self.calls = Some(count(text)?),
             ColumnTarget::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
             ColumnTarget::Rate(unit) => self.rate = Some(printed(text, unit)?),
             ColumnTarget::RateWithUnit => self.rate = Some(printed_with_unit(text)?),
             ColumnTarget::CallRate => self.call_rate = Some(number(text)?),
-            ColumnTarget::Warmup => self.warmup_ns = count(text)?,
-            ColumnTarget::Cpu(end) => self.cpus[end as usize] = Some(count(text)?),
-            ColumnTarget::Counter(end, index) => self.ends[end as usize][index] = Some(count(text)?),
-            ColumnTarget::Machines(index) => self.machine[index] = Some(count(text)?),
+            ColumnTarget::ReadCalls => self.read_calls = Some(count(text)?),
+            ColumnTarget::ShortReads => self.short_reads = Some(count(text)?),
         }
         Ok(())
     }
@@ -229,59 +181,41 @@ impl Fields {
     /// The whole row.
     pub(super) fn finish(mut self, line: u64, shelf: &mut Shelf) -> Result<Observation, String> {
         let factors = shelf.whole(std::mem::take(&mut self.factors), self.touches)?;
-        let is_call = factors.workload() == Workload::Call;
-        let outcome = match &self.outcome {
-            None => Outcome::Measured,
-            Some(name) => outcome::stored(name, self.reason.take()).ok_or_else(|| format!("`{name}` is no outcome"))?,
-        };
-        let measured = outcome == Outcome::Measured;
-        let rated = if is_call { self.call_rate.is_some() } else { self.rate.is_some() };
+        let workload = factors.workload();
+        let is_call = workload == Workload::Call;
         let wall_ns = match self.wall_ns {
-            None if measured && rated => NOMINAL_NS,
+            Some(0) => return Err("its duration is 0".into()),
+            Some(wall_ns) => wall_ns,
+            None if is_call && self.call_rate.is_some() || !is_call && self.rate.is_some() => NOMINAL_NS,
             // A row without a factor of calls only belongs to a stream.
-            None if measured && self.call_rate.is_some() => {
+            None if self.call_rate.is_some() => {
                 return Err(
                     "it has a rate of calls but no other value of a call: head the engine's column `server_engine` \
                             (or map it: --map server_engine=HEADING)"
                         .into(),
                 );
             }
-            Some(0) | None if measured => return Err("it was measured, but its duration is 0 or missing".into()),
-            wall_ns => wall_ns.unwrap_or(0),
+            None => return Err("its duration is missing".into()),
         };
         let seconds = wall_ns as f64 / 1e9;
-        let calls = self.calls.or_else(|| Some((self.call_rate? * seconds).round() as u64)).filter(|_| is_call);
+        let calls = match self.calls.or_else(|| Some((self.call_rate? * seconds).round() as u64)) {
+            None if is_call => return Err("it has neither calls nor a rate of them".into()),
+            calls => calls.filter(|_| is_call).unwrap_or(0),
+        };
         let bytes = match self.bytes.or_else(|| self.bytes_from_rate(wall_ns, &factors)) {
-            None if measured && !is_call => return Err("it has neither bytes nor a throughput".into()),
+            None if !is_call => return Err("it has neither bytes nor a throughput".into()),
             bytes => bytes.unwrap_or(0),
         };
-        if measured && is_call && calls.is_none() {
-            return Err("it has neither calls nor a rate of them".into());
+        refuse_the_impossible(bytes, calls, wall_ns)?;
+        let mut trial = Trial::without_numbers(CellId("".into()), workload, Stage::Confirm, Outcome::Measured);
+        (trial.bytes, trial.calls, trial.wall_ns) = (bytes, calls, wall_ns);
+        if let Some(role) = workload.end(Side::Sink).filter(|_| self.read_calls.or(self.short_reads).is_some()) {
+            let (calls, short_calls) = (self.read_calls.unwrap_or(0), self.short_reads.unwrap_or(0));
+            let counts =
+                EndCounts { bytes, total_bytes: bytes, calls, short_calls, window_ns: wall_ns, ..EndCounts::default() };
+            trial.ends = [(role, EndReport { counts, ..EndReport::default() })].into_iter().collect();
         }
-        if measured {
-            refuse_the_impossible(self.kind, bytes, calls.unwrap_or(0), wall_ns)?;
-        }
-        let workload = factors.workload();
-        let sides = [workload.end(Side::Source), workload.end(Side::Sink)];
-        let ends = sides.into_iter().zip(self.ends).filter_map(|(role, counts)| {
-            let report = end_report(counts, bytes, wall_ns)?;
-            Some((role?, report))
-        });
-        let cpus = sides.into_iter().zip(self.cpus).filter_map(|(role, cpu)| Some((role?, cpu? as usize)));
-        let stage = self.stage.unwrap_or(Stage::Confirm);
-        let trial = Trial {
-            started_unix_ns: self.started_unix_ns,
-            bytes,
-            calls: calls.unwrap_or(0),
-            wall_ns,
-            warmup_ns: self.warmup_ns,
-            cpus: cpus.collect(),
-            ends: ends.collect(),
-            machine: machine_use(self.machine),
-            ..Trial::without_numbers(CellId("".into()), workload, stage, outcome)
-        };
-        let Fields { group, cell, kind, twin_of, block, position, block_complete, .. } = self;
-        Ok(Observation { line, factors, group, cell, kind, twin_of, block, position, block_complete, trial })
+        Ok(Observation { line, factors, block: self.block, trial })
     }
 
     /// Bytes = throughput × duration. When no read was short, they are also calls × size: that count is
@@ -289,8 +223,7 @@ impl Fields {
     fn bytes_from_rate(&self, wall_ns: u64, factors: &Spec) -> Option<u64> {
         let Printed { bytes_per_second, half_digit } = self.rate?;
         let seconds = wall_ns as f64 / 1e9;
-        let [_, calls, short, ..] = self.ends[Side::Sink as usize];
-        let counted = match (calls, short, factors.read_size()) {
+        let counted = match (self.read_calls, self.short_reads, factors.read_size()) {
             (Some(calls), Some(0), Some(size)) => calls.checked_mul(size),
             _ => None,
         };
@@ -299,41 +232,10 @@ impl Fields {
     }
 }
 
-/// An end's counters. Bytes and window are those of the trial if the end has none.
-fn end_report(counts: [Option<u64>; counters::COUNT], bytes: u64, wall_ns: u64) -> Option<EndReport> {
-    if counts.iter().all(Option::is_none) {
-        return None;
-    }
-    let default = |name: &str| match name {
-        "bytes" | "total_bytes" => bytes,
-        "window_ns" => wall_ns,
-        _ => 0,
-    };
-    let mut filled = [0; counters::COUNT];
-    for ((count, given), name) in filled.iter_mut().zip(counts).zip(counters::NAMES) {
-        *count = given.unwrap_or_else(|| default(name));
-    }
-    Some(counters::end(filled, Vec::new()))
-}
-
-fn machine_use(times: [Option<u64>; 4]) -> Option<MachineUse> {
-    let [wall_ns, busy_ns, softirq_ns, steal_ns] = times;
-    Some(MachineUse {
-        wall_ns: wall_ns?,
-        busy_ns: busy_ns.unwrap_or(0),
-        softirq_ns: softirq_ns.unwrap_or(0),
-        steal_ns: steal_ns.unwrap_or(0),
-        ..MachineUse::default()
-    })
-}
-
-/// Parses a level. A plain number is in base units; other text is as on the command line.
-fn level(factor: &Factor, text: &str, in_base_units: bool) -> Result<Level, String> {
-    let takes_numbers = match factor.kind {
-        LevelKind::Name(_) | LevelKind::Switch { .. } => false,
-        LevelKind::Duration { .. } => in_base_units,
-        _ => true,
-    };
+/// Parses a level. A plain number is in base units; other text is as on the command line, where a duration has a unit.
+fn level(factor: &Factor, text: &str) -> Result<Level, String> {
+    let takes_numbers =
+        !matches!(factor.kind, LevelKind::Name(_) | LevelKind::Switch { .. } | LevelKind::Duration { .. });
     match text.parse() {
         Ok(number) if takes_numbers => Ok(Level::Number(number)),
         _ => factor.kind.parse(text).map_err(|error| error.to_string()),
@@ -425,11 +327,6 @@ fn printed(text: &str, unit: f64) -> Result<Printed, String> {
     let decimals = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let half_digit = 0.5 * 10f64.powi(-(decimals as i32)) * unit;
     Ok(Printed { bytes_per_second: number(text)? * unit, half_digit })
-}
-
-/// The conditions of a row, by which rows are grouped.
-pub(super) fn conditions(factors: &Spec) -> Spec {
-    factors.of_role(Role::Condition)
 }
 
 #[cfg(test)]

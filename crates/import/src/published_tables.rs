@@ -15,30 +15,15 @@ use super::limits;
 use super::mapping::Mapping;
 use super::observation::{self, Fields, Shelf};
 use super::target;
-use super::{Format, ImportDraft, ImportError, Parser};
+use super::{Format, ImportDraft, ImportError};
 
-/// The text tables of the published buffer-size benchmark.
-pub(super) struct BenchmarkTables;
-
-impl Parser for BenchmarkTables {
-    fn format(&self) -> Format {
-        Format::Text
-    }
-
-    fn recognises(&self, text: &str, _first: &str) -> bool {
-        text.lines().any(is_row)
-    }
-
-    fn parse(&self, text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
-        parse(text, map, name)
-    }
-}
-
-fn is_row(line: &str) -> bool {
+/// Whether a line is a row of such a table.
+pub(super) fn is_row(line: &str) -> bool {
     line.trim_start().starts_with("buf_size=")
 }
 
-fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
+/// Parses all tables of a document.
+pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
     let mapping = Mapping::new(map)?;
     if let Some(pair) = mapping.columns.first() {
         let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());

@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One measured row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
-    /// Its start, Unix nanoseconds; 0 if the table has none.
-    pub started_unix_ns: u64,
     /// Its block; 0 if the table has none.
     pub block: u64,
     /// Index of its group.
@@ -18,10 +16,10 @@ pub(super) struct Visit {
     pub cell: usize,
 }
 
-/// Groups of several cells in which no cell was measured again later. Rows without a time are taken in the order of the
-/// table, as in published tables.
+/// Groups of several cells in which no cell was measured again later. Rows of a block are taken in the order of the
+/// table.
 pub(super) fn in_one_go(mut visits: Vec<Visit>) -> BTreeSet<usize> {
-    visits.sort_by_key(|visit| (visit.started_unix_ns, visit.block));
+    visits.sort_by_key(|visit| visit.block);
     let mut orders: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for visit in visits {
         orders.entry(visit.group).or_default().push(visit.cell);
@@ -49,7 +47,7 @@ mod tests {
 
     /// Cells of one group, in the order of the table.
     fn check(rows: &[(u64, usize)], expected: bool) {
-        let visit = |&(block, cell): &(u64, usize)| Visit { started_unix_ns: 0, block, group: 3, cell };
+        let visit = |&(block, cell): &(u64, usize)| Visit { block, group: 3, cell };
         let found = in_one_go(rows.iter().map(visit).collect());
         assert_eq!(found.contains(&3), expected, "{rows:?}");
     }
@@ -66,12 +64,5 @@ mod tests {
     #[test]
     fn a_single_cell_is_not_compared() {
         check(&[(0, 1), (0, 1)], false);
-    }
-
-    #[test]
-    fn the_time_decides_if_known() {
-        let visit = |started_unix_ns, cell| Visit { started_unix_ns, block: 0, group: 0, cell };
-        assert!(in_one_go(vec![visit(1, 0), visit(3, 0), visit(2, 1), visit(4, 1)]).is_empty());
-        assert_eq!(in_one_go(vec![visit(1, 0), visit(3, 1), visit(2, 0), visit(4, 1)]), BTreeSet::from([0]));
     }
 }

@@ -3,9 +3,7 @@
 //! Only a name with an unambiguous unit is recognised: `MB/s` may be a million bytes or a million bits, so the user
 //! must map such a column.
 
-use bytegauge_model::{FACTORS, Factor, Side, factor, old_names, suggest};
-
-use bytegauge_store::counters;
+use bytegauge_model::{FACTORS, Factor, factor, suggest};
 
 /// The meaning of a column.
 #[derive(Clone, Copy, Debug)]
@@ -16,34 +14,10 @@ pub(super) enum ColumnTarget {
     Machine,
     /// Whether both ends touched every byte: work, fill and profile in one.
     Touches,
-    /// The number of the exported session, or a value that follows from other columns; ignored.
-    Session,
     /// Calls per second at the client.
     CallRate,
-    /// A value of a client's report, which no table contains.
-    Reported(&'static str),
-    /// The group's name.
-    Group,
-    /// The cell's name.
-    Cell,
-    /// Candidate, A/A control or floor.
-    Kind,
-    /// The cell that an A/A control repeats.
-    TwinOf,
-    /// The purpose of the trial.
-    Stage,
     /// The block, or the repetition.
     Block,
-    /// The position in the block.
-    Position,
-    /// Whether the block is complete.
-    BlockComplete,
-    /// Measured, skipped or failed.
-    Outcome,
-    /// The reason if it was not measured.
-    Reason,
-    /// When the trial began, nanoseconds of Unix time.
-    Started,
     /// Bytes at the sink.
     Bytes,
     /// Calls completed at the client.
@@ -54,14 +28,10 @@ pub(super) enum ColumnTarget {
     Rate(f64),
     /// Throughput, with its unit in each cell.
     RateWithUnit,
-    /// Warm-up, nanoseconds.
-    Warmup,
-    /// The CPU that an end was pinned to.
-    Cpu(Side),
-    /// One of an end's counters, by its index.
-    Counter(Side, usize),
-    /// One of the machine's times, by its index: wall, busy, softirq, steal.
-    Machines(usize),
+    /// Read calls of the sink.
+    ReadCalls,
+    /// Those that returned less than their buffer holds.
+    ShortReads,
 }
 
 impl ColumnTarget {
@@ -72,7 +42,6 @@ impl ColumnTarget {
             ColumnTarget::Wall(_) => "wall_ns".into(),
             ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit => "throughput_bytes_per_second".into(),
             ColumnTarget::CallRate => "calls_per_second".into(),
-            ColumnTarget::Reported(name) => (*name).into(),
             other => format!("{other:?}"),
         }
     }
@@ -84,23 +53,10 @@ const KIB: f64 = 1024.0;
 const NAMES: &[(&str, ColumnTarget)] = &[
     ("machine", ColumnTarget::Machine),
     ("touches_data", ColumnTarget::Touches),
-    ("session", ColumnTarget::Session),
-    ("group", ColumnTarget::Group),
-    ("cell", ColumnTarget::Cell),
-    ("kind", ColumnTarget::Kind),
-    ("twin_of", ColumnTarget::TwinOf),
-    ("stage", ColumnTarget::Stage),
     ("block", ColumnTarget::Block),
-    ("position", ColumnTarget::Position),
-    ("block_complete", ColumnTarget::BlockComplete),
-    ("outcome", ColumnTarget::Outcome),
-    ("reason", ColumnTarget::Reason),
-    ("started_unix_ns", ColumnTarget::Started),
     ("bytes", ColumnTarget::Bytes),
     ("completed_calls", ColumnTarget::Completed),
     ("calls_per_second", ColumnTarget::CallRate),
-    ("failed_calls", ColumnTarget::Reported("failed_calls")),
-    ("competing_calls", ColumnTarget::Reported("competing_calls")),
     ("wall_ns", ColumnTarget::Wall(1.0)),
     ("duration_ns", ColumnTarget::Wall(1.0)),
     ("duration_us", ColumnTarget::Wall(1e3)),
@@ -115,13 +71,8 @@ const NAMES: &[(&str, ColumnTarget)] = &[
     ("throughput_mbit_s", ColumnTarget::Rate(1e6 / 8.0)),
     ("throughput_gbit_s", ColumnTarget::Rate(1e9 / 8.0)),
     ("throughput", ColumnTarget::RateWithUnit),
-    ("warmup_ns", ColumnTarget::Warmup),
-    ("source_cpu", ColumnTarget::Cpu(Side::Source)),
-    ("sink_cpu", ColumnTarget::Cpu(Side::Sink)),
-    ("machine_wall_ns", ColumnTarget::Machines(0)),
-    ("machine_busy_ns", ColumnTarget::Machines(1)),
-    ("machine_softirq_ns", ColumnTarget::Machines(2)),
-    ("machine_steal_ns", ColumnTarget::Machines(3)),
+    ("sink_calls", ColumnTarget::ReadCalls),
+    ("sink_short_calls", ColumnTarget::ShortReads),
 ];
 
 /// Names that other programs use, with the name in bytegauge.
@@ -167,7 +118,7 @@ const ALIASES: &[(&str, &str)] = &[
 /// The target of a name of bytegauge; the error is a hint at the likely name.
 pub(super) fn ours(name: &str) -> Result<ColumnTarget, String> {
     let plain = plain(name);
-    named(&plain).ok_or_else(|| suggest::hint(name, names().iter().map(String::as_str)))
+    named(&plain).ok_or_else(|| suggest::hint(name, names()))
 }
 
 /// The target that a heading implies.
@@ -177,26 +128,13 @@ pub(super) fn recognise(heading: &str) -> Option<ColumnTarget> {
     named(name)
 }
 
-/// One of an end's counters by name.
-fn counter(name: &str) -> Option<ColumnTarget> {
-    let (end, name) = match name.split_once('_')? {
-        ("source", name) => (Side::Source, name),
-        ("sink", name) => (Side::Sink, name),
-        _ => return None,
-    };
-    counters::NAMES.iter().position(|counter| *counter == name).map(|index| ColumnTarget::Counter(end, index))
-}
-
 fn named(name: &str) -> Option<ColumnTarget> {
     let fixed = NAMES.iter().find(|(ours, _)| *ours == name).map(|(_, target)| *target);
-    let of_factor = || factor::find(old_names::factor(name)).map(ColumnTarget::Factor);
-    fixed.or_else(of_factor).or_else(|| counter(name))
+    fixed.or_else(|| factor::find(name).map(ColumnTarget::Factor))
 }
 
-fn names() -> Vec<String> {
-    let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
-    let fixed = NAMES.iter().map(|(name, _)| *name);
-    FACTORS.iter().map(|factor| factor.name).chain(fixed).map(str::to_owned).chain(ends).collect()
+fn names() -> impl Iterator<Item = &'static str> + Clone {
+    FACTORS.iter().map(|factor| factor.name).chain(NAMES.iter().map(|(name, _)| *name))
 }
 
 /// `throughput (MiB/s)` as `throughput_mib_s`.
@@ -212,7 +150,7 @@ mod tests {
     #[test]
     fn every_name_and_alias_leads_somewhere() {
         for name in names() {
-            assert!(ours(&name).is_ok(), "{name}");
+            assert!(ours(name).is_ok(), "{name}");
         }
         for (theirs, name) in ALIASES {
             assert!(ours(name).is_ok() && recognise(theirs).is_some(), "{theirs}");
@@ -235,7 +173,7 @@ mod tests {
         check("Read-Size", "read_size");
         check("throughput (MiB/s)", "1048576 B/s");
         check("throughput (MB/s)", "none");
-        check("short_reads", "Counter(Sink, 2)");
+        check("short_reads", "ShortReads");
         check("weather", "none");
     }
 

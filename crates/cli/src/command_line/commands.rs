@@ -295,7 +295,7 @@ fn import() -> Command {
     let map = valued("map", "OURS=THEIRS,…", "Columns of a CSV: read_size=read_buffer_bytes,…");
     let from = valued("from", "FORMAT", "Format of the file, if its first line does not show it");
     Command::new("import")
-        .about("Read trials from tables and results of other tools")
+        .about("Read trials from exports and published tables")
         .after_help(format!("{}\n{IMPORT_HELP}", import_formats()))
         .arg(
             Arg::new("file")

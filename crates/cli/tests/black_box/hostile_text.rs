@@ -1,10 +1,12 @@
 //! Text from outside that tries to act on the terminal, in all that the program prints.
 
+use std::sync::LazyLock;
+
 use bytegauge_model::escape;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::bench::{BINARY, Bench, QUICK, possible};
+use crate::bench::{BINARY, Bench, QUICK, json_lines, possible};
 
 /// A title, a colour, a bell, a C1 sequence, a reordering, a line separator.
 const HOSTILE: &str = "\u{1b}]0;pwned\u{7}\u{1b}[31mEVIL\u{9b}1m\u{202e}\u{2028}";
@@ -102,6 +104,27 @@ fn printed_words_of_programs_are_escaped() {
     }
 }
 
+/// The export of a session about three values of a program, called `name0` to `name2`.
+static EXPORT: LazyLock<String> = LazyLock::new(|| {
+    let bench = Bench::new();
+    bench.run("tune --values name0,name1,name2 --blocks 4 --time 5s --quiet -- true {value}").exits(0);
+    bench.run("report export").exits(0).stdout
+});
+
+/// Replaces the names of values in a document.
+fn rename(document: &mut Value, names: &[String]) {
+    match document {
+        Value::String(text) => {
+            for (at, name) in names.iter().enumerate() {
+                *text = text.replace(&format!("name{at}"), name);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, names)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| rename(field, names)),
+        _ => {}
+    }
+}
+
 proptest! {
     // Each case starts the program fourteen times.
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
@@ -111,12 +134,12 @@ proptest! {
     fn any_names_are_shown_in_every_format(names in prop::collection::vec(any::<String>(), 3), long in 0usize..400) {
         let bench = Bench::new();
         let wide = "é読\u{301}".repeat(long);
-        let result = |(at, name): (usize, &String)| {
-            json!({"command": format!("{at} {name} {wide}"), "times": [1.0, 1.1, 0.9, 1.05]})
-        };
-        let results: Vec<Value> = names.iter().enumerate().map(result).collect();
-        bench.write("results.json", &json!({ "results": results }).to_string());
-        for words in ["report import results.json"].into_iter().chain(OUTPUTS) {
+        let names: Vec<String> = names.iter().enumerate().map(|(at, name)| format!("{at} {name} {wide}")).collect();
+        let mut lines = json_lines(&EXPORT);
+        lines.iter_mut().for_each(|line| rename(line, &names));
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        bench.write("results.jsonl", &lines.join("\n"));
+        for words in ["report import results.jsonl"].into_iter().chain(OUTPUTS) {
             let ran = bench.run(words).exits(0);
             check(&ran.stdout, &ran.words);
             check(&ran.stderr, &ran.words);

@@ -96,38 +96,6 @@ fn whole_session(store: &mut Store) -> SessionId {
 }
 
 #[test]
-fn our_csv_needs_no_mapping() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("results.db")).unwrap();
-    let id = whole_session(&mut store);
-    let first = csv(&store, id);
-    let imported = import(&mut store, &first);
-    assert_eq!(imported.warnings, [""; 0]);
-
-    let new = imported.session;
-    let renumbered = csv(&store, new).replace(&format!("\n{new},"), &format!("\n{id},"));
-    assert_eq!(renumbered, first);
-    assert_eq!(store.groups(new).unwrap(), store.groups(id).unwrap());
-    assert_eq!(store.cells(new).unwrap(), store.cells(id).unwrap());
-    let shape =
-        |id| store.blocks(id).unwrap().into_iter().map(|b| (b.index, b.group, b.stage, b.complete)).collect::<Vec<_>>();
-    assert_eq!(shape(new), shape(id));
-    // The kernel's reports on flows are only in the JSON lines.
-    let bare = |mut trial: Trial| {
-        for end in trial.ends.values_mut() {
-            end.flows.clear();
-            end.queued_ns = OptionalCount::NONE;
-        }
-        if let Some(machine) = &mut trial.machine {
-            machine.net_rx.clear();
-        }
-        trial
-    };
-    let expected: Vec<_> = store.trials(id).unwrap().into_iter().map(bare).collect();
-    assert_eq!(store.trials(new).unwrap(), expected);
-}
-
-#[test]
 fn csv_has_a_column_for_every_factor() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join("results.db")).unwrap();
