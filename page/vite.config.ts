@@ -31,7 +31,6 @@ const REPORT: BuiltPage = {
   slots: [
     '<script type="application/json" id="sessions">[]</script>',
     '<script type="application/json" id="between">null</script>',
-    '<script type="application/json" id="live">null</script>',
   ],
 };
 

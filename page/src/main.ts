@@ -7,7 +7,6 @@ import { h } from "./dom";
 import { evidence } from "./evidence";
 import { environment, missing, notes } from "./figures/facts";
 import { select } from "./frame";
-import { type Live, live } from "./live";
 import { results } from "./results";
 import { sideBySide } from "./side-by-side";
 import { State } from "./state";
@@ -26,8 +25,7 @@ async function start(): Promise<void> {
   const top = h("div", {});
   const shown = evidence(state);
   const machine = h("section", { id: "machine", "aria-label": "Machine, notes and options that were not measured" });
-  const served = JSON.parse(await slot("live", "null")) as Live;
-  const main = h("main", {}, served && live(served, state), top, shown.element, machine);
+  const main = h("main", {}, top, shown.element, machine);
   page.replaceChildren(head(state), main);
 
   function show(): void {

@@ -26,7 +26,7 @@ export class State {
   private readonly listeners: (() => void)[] = [];
 
   constructor(
-    private documents: View[],
+    private readonly documents: View[],
     /** The comparison of the sessions; null for one session. */
     readonly between: Between | null = null,
   ) {}
@@ -57,12 +57,6 @@ export class State {
       group,
       cell: chosen?.group === group.id ? chosen : (pivot(view, group) ?? candidates(view, group)[0]),
     };
-  }
-
-  /** Newer documents of the same sessions: the selection stays. */
-  replace(views: View[]): void {
-    this.documents = views;
-    this.tell();
   }
 
   openSession(index: number): void {

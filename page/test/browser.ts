@@ -1,8 +1,6 @@
 // A browser for the tests, and pages as files, filled as the product fills them.
 
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -65,18 +63,17 @@ const known = (document: unknown): string =>
   ).replaceAll("<", "\\u003c");
 
 /** The page of some documents. */
-function pageOf(views: View[], between: Between | null, live: { every_ms: number } | null): string {
+function pageOf(views: View[], between: Between | null): string {
   const slot = (name: string) => `<script type="application/json" id="${name}">`;
   return readFileSync(new URL("../dist/page.html", import.meta.url), "utf8")
     .replace(`${slot("sessions")}[]`, () => slot("sessions") + known(views))
-    .replace(`${slot("between")}null`, () => slot("between") + known(between))
-    .replace(`${slot("live")}null`, () => slot("live") + known(live));
+    .replace(`${slot("between")}null`, () => slot("between") + known(between));
 }
 
 /** The page of some documents, as a file. */
 export function fileOf(views: View[], between: Between | null = null): string {
   const file = join(folder, `${(files += 1)}.html`);
-  writeFileSync(file, pageOf(views, between, null));
+  writeFileSync(file, pageOf(views, between));
   return file;
 }
 
@@ -92,34 +89,6 @@ export function meshFileOf(mesh: Mesh): string {
   return file;
 }
 
-/** The page of a running session, served as the product serves it, until it is closed. */
-export async function served(first: View): Promise<{ address: string; show(view: View): void; close(): void }> {
-  let [documents, version] = [known([first]), 0];
-  const server = createServer((request, reply) => {
-    const tag = `"${version}"`;
-    if (request.url === "/token/") {
-      const page = pageOf([first], null, { every_ms: 50 });
-      reply.setHeader("Content-Type", "text/html; charset=utf-8");
-      reply.end(page.replace("default-src 'none'", "default-src 'none'; connect-src 'self'"));
-    } else if (request.url === "/token/data" && request.headers["if-none-match"] === tag) {
-      reply.writeHead(304, { ETag: tag }).end();
-    } else if (request.url === "/token/data") {
-      reply.writeHead(200, { ETag: tag, "Content-Type": "application/json", Connection: "close" }).end(documents);
-    } else reply.writeHead(404).end();
-  });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  return {
-    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}/token/`,
-    show(view) {
-      [documents, version] = [known([view]), version + 1];
-    },
-    close() {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
-}
-
 export interface Opened {
   page: Page;
   /** Errors of the page, and its requests. */
@@ -127,21 +96,20 @@ export interface Opened {
   elements(): Promise<number>;
 }
 
-/** Opens a file or an address and waits until the element that is drawn last is there. */
+/** Opens a file and waits until the element that is drawn last is there. */
 export async function open(place: string, options: BrowserContextOptions = {}, last = "#environment"): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const trouble: string[] = [];
-  const own = place.startsWith("http:") ? place : pathToFileURL(place).href;
-  const may = own.startsWith("http:") ? [own, `${own}data`] : [own];
+  const own = pathToFileURL(place).href;
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning")
       trouble.push(`${message.type()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => trouble.push(`thrown: ${error.message}`));
   page.on("request", (request) => {
-    if (!may.includes(request.url().split("#")[0] ?? "") && !request.url().startsWith("data:"))
+    if (request.url().split("#")[0] !== own && !request.url().startsWith("data:"))
       trouble.push(`asked for ${request.url()}`);
   });
   await page.goto(own);

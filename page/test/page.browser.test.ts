@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import axe from "axe-core";
 import { describe, expect, test } from "vitest";
-import { fileOf, inBrowser, open, PATIENCE_MS, served } from "./browser";
+import { fileOf, inBrowser, open, PATIENCE_MS } from "./browser";
 import { between, cell, grid, long, session } from "./planted";
 
 inBrowser("the page in a browser", () => {
@@ -242,51 +242,6 @@ inBrowser("the page in a browser", () => {
     expect(await page.locator("#travelled").evaluate((line) => line.tagName)).toBe("P");
     expect(await page.locator("#travelled").textContent()).toContain("confirmed trials of it in another session");
     expect(trouble).toEqual([]);
-  });
-
-  test("a served page follows its session", async () => {
-    const of = (status: "running" | "complete", text: string) => {
-      const view = grid(3, 3);
-      view.status = status;
-      view.sentence = text;
-      return view;
-    };
-    const server = await served(of("running", "First."));
-    try {
-      const { page, trouble } = await open(server.address);
-      const result = () => page.locator("#results-title").first().textContent();
-      const soon = { timeout: PATIENCE_MS };
-      await expect.poll(() => page.locator("#live-line b").textContent(), soon).toBe("Live");
-      await page.locator("#heatmap .data summary").click();
-      await page.locator("#heatmap .board").focus();
-      await page.keyboard.press("ArrowRight");
-      const chosen = await page.locator("#heatmap .selected").textContent();
-      server.show(of("running", "Second."));
-      await expect.poll(result, soon).toBe("Second.");
-      expect(await page.locator("#heatmap .selected").textContent()).toBe(chosen);
-      expect(await page.locator("#heatmap details[open]").count()).toBe(1);
-      expect(await page.evaluate("document.activeElement?.closest('figure')?.id")).toBe("heatmap");
-      await page.locator("#live-line button").click();
-      expect(await page.locator("#live-line b").textContent()).toBe("Paused");
-      server.show(of("complete", "Third."));
-      expect(await result()).toBe("Second.");
-      await page.locator("#live-line button").click();
-      await expect.poll(result, soon).toBe("Third.");
-      expect(await page.locator("#live-line b").textContent()).toBe("Ended");
-      expect(trouble).toEqual([]);
-    } finally {
-      server.close();
-    }
-  });
-
-  test("a page without its server keeps its documents", async () => {
-    const view = grid(3, 3);
-    view.status = "running";
-    const server = await served(view);
-    const { page } = await open(server.address);
-    server.close();
-    await expect.poll(() => page.locator("#live-line b").textContent(), { timeout: PATIENCE_MS }).toBe("No connection");
-    expect(await page.locator("#heatmap svg").count()).toBeGreaterThan(2);
   });
 
   test("one session has no comparison", async () => {

@@ -29,7 +29,6 @@ mod measure;
 mod mesh;
 mod observe;
 mod page;
-mod page_server;
 mod print;
 mod progress;
 mod resume;
@@ -43,7 +42,6 @@ mod tune;
 mod tune_options;
 mod tune_service;
 mod unknown_option;
-mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -150,7 +148,6 @@ fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("export", matches)) => stored::export(matches),
         Some(("import", matches)) => stored::import(matches),
         _ if matches.get_flag("across") => across::report(matches),
-        _ if matches.get_flag("watch") => watch::run(matches),
         _ => stored::report(matches),
     }
 }

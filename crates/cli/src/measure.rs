@@ -20,7 +20,7 @@ use crate::json_stream::JsonLines;
 use crate::progress::Display;
 use crate::{
     agent_sessions, analysis, args, capabilities, connect, design_flags, dry_run, expired, history, interrupt,
-    leftovers, page, resume, stored, terminal, tune_service, watch,
+    leftovers, page, resume, stored, terminal, tune_service,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -135,11 +135,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;
     let listing = stored::interval(matches)?.filter(|_| talks).and_then(|interval| Listing::start(interval, &plan));
-    let shown = Shown {
-        quiet: matches.get_flag("quiet") || listing.is_some(),
-        lines: &mut lines,
-        page_of: matches.get_flag("watch").then_some(path.as_path()),
-    };
+    let shown = Shown { quiet: matches.get_flag("quiet") || listing.is_some(), lines: &mut lines };
     let sampled = flames.as_ref().map(|_| plan.clone());
     let (session, ended) = execute(plan, resumed, &mut store, options, &stop, shown)?;
     drop(listing);
@@ -200,8 +196,6 @@ pub struct Shown<'a> {
     pub quiet: bool,
     /// Its events as JSON lines instead of progress.
     pub lines: &'a mut Option<JsonLines>,
-    /// The store, if another process shows the session as a page.
-    pub page_of: Option<&'a Path>,
 }
 
 /// Runs the session with an observer, until done or interrupted.
@@ -211,7 +205,7 @@ pub fn execute(
     store: &mut Store,
     options: RunOptions,
     stop: &AtomicBool,
-    Shown { quiet, lines, page_of }: Shown<'_>,
+    Shown { quiet, lines }: Shown<'_>,
 ) -> Result<(SessionId, Ended), Failure> {
     leftovers::remove(quiet || lines.is_some());
     let mut display = None;
@@ -228,14 +222,9 @@ pub fn execute(
         None => Run::begin(plan, store, options, observer, stop)?,
     };
     let session = run.session();
-    let mut watcher = page_of.map(|store| watch::start(store, session)).transpose()?;
     let ended = run.execute(&mut analysis::ByReport);
     if let Some(display) = &mut display {
         display.clear();
-    }
-    // It ends with the session; a reader of the page sees the end first.
-    if let Some(watcher) = &mut watcher {
-        let _ = watcher.wait();
     }
     Ok((session, ended?))
 }

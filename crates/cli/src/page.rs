@@ -8,9 +8,7 @@ use std::{fs, io};
 
 use bytegauge_compare::BetweenView;
 use bytegauge_report::Report;
-use bytegauge_sys::owner::OwnedFolder;
 use bytegauge_sys::{new_file, program_file};
-use bytegauge_traffic::leftovers;
 
 use crate::exit_code::{DONE, Failure};
 use crate::{stored, terminal};
@@ -107,20 +105,6 @@ pub fn write(
         })?;
     }
     Ok(DONE)
-}
-
-/// Shows an address with a token, which no other user may see in the words of a process: a file that only this user can read
-/// leads to it, for as long as the folder is kept.
-///
-/// # Errors
-/// As [`show`], or if there is no place for the file.
-pub fn show_address(address: &str) -> io::Result<OwnedFolder> {
-    let folder = leftovers::folder()?;
-    let file = folder.path().join("page.html");
-    let page = format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={address}\">\n");
-    new_file::replace(&file, |out| out.write_all(page.as_bytes()))?;
-    show(&file)?;
-    Ok(folder)
 }
 
 /// Shows a file. Returns once the opener has handed it over; the browser lives on by itself.

@@ -83,7 +83,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
             host_wait_ns: None,
         };
         let mut lines = None;
-        let shown = Shown { quiet: matches.get_flag("quiet"), lines: &mut lines, page_of: None };
+        let shown = Shown { quiet: matches.get_flag("quiet"), lines: &mut lines };
         let (session, ended) = measure::execute(plan, None, &mut store, options, &stop, shown)?;
         let view = Report::of(&SessionData::load(&store, session)?, &Settings::default());
         let lines = brief::render(&view, LINES_MAX, width, &style.program).join("\n");

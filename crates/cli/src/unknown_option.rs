@@ -21,7 +21,7 @@ const MOVED: &[(&str, &str)] = &[
     ("export", "use: bytegauge report export"),
     ("import", "use: bytegauge report import"),
     ("survey", "use: bytegauge run survey"),
-    ("watch", "use --watch of the command that measures, or: bytegauge report --watch"),
+    ("watch", "use: bytegauge report --html page.html --open, also while the session runs"),
     ("selftest", "use: bytegauge doctor --selftest"),
     ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
 ];
@@ -146,7 +146,7 @@ mod tests {
             ("bytegauge sessions", "bytegauge report list"),
             ("bytegauge compare main 12", "bytegauge report compare"),
             ("bytegauge selftest --full", "bytegauge doctor --selftest"),
-            ("bytegauge watch 3", "bytegauge report --watch"),
+            ("bytegauge watch 3", "bytegauge report --html page.html --open"),
             ("bytegauge run --list", "bytegauge run -h"),
         ] {
             let text = error_of(line);

@@ -194,31 +194,6 @@ impl Store {
         self.read(|c| Ok(c.query_row(sql, values, |row| row.get(0))?)).map(|id: Option<i64>| id.map(SessionId))
     }
 
-    /// The sessions with status `running`, the newest first. They include killed ones: [`Store::is_owned`] tells
-    /// whether a session still runs.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn begun(&self) -> Result<Vec<SessionId>, StoreError> {
-        let sql = "SELECT id FROM sessions WHERE status = ?1 ORDER BY id DESC";
-        let running = [SessionStatus::Running.name()];
-        self.read(|c| {
-            Ok(c.prepare(sql)?.query_map(running, |row| row.get(0).map(SessionId))?.collect::<Result<_, _>>()?)
-        })
-    }
-
-    /// The status of a session and its number of trials. Watchers call this often, so it reads no more.
-    ///
-    /// # Errors
-    /// When there is no such session, or the store cannot be read.
-    pub fn standing(&self, id: SessionId) -> Result<(SessionStatus, u64), StoreError> {
-        let sql =
-            "SELECT status, (SELECT count(*) FROM trials WHERE session = sessions.id) FROM sessions WHERE id = ?1";
-        let row = |row: &Row<'_>| Ok((named(row, 0, SessionStatus::from_name)?, row.get::<_, UnsignedColumn>(1)?.0));
-        let found = self.read(|c| Ok(c.prepare_cached(sql)?.query_row([id.0], row).optional()?))?;
-        found.ok_or_else(|| self.no_session(id))
-    }
-
     fn require(&self, id: SessionId, found: bool) -> Result<(), StoreError> {
         if found { Ok(()) } else { Err(self.no_session(id)) }
     }

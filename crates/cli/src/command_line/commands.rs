@@ -8,7 +8,7 @@ use bytegauge_import::{FORMATS, rate_units};
 use bytegauge_model::Workload;
 use bytegauge_plan::built_in;
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
+use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
 use super::option::{self, formats, switch, valued, with_details};
@@ -243,11 +243,7 @@ pub fn report() -> Command {
         ))
         .arg(with_details(format, "go-bench is for benchstat, prom for node_exporter, junit for CI services"))
         .arg(option::html())
-        .arg(option::watch().conflicts_with_all(["across", "html", "format"]))
-        .arg(valued("port", "PORT", "Port of --watch").value_parser(value_parser!(u16)).default_value("0").hide(true))
-        .arg(switch("open", "Open the page in the browser"))
-        .group(ArgGroup::new("page").args(["html", "watch"]))
-        .mut_arg("open", |arg| arg.requires("page"))
+        .arg(switch("open", "Open the page in the browser").requires("html"))
         .arg(option::full())
         .arg(option::interval())
         .arg(option::group())

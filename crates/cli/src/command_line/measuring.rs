@@ -140,7 +140,6 @@ fn output(has_path: bool) -> Vec<Arg> {
         option::strict(),
         option::quiet(),
         option::no_page(),
-        option::watch(),
         option::fit_max(),
         option::objective(),
     ];

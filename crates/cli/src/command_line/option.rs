@@ -52,10 +52,6 @@ pub fn html() -> Arg {
     html.value_parser(value_parser!(PathBuf)).conflicts_with_all(["format", "full", "group"])
 }
 
-pub fn watch() -> Arg {
-    switch("watch", "Show the session as a page on 127.0.0.1 while it runs")
-}
-
 pub fn full() -> Arg {
     switch("full", "Print every test with its table, map, costs and notes")
 }

@@ -73,4 +73,3 @@ mod supervision;
 mod survey;
 mod tune;
 mod tune_service;
-mod watch;

@@ -17,24 +17,13 @@ use crate::Report;
 /// The page as `page/` builds it: `cargo xtask page`.
 pub const TEMPLATE: &str = include_str!("../../page/page.html");
 
-/// The places of the documents: of each session, of the comparison of several, and the parameters for updates of a served page.
-const SLOTS: [(&str, &str); 3] = [("sessions", "[]"), ("between", "null"), ("live", "null")];
-
-/// The first words of the page's policy, and its addition for a served page: new documents from the server.
-const POLICY: (&str, &str) = ("default-src 'none'", "default-src 'none'; connect-src 'self'");
+/// The places of the documents: of each session, and of the comparison of several.
+const SLOTS: [(&str, &str); 2] = [("sessions", "[]"), ("between", "null")];
 
 /// The page of some sessions, of which it opens the first, and the document of their comparison, `null` without one.
 pub fn render(views: &[Report], mut between: Value) -> String {
     drop_unknown(&mut between);
-    filled([packed(&documents(views)), packed(&embedded(between)), "null".into()])
-}
-
-/// The page of a running session: it requests [`documents`] as `data` next to its own address, every `every_ms`
-/// milliseconds.
-pub fn render_live(view: &Report, every_ms: u64) -> String {
-    let live = serde_json::json!({ "every_ms": every_ms });
-    let page = filled([packed(&documents(std::slice::from_ref(view))), "null".into(), embedded(live)]);
-    page.replacen(POLICY.0, POLICY.1, 1)
+    filled([packed(&documents(views)), packed(&embedded(between))])
 }
 
 /// The documents of some sessions, as embedded in a page.
@@ -159,20 +148,10 @@ mod tests {
             assert_eq!(TEMPLATE.matches(&slot(name, empty)).count(), 1, "{name}");
             assert!(policy < TEMPLATE.find(&slot(name, empty)).expect("a place"), "{name}");
         }
+        assert!(TEMPLATE.contains("default-src 'none'") && !TEMPLATE.contains("connect-src"));
         for address in ["src=\"http", "href=\"http", "@import", "url(http", "-inline'", "-eval'"] {
             assert!(!TEMPLATE.contains(address), "{address}");
         }
-    }
-
-    #[test]
-    fn only_a_served_page_requests_data() {
-        let policy = |page: &str| {
-            let (_, rest) = page.split_once("Content-Security-Policy\" content=\"").expect("a policy");
-            rest.split_once('"').expect("its end").0.to_owned()
-        };
-        let (still, live) = (policy(TEMPLATE), policy(&TEMPLATE.replacen(POLICY.0, POLICY.1, 1)));
-        assert!(still.starts_with(POLICY.0) && !still.contains("connect-src"), "{still}");
-        assert_eq!(live.replace("; connect-src 'self'", ""), still);
     }
 
     #[test]
