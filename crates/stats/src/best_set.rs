@@ -48,7 +48,6 @@ pub fn best_set(ln_cost: &[Vec<f64>], widening: f64, method: &Method) -> BestSet
         level: method.level,
         seed: method.seed,
         random_flips: method.random_flips,
-        two_sided: method.two_sided,
         studentise_each_flip: method.studentise_each_flip,
     };
     let critical: Vec<f64> = critical_values(&pairs, &flips).into_iter().map(|c| c * widening).collect();

@@ -72,9 +72,6 @@ pub struct Method {
     pub groups: usize,
     /// Random sign flips above 12 blocks.
     pub random_flips: usize,
-    /// Use max |t| instead of max t. Max t is exact where all cells have equal noise, but too narrow where the cells of
-    /// a group have noise of different skewness.
-    pub two_sided: bool,
     /// Negative control when `false`: keep the observed standard error at every flip.
     pub studentise_each_flip: bool,
     /// Limit outliers to [`crate::outlier::SPREADS`]; `false` judges by plain means.
@@ -91,7 +88,6 @@ impl Default for Method {
             seed: 1,
             groups: 1,
             random_flips: 4999,
-            two_sided: true,
             studentise_each_flip: true,
             limit_outliers: true,
             merge_dependent_blocks: true,

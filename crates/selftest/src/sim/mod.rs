@@ -97,8 +97,6 @@ pub struct Scenario {
     pub order: Order,
     /// The cell that an A/A control repeats in every block.
     pub twin_of: Option<usize>,
-    /// True excess cost of the control over the cell that it repeats, in ln: 0 for an equal control.
-    pub twin_off: f64,
     /// CPU time that the hypervisor takes.
     pub steal: Steal,
 }
@@ -124,7 +122,6 @@ impl Scenario {
             environment: Environment::Still,
             order: randomised_blocks,
             twin_of: None,
-            twin_off: 0.0,
             steal: Steal::default(),
         }
     }
@@ -156,8 +153,7 @@ impl Scenario {
             // A world without steal draws the same numbers as before.
             hits[block][column] = self.steal.share(cell) > 0.0 && random.uniform() < self.steal.share(cell);
             let stolen = if hits[block][column] { self.steal.ln_cost } else { 0.0 };
-            let off = if column < cells { 0.0 } else { self.twin_off };
-            rows[block][column] = self.effects[cell] + off + level + stolen + self.spread * noise;
+            rows[block][column] = self.effects[cell] + level + stolen + self.spread * noise;
         }
         if self.own_rho != 0.0 {
             self.tie_to_the_block_before(&mut rows, random);
@@ -251,13 +247,13 @@ mod tests {
     fn steal_hits_as_often_and_hard_as_set() {
         let mut scenario = Scenario::new(vec![0.0, 0.1], Noise::Normal, 0.01);
         scenario.steal = Steal { shares: vec![0.1, 0.4], ln_cost: 0.5 };
-        (scenario.twin_of, scenario.twin_off) = (Some(0), 0.2);
+        scenario.twin_of = Some(0);
         let Trials { rows, hits } = scenario.trials(4000, &mut seeded(3, 0));
         let share = |column: usize| hits.iter().filter(|row| row[column]).count() as f64 / 4000.0;
         assert!((share(0) - 0.1).abs() < 0.02 && (share(1) - 0.4).abs() < 0.03 && (share(2) - 0.1).abs() < 0.02);
         let mean = |column: usize| rows.iter().map(|row| row[column]).sum::<f64>() / 4000.0;
         assert!((mean(0) - scenario.truth()[0]).abs() < 0.01 && (mean(1) - 0.3).abs() < 0.015);
-        assert!((mean(2) - mean(0) - 0.2).abs() < 0.015);
+        assert!((mean(2) - mean(0)).abs() < 0.015);
     }
 
     #[test]

@@ -32,24 +32,13 @@ pub struct WorldDesign {
     pub spread: f64,
     /// The kind of noise.
     pub noise: Noise,
-    /// Conditions of the machine.
-    pub environment: Environment,
-    /// How much more a shorter screening trial scatters (√(6 ms / 5 ms)).
-    pub screening_factor: f64,
 }
 
 impl WorldDesign {
     /// The usual design with paired differences of the given spread.
     #[must_use]
     pub fn paired(finalists: usize, blocks: usize, paired_spread: f64) -> Self {
-        Self {
-            finalists,
-            blocks,
-            spread: paired_spread / 2.0_f64.sqrt(),
-            noise: Noise::Normal,
-            environment: Environment::Swings { rho: 0.7, spread: 0.18 },
-            screening_factor: 1.1,
-        }
+        Self { finalists, blocks, spread: paired_spread / 2.0_f64.sqrt(), noise: Noise::Normal }
     }
 }
 
@@ -58,8 +47,6 @@ impl WorldDesign {
 pub struct SimulatedSession {
     /// The finalists, first the first profile's screening leader.
     pub finalists: Vec<usize>,
-    /// Screening costs by profile, block and cell.
-    pub screening: Vec<Vec<Vec<Option<f64>>>>,
     /// Confirmation by profile; cells that were not confirmed have no costs.
     pub groups: Vec<(GroupInput, GroupVerdict)>,
     /// The recommendation of each profile.
@@ -87,12 +74,6 @@ impl World {
         }
         let bytes = |i: usize| 4096.0 * f64::from((1_u32 << (i / side)) + (1_u32 << (i % side)));
         Self { effects, footprints: (0..side * side).map(bytes).collect() }
-    }
-
-    /// How much worse than the best of *all* cells of a profile the cell truly is, in ln.
-    #[must_use]
-    pub fn regret(&self, profile: usize, cell: usize) -> f64 {
-        self.effects[profile][cell] - self.effects[profile][self.best(profile)]
     }
 
     /// How much worse than the best of `cells` the cell truly is, in ln.
@@ -127,7 +108,7 @@ impl World {
             })
             .collect();
         let recommendations = groups.iter().map(|(input, verdict)| recommend(input, verdict, method)).collect();
-        SimulatedSession { finalists, screening, groups, recommendations }
+        SimulatedSession { finalists, groups, recommendations }
     }
 
     fn confirm(
@@ -153,6 +134,8 @@ impl World {
     }
 }
 
+/// How much more a shorter screening trial scatters (√(6 ms / 5 ms)).
+const SCREENING_FACTOR: f64 = 1.1;
 /// Blocks in which all cells are screened.
 const SCREENS: usize = 2;
 /// Cells that are screened again.
@@ -169,7 +152,7 @@ fn screen(effects: &[Vec<f64>], design: &WorldDesign, random: &mut RandomStream)
             visited.iter().zip(row).for_each(|(&cell, ln)| all[cell] = Some(ln.exp()));
             all
         };
-        scenario(few, design, design.screening_factor).rows(SCREENS, random).into_iter().map(spread_out).collect()
+        scenario(few, design, SCREENING_FACTOR).rows(SCREENS, random).into_iter().map(spread_out).collect()
     };
     let all: Vec<usize> = (0..cells).collect();
     let mut screening: Vec<Vec<Vec<Option<f64>>>> = effects.iter().map(|effects| visit(effects, &all)).collect();
@@ -190,10 +173,9 @@ fn scenario(effects: Vec<f64>, design: &WorldDesign, factor: f64) -> Scenario {
         noise: vec![design.noise],
         spread: design.spread * factor,
         own_rho: 0.0,
-        environment: design.environment,
+        environment: Environment::Swings { rho: 0.7, spread: 0.18 },
         order: randomised_blocks,
         twin_of: None,
-        twin_off: 0.0,
         steal: Steal::default(),
     }
 }

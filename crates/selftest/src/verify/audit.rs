@@ -9,8 +9,6 @@ const FALSE: Demand = Demand::AtMost(5.0);
 const COVERED: Demand = Demand::AtLeast(95.0);
 /// Spread of a trial where paired differences have 14 %, as long trials on a virtual machine had.
 const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
-/// A reversal that was seen on long connections: 1.89 against 1.42 GiB/s.
-const REVERSAL: f64 = 0.33;
 /// Tests of a session that have one block each.
 const TESTS: usize = 9;
 const MARGIN: f64 = 0.05;
@@ -30,12 +28,7 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let control = audits(MARGIN.ln_1p(), Noise::Normal, MIN_BLOCKS, scale, seed).by_mean;
     let note = "a rival whose mean is cheaper by more than the margin counts as significant";
     rows.push(control.control("audit without intervals", FALSE, scale, note));
-    for blocks in [MIN_BLOCKS, 4, 6, 8] {
-        let found = audits(REVERSAL.ln_1p(), Noise::Normal, blocks, scale, seed).contradicted;
-        let note = format!("two rivals that long trials put 33 % ahead, {blocks} blocks, paired noise 14 %");
-        rows.push(found.row(format!("reversals found, {blocks} blocks"), Demand::Published, scale, note));
-    }
-    rows.extend(sessions(scale, seed));
+    rows.push(sessions(scale, seed));
     rows
 }
 
@@ -61,25 +54,19 @@ fn audits(excess: f64, noise: Noise, blocks: usize, scale: Scale, seed: u64) -> 
 }
 
 /// Sessions whose tests have too few blocks each for a result of their own.
-fn sessions(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let check = |excess: f64| {
-        let mut tally = RunTally::default();
-        for run in 0..scale.at_least(200, 4000) as u64 {
-            let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
-            let mean = |random: &mut RandomStream| {
-                let costs = costs(vec![excess, 0.0], Noise::LogNormal, 1, random);
-                audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
-            };
-            let means: Vec<f64> = (0..TESTS).filter_map(|_| mean(&mut random)).collect();
-            tally.count(together(&means, LEVEL, MARGIN.ln_1p()) == AuditResult::Contradicts);
-        }
-        tally
-    };
+fn sessions(scale: Scale, seed: u64) -> VerificationRow {
+    let mut tally = RunTally::default();
+    for run in 0..scale.at_least(200, 4000) as u64 {
+        let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xa0d2);
+        let mean = |random: &mut RandomStream| {
+            let costs = costs(vec![MARGIN.ln_1p(), 0.0], Noise::LogNormal, 1, random);
+            audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
+        };
+        let means: Vec<f64> = (0..TESTS).filter_map(|_| mean(&mut random)).collect();
+        tally.count(together(&means, LEVEL, MARGIN.ln_1p()) == AuditResult::Contradicts);
+    }
     let note = format!("{TESTS} tests, one block each, paired noise 14 %, log-normal");
-    vec![
-        check(MARGIN.ln_1p()).row("all results withdrawn wrongly", FALSE, scale, note.clone()),
-        check(REVERSAL.ln_1p()).row("sessions with a reversal found", Demand::Published, scale, note),
-    ]
+    tally.row("all results withdrawn wrongly", FALSE, scale, note)
 }
 
 fn costs(effects: Vec<f64>, noise: Noise, blocks: usize, random: &mut RandomStream) -> Vec<Vec<Option<f64>>> {

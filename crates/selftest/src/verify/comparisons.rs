@@ -59,7 +59,6 @@ fn slowdowns(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let (mut rows, mut points) = (Vec::new(), Vec::new());
     for (percent, demand) in [
         (0.0, Demand::Within(3.0, 7.0)),
-        (1.0, Demand::Published),
         (2.0, Demand::AtLeast(80.0)),
         (5.0, Demand::AtLeast(95.0)),
         (10.0, Demand::AtLeast(95.0)),

@@ -1,6 +1,6 @@
 //! Do planned interim analyses keep the error level, and do unplanned ones exceed it?
 
-use super::{Demand, RunTally, Scale, VerificationRow, number};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
 use bytegauge_stats::interim::{LOOKS, level, schedule};
@@ -37,42 +37,6 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         shared.row("false results over three analyses", FALSE, scale, format!("{shape}; each at 98.3 %")),
         whole.row("false results, one analysis", FALSE, scale, format!("{shape}; at 95 %")),
         peeked.control("analyses at any time", FALSE, scale, format!("{shape}; after every other block, at 95 %")),
-    ]
-    .into_iter()
-    .chain(spent(scale, seed))
-    .collect()
-}
-
-/// Blocks until a significant result with interim analyses, compared with one analysis at the end.
-fn spent(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(if scale == Scale::Full { 2000 } else { 600 });
-    let scenario = Scenario::new(vec![0.06, 0.02, 0.0, 0.01], Noise::Normal, 0.1);
-    let looks = schedule(FIRST, LOOKS, 0.95);
-    let most = looks.last().map_or(FIRST, |look| look.blocks);
-    let [mut by_looks, mut by_most] = [RunTally::default(); 2];
-    let mut blocks = 0;
-    for run in 0..repetitions as u64 {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
-        let input = scenario.group(most, seed);
-        let any = |blocks: usize, level: f64| {
-            (0..4).any(|cell| proves(&input, blocks, cell, &Method { level, seed, ..method() }))
-        };
-        let found = looks.iter().find(|look| any(look.blocks, look.level));
-        by_looks.count(found.is_some());
-        by_most.count(any(most, 0.95));
-        blocks += found.map_or(most, |look| look.blocks);
-    }
-    let mean = blocks as f64 / repetitions as f64;
-    let published = Demand::Published;
-    vec![
-        by_looks.row(
-            "share proven, three analyses",
-            published,
-            scale,
-            format!("at most {most} blocks, paired noise 14 %"),
-        ),
-        by_most.row("share proven, one analysis at the end", published, scale, format!("{most} blocks")),
-        number("blocks until proven, three analyses", "published", mean, "blocks", true, "or until the last of them"),
     ]
 }
 

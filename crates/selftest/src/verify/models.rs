@@ -26,9 +26,6 @@ pub(super) fn other_rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         warmup(scale, seed),
         split("one mode split in two", &[(48, 0.0)], Demand::AtMost(1.0), scale, seed),
         split("two equal modes seen", &[(24, 0.0), (24, 8.0)], Demand::AtLeast(95.0), scale, seed),
-        // The dip test is blind to a small second mode: known, and published.
-        split("two modes (70 and 30 %) seen", &[(34, 0.0), (14, 8.0)], Demand::Published, scale, seed),
-        split("two modes (85 and 15 %) seen", &[(41, 0.0), (7, 8.0)], Demand::Published, scale, seed),
         repeatable(seed),
     ]
 }

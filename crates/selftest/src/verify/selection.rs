@@ -1,6 +1,6 @@
 //! Is the best kept, and are significant results true?
 
-use super::{Demand, RunTally, Scale, VerificationRow, number};
+use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Environment, Noise, Scenario};
 use bytegauge_stats::claim::{ClaimKind, OptionState, claim, state};
@@ -30,10 +30,6 @@ pub(super) fn best_set_of_equals(scale: Scale, seed: u64) -> Vec<VerificationRow
         let note = "the observed standard error kept at every flip";
         rows.push(kept.control(format!("fixed standard error, {blocks} blocks"), KEPT, scale, note));
     }
-    let one_side = Method { seed, two_sided: false, ..method() };
-    let (kept, size) = kept(&[Noise::Normal], 20, repetitions, &one_side);
-    let note = format!("max t instead of max |t|; mean size {size:.2}");
-    rows.push(kept.row("best set keeps the best, one side, 20 blocks", Demand::Published, scale, note));
     rows
 }
 
@@ -52,41 +48,28 @@ pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     ] {
         let (both, _) = kept(&kinds, 20, repetitions, &Method { seed, ..method() });
         rows.push(both.row(format!("best set keeps the best, {name}"), KEPT, scale, "20 blocks, 7 equal means"));
-        let one_side = Method { seed, two_sided: false, ..method() };
-        let (one, _) = kept(&kinds, 20, repetitions, &one_side);
-        let note = "max t instead of max |t|: why the method looks at both sides";
-        rows.push(one.row(format!("the same, one side, {name}"), Demand::Published, scale, note));
-        let (long, _) = kept(&kinds, 200, repetitions / 4, &Method { seed, ..method() });
-        let note = "200 blocks, 7 equal means, which are not equal typical trials";
-        rows.push(long.row(format!("the same, far more blocks, {name}"), Demand::Published, scale, note));
     }
     rows
 }
 
-/// Claims where blocks depend on each other: a cell's own noise lasts from block to block, or it is slow for some blocks.
-/// Pairing cannot remove this. The negative control assumes independence.
+/// Claims about independent blocks. The negative control assumes independence where a cell's own noise lasts from block to block,
+/// which pairing cannot remove.
 pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     let repetitions = scale.repetitions(2000);
     let lasting = |rho: f64| Scenario { own_rho: rho, ..Scenario::new(CLAIMED.to_vec(), Noise::Normal, 0.04) };
-    let speeds = Scenario { noise: vec![Noise::Bimodal], ..lasting(0.5) };
-    let mut rows = Vec::new();
-    for (name, scenario, blocks, demand) in [
-        ("independent", lasting(0.0), 12, KEPT),
-        ("own noise AR(1) 0.5", lasting(0.5), 12, Demand::Published),
-        ("own noise AR(1) 0.5", lasting(0.5), 48, Demand::Published),
-        ("own noise AR(1) 0.9", lasting(0.9), 12, Demand::Published),
-        ("own noise AR(1) 0.9", lasting(0.9), 48, Demand::Published),
-        ("two speeds and AR(1) 0.5", speeds, 48, Demand::Published),
-    ] {
-        let (is_true, useful) = claims(&scenario, blocks, repetitions, &Method { seed, ..method() });
-        let note = format!("{blocks} blocks; {:.0} % of tests have a claim", useful.percent());
-        rows.push(is_true.row(format!("claim is true, {name}, {blocks} blocks"), demand, scale, note));
-    }
+    let (is_true, useful) = claims(&lasting(0.0), 12, repetitions, &Method { seed, ..method() });
+    let note = format!("12 blocks; {:.0} % of tests have a claim", useful.percent());
     let believing = Method { seed, merge_dependent_blocks: false, ..method() };
     let (trusted, _) = claims(&lasting(0.9), 48, repetitions, &believing);
-    let note = "neighbouring blocks believed to be independent";
-    rows.push(trusted.control("no merging, own noise AR(1) 0.9", KEPT, scale, note));
-    rows
+    vec![
+        is_true.row("claim is true, independent, 12 blocks", KEPT, scale, note),
+        trusted.control(
+            "no merging, own noise AR(1) 0.9",
+            KEPT,
+            scale,
+            "neighbouring blocks believed to be independent",
+        ),
+    ]
 }
 
 /// ln costs of the cells about which claims are made.
@@ -150,18 +133,9 @@ pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         let design = WorldDesign { noise, ..WorldDesign::paired(6, 48, 0.06) };
         rows.extend(session_rows(&format!("noise 6 %, {}", noise.name()), 1, &design, &method(), scale, seed));
     }
-    rows.extend(bursts(scale, seed));
-    rows
-}
-
-/// Noise as on a shared machine, and the same sessions judged by plain means: the gain by limiting.
-fn bursts(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+    // As on a shared machine.
     let design = WorldDesign { noise: Noise::Bursts, ..WorldDesign::paired(4, 80, BURSTS_PAIRED) };
-    let mut rows = session_rows("bursts, 4 finalists, 80 blocks", 1, &design, &method(), scale, seed);
-    let plain = Method { limit_outliers: false, ..method() };
-    let proven = sessions(1, &design, &plain, scale, seed).proven;
-    let note = "the same sessions; slow trials are not limited";
-    rows.push(proven.row("share proven, bursts, plain means", Demand::Published, scale, note));
+    rows.extend(session_rows("bursts, 4 finalists, 80 blocks", 1, &design, &method(), scale, seed));
     rows
 }
 
@@ -184,14 +158,12 @@ fn session_rows(
     scale: Scale,
     seed: u64,
 ) -> Vec<VerificationRow> {
-    let Sessions { held, within, all, proven, mean_size } = sessions(profiles, design, method, scale, seed);
+    let Sessions { held, within, mean_size } = sessions(profiles, design, method, scale, seed);
     let shape = format!("64 cells, {} finalists, {} blocks", design.finalists, design.blocks);
     let note = format!("{shape}; mean size of the best set {mean_size:.2}");
     vec![
         held.row(format!("best set or undecided holds the best, {name}"), KEPT, scale, note),
-        within.row(format!("proven is true of the finalists, {name}"), KEPT, scale, shape.clone()),
-        all.row(format!("proven is true of all cells, {name}"), Demand::Published, scale, shape.clone()),
-        proven.row(format!("share proven, {name}"), Demand::Published, scale, shape),
+        within.row(format!("proven is true of the finalists, {name}"), KEPT, scale, shape),
     ]
 }
 
@@ -201,17 +173,13 @@ struct Sessions {
     held: RunTally,
     /// The result is true of the finalists, which is the claim.
     within: RunTally,
-    /// The result is true of all cells; this depends on the screening.
-    all: RunTally,
-    /// There is a significant result.
-    proven: RunTally,
     /// Mean size of the best set.
     mean_size: f64,
 }
 
 fn sessions(profiles: usize, design: &WorldDesign, method: &Method, scale: Scale, seed: u64) -> Sessions {
     let repetitions = scale.repetitions(2000) as u64;
-    let [mut held, mut within, mut all, mut proven] = [RunTally::default(); 4];
+    let [mut held, mut within] = [RunTally::default(); 2];
     let mut size = 0;
     for run in 0..repetitions {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
@@ -225,14 +193,12 @@ fn sessions(profiles: usize, design: &WorldDesign, method: &Method, scale: Scale
         held.count(all_held);
         size += session.groups.iter().map(|(_, verdict)| verdict.best_set.len()).sum::<usize>();
         for (profile, recommendation) in session.recommendations.iter().enumerate() {
-            proven.count(recommendation.proven);
             if let Some(cell) = recommendation.cell.filter(|_| recommendation.proven) {
                 within.count(world.regret_among(profile, cell, &session.finalists) <= method.ln_margin());
-                all.count(world.regret(profile, cell) <= method.ln_margin());
             }
         }
     }
-    Sessions { held, within, all, proven, mean_size: size as f64 / (repetitions as f64 * profiles as f64) }
+    Sessions { held, within, mean_size: size as f64 / (repetitions as f64 * profiles as f64) }
 }
 
 /// Equal A/A controls rarely alarm; one that is 2 % off does.
@@ -253,16 +219,6 @@ pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         let name = format!("A/A alarm, {}, control {:.0} % off", noise.name(), 100.0 * shift);
         let note = format!("48 blocks, one group of 3 cells; mean A/A interval {:.2} %", 100.0 * reach);
         rows.push(tally.row(name, demand, scale, note));
-        if shift == 0.0 && noise == Noise::Normal {
-            rows.push(number(
-                "A/A interval of an equal control",
-                "published",
-                100.0 * reach,
-                "%",
-                true,
-                "paired noise 2.7 %, 48 blocks",
-            ));
-        }
     }
     rows
 }

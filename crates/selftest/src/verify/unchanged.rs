@@ -49,10 +49,9 @@ struct GroupCounts {
     auto: RunTally,
     /// It is recommended, and its excess is beyond the margin and beyond its bound.
     beyond_bound: RunTally,
-    /// The same with its estimate, or the smallest bound of the group, in place of its bound.
+    /// The same with its estimate in place of its bound.
     by_estimate: RunTally,
-    by_least: RunTally,
-    /// The same with the smallest bound, even where results contradict `AUTO`.
+    /// The same with the smallest bound of the group, even where results contradict `AUTO`.
     anyway: RunTally,
 }
 
@@ -89,25 +88,13 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     rows
 }
 
-/// Bounds that could be shown in place of its own. The smallest bound of the group is seldom false because of the rule
-/// itself: `AUTO` is recommended only if its bound is at most 1.5 times the smallest.
+/// Bounds that could be shown in place of its own.
 fn crippled(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let [noisy, rival, open] = [NOISY, ONE_RIVAL, NO_ANSWER].map(|kind| groups(kind, EXCESS[2], scale, seed));
+    let [noisy, open] = [NOISY, NO_ANSWER].map(|kind| groups(kind, EXCESS[2], scale, seed));
     let note = |kind: MachineKind| format!("auto costs 10 % more, {}, {} blocks", kind.name, kind.blocks);
     vec![
         open.by_estimate.control("auto's estimate in place of its bound", FALSE, scale, note(NO_ANSWER)),
         noisy.anyway.control("auto always recommended, with the least bound", FALSE, scale, note(NOISY)),
-        rival.by_least.row(
-            "the least bound in place of auto's own",
-            Demand::Published,
-            scale,
-            format!(
-                "{}; of all groups, {} of which recommend it, with its own {}",
-                note(ONE_RIVAL),
-                rival.auto.held,
-                rival.beyond_bound.held
-            ),
-        ),
     ]
 }
 
@@ -137,7 +124,6 @@ fn groups(kind: MachineKind, excess: f64, scale: Scale, seed: u64) -> GroupCount
         found.auto.count(auto.is_some());
         found.beyond_bound.count(auto.is_some_and(|(_, bound)| exceeds(bound)));
         found.by_estimate.count(auto.is_some() && recommended.excess.is_some_and(exceeds));
-        found.by_least.count(auto.is_some() && exceeds(least));
         found.anyway.count(bounded.is_some() && exceeds(least));
     }
     found
