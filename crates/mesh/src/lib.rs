@@ -11,8 +11,6 @@ pub mod coordinator;
 pub mod fastest_options;
 pub mod files;
 pub mod follow_up;
-#[cfg(any(test, fuzzing))]
-pub mod fuzzing;
 pub mod launcher;
 pub mod message;
 pub mod page;

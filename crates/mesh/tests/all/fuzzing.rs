@@ -1,16 +1,15 @@
-//! Entry points of the fuzzer (`fuzz/`): messages, files and ranks that follow no rule. Compiled only for tests and the
-//! fuzzer.
+//! Targets of the fuzzer (`fuzz/`), which includes this file: messages, files and ranks that follow no rule.
 
-use crate::Rank;
-use crate::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, SlotEnd};
-use crate::files::FileHeader;
-use crate::follow_up::follow_up;
-use crate::message::{ToRank, ToRankZero};
-use crate::pattern::MeshPattern;
-use crate::rate_model::RateSample;
-use crate::result::MeshResult;
-use crate::row::MeshRow;
-use crate::schedule::{MeshSchedule, SlotId};
+use bytegauge_mesh::Rank;
+use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, SlotEnd};
+use bytegauge_mesh::files::FileHeader;
+use bytegauge_mesh::follow_up::follow_up;
+use bytegauge_mesh::message::{ToRank, ToRankZero};
+use bytegauge_mesh::pattern::MeshPattern;
+use bytegauge_mesh::rate_model::RateSample;
+use bytegauge_mesh::result::MeshResult;
+use bytegauge_mesh::row::MeshRow;
+use bytegauge_mesh::schedule::{MeshSchedule, SlotId};
 
 /// Ranks of the mesh that is stepped: few, so that inputs reach every state.
 const RANKS: u32 = 4;
