@@ -72,6 +72,21 @@ pub fn git(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Lines of tracked files with a match of an extended regular expression, each with its file and number. `options` are those of
+/// git-grep(1).
+///
+/// # Errors
+/// If git cannot be started, or refuses the pattern.
+pub fn grep(options: &str, pattern: &str, paths: &[&str]) -> Result<Vec<String>> {
+    let mut grep = Command::new("git");
+    let output = grep.args(["grep", options, pattern, "--"]).args(paths).current_dir(root()).output();
+    let output = output.context("starting git")?;
+    // 1 means that nothing was found.
+    let is_done = output.status.success() || output.status.code() == Some(1);
+    ensure!(is_done, "git grep: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
 /// Builds `bytegauge` for release and returns the path of the binary.
 ///
 /// # Errors
@@ -101,6 +116,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn lines_are_found_in_tracked_files() {
+        let lines = |pattern: &str| grep("-nE", pattern, &["xtask/src/main.rs"]);
+        let found = lines("^fn ma(i|u)n").unwrap();
+        assert!(found.len() == 1 && found[0].starts_with("xtask/src/main.rs:"), "{found:?}");
+        assert_eq!(lines("^fn nothing").unwrap(), Vec::<String>::new());
+        assert!(lines("(").is_err());
+    }
 
     /// Crates with their features, as cargo would build them.
     fn built(what: &[&str]) -> BTreeSet<String> {

@@ -100,7 +100,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bytegauge-plan",
             "bytegauge-report",
             "bytegauge-store",
-            "bytegauge-sys",
         ],
     ),
     // `traffic` contains the commands of an end that is measured alone.

@@ -7,7 +7,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod budget;
-mod deny;
 mod edges;
 mod generate;
 mod hot_loops;
@@ -36,7 +35,6 @@ const TASKS: &[Task] = &[
     Task { command: hot_loops::command, run: hot_loops::run },
     Task { command: page::command, run: page::run },
     Task { command: package::command, run: package::run },
-    Task { command: deny::command, run: deny::run },
 ];
 
 fn main() -> ExitCode {

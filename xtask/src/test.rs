@@ -1,8 +1,8 @@
-//! `cargo xtask test`: installs what the tests need and runs those of the product; with `--all`, everything that CI runs.
+//! `cargo xtask test`: runs the tests of the product; with `--all`, everything that CI runs.
 //!
 //! The tests run in the dev profile, which has overflow checks and debug assertions. `--all` also checks the sources (fmt, rules,
 //! generated files, clippy, documentation), runs the tests of the development tools, builds the report page again and runs it in
-//! a browser, makes a release build and verifies bytes with it, and checks the dependencies with cargo-deny. Nothing here measures
+//! a browser, makes a release build and verifies bytes with it. Nothing here measures
 //! speed: comparisons with other programs are `cargo lab peers`.
 
 use std::num::NonZero;
@@ -12,7 +12,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::{deny, generate, hot_loops, page, rules, skips};
+use crate::{generate, hot_loops, page, rules, skips};
 use xtask::steps::{self, Step, StepDone};
 use xtask::{cargo, setup};
 
@@ -47,7 +47,7 @@ const RELEASE_RUN: &str = "stream --transport unix,tcp,pipe --profile drain --re
 
 /// `cargo xtask test`.
 pub fn command() -> Command {
-    Command::new("test").about("Install what the tests need and run them").arg(
+    Command::new("test").about("Run the tests of the product").arg(
         Arg::new("all")
             .long("all")
             .action(ArgAction::SetTrue)
@@ -64,11 +64,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut all = Vec::new();
     if is_all {
         all.extend([
-            Step {
-                name: "components",
-                repeat: "rustup component add rustfmt clippy".into(),
-                work: Box::new(|| setup::components().map(|()| StepDone::Passed)),
-            },
             cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
             Step {
                 name: "rules",
@@ -88,10 +83,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         ]);
     }
     all.extend([
-        // First, because the build decides whether to use liburing.
-        Step { name: "liburing", repeat: "apt-get install liburing-dev".into(), work: Box::new(liburing) },
-        // The tests of interoperation skip themselves without it.
-        Step { name: "iperf3", repeat: "apt-get install iperf3".into(), work: Box::new(iperf3) },
+        Step { name: "programs", repeat: "apt-get install liburing-dev iperf3".into(), work: Box::new(programs) },
         Step {
             name: "tests",
             repeat: format!("cargo {}", TESTS.join(" ")),
@@ -110,7 +102,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                 &["doc", "--locked", "--workspace", "--no-deps"],
                 &[("RUSTDOCFLAGS", "--deny warnings")],
             ),
-            Step { name: "deny", repeat: "cargo xtask deny".into(), work: Box::new(deny::check) },
             Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
             cargo_step("crates", &CRATES, &[]),
             cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
@@ -138,20 +129,11 @@ fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, 
     }
 }
 
-/// Installs liburing. Without it the ring over liburing is not built, and its tests are skipped.
-fn liburing() -> Result<StepDone> {
-    match setup::library("liburing", "liburing-dev") {
-        Ok(()) => Ok(StepDone::Passed),
-        Err(reason) => Ok(StepDone::Skipped(reason)),
-    }
-}
-
-/// Installs iperf3, the peer of the tests of interoperation, which skip themselves without it.
-fn iperf3() -> Result<StepDone> {
-    match setup::package("iperf3", "iperf3") {
-        Ok(()) => Ok(StepDone::Passed),
-        Err(reason) => Ok(StepDone::Skipped(reason)),
-    }
+/// Looks for what tests need and skip themselves without: a ring over liburing, and the peer of the tests of interoperation.
+fn programs() -> Result<StepDone> {
+    let found = [setup::library("liburing", "liburing-dev"), setup::package("iperf3", "iperf3")];
+    let missing: Vec<String> = found.into_iter().filter_map(Result::err).collect();
+    Ok(if missing.is_empty() { StepDone::Passed } else { StepDone::Partly(missing) })
 }
 
 /// The program as users build it carries bytes over every kind of path, and looks at each of them.
