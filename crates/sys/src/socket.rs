@@ -84,14 +84,17 @@ pub fn is_transient(error: &io::Error, during: During) -> bool {
     }
 }
 
-/// Takes the error that waits on a socket (`SO_ERROR`), such as that of a connection attempt (connect(2)).
-/// `None`: there is none. Reading it clears it.
+/// Takes the error that waits on a socket (`SO_ERROR`), such as that of a connection attempt (connect(2)). Reading it
+/// clears it.
 ///
 /// # Errors
 ///
-/// `ENOTSOCK` for a pipe or a file.
-pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
-    option::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR)).map(|errno| (errno != 0).then_some(errno))
+/// The error that waited; `ENOTSOCK` for a pipe or a file.
+pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match option::read_int(fd, Name(libc::SOL_SOCKET, libc::SO_ERROR))? {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 /// Sends on a connected socket (send(2)), as the socket blocks or not: the same as write(2), without its detour
@@ -296,13 +299,13 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let server = listener.accept().unwrap().0;
         option::set(server.as_fd(), &option::LINGER.to(0)).unwrap();
-        assert_eq!(take_error(client.as_fd()).unwrap(), None);
+        take_error(client.as_fd()).unwrap();
         drop(server);
         // It was writable before, and is readable from the reset on.
         let found = wait(client.as_fd(), Until::Readable, u64::MAX / 2).unwrap().unwrap();
         assert!(found.readable && wait(client.as_fd(), Until::Writable, 0).unwrap().unwrap().writable);
-        assert_eq!(take_error(client.as_fd()).unwrap(), Some(libc::ECONNRESET));
-        assert_eq!(take_error(client.as_fd()).unwrap(), None);
+        assert_eq!(take_error(client.as_fd()).unwrap_err().raw_os_error(), Some(libc::ECONNRESET));
+        take_error(client.as_fd()).unwrap();
     }
 
     #[test]

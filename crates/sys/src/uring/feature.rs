@@ -81,7 +81,7 @@ impl Ring {
     ///
     /// Its absence, what kept us from finding out, or that it is not to be used in a ring like this.
     pub fn require(&mut self, feature: Feature) -> Result<(), Missing> {
-        if feature == Feature::ZeroCopySend && self.parameters().is_setup_sqpoll() {
+        if feature == Feature::ZeroCopySend && self.io.params().is_setup_sqpoll() {
             return Err(Missing::UnsafeWithPollThread);
         }
         let bit = 1 << feature as u32;
@@ -100,9 +100,9 @@ impl Ring {
                 self.was_made(made)?
             }
             Feature::MultishotReceive => self.receives_on_and_on()?,
-            Feature::Bundles => self.parameters().is_feature_recvsend_bundle(),
+            Feature::Bundles => self.io.params().is_feature_recvsend_bundle(),
             Feature::ZeroCopySend => self.knows(opcode::SendZc::CODE),
-            Feature::PollThread => self.parameters().is_setup_sqpoll(),
+            Feature::PollThread => self.io.params().is_setup_sqpoll(),
         };
         if !present {
             return Err(Missing::feature(feature));
@@ -124,7 +124,7 @@ impl Ring {
 
     fn knows(&self, code: u8) -> bool {
         let mut probe = Probe::new();
-        self.register_probe(&mut probe).is_ok() && probe.is_supported(code)
+        self.io.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(code)
     }
 
     /// Tries: a byte is waiting, so a multishot receive completes at once and reports that it continues.

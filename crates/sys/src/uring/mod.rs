@@ -41,7 +41,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, Parameters, Probe, cqueue, squeue};
+use io_uring::{EnterFlags, IoUring, cqueue, squeue};
 
 use crate::clock::monotonic_ns;
 use crate::epoll::Ready;
@@ -141,13 +141,6 @@ impl Ring {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.in_flight()
-    }
-
-    /// CPU time of the kernel's own threads that work for rings of this thread (SQPOLL, io-wq),
-    /// nanoseconds. Absent without procfs. Read it before the ring is dropped, which ends these threads.
-    #[must_use]
-    pub fn helper_cpu_ns(&self) -> Option<u64> {
-        helper_cpu_ns()
     }
 
     /// Has waits for several completions end after this time if at least one is there (`min_wait_usec`, Linux 6.12).
@@ -304,14 +297,6 @@ impl Ring {
         }
         true
     }
-
-    fn register_probe(&self, probe: &mut Probe) -> io::Result<()> {
-        self.io.submitter().register_probe(probe)
-    }
-
-    fn parameters(&self) -> &Parameters {
-        self.io.params()
-    }
 }
 
 impl Drop for Ring {
@@ -331,8 +316,10 @@ impl Drop for Ring {
     }
 }
 
-/// CPU time of the kernel's own threads that work for rings of the calling thread, nanoseconds.
-pub(crate) fn helper_cpu_ns() -> Option<u64> {
+/// CPU time of the kernel's own threads that work for rings of the calling thread (SQPOLL, io-wq), nanoseconds. Absent
+/// without procfs. Read it before the ring is dropped, which ends these threads.
+#[must_use]
+pub fn helper_cpu_ns() -> Option<u64> {
     // SAFETY: gettid takes no arguments and cannot fail.
     feature::cpu_ns(unsafe { libc::gettid() })
 }

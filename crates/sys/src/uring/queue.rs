@@ -110,7 +110,7 @@ impl Ring {
     ///
     /// If the ring has a submission thread: [`Ring::require`] tells.
     pub fn set_zero_copy(&mut self, zero_copy: bool) {
-        assert!(!zero_copy || !self.parameters().is_setup_sqpoll(), "no zero-copy send by a submission thread");
+        assert!(!zero_copy || !self.io.params().is_setup_sqpoll(), "no zero-copy send by a submission thread");
         self.zero_copy = zero_copy;
     }
 

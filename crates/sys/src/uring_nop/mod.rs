@@ -236,13 +236,6 @@ fn liburing(_: &NopSetup, _: &NopTerms, _: bool) -> Result<Box<dyn NopRing>, Mis
     Err(MissingRing::Liburing)
 }
 
-/// CPU time of the kernel threads that submit for rings of the calling thread (SQPOLL), nanoseconds. `None` without
-/// procfs. Read it before the ring is dropped, which ends the threads.
-#[must_use]
-pub fn helper_cpu_ns() -> Option<u64> {
-    crate::uring::helper_cpu_ns()
-}
-
 /// The version of liburing with which this was built.
 #[must_use]
 pub fn liburing_version() -> Option<&'static str> {

@@ -107,7 +107,7 @@ impl<E: ReaderWork + 'static> Sink<E> {
             Engine::Plain => Box::new(sink::Single(AlignedBuffer::new(setup.read_size()))),
             Engine::Gso => Box::new(Inbox::new(1, setup.read_size(), false)),
             Engine::Mmsg => Box::new(Inbox::new(source::batch(setup), setup.read_size(), false)),
-            Engine::Uring(mode) => Box::new(ReceiverRing::of_sink(setup, mode.kind == UringKind::Multishot)?),
+            Engine::Uring(mode) => Box::new(ReceiverRing::open(setup, mode.kind == UringKind::Multishot, false)?),
             engine => return Err(does_not_carry(engine)),
         };
         let shown = setup.shown_by(flow).filter(|_| setup.goes_back(flow));

@@ -13,8 +13,8 @@ use bytegauge_model::EngineReport;
 use bytegauge_sys::datagram::{Arrived, PeerAddress, SlotTarget};
 use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::{
-    Completion, Errno, Feature, MESSAGE_ROOM, MessageId, Missing, OpResult, PoolId, Ring, RingCounts, RingSetup, Taken,
-    Wait,
+    self, Completion, Errno, Feature, MESSAGE_ROOM, MessageId, Missing, OpResult, PoolId, Ring, RingCounts, RingSetup,
+    Taken, Wait,
 };
 
 use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
@@ -183,68 +183,48 @@ pub(crate) struct ReceiverRing {
 }
 
 impl ReceiverRing {
-    /// The receiver of a stream's flow.
-    pub(super) fn of_sink(setup: &Setup, is_multishot: bool) -> Result<ReceiverRing, EndError> {
+    /// The receiver of a stream's flow, or of a server, which `replies`.
+    pub(crate) fn open(setup: &Setup, is_multishot: bool, replies: bool) -> Result<ReceiverRing, EndError> {
         let (outstanding, read_size) = (setup.outstanding(), setup.read_size());
-        let engine = DatagramRing::open(outstanding)?;
-        if !is_multishot {
-            return Ok(ReceiverRing::new(engine, During::Transfer).with_messages(outstanding, read_size)?);
-        }
-        let buffers = outstanding.min(1 << 15) as u16;
-        // One message for no reply.
-        Ok(ReceiverRing::new(engine, During::Transfer).with_pool(buffers, buffers, read_size)?.with_messages(1, 0)?)
-    }
-
-    /// The receiver of a server, whose made replies have `made` bytes; `make` writes what all of them have in common.
-    pub(crate) fn of_server(
-        setup: &Setup,
-        is_multishot: bool,
-        made: Option<usize>,
-        make: impl Fn(&mut [u8]),
-    ) -> Result<ReceiverRing, EndError> {
-        let (outstanding, read_size) = (setup.outstanding(), setup.read_size());
-        let mut server = ReceiverRing::new(DatagramRing::open((2 * outstanding).max(64))?, During::Unconnected);
+        let mut engine = DatagramRing::open(if replies { (2 * outstanding).max(64) } else { outstanding })?;
+        let (mut pool, mut count, mut len) = (None, outstanding, read_size);
         if is_multishot {
+            engine.ring.require(Feature::MultishotReceive)?;
             // As many again for replies in flight.
-            let buffers = outstanding.min(1 << 14) as u16;
-            server = server.with_pool(2 * buffers, buffers, read_size)?.with_messages(outstanding, 0)?;
-        } else {
-            server = server.with_messages(outstanding, read_size)?;
+            let offered = outstanding.min(if replies { 1 << 14 } else { 1 << 15 }) as u16;
+            let buffers = if replies { 2 * offered } else { offered };
+            let id = engine.ring.new_pool(buffers, read_size + MESSAGE_ROOM)?;
+            engine.ring.keep_offered(id, offered);
+            // One message for no reply.
+            (pool, count, len) = (Some(id), if replies { outstanding } else { 1 }, 0);
         }
-        if let Some(len) = made {
-            server.made = server.engine.messages(outstanding, len)?;
-            for id in &server.made {
-                server.engine.ring.message(*id).into_iter().for_each(&make);
-            }
+        engine.before = engine.ring.counts();
+        Ok(ReceiverRing {
+            during: if replies { During::Unconnected } else { During::Transfer },
+            messages: engine.messages(count, len)?,
+            made: Vec::new(),
+            pool,
+            is_armed: false,
+            free: (0..count).collect(),
+            waiting: VecDeque::new(),
+            engine,
+        })
+    }
+
+    /// Prepares made replies of `len` bytes; `make` writes what all of them have in common.
+    pub(crate) fn make_replies(&mut self, len: usize, make: impl Fn(&mut [u8])) -> Result<(), Missing> {
+        self.made = self.engine.messages(self.messages.len(), len)?;
+        for id in &self.made {
+            self.engine.ring.message(*id).into_iter().for_each(&make);
         }
-        server.engine.before = server.engine.ring.counts();
-        Ok(server)
-    }
-
-    fn new(engine: DatagramRing, during: During) -> ReceiverRing {
-        let (messages, made, free, waiting) = (Vec::new(), Vec::new(), Vec::new(), VecDeque::new());
-        ReceiverRing { engine, during, messages, made, pool: None, is_armed: false, free, waiting }
-    }
-
-    fn with_messages(mut self, count: usize, len: usize) -> Result<ReceiverRing, Missing> {
-        self.messages = self.engine.messages(count, len)?;
-        self.free = (0..count).collect();
-        Ok(self)
-    }
-
-    fn with_pool(mut self, buffers: u16, offered: u16, read_size: usize) -> Result<ReceiverRing, Missing> {
-        self.engine.ring.require(Feature::MultishotReceive)?;
-        let pool = self.engine.ring.new_pool(buffers, read_size + MESSAGE_ROOM)?;
-        self.engine.ring.keep_offered(pool, offered);
-        self.pool = Some(pool);
-        Ok(self)
+        Ok(())
     }
 
     /// Its counts, with the memory and the helper threads of the ring.
     pub(crate) fn full_report(&self) -> EngineReport {
         EngineReport {
             buffer_bytes: self.engine.ring.buffer_bytes() as u64,
-            kernel_threads_ns: self.engine.ring.helper_cpu_ns(),
+            kernel_threads_ns: uring::helper_cpu_ns(),
             ..self.engine.report()
         }
     }

@@ -52,6 +52,10 @@ struct FootprintShare {
 }
 
 impl FootprintShare {
+    fn of(footprint: &Arc<Footprint>) -> FootprintShare {
+        FootprintShare { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 }
+    }
+
     /// The buffer has a new length.
     fn set(&mut self, bytes: usize) {
         if bytes == self.bytes {
@@ -90,10 +94,7 @@ impl Default for Room {
 impl Room {
     /// A room that counts in a footprint.
     pub(super) fn within(footprint: &Arc<Footprint>) -> Room {
-        Room {
-            part: FootprintShare { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 },
-            ..Room::default()
-        }
+        Room { part: FootprintShare::of(footprint), ..Room::default() }
     }
 
     /// Bytes of memory.
@@ -185,10 +186,7 @@ pub(super) struct KeptBytes {
 impl KeptBytes {
     /// Empty, counting in a footprint.
     pub(super) fn within(footprint: &Arc<Footprint>) -> KeptBytes {
-        KeptBytes {
-            footprint: FootprintShare { of: ManuallyDrop::new(Some(Arc::clone(footprint))), bytes: 0 },
-            ..KeptBytes::default()
-        }
+        KeptBytes { footprint: FootprintShare::of(footprint), ..KeptBytes::default() }
     }
 
     /// Bytes of memory.

@@ -101,7 +101,7 @@ fn watch(way: &mut ThreadWay<'_>, shared: &RelayShared) -> io::Result<()> {
             Err(error) => return Err(error),
         }
         // Only this thread reads this socket's error, so that no other one mistakes a reset for an end.
-        let error = socket::take_error(way.from())?;
+        let error = socket::take_error(way.from()).err();
         // The given bytes are read first: bytes that arrive meanwhile are not due yet.
         let (to, from) = (tcp_info(way.to())?, tcp_info(way.from())?);
         let given = given(&to).max(way.passed.given);
@@ -113,7 +113,7 @@ fn watch(way: &mut ThreadWay<'_>, shared: &RelayShared) -> io::Result<()> {
         }
         (way.passed.taken, way.passed.given) = (taken, given);
         match error {
-            Some(errno) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(error) => return Err(error),
             None if to.is_closed() => return Err(io::ErrorKind::BrokenPipe.into()),
             None if is_over => return Err(io::ErrorKind::ConnectionAborted.into()),
             None => {}

@@ -98,12 +98,8 @@ async fn carry_one(shared: Arc<RelayShared>, front: TokioLeg, size: usize) {
 async fn connected(shared: &RelayShared, front: &Stream) -> Result<Stream, EndError> {
     shared.upstream.prepare_accepted(front)?;
     let stream = shared.upstream.begin().and_then(Stream::new).map_err(unconnected)?;
-    stream.writable().await.map_err(unconnected)?;
-    match socket::take_error(stream.as_fd()) {
-        Ok(None) => Ok(stream),
-        Ok(Some(errno)) => Err(unconnected(io::Error::from_raw_os_error(errno))),
-        Err(error) => Err(unconnected(error)),
-    }
+    let connected = stream.writable().await.and_then(|()| socket::take_error(stream.as_fd()));
+    connected.map(|()| stream).map_err(unconnected)
 }
 
 /// A connection; dropping it, at the end of its task or of the runtime, reports its bytes.

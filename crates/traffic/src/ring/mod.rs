@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytegauge_model::{
     EndCounts, EndReport, EngineReport, FlowReport, Implementation, Mode, RingFlags, RingReport, UserData,
 };
+use bytegauge_sys::uring;
 use bytegauge_sys::uring_nop::{self, Lap, MissingRing, NopRing, Shape, Trouble};
 
 use crate::counter::{ThreadCounter, Total};
@@ -290,7 +291,7 @@ impl<'a> RingLoop<'a> {
         let window = meter.window();
         let total = self.counted();
         let shape = self.ring.shape();
-        let kernel_threads_ns = if self.setup.ring_flags().sqpoll { uring_nop::helper_cpu_ns() } else { None };
+        let kernel_threads_ns = if self.setup.ring_flags().sqpoll { uring::helper_cpu_ns() } else { None };
         let ring = RingReport {
             submitted: window.watched,
             total_submitted: total.submitted,

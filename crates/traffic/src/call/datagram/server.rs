@@ -177,8 +177,10 @@ pub(super) fn serve_by_ring(
     Flags { stop_requested, abort, .. }: &Flags,
     meter: &mut Meter,
 ) -> Result<(Stop, EngineReport), EndError> {
-    let made = responder.made_len();
-    let mut ring = ReceiverRing::of_server(setup, is_multishot, made, |reply| responder.make(reply))?;
+    let mut ring = ReceiverRing::open(setup, is_multishot, true)?;
+    if let Some(len) = responder.made_len() {
+        ring.make_replies(len, |reply| responder.make(reply))?;
+    }
     let mut server = RingServer { responder, fd, meter };
     loop {
         if abort.load(Ordering::Relaxed) {

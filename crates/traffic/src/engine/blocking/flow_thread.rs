@@ -224,9 +224,7 @@ impl<'h, 'a, P: Party> Worker<'h, 'a, P> {
                 Ok(Some(_)) => {
                     // SO_ERROR, and O_NONBLOCK read and cleared.
                     self.system_calls += 3;
-                    if let Some(errno) = socket::take_error(fd.as_fd())? {
-                        return Err(io::Error::from_raw_os_error(errno));
-                    }
+                    socket::take_error(fd.as_fd())?;
                     sys_io::set_nonblocking(fd.as_fd(), false)?;
                     return Ok(Some(fd));
                 }

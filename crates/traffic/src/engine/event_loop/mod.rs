@@ -332,10 +332,7 @@ impl<'a, P: Party, I: Port> Driver<'a, P, I> {
     /// The result of a connection attempt (`SO_ERROR`).
     fn attempt_error(&mut self, index: u32) -> Option<i32> {
         self.report.system_calls += 1;
-        match self.slots[index as usize].fd.as_ref().map(|fd| socket::take_error(fd.as_fd())) {
-            Some(Ok(errno)) => errno,
-            Some(Err(error)) => error.raw_os_error(),
-            None => None,
-        }
+        let fd = self.slots[index as usize].fd.as_ref()?;
+        socket::take_error(fd.as_fd()).err()?.raw_os_error()
     }
 }

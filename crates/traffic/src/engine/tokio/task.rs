@@ -237,14 +237,14 @@ impl<F: Flow> TaskConnection<F> {
             let late = Err(io::Error::from_raw_os_error(socket::TIMED_OUT));
             timeout_at(instant(patience_ns), stream.writable()).await.unwrap_or(late)
         };
-        let error = ready.and_then(|()| {
+        let connected = ready.and_then(|()| {
             self.shared.called();
             socket::take_error(stream.as_fd())
         });
         self.state.tick();
-        match error.map(|errno| errno.map(io::Error::from_raw_os_error)) {
-            Ok(None) => self.state.connected(),
-            Ok(Some(error)) | Err(error) => {
+        match connected {
+            Ok(()) => self.state.connected(),
+            Err(error) => {
                 self.close();
                 self.state.failed(Doing::Connecting, &error);
             }

@@ -22,7 +22,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During};
-use bytegauge_sys::uring::{Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken};
+use bytegauge_sys::uring::{self, Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
@@ -75,7 +75,7 @@ pub(super) fn drive<P: Party>(
     driver.report.system_calls += counts.system_calls - before.system_calls;
     driver.report.completions = counts.completions - before.completions - driver.port.alarms;
     driver.report.buffer_bytes = driver.port.ring.buffer_bytes() as u64;
-    driver.report.kernel_threads_ns = driver.port.ring.helper_cpu_ns();
+    driver.report.kernel_threads_ns = uring::helper_cpu_ns();
     stopped.map(|stop| (stop, driver.report))
 }
 
@@ -96,9 +96,7 @@ fn gather_completions(ring: &mut Ring, ns: u64) -> Result<(), EndError> {
 pub(super) fn missing_requirement(mode: UringMode) -> Option<String> {
     let mut needed = features(mode.kind).to_vec();
     needed.extend(mode.sqpoll.then_some(Feature::PollThread));
-    bytegauge_sys::uring::probe(&needed)
-        .err()
-        .map(|reason| format!("engine {}: {reason}", bytegauge_model::Engine::Uring(mode)))
+    uring::probe(&needed).err().map(|reason| format!("engine {}: {reason}", bytegauge_model::Engine::Uring(mode)))
 }
 
 /// The part of the mode that the report of a run does not prove, if any.
