@@ -44,11 +44,8 @@ const CHECK_NS: u64 = 20_000_000;
 /// Counters, marks and bins of one flow.
 #[derive(Debug)]
 pub struct Meter {
-    bytes: u64,
-    calls: u64,
-    short_calls: u64,
-    datagrams: u64,
-    packets: u64,
+    /// What this meter itself has counted.
+    own: MeterCounts,
     lap_calls: u64,
     lap_aim_ns: u64,
     bin_aim_ns: u64,
@@ -100,11 +97,7 @@ impl Meter {
         let close_at_ns = open_at_ns + schedule.window_ns;
         let lap_aim_ns = (schedule.window_ns / 10).clamp(LAP_MIN_NS, LAP_NS);
         let mut meter = Meter {
-            bytes: 0,
-            calls: 0,
-            short_calls: 0,
-            datagrams: 0,
-            packets: 0,
+            own: MeterCounts::default(),
             lap_calls: 1,
             lap_aim_ns,
             bin_aim_ns: lap_aim_ns,
@@ -219,29 +212,29 @@ impl Meter {
     /// Whether this lap's calls were made: a loop that counts here need not count itself.
     #[inline]
     pub fn is_lap_used_up(&self) -> bool {
-        self.calls - self.lap_began_calls >= self.lap_calls
+        self.own.calls - self.lap_began_calls >= self.lap_calls
     }
 
     /// One call moved `moved` of the `asked` bytes.
     #[inline]
     pub fn count(&mut self, moved: usize, asked: usize) {
-        self.bytes += moved as u64;
-        self.calls += 1;
-        self.short_calls += u64::from(moved < asked);
+        self.own.bytes += moved as u64;
+        self.own.calls += 1;
+        self.own.short_calls += u64::from(moved < asked);
     }
 
     /// The call just counted moved `datagrams`, which the kernel held in `packets`.
     #[inline]
     pub fn note(&mut self, datagrams: u64, packets: u64) {
-        self.datagrams += datagrams;
-        self.packets += packets;
+        self.own.datagrams += datagrams;
+        self.own.packets += packets;
     }
 
     /// A lap's calls, counted by the caller: `moved` units in `calls` calls.
     #[inline]
     pub fn count_many(&mut self, moved: u64, calls: u64) {
-        self.bytes += moved;
-        self.calls += calls;
+        self.own.bytes += moved;
+        self.own.calls += calls;
     }
 
     /// Marks hold the usage of the whole process: for an end in a process of its own, whatever threads it runs.
@@ -266,7 +259,7 @@ impl Meter {
         let lap_ns = now_ns - self.lap_began_ns;
         self.learn(lap_ns);
         self.lap_began_ns = now_ns;
-        self.lap_began_calls = self.calls;
+        self.lap_began_calls = self.own.calls;
         if self.held.is_some() {
             self.take_up(now_ns);
         }
@@ -363,7 +356,7 @@ impl Meter {
 
     /// Bytes since the loop began.
     pub fn total_bytes(&self) -> u64 {
-        self.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
+        self.own.bytes + self.tally.as_ref().map_or(0, |tally| tally.sums().bytes)
     }
 
     /// The counts of the window. Empty unless it opened and closed.
@@ -447,12 +440,11 @@ impl Meter {
         let others = self.tally.as_ref().map(|tally| tally.sums()).unwrap_or_default();
         MeterCounts {
             at_ns,
-            bytes: self.bytes + others.bytes,
-            calls: self.calls + others.calls,
-            short_calls: self.short_calls + others.short_calls,
-            datagrams: self.datagrams,
-            packets: self.packets,
+            bytes: self.own.bytes + others.bytes,
+            calls: self.own.calls + others.calls,
+            short_calls: self.own.short_calls + others.short_calls,
             watched: self.watched.as_ref().map_or(0, |total| total.sums()[0]),
+            ..self.own
         }
     }
 
