@@ -10,21 +10,12 @@ use bytegauge_sys::uring::{self, OpId, OpResult, RingSetup, Wait};
 
 use crate::end_error::EndError;
 
-/// The mechanism that wakes a thread with a method of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WokenBy {
-    /// epoll(7).
-    Epoll,
-    /// Polls of an io_uring.
-    Ring,
-}
-
 /// Events taken at one wake-up.
 const EVENTS_MAX: usize = 256;
 
 /// A ready descriptor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PollEvent {
+pub(crate) struct PollEvent {
     /// The token it was added with.
     pub(super) token: u64,
     /// The events for which it is ready.
@@ -34,7 +25,7 @@ pub(super) struct PollEvent {
 }
 
 /// Reports descriptors that are ready.
-pub(super) trait Poller: Sized {
+pub(crate) trait Poller: Sized {
     /// The handle that removes a descriptor again.
     type Registration: Send;
 
@@ -84,7 +75,7 @@ pub(super) trait Poller: Sized {
 }
 
 /// epoll(7).
-pub(super) struct EpollPoller {
+pub(crate) struct EpollPoller {
     epoll: Epoll,
     events: Events,
     busy_poll_ns: Option<u64>,
@@ -145,7 +136,7 @@ fn poll_devices(epoll: &Epoll, ns: u64) -> Result<u64, EndError> {
 }
 
 /// Polls of an io_uring: an added descriptor is submitted with the next wait, so that only waiting is a system call.
-pub(super) struct UringPoller {
+pub(crate) struct UringPoller {
     ring: uring::Ring,
     found: Vec<PollEvent>,
 }

@@ -17,24 +17,27 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytegauge_model::{Engine, EngineReport, RelayMethod};
 
 use crate::end_error::EndError;
-use crate::engine::{self, Station, WokenBy};
+use crate::engine::{self, Poller, Station};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;
-use crate::relay::copy_method::{Carrying, CopyMethod};
+use crate::relay::copy_method::{Carrying, CopyMethod, Cues};
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 
 /// Relays the connections that the calling thread accepts, by a method of its own; several threads may share a listener.
-pub(super) fn carry_by<H: CopyMethod + 'static>(
+pub(super) fn carry_by<H: CopyMethod + 'static, B: Poller>(
     carrying: Carrying<'_, '_>,
-    woken_by: WokenBy,
 ) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
     let mut party = PairParty::<H>::new(shared, setup, 1);
+    engine::drive_by::<_, B>(engine::OWN_CALLS, &mut party, station(shared, cues, 0), meter).map(|(_, report)| report)
+}
+
+/// The listener and the flags, and the longest receive of an engine that moves the bytes itself.
+fn station<'a>(shared: &'a RelayShared, cues: Cues<'a>, buffer_size: usize) -> Station<'a> {
     let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
-    let station = Station { listener: Some(shared.listener()), ..Station::new(0, cues.abort, stop_requested) };
-    engine::drive_calls(woken_by, &mut party, station, meter).map(|(_, report)| report)
+    Station { listener: Some(shared.listener()), ..Station::new(buffer_size, cues.abort, stop_requested) }
 }
 
 /// Relays connections by the engine of the method's name.
@@ -45,13 +48,9 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError
     if let Some(reason) = engine::missing_requirement(engine) {
         return Err(EndError::Missing(reason));
     }
-    let stop_requested = if shared.leaves_when_stopped() { cues.stop_requested } else { shared.over() };
     let mut party = PairParty::<ByEngine>::new(shared, setup, setup.relay_buffer());
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
-    let station =
-        Station { listener: Some(shared.listener()), ..Station::new(buffer_size, cues.abort, stop_requested) };
-    let driven = engine::drive(engine, &mut party, station, meter);
-    driven.map(|(_, report)| report)
+    engine::drive(engine, &mut party, station(shared, cues, buffer_size), meter).map(|(_, report)| report)
 }
 
 /// The engine of a method.

@@ -33,7 +33,7 @@ pub use socket::{Upstream, listen};
 pub use state::RelayShared;
 
 use crate::end_error::EndError;
-use crate::engine::{self, WokenBy};
+use crate::engine::{self, EpollPoller, UringPoller};
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 use crate::relay::copy_method::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
@@ -89,9 +89,9 @@ pub fn carry(
         RelayMethod::Hybrid => by_hand::<Hybrid>(carrying),
         RelayMethod::UringSplice => {
             look_ahead::<Splice<false>>(&carrying)?;
-            flow::carry_by::<Splice<false>>(carrying, WokenBy::Ring)
+            flow::carry_by::<Splice<false>, UringPoller>(carrying)
         }
-        RelayMethod::Epoll => flow::carry_by::<ReadWrite>(carrying, WokenBy::Epoll),
+        RelayMethod::Epoll => flow::carry_by::<ReadWrite, EpollPoller>(carrying),
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
         }
@@ -126,6 +126,6 @@ fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<Engine
     look_ahead::<H>(&carrying)?;
     match carrying.setup.relay_threads() {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
-        RelayThreads::One | RelayThreads::Cpus => flow::carry_by::<H>(carrying, WokenBy::Epoll),
+        RelayThreads::One | RelayThreads::Cpus => flow::carry_by::<H, EpollPoller>(carrying),
     }
 }

@@ -21,14 +21,14 @@ use bytegauge_sys::socket::{self, During};
 use crate::end_error::EndError;
 use crate::engine::epoll::connection::Registration;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
-use crate::engine::poller::{EpollPoller, PollEvent, Poller, UringPoller, WokenBy};
+use crate::engine::poller::{PollEvent, Poller};
 use crate::engine::system_calls::Calls;
 use crate::engine::{ACCEPTS_MAX, Station, Stop};
 use crate::flow::Party;
 use crate::meter::Meter;
 
 /// The mode of a party with calls of its own: those call until a socket is not ready, so one registration lasts.
-const OWN_CALLS: EpollMode = EpollMode { edge: true, batch: true };
+pub(crate) const OWN_CALLS: EpollMode = EpollMode { edge: true, batch: true };
 
 /// A set of descriptors, and memory for what is received.
 struct Readiness<B: Poller> {
@@ -45,24 +45,11 @@ struct Readiness<B: Poller> {
 
 type EpollLoop<'a, P, B> = Driver<'a, P, Readiness<B>>;
 
-/// Drives a party with calls of its own.
+/// Drives a party, woken by this poller.
 ///
 /// # Errors
 /// As [`engine::drive`](crate::engine::drive).
-pub(crate) fn drive_calls<P: Party>(
-    woken_by: WokenBy,
-    party: &mut P,
-    station: Station<'_>,
-    meter: &mut Meter,
-) -> Result<(Stop, EngineReport), EndError> {
-    match woken_by {
-        WokenBy::Epoll => drive::<P, EpollPoller>(OWN_CALLS, party, station, meter),
-        WokenBy::Ring => drive::<P, UringPoller>(OWN_CALLS, party, station, meter),
-    }
-}
-
-/// Drives a party, woken by this poller.
-pub(super) fn drive<P: Party, B: Poller>(
+pub(crate) fn drive<P: Party, B: Poller>(
     mode: EpollMode,
     party: &mut P,
     station: Station<'_>,
