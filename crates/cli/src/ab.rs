@@ -163,7 +163,7 @@ fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
             if parsed.len() != 1 {
                 return Err(Failure::usage(format!("--{flag}: `{text}` has several values: a side takes one")));
             }
-            changes.by_value.entry(name.to_owned()).or_default().extend(parsed);
+            changes.by_value.entry(name.to_owned()).or_default().extend(parsed.into_iter().map(Into::into));
         }
     }
     Ok(Some(changes).filter(|changes| !changes.by_value.is_empty()))

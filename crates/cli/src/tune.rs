@@ -11,6 +11,7 @@ use bytegauge_report::{Report, SessionData, Settings};
 use bytegauge_store::Store;
 use bytegauge_sys::children::signal_number;
 use bytegauge_sys::counter::Counter;
+use bytegauge_sys::interface::NetworkTables;
 use bytegauge_sys::program_file::is_program;
 use clap::ArgMatches;
 
@@ -44,6 +45,12 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
                 "--pid changes sockets of a running program, and --values an argument: leave one out",
             ));
         }
+        if let Some((factor, _)) = args::factors(matches, Workload::Check)?.first() {
+            return Err(Failure::usage(format!(
+                "{} is for programs that bytegauge starts: leave it out, or start the program (tune --start)",
+                factor.flag()
+            )));
+        }
         return tune_service::tune(spec, *pid, matches);
     }
     if let Some(name) = ["port", "peer", "max-harm", "yes"].into_iter().find(|name| is_named(name)) {
@@ -51,10 +58,10 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
             "--{name} is for a program that runs already: add its --pid, or leave it out"
         )));
     }
-    let of_options = ["option", "on", "crossed"].into_iter().find(|name| args::is_given(matches, name));
+    let of_options = ["option", "sysctl", "on", "crossed"].into_iter().find(|name| args::is_given(matches, name));
     if let Some(name) = of_options.filter(|_| takes_values(matches)) {
         return Err(Failure::usage(format!(
-            "--{name} changes sockets, and {{value}} or --values an argument: tune one of them at a time"
+            "--{name} changes what is around a program, and {{value}} or --values an argument: tune one of them at a time"
         )));
     }
     if !takes_values(matches) {
@@ -127,7 +134,7 @@ pub fn task_of(
     }
     if let Metric::Counter(name) = &metric {
         // Opened once, so that an unknown name is reported before anything runs.
-        Counter::open(name).map_err(|error| Failure::usage(format!("--metric: {error}")))?;
+        Counter::open(NetworkTables::own(), name).map_err(|error| Failure::usage(format!("--metric: {error}")))?;
     }
     let prepare = args::text(matches, "prepare").map(by_shell);
     let server = server_of(matches, server)?;

@@ -1,21 +1,27 @@
 //! `tune` without `{value}`: the values of the session are options of the program's sockets, set from outside.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
-use bytegauge_model::socket_changes::{AS_IT_IS, parse};
-use bytegauge_model::{ChangedProgram, Level, OptionChange, SocketChanges, Spec, Workload};
-use bytegauge_plan::{Design, PlanSpec};
+use bytegauge_emulated_link::start_network;
+use bytegauge_model::socket_changes::{AS_IT_IS, parse, parse_sysctl};
+use bytegauge_model::{
+    ChangedProgram, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, Spec, SysctlChange, Workload,
+    factor,
+};
+use bytegauge_plan::{Design, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
+use bytegauge_sys::interface::network_option;
 use bytegauge_sys::option::available_congestion;
 use bytegauge_sys::seccomp;
 use bytegauge_tune::{Kernel, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, INTERRUPTED};
-use crate::{args, design_flags, interrupt, leftovers, measure, print, terminal, tune};
+use crate::{args, capabilities, design_flags, interrupt, leftovers, measure, print, terminal, tune};
 
 /// The bit of a mode that makes a program run as the owner of its file (chmod(2), `S_ISUID`).
 const SET_USER_ID: u32 = 0o4000;
@@ -35,12 +41,12 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     if on != ChangedProgram::Client && task.server.is_none() {
         return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
     }
-    let named = named(matches)?;
-    // Wrong flags are reported before the program runs.
-    design_flags::apply(&mut spec.clone(), matches)?;
+    let sysctls = sysctls(matches)?;
+    let named: Vec<Vec<ProgramChange>> = options(matches)?.into_iter().chain(sysctls.clone()).collect();
+    let run = planned_run(spec.clone(), &task, matches)?;
     measure::check_output(matches)?;
     let mut run_ns = 0;
-    let mut changes = SocketChanges { on, ..SocketChanges::default() };
+    let mut changes = SocketChanges { on, sysctls: present(&sysctls)?, ..SocketChanges::default() };
     let values = if matches.get_flag("dry-run") {
         // A dry run does not start the program.
         if named.is_empty() {
@@ -52,40 +58,48 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         named
     } else {
         leftovers::remove(matches.get_flag("quiet"));
-        let mut run = Spec::of(Workload::Check);
-        for (factor, text) in
-            args::factors(matches, Workload::Check)?.iter().filter(|(factor, _)| factor.name == "run_timeout")
-        {
-            let level = factor.kind.parse(text).map_err(|error| Failure::usage(error.to_string()))?;
-            run.set(factor.name, level);
-        }
         let stop = interrupt::stop_on_signals()?;
         let own = std::env::current_exe().map_err(|error| unwatched(&error.to_string()))?;
-        let watched = watch(&task, on, &run, &own, &stop);
+        let mut tried = changes.clone();
+        sysctls.into_iter().flatten().for_each(|change| drop(tried.add(vec![change])));
+        let watched = watch(&task, &tried, &run, (&own, start_network), &stop);
         if stop.load(Ordering::Relaxed) {
             terminal::note("interrupted in the first run of the program: nothing was measured");
             return Ok(INTERRUPTED);
         }
-        let watched = watched.map_err(|error| unwatched(&error))?;
-        if watched.seen.opened.is_empty() {
+        let is_alone = !tried.sysctls.is_empty() || run.emulated_link().is_some();
+        let alone = " (it runs in a network of its own, which reaches no other host)";
+        let watched = watched.map_err(|error| unwatched(&(error + if is_alone { alone } else { "" })))?;
+        let needs_sockets = named.is_empty() || named.iter().flatten().any(|change| change.option().is_some());
+        if needs_sockets && watched.seen.opened.is_empty() {
             let why = watched.seen.why_unchanged();
             return Err(Failure::failed(format!("no socket of the program can be changed: {why}")));
         }
-        let (tried, not_tried) =
-            if named.is_empty() { proposed(&watched.seen, &kernel()) } else { (named.concat(), Vec::new()) };
-        changes.not_tried = not_tried;
-        changes.filter_ns = seccomp::cost_ns().ok();
-        let meaning = |change: &OptionChange| match without_meaning(change, &watched.seen) {
-            Some(why) => {
-                changes.not_tried.push(why);
-                false
+        let (tried, not_tried) = match named.is_empty() {
+            true => {
+                let (tried, not_tried) = proposed(&watched.seen, &kernel());
+                (vec![tried.into_iter().map(ProgramChange::from).collect()], not_tried)
             }
-            None => true,
+            false => (named, Vec::new()),
         };
-        let named: Vec<OptionChange> = tried.into_iter().filter(meaning).collect();
+        changes.not_tried = not_tried;
+        let mut meaning =
+            |change: &ProgramChange| match change.option().and_then(|change| without_meaning(change, &watched.seen)) {
+                Some(why) => {
+                    changes.not_tried.push(why);
+                    false
+                }
+                None => true,
+            };
+        let mut tried: Vec<Vec<ProgramChange>> = tried;
+        tried.iter_mut().for_each(|list| list.retain(&mut meaning));
+        tried.retain(|list| !list.is_empty());
+        if tried.iter().flatten().any(|change| change.option().is_some()) {
+            changes.filter_ns = seccomp::cost_ns().ok();
+        }
         run_ns = watched.run_ns;
         changes.watched = Some(watched.seen);
-        vec![named]
+        tried
     };
     let sets = if matches.get_flag("crossed") {
         crossed(&values)
@@ -94,7 +108,9 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     };
     if sets.is_empty() {
         let why = changes.not_tried.join("; ");
-        return Err(Failure::usage(format!("nothing is left to try: {why}: name other values with --option")));
+        return Err(Failure::usage(format!(
+            "nothing is left to try: {why}: name other values with --option or --sysctl"
+        )));
     }
     if let Some(note) = long_session(run_ns, sets.len()).filter(|_| !matches.get_flag("quiet")) {
         terminal::note(print::fitted([note.as_str()], print::COLUMNS).trim_end());
@@ -153,10 +169,49 @@ pub fn named(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
     given.map(|text| parse(text).map_err(|error| Failure::usage(format!("--option: {error}")))).collect()
 }
 
+/// The same, as changes of a program.
+fn options(matches: &ArgMatches) -> Result<Vec<Vec<ProgramChange>>, Failure> {
+    Ok(named(matches)?.into_iter().map(|list| list.into_iter().map(ProgramChange::from).collect()).collect())
+}
+
+/// The changes of each `--sysctl`.
+fn sysctls(matches: &ArgMatches) -> Result<Vec<Vec<ProgramChange>>, Failure> {
+    let given = matches.get_many::<String>("sysctl").into_iter().flatten();
+    let parsed = |text: &String| {
+        let changes = parse_sysctl(text).map_err(|error| Failure::usage(format!("--sysctl: {error}")))?;
+        Ok(changes.into_iter().map(ProgramChange::Sysctl).collect())
+    };
+    given.map(parsed).collect()
+}
+
+/// The values that this machine has of settings of the kernel.
+fn present(changes: &[Vec<ProgramChange>]) -> Result<BTreeMap<String, String>, Failure> {
+    let read = |change: &SysctlChange| {
+        let name = change.sysctl.clone();
+        let value = network_option(&SysctlChange::file(&name)).map_err(|error| {
+            Failure::usage(format!("--sysctl: {name} cannot be read ({error}): sysctl -a lists all names"))
+        })?;
+        Ok((name, value))
+    };
+    changes.iter().flatten().filter_map(ProgramChange::sysctl).map(read).collect()
+}
+
+/// The levels of a run of the program as it is, as the session will plan it: wrong flags are reported before the program runs.
+fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> Result<Spec, Failure> {
+    spec.task = Some(ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() });
+    let mut given = args::factors(matches, Workload::Check)?;
+    given.retain(|(factor, _)| factor.name != "value");
+    given.push((factor::named(Workload::Check, "values")[0], AS_IT_IS.to_owned()));
+    spec.set_all(&given)?;
+    design_flags::apply(&mut spec, matches)?;
+    let plan = resolve(&spec, &capabilities::catalog(&spec), 0)?;
+    Ok(plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone()))
+}
+
 /// Every combination of one change of each list.
-pub fn crossed(lists: &[Vec<OptionChange>]) -> Vec<Vec<OptionChange>> {
+pub fn crossed<T: Clone>(lists: &[Vec<T>]) -> Vec<Vec<T>> {
     lists.iter().fold(vec![Vec::new()], |sets, list| {
-        let with = |set: &Vec<OptionChange>| {
+        let with = |set: &Vec<T>| {
             list.iter().map(|one| [set.as_slice(), std::slice::from_ref(one)].concat()).collect::<Vec<_>>()
         };
         sets.iter().flat_map(with).collect()

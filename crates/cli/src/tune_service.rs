@@ -62,7 +62,8 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         )));
     }
     let mut task = SocketChanges { service: Some(service.clone()), ..SocketChanges::default() };
-    let names: Vec<String> = changes.into_iter().map(|set| task.add(set)).collect();
+    let names: Vec<String> =
+        changes.into_iter().map(|set| task.add(set.into_iter().map(Into::into).collect())).collect();
     if matches.get_flag("dry-run") {
         let head = format!("{service}: {}", counted(connections, "connection"));
         let tries = format!("would try, and set back after each trial: {}", names.join(", "));

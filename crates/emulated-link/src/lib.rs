@@ -23,7 +23,7 @@ use bytegauge_model::{EmulatedLink, LinkUse, Side};
 use bytegauge_sys::children::lead_session;
 use bytegauge_sys::interface::{self, HeldNetwork};
 use bytegauge_sys::process::die_with_parent;
-use bytegauge_traffic::{EndError, TrialNetwork};
+use bytegauge_traffic::{EndError, ProgramNetworks, TrialNetwork};
 
 pub use process::serve_stdio;
 use process::{LinkCommand, LinkReply};
@@ -65,6 +65,8 @@ pub struct Emulator {
     output: BufReader<UnixStream>,
     near: Arc<HeldNetwork>,
     far: Arc<HeldNetwork>,
+    /// The descriptors of the near and the far network in the process.
+    held: [i32; 2],
 }
 
 impl Emulator {
@@ -88,13 +90,13 @@ impl Emulator {
         let made = reply(&mut output).and_then(|reply| match reply {
             LinkReply::Made(near, far) => {
                 let held = |descriptor| HeldNetwork::held_by(child.id(), descriptor).map(Arc::new);
-                Ok((held(near).map_err(failed)?, held(far).map_err(failed)?))
+                Ok(([near, far], held(near).map_err(failed)?, held(far).map_err(failed)?))
             }
             LinkReply::Missing(reason) => Err(EndError::Missing(reason)),
             other => Err(out_of_turn(&other)),
         });
         match made {
-            Ok((near, far)) => Ok(Emulator { child, input, output, near, far }),
+            Ok((held, near, far)) => Ok(Emulator { child, input, output, near, far, held }),
             Err(fault) => {
                 end(&mut child);
                 Err(fault)
@@ -123,6 +125,19 @@ impl TrialNetwork for Emulator {
             LinkReply::Did(used) => Ok(used),
             other => Err(out_of_turn(&other)),
         }
+    }
+
+    fn set_options(&mut self, options: &[(String, String)]) -> Result<(), EndError> {
+        match self.asked(&LinkCommand::Settings(options.to_vec()))? {
+            LinkReply::Is => Ok(()),
+            LinkReply::Refused(reason) => Err(EndError::Missing(reason)),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn for_programs(&self) -> ProgramNetworks {
+        let [near, far] = self.held;
+        ProgramNetworks { holder: self.child.id(), near, far, far_address: FAR.into(), are_apart: true }
     }
 
     fn place(&self, command: &mut Command, side: Side) {

@@ -27,9 +27,9 @@ const TURN: usize = 64;
 /// themselves. So only the queue of the link drops packets, even if this process gets no CPU for a moment.
 const DEVICE_PACKETS: u32 = 32_768;
 
-/// Settings of both networks. Otherwise the kernel begins a connection with the slow start threshold and round trip of the last
+/// Settings of both networks, in addition to those of this machine for TCP. Otherwise the kernel begins a connection with the slow start threshold and round trip of the last
 /// one to the same address, which belongs to another trial over another link.
-const SETTINGS: [(&str, &str); 1] = [("ipv4/tcp_no_metrics_save", "1")];
+const SETTINGS: [(&str, &str); 1] = [("net/ipv4/tcp_no_metrics_save", "1")];
 
 /// A command to the process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub(super) enum LinkCommand {
     Be(EmulatedLink, u64),
     /// Report the counts since then.
     Tell,
+    /// Change these settings of both networks.
+    Settings(Vec<(String, String)>),
 }
 
 /// An answer of the process.
@@ -49,8 +51,10 @@ pub(super) enum LinkReply {
     Made(i32, i32),
     /// The only answer: the reason why there is no link.
     Missing(String),
-    /// The link was changed.
+    /// The link or the settings were changed.
     Is,
+    /// The reason why a setting could not be changed.
+    Refused(String),
     /// The counts.
     Did(LinkUse),
 }
@@ -69,7 +73,8 @@ pub fn serve_stdio() -> io::Result<()> {
     let mut input = io::stdin().lock();
     let mut line = String::new();
     let mut carried: Option<CarriedTraffic> = None;
-    let mut devices = Devices { near: near.device, far: far.device };
+    let (near_device, far_device) = (near.device, far.device);
+    let mut devices = Devices { near: near_device, far: far_device };
     loop {
         let asked = match &mut carried {
             Some(carried) => carried.carry_until_asked(&devices, &input)?,
@@ -91,6 +96,12 @@ pub fn serve_stdio() -> io::Result<()> {
             LinkCommand::Tell => {
                 let used = carried.as_ref().map(|carried| carried.used(&mut devices)).transpose()?;
                 send(&LinkReply::Did(used.unwrap_or_default()))?;
+            }
+            LinkCommand::Settings(settings) => {
+                // The process stays in the far network, whose tables it shows.
+                let mut networks = [&near.network, &far.network].into_iter();
+                let changed = networks.try_for_each(|network| change(network, &settings));
+                send(&changed.map_or_else(LinkReply::Refused, |()| LinkReply::Is))?;
             }
         }
     }
@@ -118,13 +129,39 @@ fn networks() -> Result<(Network, Network), String> {
     };
     // Now, while the process may have privileges.
     let _ = process::run_with_priority();
+    let options = interface::tcp_options();
     interface::leave_for_own_network().map_err(refused)?;
-    let near = network("near0", NEAR, FAR)?;
+    let near = network("near0", NEAR, FAR, &options)?;
     interface::leave_for_another_network().map_err(refused)?;
-    Ok((near, network("far0", FAR, NEAR)?))
+    Ok((near, network("far0", FAR, NEAR, &options)?))
 }
 
-fn network(name: &'static str, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Network, String> {
+/// Enters a network, changes its settings, and reads each of them back.
+fn change(network: &File, settings: &[(String, String)]) -> Result<(), String> {
+    interface::enter_network(network).map_err(|error| format!("a network cannot be entered ({error})"))?;
+    for (name, value) in settings {
+        let shown = name.replace('/', ".");
+        let changed = interface::set_network_option(name, value).and_then(|()| interface::network_option(name));
+        match changed {
+            Ok(in_force) if in_force == *value => {}
+            Ok(in_force) => return Err(format!("{shown}: the kernel takes `{in_force}` in place of `{value}`")),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                return Err(format!(
+                    "{shown} is unknown to this kernel, or a setting of the whole machine, which a network of its own does not have"
+                ));
+            }
+            Err(error) => return Err(format!("{shown}: the kernel refuses `{value}` ({error})")),
+        }
+    }
+    Ok(())
+}
+
+fn network(
+    name: &'static str,
+    address: Ipv4Addr,
+    peer: Ipv4Addr,
+    options: &[(String, String)],
+) -> Result<Network, String> {
     let failed = |what: &str, error: io::Error| {
         format!(
             "an emulated link needs {what} ({error}): allow it (for a container --device /dev/net/tun), or measure a real link (--host)"
@@ -132,9 +169,13 @@ fn network(name: &'static str, address: Ipv4Addr, peer: Ipv4Addr) -> Result<Netw
     };
     let setup = PointToPoint { name, address, peer, mtu: LINK_MTU, queue_packets: DEVICE_PACKETS };
     let device = Tun::make(&setup).map_err(|error| failed("a TUN device (/dev/net/tun)", error))?;
+    // Some may be read, or set for the whole machine, alone.
+    for (option, value) in options {
+        let _ = interface::set_network_option(option, value);
+    }
     for (setting, value) in SETTINGS {
         interface::set_network_option(setting, value)
-            .map_err(|error| failed(&format!("/proc/sys/net/{setting} to be writable"), error))?;
+            .map_err(|error| failed(&format!("/proc/sys/{setting} to be writable"), error))?;
     }
     let network = interface::own_network().map_err(|error| failed("/proc", error))?;
     Ok(Network { device, network })

@@ -272,7 +272,8 @@ impl Run<'_> {
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {
             let setup = Setup::of_program(&cell.factors, task);
-            return Ok(Setup { cpus, ready_ns: Some(self.plan.ready_ns(setup.run_timeout_ns())), ..setup });
+            let ready_ns = Some(self.plan.ready_ns(setup.run_timeout_ns()));
+            return Ok(Setup { cpus, ready_ns, seed: self.plan.seed ^ block, ..setup });
         }
         // No byte reaches the null engine's reader, so none can be compared.
         let verify = self.plan.verify && cell.kind != CellKind::Floor;

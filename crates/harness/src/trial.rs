@@ -106,9 +106,12 @@ pub(crate) fn measure_with_waits(
     let due =
         Duration::from_nanos(setup.warmup_ns.saturating_add(setup.window_ns).saturating_add(script.longer_ns)) + LATE;
     let link = setup.link();
-    if let Err(fault) = pool.joined(setup.far, link, setup.seed) {
-        return Some(TrialResult::nothing(fault.outcome()));
-    }
+    let joined = pool.joined(setup.far, link, setup.seed).and_then(|()| pool.program_networks(setup));
+    let networks = match joined {
+        Ok(networks) => networks,
+        Err(fault) => return Some(TrialResult::nothing(fault.outcome())),
+    };
+    let setup = &Setup { networks, ..setup.clone() };
     // Where a connection never comes, the other end may still wait for it.
     let opened =
         PathLoad::open(setup, pool, patience).and_then(|load| script.open(setup, pool, patience).map(|()| load));

@@ -85,7 +85,7 @@ pub use running_service::{RunningService, ServiceCounts};
 pub use send_from::{SEND_FROM, SendFrom};
 pub use session::{BlockRecord, SessionId, SessionRecord, SessionStatus, Stage};
 pub use slo::{Probe, Slo};
-pub use socket_changes::{ChangedProgram, OptionChange, SocketChanges, SocketsSeen};
+pub use socket_changes::{ChangedProgram, OptionChange, ProgramChange, SocketChanges, SocketsSeen, SysctlChange};
 pub use socket_waits::SocketWaits;
 pub use spec::Spec;
 pub use task::{Counted, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};

@@ -1,6 +1,7 @@
-//! Options of a program's sockets that are set from outside, as values of a setting of the program.
+//! What is changed around a program from outside, as values of a setting of the program: options of its sockets, and settings of the
+//! kernel for its network.
 //!
-//! Only the definition. Names and levels are those of the option table.
+//! Only the definition. Names and levels of options are those of the option table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,9 @@ use crate::suggest;
 /// The value of a program whose sockets are left alone.
 pub const AS_IT_IS: &str = "as-it-is";
 
+/// The value of a setting of the kernel that leaves it as this machine has it.
+const DEFAULT: &str = "default";
+
 /// The level that removes the program's own call.
 const UNSET: &str = "unset";
 
@@ -30,6 +34,11 @@ pub enum ChangeError {
     /// Not an option of sockets.
     #[error("`{0}` is no option of sockets{1}")]
     Unknown(String, String),
+    /// No setting of a network.
+    #[error(
+        "`{0}` is no setting of a network: write it as sysctl(8) does, such as net.ipv4.tcp_slow_start_after_idle=0"
+    )]
+    NoSysctl(String),
     /// A level that the option does not take.
     #[error("{option}: {why}")]
     BadLevel {
@@ -78,6 +87,79 @@ impl OptionChange {
     }
 }
 
+/// A setting of the kernel for the network of a program, in which it runs alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SysctlChange {
+    /// Its name as sysctl(8) has it: `net.ipv4.tcp_rmem`.
+    pub sysctl: String,
+    /// The value, its words separated by single spaces.
+    pub value: String,
+}
+
+impl SysctlChange {
+    /// The file of a setting below `/proc/sys`.
+    pub fn file(sysctl: &str) -> String {
+        sysctl.replace('.', "/")
+    }
+}
+
+impl fmt::Display for SysctlChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.sysctl, self.value)
+    }
+}
+
+/// One difference from a program as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ProgramChange {
+    /// An option of its sockets.
+    Option(OptionChange),
+    /// A setting of the kernel.
+    Sysctl(SysctlChange),
+}
+
+impl ProgramChange {
+    /// The option, if it is one.
+    pub fn option(&self) -> Option<&OptionChange> {
+        match self {
+            ProgramChange::Option(change) => Some(change),
+            ProgramChange::Sysctl(_) => None,
+        }
+    }
+
+    /// The setting of the kernel, if it is one.
+    pub fn sysctl(&self) -> Option<&SysctlChange> {
+        match self {
+            ProgramChange::Option(_) => None,
+            ProgramChange::Sysctl(change) => Some(change),
+        }
+    }
+
+    /// The name of what is changed, of which a program has one value: `sndbuf`, `net.ipv4.tcp_rmem`.
+    pub fn name(&self) -> &str {
+        match self {
+            ProgramChange::Option(change) => &change.option,
+            ProgramChange::Sysctl(change) => &change.sysctl,
+        }
+    }
+}
+
+impl From<OptionChange> for ProgramChange {
+    fn from(change: OptionChange) -> ProgramChange {
+        ProgramChange::Option(change)
+    }
+}
+
+impl fmt::Display for ProgramChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramChange::Option(change) => change.fmt(f),
+            ProgramChange::Sysctl(change) => change.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for OptionChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.option.replace('_', "-");
@@ -88,13 +170,17 @@ impl fmt::Display for OptionChange {
     }
 }
 
-/// The options that a session changes.
+/// What a session changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SocketChanges {
     /// The programs that are changed.
     pub on: ChangedProgram,
     /// The changes of each value; a value without an entry changes nothing.
-    pub by_value: BTreeMap<String, Vec<OptionChange>>,
+    pub by_value: BTreeMap<String, Vec<ProgramChange>>,
+    /// The values that this machine has of the settings of the kernel that are changed, by the names of sysctl(8): those of all other
+    /// runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
     /// Changes that were not tried, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<String>,
@@ -119,12 +205,30 @@ fn is_false(flag: &bool) -> bool {
 
 impl SocketChanges {
     /// The changes of a value.
-    pub fn of_value(&self, value: &Level) -> &[OptionChange] {
+    pub fn of_value(&self, value: &Level) -> &[ProgramChange] {
         value.name().and_then(|name| self.by_value.get(name)).map_or(&[], Vec::as_slice)
     }
 
+    /// The options of a value.
+    pub fn options_of(&self, value: &Level) -> Vec<OptionChange> {
+        self.of_value(value).iter().filter_map(ProgramChange::option).cloned().collect()
+    }
+
+    /// All options that the session changes.
+    pub fn options(&self) -> impl Iterator<Item = &OptionChange> {
+        self.by_value.values().flatten().filter_map(ProgramChange::option)
+    }
+
+    /// The settings of the kernel in a run with a value, by their files below `/proc/sys`.
+    pub fn sysctls_of(&self, value: &Level) -> Vec<(String, String)> {
+        let mut all = self.sysctls.clone();
+        let changed = self.of_value(value).iter().filter_map(ProgramChange::sysctl);
+        all.extend(changed.map(|change| (change.sysctl.clone(), change.value.clone())));
+        all.into_iter().map(|(name, value)| (SysctlChange::file(&name), value)).collect()
+    }
+
     /// Adds a value: its name.
-    pub fn add(&mut self, changes: Vec<OptionChange>) -> String {
+    pub fn add(&mut self, changes: Vec<ProgramChange>) -> String {
         let name = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join("+");
         self.by_value.insert(name.clone(), changes);
         name
@@ -231,6 +335,32 @@ pub fn parse(text: &str) -> Result<Vec<OptionChange>, ChangeError> {
     Ok(changes)
 }
 
+/// The changes that `NAME=VALUES` of a setting of the kernel names, in its order. `default` is the value of this machine, which every
+/// session measures as well.
+///
+/// # Errors
+/// The problem, and what to write instead.
+pub fn parse_sysctl(text: &str) -> Result<Vec<SysctlChange>, ChangeError> {
+    let no_sysctl = || ChangeError::NoSysctl(text.to_owned());
+    let (name, values) = text.split_once('=').ok_or_else(no_sysctl)?;
+    let is_plain =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if !name.starts_with("net.") || !name.split('.').all(is_plain) {
+        return Err(no_sysctl());
+    }
+    let mut changes: Vec<SysctlChange> = Vec::new();
+    for value in values.split(',').map(|value| value.split_whitespace().collect::<Vec<_>>().join(" ")) {
+        let change = SysctlChange { sysctl: name.to_owned(), value };
+        if change.value.is_empty() {
+            return Err(no_sysctl());
+        }
+        if change.value != DEFAULT && !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
+    Ok(changes)
+}
+
 fn unknown(name: &str) -> ChangeError {
     let names: Vec<String> =
         OPTIONS.iter().filter(|row| is_changeable(row)).map(|row| row.factor.replace('_', "-")).collect();
@@ -266,6 +396,44 @@ mod tests {
         check("pipe-size=64K", "is no option of sockets");
         check("sndbuf=64Q", "sndbuf: ");
         check("sndbuf=64K,64K", "duplicate");
+    }
+
+    #[test]
+    fn settings_of_the_kernel_are_parsed_by_their_words() {
+        let check = |text: &str, expected: &[&str]| {
+            let shown: Vec<String> = parse_sysctl(text).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(shown, expected, "{text}");
+        };
+        check("net.ipv4.tcp_rmem=4096  65536\t1048576,default", &["net.ipv4.tcp_rmem=4096 65536 1048576"]);
+        check(
+            "net.ipv4.tcp_notsent_lowat=16384,131072",
+            &["net.ipv4.tcp_notsent_lowat=16384", "net.ipv4.tcp_notsent_lowat=131072"],
+        );
+        for bad in [
+            "net.ipv4.tcp_rmem",
+            "net.ipv4.tcp_rmem=",
+            "vm.swappiness=1",
+            "net.../x=1",
+            "net.ipv4/../../vm=1",
+            "net.=1",
+        ] {
+            let error = parse_sysctl(bad).unwrap_err().to_string();
+            assert!(error.contains("is no setting of a network: write it as sysctl(8) does"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn other_runs_have_the_settings_of_the_machine() {
+        let name = "net.ipv4.tcp_sack".to_owned();
+        let mut changes =
+            SocketChanges { sysctls: [(name.clone(), "1".to_owned())].into(), ..SocketChanges::default() };
+        let value = changes.add(vec![ProgramChange::Sysctl(SysctlChange { sysctl: name, value: "0".into() })]);
+        let of = |value: &str| changes.sysctls_of(&Level::Name(value.into()));
+        assert_eq!(of(&value), [("net/ipv4/tcp_sack".to_owned(), "0".to_owned())]);
+        assert_eq!(of(AS_IT_IS), [("net/ipv4/tcp_sack".to_owned(), "1".to_owned())]);
+        let text = serde_json::to_string(&changes).unwrap();
+        assert_eq!(serde_json::from_str::<SocketChanges>(&text).unwrap(), changes);
+        assert!(changes.options_of(&Level::Name(value)).is_empty());
     }
 
     #[test]

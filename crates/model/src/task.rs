@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -23,6 +24,12 @@ const VALUE: &str = "{value}";
 
 /// The end of the placeholder for a number of bytes divided by the value: `{256M/value}`.
 const PER_VALUE: &str = "/value}";
+
+/// The address of a server in the same network.
+pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The placeholder for the address of the server: its own over an emulated link, and that of loopback otherwise.
+const SERVER: &str = "{server}";
 
 /// Addresses of this machine, in front of a port.
 const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", "[::1]:"];
@@ -235,30 +242,37 @@ impl Metric {
 }
 
 impl ProgramTask {
-    /// The words of the command for a value.
+    /// The words of the command for a value, with the server at this address.
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn command_for(&self, value: &Level) -> Result<Vec<String>, TaskError> {
-        filled(self.by_value.get(&text(value)).unwrap_or(&self.command), value)
+    pub fn command_for(&self, value: &Level, server: IpAddr) -> Result<Vec<String>, TaskError> {
+        filled(self.by_value.get(&text(value)).unwrap_or(&self.command), value, server)
+    }
+
+    /// Whether the command and all its variants have a place for the address of the server.
+    pub fn names_server(&self) -> bool {
+        let all = self.by_value.values().chain([&self.command]);
+        all.filter(|words| !words.is_empty()).all(|words| words.iter().any(|word| word.contains(SERVER)))
     }
 
     /// The words of the command that is run before.
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn prepare_for(&self, value: &Level) -> Result<Option<Vec<String>>, TaskError> {
-        self.prepare.as_ref().map(|words| filled(words, value)).transpose()
+    pub fn prepare_for(&self, value: &Level, server: IpAddr) -> Result<Option<Vec<String>>, TaskError> {
+        self.prepare.as_ref().map(|words| filled(words, value, server)).transpose()
     }
 
     /// The server for a value.
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn server_for(&self, value: &Level) -> Result<Option<ServerTask>, TaskError> {
+    pub fn server_for(&self, value: &Level, server: IpAddr) -> Result<Option<ServerTask>, TaskError> {
+        let at = server;
         let fill = |server: &ServerTask| {
             let words = server.by_value.get(&text(value)).unwrap_or(&server.command);
-            Ok(ServerTask { command: filled(words, value)?, by_value: BTreeMap::new(), ..server.clone() })
+            Ok(ServerTask { command: filled(words, value, at)?, by_value: BTreeMap::new(), ..server.clone() })
         };
         self.server.as_ref().map(fill).transpose()
     }
@@ -304,9 +318,9 @@ impl ProgramTask {
             return Err(TaskError::NoPlace(words().find_map(|word| in_braces(word))));
         }
         for value in values {
-            self.command_for(value)?;
-            self.prepare_for(value)?;
-            self.server_for(value)?;
+            self.command_for(value, LOOPBACK)?;
+            self.prepare_for(value, LOOPBACK)?;
+            self.server_for(value, LOOPBACK)?;
         }
         Ok(())
     }
@@ -328,7 +342,7 @@ fn in_braces(word: &str) -> Option<String> {
     let (before, rest) = word.split_once('{')?;
     let (name, after) = rest.split_once('}')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    if is_name && !before.ends_with('$') { Some(format!("{{{name}}}")) } else { in_braces(after) }
+    if is_name && !before.ends_with('$') && name != "server" { Some(format!("{{{name}}}")) } else { in_braces(after) }
 }
 
 /// Whether a word has a placeholder.
@@ -352,9 +366,9 @@ pub(crate) fn first_word(script: &str) -> &str {
 }
 
 /// The words with a value in place of its placeholders.
-fn filled(words: &[String], value: &Level) -> Result<Vec<String>, TaskError> {
+fn filled(words: &[String], value: &Level, server: IpAddr) -> Result<Vec<String>, TaskError> {
     shell::filled(words, |word| {
-        let mut places = vec![(VALUE.to_owned(), text(value))];
+        let mut places = vec![(VALUE.to_owned(), text(value)), (SERVER.to_owned(), server.to_string())];
         for (at, _) in word.match_indices(PER_VALUE) {
             let (_, size) = word[..at].rsplit_once('{').ok_or_else(|| TaskError::BadCount(word.to_owned()))?;
             places.push((format!("{{{size}{PER_VALUE}"), count(word, size, value)?));
@@ -453,7 +467,7 @@ mod tests {
 
     fn check(words: &[&str], value: &Level, expected: Result<&str, &str>) {
         let task = task(words);
-        let got = task.check(std::slice::from_ref(value)).and_then(|()| task.command_for(value));
+        let got = task.check(std::slice::from_ref(value)).and_then(|()| task.command_for(value, LOOPBACK));
         let got = got.map(|words| words.join(" ")).map_err(|error| error.to_string());
         assert_eq!(got.as_deref().map_err(String::as_str), expected, "{words:?}");
     }
@@ -467,6 +481,16 @@ mod tests {
         for unknown in ["client.py 7008 8192", "client.py", "client.py -n 1.7008", "x localhost:7008 localhost:7009"] {
             assert_eq!(port(unknown), None, "{unknown}");
         }
+    }
+
+    #[test]
+    fn the_address_of_the_server_is_filled_in() {
+        let far = IpAddr::from([198, 18, 0, 2]);
+        let with = task(&["x", "{server}:7000"]);
+        assert_eq!(with.command_for(&Level::Absent, far).unwrap(), ["x", "198.18.0.2:7000"]);
+        assert!(with.names_server() && !task(&["x", "127.0.0.1:7000"]).names_server());
+        let nowhere = TaskError::NoPlace(None);
+        assert_eq!(with.check(&[Level::Number(1)]), Err(nowhere), "it is no value");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
+use bytegauge_sys::interface::NetworkTables;
 use bytegauge_sys::option::{self, KernelOption, Value};
 use bytegauge_sys::{listening, process_descriptor};
 use serde::Serialize;
@@ -163,7 +164,7 @@ impl InspectedFd {
             }
             (Some(own), Some(peer)) => {
                 self.other = listening::other_end(own, peer);
-                match transport.starts_with("tcp") && listening::at_port(own.port()) {
+                match transport.starts_with("tcp") && listening::at_port(NetworkTables::own(), own.port()) {
                     true => Leads::Accepted { transport, port: own.port() },
                     false => Leads::Connected { transport, peer: shown(peer) },
                 }

@@ -1,7 +1,7 @@
 //! An emulated link: refuses factors that do not work over it, and sets those that follow from it.
 
 use bytegauge_model::unit::about_bytes;
-use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, Placement, Transport, Workload};
+use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, Placement, ProgramTask, Transport, Workload};
 
 use crate::error::PlanError;
 use crate::far;
@@ -21,9 +21,13 @@ fn named_by(part: &Part) -> Option<String> {
 /// Sets in a part what follows from a link.
 ///
 /// # Errors
-/// [`PlanError::NotWith`] if a factor does not work over a link.
-pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanError> {
+/// [`PlanError::NotWith`] if a factor does not work over a link; [`PlanError::Usage`] for a program without a server that it could
+/// reach over one.
+pub(crate) fn settle(part: &mut Part, workload: Workload, task: Option<&ProgramTask>) -> Result<(), PlanError> {
     let Some(with) = named_by(part) else { return Ok(()) };
+    if let Some(task) = task {
+        joins_programs(part, task, &with)?;
+    }
     let refused = |name: &str, why| far::refused(name, &with, why);
     for (name, why) in [
         ("host", "a path to another host has its own delay and loss: leave one of them out"),
@@ -42,6 +46,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     };
     let is_carried = |level: &Level| carried.iter().any(|of| *level == Level::Name(of.to_string()));
     match part.levels.get("transport").map(Vec::as_slice) {
+        None if task.is_some() => {}
         None => part.settle("transport", vec![Level::Name(Transport::Tcp.to_string())]),
         Some(named) if named.iter().all(is_carried) => {}
         Some(_) => {
@@ -60,6 +65,24 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
     }
     part.settle("placement", unpinned);
     Ok(())
+}
+
+/// Refuses a link that would not join a program to its server.
+fn joins_programs(part: &Part, task: &ProgramTask, with: &str) -> Result<(), PlanError> {
+    let usage = |text: String| Err(PlanError::Usage(text));
+    if task.server.is_none() {
+        return usage(format!("{with} needs a server at the far side of the link: add --start and --ready"));
+    }
+    if !task.names_server() {
+        return usage(format!(
+            "over {with} the server has another address than 127.0.0.1: write {{server}} in its place in the command, and let the server              listen at all addresses or at {{server}}"
+        ));
+    }
+    let several = |key: &&FactorKey| part.levels.get(key.row().name).is_some_and(|levels| levels.len() > 1);
+    match FactorKey::link_rate.row().only_with.iter().find(several) {
+        Some(key) => usage(format!("{}: programs are joined by one link: give one value", key.row().flag())),
+        None => Ok(()),
+    }
 }
 
 /// Notes on the links of these cells.

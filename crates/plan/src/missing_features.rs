@@ -78,7 +78,8 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
     }
     let placement = cell.factors.placement();
     if cell.factors.workload() == Workload::Check {
-        return placement.and_then(|placement| catalog.lacks_placement(placement)).map(str::to_owned);
+        let link = catalog.missing_link.clone().filter(|_| cell.factors.emulated_link().is_some());
+        return link.or_else(|| placement.and_then(|of| catalog.lacks_placement(of)).map(str::to_owned));
     }
     let (spec, transport) = (&cell.factors, cell.factors.transport()?);
     let engines = [spec.engine(), spec.server_engine(), spec.client_engine()];

@@ -99,7 +99,7 @@ fn settled(spec: &PlanSpec) -> Result<PlanSpec, PlanError> {
     for part in &mut spec.parts {
         external::settle(part, spec.workload, spec.verify)?;
         far::settle(part, spec.workload)?;
-        emulated::settle(part, spec.workload)?;
+        emulated::settle(part, spec.workload, spec.task.as_ref())?;
         part.one_each |= part.names_options();
     }
     Ok(spec)

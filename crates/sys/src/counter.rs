@@ -11,6 +11,7 @@ use std::io::{self, Read};
 
 use thiserror::Error;
 
+use crate::interface::NetworkTables;
 use crate::snmp::two_lines;
 use crate::syscall_result;
 
@@ -107,8 +108,8 @@ pub struct Counter {
 
 #[derive(Debug)]
 enum CounterSource {
-    /// A counter of the network namespace.
-    Kernel { protocol: String, count: String },
+    /// A counter of a network namespace.
+    Kernel { tables: NetworkTables, protocol: String, count: String },
     /// A perf event.
     Event(File),
 }
@@ -120,14 +121,14 @@ impl Counter {
     /// Starting at execve(2) (`enable_on_exec`) loses events: when a thread and its child alternate on one CPU, they
     /// exchange their counters, and programs started later were not counted in 13 of 60 runs (Linux 6.18).
     ///
-    /// A kernel counter covers all processes in this network namespace.
+    /// A kernel counter covers all processes in the network namespace of the tables.
     ///
     /// # Errors
     ///
     /// An unknown name, an event that the machine does not have, or missing permission.
-    pub fn open(name: &str) -> Result<Counter, CounterError> {
+    pub fn open(tables: NetworkTables, name: &str) -> Result<Counter, CounterError> {
         let source = match name.split_once('.') {
-            Some((protocol, count)) => CounterSource::Kernel { protocol: protocol.into(), count: count.into() },
+            Some((protocol, count)) => CounterSource::Kernel { tables, protocol: protocol.into(), count: count.into() },
             None => CounterSource::Event(event(name)?),
         };
         let counter = Counter { name: name.into(), source };
@@ -143,8 +144,8 @@ impl Counter {
     pub fn read(&self) -> Result<u64, CounterError> {
         let failed = |source| CounterError::Io { name: self.name.clone(), source };
         match &self.source {
-            CounterSource::Kernel { protocol, count } => {
-                let found = of_kernel(protocol, count).map_err(failed)?;
+            CounterSource::Kernel { tables, protocol, count } => {
+                let found = of_kernel(*tables, protocol, count).map_err(failed)?;
                 found.ok_or_else(|| CounterError::Unknown { name: self.name.clone() })
             }
             CounterSource::Event(file) => of_event(file).map_err(failed),
@@ -197,15 +198,15 @@ fn scaled(count: u64, enabled_ns: u64, running_ns: u64) -> u64 {
     (u128::from(count) * u128::from(enabled_ns) / u128::from(running_ns)) as u64
 }
 
-fn of_kernel(protocol: &str, count: &str) -> io::Result<Option<u64>> {
+fn of_kernel(tables: NetworkTables, protocol: &str, count: &str) -> io::Result<Option<u64>> {
     let lines = format!("{protocol}: ");
-    for file in ["/proc/net/snmp", "/proc/net/netstat"] {
-        if let Some(found) = two_lines(&fs::read_to_string(file)?, &lines, count) {
+    for file in ["snmp", "netstat"] {
+        if let Some(found) = two_lines(&fs::read_to_string(tables.path(file))?, &lines, count) {
             return Ok(Some(found));
         }
     }
     // Missing on a machine without IPv6. One line per counter.
-    let v6 = fs::read_to_string("/proc/net/snmp6").unwrap_or_default();
+    let v6 = fs::read_to_string(tables.path("snmp6")).unwrap_or_default();
     let mut pairs = v6.lines().filter_map(|line| line.split_once(char::is_whitespace));
     let found = pairs.find(|(name, _)| name.strip_prefix(protocol) == Some(count));
     Ok(found.and_then(|(_, value)| value.trim().parse().ok()))
@@ -220,27 +221,27 @@ mod tests {
 
     #[test]
     fn kernel_counters_are_found_by_name() {
-        let counter = Counter::open("Udp.OutDatagrams").unwrap();
+        let counter = Counter::open(NetworkTables::own(), "Udp.OutDatagrams").unwrap();
         let before = counter.read().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..5 {
             socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         }
         assert!(counter.read().unwrap() - before >= 5);
-        Counter::open("TcpExt.TCPBacklogDrop").unwrap();
+        Counter::open(NetworkTables::own(), "TcpExt.TCPBacklogDrop").unwrap();
     }
 
     #[test]
     fn an_unknown_name_lists_valid_names() {
         for name in ["cylces", "TcpExt.TCPBacklogDorp", "", ".", "Udp."] {
-            let message = Counter::open(name).unwrap_err().to_string();
+            let message = Counter::open(NetworkTables::own(), name).unwrap_err().to_string();
             assert!(message.contains("is counted nowhere") && message.contains("page-faults"), "{message}");
         }
     }
 
     #[test]
     fn an_event_counts_all_descendants() {
-        let counter = match Counter::open("page-faults") {
+        let counter = match Counter::open(NetworkTables::own(), "page-faults") {
             // Without permission the error names a fix.
             Err(CounterError::Denied(name)) => return assert_eq!(name, "page-faults"),
             opened => opened.unwrap(),

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -184,12 +185,69 @@ pub fn own_network() -> io::Result<File> {
     File::open("/proc/self/ns/net")
 }
 
-/// Changes a setting of the caller's network namespace (`/proc/sys/net` shows that of the reader).
+/// Moves the calling thread into a network namespace of its user namespace.
 ///
 /// # Errors
-/// Where `/proc/sys` is read-only, or the kernel has no such setting.
+/// The error of setns(2).
+pub fn enter_network(network: &File) -> io::Result<()> {
+    // SAFETY: passes a descriptor, which lives through the call, and a flag.
+    syscall_result::of(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// A setting of the caller's network namespace (`/proc/sys/net` shows that of the reader), its words separated by spaces.
+///
+/// # Errors
+/// `NotFound` if the kernel has no such setting, or one for the whole machine alone.
+pub fn network_option(name: &str) -> io::Result<String> {
+    let text = std::fs::read_to_string(format!("/proc/sys/{name}"))?;
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Changes a setting of the caller's network namespace.
+///
+/// # Errors
+/// As for [`network_option`]; where `/proc/sys` is read-only; `InvalidInput` for a value that the kernel refuses.
 pub fn set_network_option(name: &str, value: &str) -> io::Result<()> {
-    new_file::set(format!("/proc/sys/net/{name}"), value)
+    new_file::set(format!("/proc/sys/{name}"), value)
+}
+
+/// The settings of the caller's network namespace for TCP, by name, with their values.
+#[must_use]
+pub fn tcp_options() -> Vec<(String, String)> {
+    let files = std::fs::read_dir("/proc/sys/net/ipv4").into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok()).filter(|name| name.starts_with("tcp_"));
+    let named = |name: String| {
+        let name = format!("net/ipv4/{name}");
+        network_option(&name).ok().map(|value| (name, value))
+    };
+    names.filter_map(named).collect()
+}
+
+/// The kernel's tables of a network namespace (`/proc/PID/net`): of the calling process, or of another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkTables(Option<u32>);
+
+impl NetworkTables {
+    /// Of the calling process.
+    #[must_use]
+    pub const fn own() -> NetworkTables {
+        NetworkTables(None)
+    }
+
+    /// Of the process with this number.
+    #[must_use]
+    pub const fn of_process(pid: u32) -> NetworkTables {
+        NetworkTables(Some(pid))
+    }
+
+    /// The file of a table, such as `tcp`.
+    #[must_use]
+    pub fn path(self, table: &str) -> PathBuf {
+        match self.0 {
+            None => format!("/proc/net/{table}").into(),
+            Some(pid) => format!("/proc/{pid}/net/{table}").into(),
+        }
+    }
 }
 
 impl HeldNetwork {

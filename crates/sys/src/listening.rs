@@ -1,7 +1,7 @@
 //! Finds listening sockets from the kernel's tables, without connecting. A server that serves a single connection would
 //! take a test connection for it.
 //!
-//! Sees only the network namespace of the calling process.
+//! Sees only one network namespace: that of the given tables, or of the calling process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -10,41 +10,43 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::interface::NetworkTables;
+
 /// `TCP_LISTEN` and `TCP_SYN_RECV` (include/net/tcp_states.h), as `/proc/net/tcp` prints them.
 const TCP_LISTEN: &str = "0A";
 const TCP_SYN_RECV: &str = "03";
 
 /// The sockets of TCP over IPv4 and IPv6.
-const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+const TABLES: [&str; 2] = ["tcp", "tcp6"];
 
 /// `__SO_ACCEPTCON` (include/linux/net.h): the socket listens.
 const ACCEPTS: u32 = 1 << 16;
 
 /// Whether a socket listens at a TCP port, over IPv4 or IPv6.
 #[must_use]
-pub fn at_port(port: u16) -> bool {
-    listeners().any(|row| row.local.port() == port)
+pub fn at_port(tables: NetworkTables, port: u16) -> bool {
+    listeners(tables).any(|row| row.local.port() == port)
 }
 
 /// Whether a socket listens at the path of a Unix socket.
 #[must_use]
-pub fn at_path(path: &Path) -> bool {
-    let Ok(table) = fs::read("/proc/net/unix") else { return false };
+pub fn at_path(tables: NetworkTables, path: &Path) -> bool {
+    let Ok(table) = fs::read(tables.path("unix")) else { return false };
     table.split(|byte| *byte == b'\n').skip(1).any(|row| is_listening_at(row, path))
 }
 
 /// The process that listens at a TCP port, and its name, if this user may see them.
 #[must_use]
-pub fn owner_of_port(port: u16) -> Option<(u32, String)> {
-    let at_port = listeners().filter(|row| row.local.port() == port);
+pub fn owner_of_port(tables: NetworkTables, port: u16) -> Option<(u32, String)> {
+    let at_port = listeners(tables).filter(|row| row.local.port() == port);
     let pid = *of(&at_port.map(|row| row.link).collect()).values().flatten().next()?;
     Some((pid, name(pid)))
 }
 
 /// The TCP ports at which the processes of a session (setsid(2)) listen, as far as this user may see their sockets.
 #[must_use]
-pub fn ports_of_session(leader: u32) -> BTreeSet<u16> {
-    let ports: BTreeMap<String, u16> = listeners().map(|row| (row.link, row.local.port())).collect();
+pub fn ports_of_session(tables: NetworkTables, leader: u32) -> BTreeSet<u16> {
+    let ports: BTreeMap<String, u16> = listeners(tables).map(|row| (row.link, row.local.port())).collect();
     let holders = of(&ports.keys().cloned().collect());
     let is_of_session = |pid: &u32| {
         let pid = libc::pid_t::try_from(*pid).unwrap_or(-1);
@@ -59,7 +61,7 @@ pub fn ports_of_session(leader: u32) -> BTreeSet<u16> {
 /// if each worker of a server has its own (`SO_REUSEPORT`).
 #[must_use]
 pub fn sockets_at(address: SocketAddr) -> BTreeSet<String> {
-    listeners().filter(|row| accepts(row.local, address)).map(|row| row.link).collect()
+    listeners(NetworkTables::own()).filter(|row| accepts(row.local, address)).map(|row| row.link).collect()
 }
 
 /// Whether a socket that is bound to an address accepts connections to another one.
@@ -99,15 +101,15 @@ fn address(text: &str) -> Option<SocketAddr> {
 }
 
 /// The listening sockets of both tables.
-fn listeners() -> impl Iterator<Item = TcpRow> {
-    let rows = TABLES.into_iter().flat_map(|table| rows_of_listeners(Path::new(table)));
+fn listeners(tables: NetworkTables) -> impl Iterator<Item = TcpRow> {
+    let rows = TABLES.into_iter().flat_map(move |table| rows_of_listeners(&tables.path(table)));
     rows.filter_map(|row| TcpRow::parse(&row)).filter(|row| row.state == TCP_LISTEN)
 }
 
 /// The rows of a table before all connections, which are those of listening sockets (`tcp_get_idx`,
 /// net/ipv4/tcp_ipv4.c; until Linux 4.4 with pending connections). The other rows are not read: a server has tens of
 /// thousands, and waiting for a listener repeats this every few milliseconds.
-fn rows_of_listeners(table: &Path) -> impl Iterator<Item = String> {
+fn rows_of_listeners(table: &Path) -> impl Iterator<Item = String> + use<> {
     let rows = File::open(table).into_iter().flat_map(|table| BufReader::new(table).lines()).map_while(Result::ok);
     rows.skip(1).take_while(|row| matches!(row.split_whitespace().nth(3), Some(TCP_LISTEN | TCP_SYN_RECV)))
 }
@@ -159,7 +161,7 @@ pub fn name(pid: u32) -> String {
 pub fn other_end(own: SocketAddr, peer: SocketAddr) -> Option<String> {
     let [own, peer] = [own, peer].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
     TABLES.into_iter().find_map(|table| {
-        let table = fs::read_to_string(table).ok()?;
+        let table = fs::read_to_string(NetworkTables::own().path(table)).ok()?;
         let mut rows = table.lines().skip(1).filter_map(TcpRow::parse);
         rows.find(|row| row.local == peer && row.peer == own).map(|row| row.link)
     })
@@ -178,16 +180,16 @@ mod tests {
     fn a_listener_is_found_without_a_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(at_port(port));
-        assert_eq!(owner_of_port(port).map(|(pid, _)| pid), Some(std::process::id()));
+        assert!(at_port(NetworkTables::own(), port));
+        assert_eq!(owner_of_port(NetworkTables::own(), port).map(|(pid, _)| pid), Some(std::process::id()));
         // SAFETY: getsid(2) takes a number and has no effect.
         let session = unsafe { libc::getsid(0) };
-        assert!(ports_of_session(u32::try_from(session).unwrap()).contains(&port));
-        assert!(!ports_of_session(1).contains(&port));
+        assert!(ports_of_session(NetworkTables::own(), u32::try_from(session).unwrap()).contains(&port));
+        assert!(!ports_of_session(NetworkTables::own(), 1).contains(&port));
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "there is no connection");
         drop(listener);
-        eventually("the port is free", || !at_port(port));
+        eventually("the port is free", || !at_port(NetworkTables::own(), port));
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
         let _connections: Vec<TcpStream> =
             (0..20).map(|_| TcpStream::connect(older.local_addr().unwrap()).unwrap()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(at_port(listener.local_addr().unwrap().port()));
+        assert!(at_port(NetworkTables::own(), listener.local_addr().unwrap().port()));
         let scratch = Scratch::new();
         let table = scratch.path().join("tcp");
         let row = |state: &str| format!("0: 0100007F:1F90 00000000:0000 {state}\n");
@@ -229,12 +231,12 @@ mod tests {
     fn a_path_listens_while_its_socket_does() {
         let scratch = Scratch::new();
         let path = scratch.path().join("with space.sock");
-        assert!(!at_path(&path));
+        assert!(!at_path(NetworkTables::own(), &path));
         let listener = UnixListener::bind(&path).unwrap();
-        assert!(at_path(&path));
+        assert!(at_path(NetworkTables::own(), &path));
         let _connection = UnixStream::connect(&path).unwrap();
         drop(listener);
-        eventually("the path is free", || !at_path(&path));
+        eventually("the path is free", || !at_path(NetworkTables::own(), &path));
     }
 }
 

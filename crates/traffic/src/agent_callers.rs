@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use bytegauge_sys::interface::NetworkTables;
 use bytegauge_sys::{io as sys_io, listening, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
@@ -46,8 +47,8 @@ fn refused(error: io::Error, port: u16) -> io::Error {
     if port == 0 || error.kind() != io::ErrorKind::AddrInUse {
         return error;
     }
-    let owner =
-        listening::owner_of_port(port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"));
+    let owner = listening::owner_of_port(NetworkTables::own(), port)
+        .map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"));
     io::Error::new(
         error.kind(),
         format!("{error}: port {port} is taken{owner}, and bytegauge must listen there: end that program"),

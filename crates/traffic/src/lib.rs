@@ -44,7 +44,7 @@ pub use address::Address;
 pub use end::{Channel, EndPool};
 pub use end_error::EndError;
 pub use message::{Command, Reply};
-pub use network::{StartNetwork, TrialNetwork};
+pub use network::{ProgramNetworks, StartNetwork, TrialNetwork};
 pub use planted_fault::{PLANTED_FAULTS, PlantedFault};
 pub use remote_host::{RemoteError, RemoteFacts, RemoteHost, VisitLimits};
 pub use setup::Setup;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::{Address, Host};
 use crate::end_error::EndError;
+use crate::network::ProgramNetworks;
 use crate::path::{FarPath, Ticket};
 use crate::planted_fault::PlantedFault;
 use crate::transfer_limit::Bound;
@@ -30,6 +31,9 @@ pub struct Setup {
     /// The user's program, of a trial that runs one. The spec has its value and its time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramTask>,
+    /// The networks in which the program and its server are started; `None`: in that of the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub networks: Option<ProgramNetworks>,
     /// How long the program's server may take until it is ready, nanoseconds; `None`: as long as a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_ns: Option<u64>,
@@ -104,12 +108,19 @@ impl Setup {
         Setup { program: Some(program.clone()), ..Setup::unchecked(spec) }
     }
 
+    /// The settings of the kernel for the networks of the program, by their files below `/proc/sys`.
+    pub(crate) fn program_options(&self) -> Vec<(String, String)> {
+        let changes = self.program.as_ref().and_then(|program| program.changes.as_ref());
+        changes.map_or_else(Vec::new, |changes| changes.sysctls_of(&self.spec.value().unwrap_or(Level::Absent)))
+    }
+
     /// A trial of a cell whose spec may lack levels.
     pub(crate) fn unchecked(spec: Spec) -> Setup {
         let workload = spec.workload();
         Setup {
             spec: spec.with_workload(workload),
             program: None,
+            networks: None,
             ready_ns: None,
             host: Host::default(),
             far: None,

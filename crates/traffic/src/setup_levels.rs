@@ -153,9 +153,9 @@ impl Setup {
         if self.is_with_iperf3() { Layout::Iperf3 } else { Layout::Plain }
     }
 
-    /// The emulated link between the ends, if there is one.
+    /// The emulated link between the ends, or between a program and its server, if there is one.
     pub fn link(&self) -> Option<EmulatedLink> {
-        self.spec.emulated_link().filter(|_| self.has_path())
+        self.spec.emulated_link().filter(|_| self.has_path() || self.program.is_some())
     }
 
     /// Whether both ends take part. The null engine moves nothing, an external server takes no commands, and a device has no

@@ -1,10 +1,17 @@
 //! The line of a program that a change stands for.
 
 use bytegauge_model::option::{OptionLayer, OptionRow, ValueForm};
-use bytegauge_model::{Level, OptionChange, SocketsSeen};
+use bytegauge_model::{Level, OptionChange, ProgramChange, SocketsSeen};
 
-/// What to change in the source: `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`.
-pub(crate) fn line(change: &OptionChange, seen: Option<&SocketsSeen>) -> String {
+/// What to change in the source, `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`, or on the machine.
+pub(crate) fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
+    match change {
+        ProgramChange::Option(change) => line_of_option(change, seen),
+        ProgramChange::Sysctl(change) => format!("sysctl -w {}='{}'", change.sysctl, change.value),
+    }
+}
+
+fn line_of_option(change: &OptionChange, seen: Option<&SocketsSeen>) -> String {
     let row = change.row();
     let own = seen.into_iter().flat_map(|seen| seen.own.values());
     let own = own.filter(|own| own.option.as_deref() == Some(row.factor)).map(|own| own.value.as_str()).next();
@@ -44,7 +51,8 @@ mod tests {
     fn lines_name_the_call() {
         let own = OwnOption { option: Some("rcvbuf".into()), value: "65536".into(), calls: 1 };
         let seen = SocketsSeen { own: [("SO_RCVBUF".into(), own)].into(), ..SocketsSeen::default() };
-        let check = |text: &str, expected: &str| assert_eq!(line(&parse(text).unwrap()[0], Some(&seen)), expected);
+        let check =
+            |text: &str, expected: &str| assert_eq!(line_of_option(&parse(text).unwrap()[0], Some(&seen)), expected);
         check("rcvbuf=unset", "remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)");
         check(
             "rcvbuf=4M",

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytegauge_model::running_service::has_memory;
 use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, SocketChanges};
+use bytegauge_model::{CellKind, OptionChange, ProgramChange, SocketChanges};
 use bytegauge_report::Report;
 use bytegauge_report::document::NextStep;
 use bytegauge_report::render::TerminalStyle;
@@ -127,9 +127,12 @@ impl Screen<'_> {
     /// A change as a row is headed: `without its SO_RCVBUF`, `nodelay on`.
     fn label(&self, value: &str) -> String {
         let changes = self.task.by_value.get(value).map_or(&[][..], Vec::as_slice);
-        let each = changes.iter().map(|change| match &change.level {
-            None => format!("without its {}", change.row().name),
-            Some(set) => format!("{} {}", change.option.replace('_', "-"), level(&change.option, set)),
+        let each = changes.iter().map(|change| match change {
+            ProgramChange::Option(OptionChange { option, level: Some(set) }) => {
+                format!("{} {}", option.replace('_', "-"), level(option, set))
+            }
+            ProgramChange::Option(change) => format!("without its {}", change.row().name),
+            ProgramChange::Sysctl(change) => format!("{} = {}", change.sysctl, change.value),
         });
         let all: Vec<String> = each.collect();
         if all.is_empty() { value.to_owned() } else { all.join(", ") }
@@ -183,7 +186,7 @@ impl Screen<'_> {
         // Another value of the same option replaces the best one, and is only in the table.
         let options = |change: &ChangeView| self.task.by_value.get(&change.value).into_iter().flatten();
         let is_apart = |change: &&ChangeView| {
-            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.option != one.option)))
+            self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.name() != one.name())))
         };
         out.extend(self.with(Effect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))));
         let labels = |effect: Effect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
@@ -207,7 +210,7 @@ impl Screen<'_> {
         let lines = by_reason.into_iter().map(|((name, why), labels)| (name, format!("{}: {why}", labels.join("; "))));
         out.extend(lines);
         out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
-        let lasting = self.task.by_value.values().flatten().filter(|change| has_memory(&change.option));
+        let lasting = self.task.options().filter(|change| has_memory(&change.option));
         let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
         if self.task.service.is_some() && !lasting.is_empty() {
             let names: Vec<String> = lasting.into_iter().map(str::to_owned).collect();
@@ -218,8 +221,17 @@ impl Screen<'_> {
             ));
         }
         out.extend(self.changes.service.iter().map(|row| ("Moved", self.moved(row))));
-        if self.task.service.is_none() && self.changes.on != "both" {
+        if self.task.service.is_none() && self.changes.on != "both" && self.task.options().next().is_some() {
             out.push(("Changed", format!("sockets of the {} alone (--on)", self.changes.on)));
+        }
+        let link = self.view.groups.iter().find_map(|group| group.factors.emulated_link());
+        if let Some(link) = link {
+            out.push(("Network", format!("an emulated link between the program and its server: {link}")));
+        } else if !self.task.sysctls.is_empty() {
+            out.push((
+                "Network",
+                "the programs run in one of their own, and reach each other over its loopback".into(),
+            ));
         }
         if let Some(ns) = self.task.filter_ns {
             out.push((

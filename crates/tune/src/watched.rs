@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{ChangedProgram, EndReport, EndRole, Ends, ProgramTask, SocketChanges, SocketsSeen, Spec};
+use bytegauge_model::{EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec};
 use bytegauge_report::words::phrase::join;
 use bytegauge_traffic::end::ChannelError;
-use bytegauge_traffic::{Command, EndPool, Reply, Setup};
+use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
 
 /// What a watched run showed.
 #[derive(Clone, Debug)]
@@ -25,27 +25,38 @@ const LOOK: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(30);
 
 /// Runs a program once, as it is, at an end of its own, which outlives a killed session until the program is ended. `stop` ends the
-/// run; `own` is this program's file.
+/// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings.
 ///
 /// # Errors
 /// The reason if it cannot be run, or fails.
 pub fn watch(
     task: &ProgramTask,
-    on: ChangedProgram,
+    changes: &SocketChanges,
     spec: &Spec,
-    own: &Path,
+    (own, start_network): (&Path, StartNetwork),
     stop: &AtomicBool,
 ) -> Result<Watched, String> {
-    let changes = SocketChanges { on, watches: true, ..SocketChanges::default() };
-    let setup = Setup::of_program(spec, &ProgramTask { changes: Some(changes), ..task.clone() });
-    let report = at_an_end(setup, own, stop).map_err(|error| error.to_string())??;
+    let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
+    pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
+    let watching = |value: Level| {
+        let changes = SocketChanges { watches: true, ..changes.clone() };
+        let mut spec = spec.clone();
+        spec.set("value", value);
+        Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() })
+    };
+    let mut networks = |setup: &Setup| pool.program_networks(setup).map_err(|error| error.to_string());
+    for value in changes.by_value.keys() {
+        networks(&watching(Level::Name(value.clone())))?;
+    }
+    let setup = watching(Level::Absent);
+    let setup = Setup { networks: networks(&setup)?, ..setup };
+    let report = at_an_end(pool, setup, stop).map_err(|error| error.to_string())??;
     let seen = report.task.and_then(|task| task.sockets).map(|seen| *seen).unwrap_or_default();
     Ok(Watched { seen, run_ns: report.counts.window_ns })
 }
 
-fn at_an_end(setup: Setup, own: &Path, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {
+fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {
     let until = Instant::now() + Duration::from_nanos(setup.programs_ns()) + LATE;
-    let mut pool = EndPool::new(Ends::Processes, own);
     let end = pool.end(EndRole::Command)?;
     end.send(Command::Open(EndRole::Command, Box::new(setup), None))?;
     loop {

@@ -110,8 +110,14 @@ pub fn tune(command: Command) -> Command {
             valued("option", "NAME=VALUES", "Socket option to try, such as nodelay=on").action(ArgAction::Append),
             "sndbuf=64K,1M, congestion=bbr, notsent-lowat=128K, …; unset leaves the program's own call out",
         ))
+        .arg(with_details(
+            valued("sysctl", "NAME=VALUES", "Setting of the network to try: net.ipv4.tcp_sack=0")
+                .action(ArgAction::Append)
+                .conflicts_with("pid"),
+            "the programs run in a network of their own, which has it; default is the value of this machine",
+        ))
         .arg(with_details(on, "client: the measured command; server: that of --start, the default with --start"))
-        .arg(switch("crossed", "Combine the values of several --option"))
+        .arg(switch("crossed", "Combine the values of several --option and --sysctl"))
         .arg(valued("now", "VALUE", "Value that the program has now, to report the gain"))
         .arg(with_details(
             valued("recommendation", "ID", "Session whose recommended sizes are tried as well"),

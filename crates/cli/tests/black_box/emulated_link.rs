@@ -11,7 +11,7 @@ use crate::call_faults::role;
 use crate::raw::Raw;
 
 /// Whether such networks, and devices in them, are allowed.
-fn links_are_possible() -> bool {
+pub fn links_are_possible() -> bool {
     let tried = "test -w /proc/sys/net/ipv4/tcp_no_metrics_save && exec 3<>/dev/net/tun";
     possible("a link is emulated between a network namespace", "unshare", &["-Urn", "sh", "-c", tried])
 }

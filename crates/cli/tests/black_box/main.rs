@@ -72,4 +72,5 @@ mod stored;
 mod supervision;
 mod survey;
 mod tune;
+mod tune_network;
 mod tune_service;

@@ -75,7 +75,7 @@ macro_rules! with_host_rows {
         /// The round trip that an emulated link adds, nanoseconds.
         link_delay: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 0, max_ns: 1_000_000_000, auto: false },
-            defaults: both("10ms"),
+            defaults: both("10ms").and_check("10ms"),
             heading: "link delay",
             summary: "Round-trip time of an emulated link, such as 10ms",
             details: "docs/emulated-link.md",
@@ -84,7 +84,7 @@ macro_rules! with_host_rows {
         /// The loss of an emulated link.
         link_loss: LossShare = Factor {
             kind: LevelKind::Name(canonical::<LossShare>),
-            defaults: both("0%"),
+            defaults: both("0%").and_check("0%"),
             heading: "link loss",
             summary: "Share of packets that an emulated link loses: 0.1%",
             details: "in each direction",
@@ -93,7 +93,7 @@ macro_rules! with_host_rows {
         /// The rate of an emulated link.
         link_rate: LinkRate = Factor {
             kind: LevelKind::Name(canonical::<LinkRate>),
-            defaults: both("1Gbit"),
+            defaults: both("1Gbit").and_check("1Gbit"),
             heading: "link rate",
             summary: "Bits per second of an emulated link: 100Mbit",
             details: "in each direction",

@@ -48,19 +48,17 @@ pub fn heading(results: &Results) -> String {
     with(Some(words.join(" ").as_str()).filter(|model| !model.is_empty()))
 }
 
-/// Loopback, an emulated link, or other hosts; nothing for programs and rings.
+/// Loopback, an emulated link, or other hosts; nothing for programs without a link, and for rings.
 fn place(results: &Results) -> Option<String> {
     let specs = || results.groups.iter().map(|group| &group.factors);
-    if results.plan.workload == Workload::Check.to_string() {
-        return None;
-    }
     if let Some(place) = specs().find_map(|spec| Some(spec.far()?.0.to_string())) {
         return Some(format!("host {place}"));
     }
     if specs().any(|spec| spec.emulated_link().is_some()) {
         return Some("emulated link".into());
     }
-    let over = specs().any(is_loopback) && results.status != SessionStatus::Imported;
+    let is_program = results.plan.workload == Workload::Check.to_string();
+    let over = !is_program && specs().any(is_loopback) && results.status != SessionStatus::Imported;
     over.then(|| "loopback".into())
 }
 

@@ -10,9 +10,10 @@ use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse};
 use crate::address::Host;
 use crate::end::channel::{Channel, ChannelError, GREETING};
 use crate::end_error::EndError;
-use crate::network::{StartNetwork, TrialNetwork};
+use crate::network::{ProgramNetworks, StartNetwork, TrialNetwork};
 use crate::path::FarPath;
 use crate::remote_host::RemoteHost;
+use crate::setup::Setup;
 
 /// The ends of trials, by role: each is started when first requested, and serves one trial after another.
 #[derive(Debug)]
@@ -70,14 +71,35 @@ impl EndPool {
         self.far = far;
         self.is_emulated = link.is_some();
         let Some(link) = link else { return Ok(()) };
+        // Each trial loses other packets.
+        self.trials += 1;
+        let seed = seed ^ self.trials.rotate_right(16);
+        self.network()?.set(&link, seed)
+    }
+
+    /// The networks of the next trial's programs: with its settings of the kernel, and with the emulated link, if it has one. `None`
+    /// without both, where programs run in the network of this process.
+    ///
+    /// # Errors
+    /// As [`joined`](EndPool::joined); [`EndError::Missing`] if the kernel refuses a setting.
+    pub fn program_networks(&mut self, setup: &Setup) -> Result<Option<ProgramNetworks>, EndError> {
+        let (options, are_apart) = (setup.program_options(), self.is_emulated);
+        if setup.program.is_none() || (options.is_empty() && !are_apart) {
+            return Ok(None);
+        }
+        let network = self.network()?;
+        network.set_options(&options)?;
+        Ok(Some(ProgramNetworks { are_apart, ..network.for_programs() }))
+    }
+
+    /// The network, made when it is first needed.
+    fn network(&mut self) -> Result<&mut dyn TrialNetwork, EndError> {
         let network = match (self.network.take(), self.start_network) {
             (Some(network), _) => network,
             (None, Some(start)) => start(&self.program)?,
             (None, None) => return Err(EndError::Impossible("no network was given for an emulated link".into())),
         };
-        // Each trial loses other packets.
-        self.trials += 1;
-        self.network.insert(network).set(&link, seed ^ self.trials.rotate_right(16))
+        Ok(self.network.insert(network).as_mut())
     }
 
     /// The emulated link's counts for the current trial; `None` if it did not use one.
@@ -95,7 +117,8 @@ impl EndPool {
     /// [`ChannelError::NotStarted`] if a thread or a process cannot be made.
     pub fn end(&mut self, role: EndRole) -> Result<&mut Channel, ChannelError> {
         let agent = self.far.and_then(|far| far.agent(role));
-        let network = self.network.as_deref().filter(|_| self.is_emulated);
+        // Programs enter their networks by themselves.
+        let network = self.network.as_deref().filter(|_| self.is_emulated && role != EndRole::Command);
         let at_link = network.map(|network| Host::at(network.address(role.side())));
         let place = (role, agent.or(at_link.map(|host| (host.v4, 0).into())));
         let link = |agent| {

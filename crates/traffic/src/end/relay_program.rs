@@ -23,6 +23,7 @@ use bytegauge_model::{
 use bytegauge_sys::clock::{kernel_tick_ns, monotonic_ns};
 use bytegauge_sys::control_group::ControlGroup;
 use bytegauge_sys::descendants::{self, TreeUse};
+use bytegauge_sys::interface::NetworkTables;
 use bytegauge_sys::supervisor::Supervisor;
 use bytegauge_sys::{children, listening};
 
@@ -125,7 +126,7 @@ fn await_listening(
 ) -> Result<(), EndError> {
     let until = Instant::now() + Duration::from_nanos(patience_ns);
     loop {
-        let (listens, pause) = ask(|| listening::at_port(port));
+        let (listens, pause) = ask(|| listening::at_port(NetworkTables::own(), port));
         if listens {
             return Ok(());
         }

@@ -16,21 +16,25 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use bytegauge_model::task::LOOPBACK;
 use bytegauge_model::{
-    Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, SocketsSeen, TaskReport,
+    Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, SocketChanges, SocketsSeen,
+    TaskReport,
 };
 use bytegauge_sys::children::{self, ProcessUse};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::descendants;
+use bytegauge_sys::interface::{HeldNetwork, NetworkTables};
 use bytegauge_sys::listening;
 use bytegauge_sys::supervisor::{Supervisor, Swept};
 
 use crate::end_error::EndError;
+use crate::network::ProgramNetworks;
 use crate::setup::Setup;
 use filtered_sockets::FilteredSockets;
 use output::number;
-use program::{Program, ProgramEvent, Waited, attend};
+use program::{Program, ProgramEvent, StartedIn, Waited, attend};
 use reached::NamespaceCounts;
 
 /// How long a program may take to leave after its signal, before it is killed.
@@ -103,16 +107,22 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let bug = |error: bytegauge_model::task::TaskError| EndError::Impossible(error.to_string());
     let changes = task.changes.as_ref();
     let filter = |server: bool| {
-        let changes = changes.filter(|changes| changes.on.includes(server))?;
-        Some(FilteredSockets::new(changes.of_value(value), changes.watches))
+        // Settings of the kernel alone need no filter, which costs time.
+        let is_changed = |changes: &&SocketChanges| {
+            changes.on.includes(server) && (changes.watches || changes.options().next().is_some())
+        };
+        let changes = changes.filter(is_changed)?;
+        Some(FilteredSockets::new(&changes.options_of(value), changes.watches))
     };
+    let host = setup.networks.as_ref().map_or(LOOPBACK, ProgramNetworks::server);
     let run = ProgramRun {
         command_filter: filter(false),
         server_filter: filter(true),
-        command: task.command_for(value).map_err(bug)?,
+        networks: setup.networks,
+        command: task.command_for(value, host).map_err(bug)?,
         named_port: task.port_of_command().map(|(port, _)| port),
-        prepare: task.prepare_for(value).map_err(bug)?,
-        server: task.server_for(value).map_err(bug)?,
+        prepare: task.prepare_for(value, host).map_err(bug)?,
+        server: task.server_for(value, host).map_err(bug)?,
         metric: &task.metric,
         timeout_ns: setup.run_timeout_ns(),
         ready_ns: setup.ready_ns.unwrap_or(setup.run_timeout_ns()),
@@ -133,6 +143,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
 
 /// One run of a program, with its value filled in.
 struct ProgramRun<'a> {
+    networks: Option<ProgramNetworks>,
     command: Vec<String>,
     /// The only port that the command names.
     named_port: Option<u16>,
@@ -170,7 +181,7 @@ impl ProgramRun<'_> {
         let mut server = self.start(task, waiting)?;
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
-        let traffic = NamespaceCounts::before(&task.ready);
+        let traffic = NamespaceCounts::before(self.tables(), &task.ready);
         let mut report =
             self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {
                 (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {
@@ -195,7 +206,7 @@ impl ProgramRun<'_> {
             task.left_behind = left.processes;
         }
         self.rate_by_cpu(&mut report);
-        released(task)?;
+        released(self.tables(), task)?;
         // A run without its work has a rate as well, which shows nothing about the value.
         unreached.map_or(Ok(report), Err)
     }
@@ -210,7 +221,18 @@ impl ProgramRun<'_> {
 
     fn counter(&self) -> Result<Option<Counter>, EndError> {
         let Metric::Counter(name) = self.metric else { return Ok(None) };
-        Counter::open(name).map(Some).map_err(|error| unread(&error))
+        Counter::open(self.tables(), name).map(Some).map_err(|error| unread(&error))
+    }
+
+    /// The kernel's tables of the server's network.
+    fn tables(&self) -> NetworkTables {
+        self.networks.as_ref().map_or(NetworkTables::own(), ProgramNetworks::tables)
+    }
+
+    /// Where the program, or its server, is started.
+    fn network(&self, server: bool) -> Result<Option<HeldNetwork>, EndError> {
+        let held = self.networks.as_ref().map(|networks| networks.held(server)).transpose();
+        held.map_err(EndError::io("entering the network of a program"))
     }
 
     fn until(&self) -> Instant {
@@ -257,16 +279,16 @@ impl ProgramRun<'_> {
 
     fn start(&self, task: &ServerTask, waiting: &mut dyn FnMut(u64)) -> Result<Program, EndError> {
         if let ReadyWhen::Tcp(port) = task.ready
-            && listening::at_port(port)
+            && listening::at_port(self.tables(), port)
         {
             return Err(EndError::Program(format!(
                 "port {port} is taken{} before the server is started: end it, or use another port",
-                owner(port)
+                owner(self.tables(), port)
             )));
         }
         let prints = matches!(task.ready, ReadyWhen::Printed(_));
-        let how = (prints, self.server_filter.as_ref());
-        let mut server = Program::start_filtered("the server", &task.command, &self.server_cpus, how)?;
+        let how = StartedIn { looks: prints, filter: self.server_filter.as_ref(), network: self.network(true)? };
+        let mut server = Program::start_in("the server", &task.command, &self.server_cpus, how)?;
         let until = Instant::now() + Duration::from_nanos(self.ready_ns);
         let sign = task.ready.clone();
         let (mut reported, mut has_reported) = (Instant::now(), false);
@@ -275,7 +297,7 @@ impl ProgramRun<'_> {
                 (reported, has_reported) = (Instant::now(), true);
                 waiting(until.saturating_duration_since(reported).as_nanos() as u64);
             }
-            let (ready, pause) = ask(|| is_ready(&sign, &server));
+            let (ready, pause) = ask(|| is_ready(self.tables(), &sign, &server));
             if ready? {
                 if has_reported {
                     waiting(0);
@@ -302,7 +324,7 @@ impl ProgramRun<'_> {
     /// The server's sign did not appear in time.
     fn not_ready(&self, sign: &ReadyWhen, server: &Program) -> EndError {
         let limit = bytegauge_model::Nanos(self.ready_ns);
-        let ports = listening::ports_of_session(server.pid);
+        let ports = listening::ports_of_session(self.tables(), server.pid);
         let longer = if self.ready_ns < self.timeout_ns { "--time" } else { "--timeout" };
         let advice = ready_advice(&ports, longer);
         let words = match sign {
@@ -318,7 +340,7 @@ impl ProgramRun<'_> {
     /// No connection of the command reached the server that is ready.
     fn unreached(&self, reason: &str, ready: &ReadyWhen) -> EndError {
         let ReadyWhen::Tcp(port) = ready else { return EndError::Program(reason.to_owned()) };
-        let wrong_port = self.named_port.filter(|named| named != port && !listening::at_port(*named));
+        let wrong_port = self.named_port.filter(|named| named != port && !listening::at_port(self.tables(), *named));
         let wrong =
             wrong_port.map_or_else(String::new, |wrong| format!(", and nothing at {wrong}, which the command names"));
         let task = TaskReport { server_unreached: true, wrong_port, ..TaskReport::default() };
@@ -348,8 +370,12 @@ impl ProgramRun<'_> {
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
         let before = counted()?;
         let began_ns = monotonic_ns();
-        let how = (metric.pattern().is_some(), self.command_filter.as_ref());
-        let mut program = Program::start_filtered("the command", &self.command, &self.cpus, how)?;
+        let how = StartedIn {
+            looks: metric.pattern().is_some(),
+            filter: self.command_filter.as_ref(),
+            network: self.network(false)?,
+        };
+        let mut program = Program::start_in("the command", &self.command, &self.cpus, how)?;
         let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
         let events = counted()?.saturating_sub(before);
         let window_ns = ended.at_ns.saturating_sub(began_ns).max(1);
@@ -404,10 +430,10 @@ pub(crate) fn stop(
     }
 }
 
-fn is_ready(sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {
+fn is_ready(tables: NetworkTables, sign: &ReadyWhen, server: &Program) -> Result<bool, EndError> {
     Ok(match sign {
-        ReadyWhen::Tcp(port) => listening::at_port(*port),
-        ReadyWhen::Unix(path) => listening::at_path(path),
+        ReadyWhen::Tcp(port) => listening::at_port(tables, *port),
+        ReadyWhen::Unix(path) => listening::at_path(tables, path),
         ReadyWhen::Printed(pattern) => output::pattern(pattern)?.is_match(&server.text()),
     })
 }
@@ -426,26 +452,26 @@ fn ready_advice(ports: &BTreeSet<u16>, longer: &str) -> String {
 }
 
 /// The port must be free for the next trial.
-fn released(task: &ServerTask) -> Result<(), EndError> {
+fn released(tables: NetworkTables, task: &ServerTask) -> Result<(), EndError> {
     let ReadyWhen::Tcp(port) = task.ready else { return Ok(()) };
     let until = Instant::now() + RELEASE;
     loop {
-        let (taken, pause) = ask(|| listening::at_port(port));
+        let (taken, pause) = ask(|| listening::at_port(tables, port));
         if !taken {
             return Ok(());
         }
         if Instant::now() >= until {
             return Err(EndError::Program(format!(
                 "port {port} stays taken{} after the server has left: end it, or make the server release it",
-                owner(port)
+                owner(tables, port)
             )));
         }
         std::thread::sleep(pause);
     }
 }
 
-fn owner(port: u16) -> String {
-    listening::owner_of_port(port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
+fn owner(tables: NetworkTables, port: u16) -> String {
+    listening::owner_of_port(tables, port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
 }
 
 fn charge(report: &mut EndReport, used: ProcessUse) {

@@ -5,10 +5,12 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytegauge_sys::children::{self, ProcessUse, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::interface::{self, HeldNetwork};
 use bytegauge_sys::io::set_nonblocking;
 
 use super::filtered_sockets::FilteredSockets;
@@ -47,6 +49,16 @@ pub(crate) struct Waited {
     pub(super) at_ns: u64,
 }
 
+/// Where and how a program is started.
+pub(super) struct StartedIn<'a> {
+    /// Whether its output is read; otherwise the kernel discards it. Its error output is always read.
+    pub(super) looks: bool,
+    /// Changes its sockets.
+    pub(super) filter: Option<&'a FilteredSockets>,
+    /// Its network; `None`: that of this process.
+    pub(super) network: Option<HeldNetwork>,
+}
+
 impl Program {
     /// Starts a program in a session of its own, without a terminal and without input. If `looks`, its output is read; otherwise
     /// the kernel discards it. Its error output is always read.
@@ -56,16 +68,17 @@ impl Program {
         cpus: &[usize],
         looks: bool,
     ) -> Result<Program, EndError> {
-        Program::start_filtered(what, words, cpus, (looks, None))
+        Program::start_in(what, words, cpus, StartedIn { looks, filter: None, network: None })
     }
 
-    /// The same, with a filter that changes the program's sockets.
-    pub(super) fn start_filtered(
+    /// The same, with a filter that changes the program's sockets, and in a network of its own.
+    pub(super) fn start_in(
         what: &'static str,
         words: &[String],
         cpus: &[usize],
-        (looks, filter): (bool, Option<&FilteredSockets>),
+        how: StartedIn<'_>,
     ) -> Result<Program, EndError> {
+        let StartedIn { looks, filter, network } = how;
         let Some((first, rest)) = words.split_first() else {
             return Err(EndError::Impossible(format!("{what} has no words")));
         };
@@ -73,6 +86,9 @@ impl Program {
         let prints = if looks { Stdio::piped() } else { Stdio::null() };
         command.args(rest).stdin(Stdio::null()).stdout(prints).stderr(Stdio::piped());
         children::in_own_session(&mut command, cpus);
+        if let Some(network) = network {
+            interface::run_in(&mut command, &Arc::new(network));
+        }
         let pending = filter.map(|filter| filter.prepare(&mut command)).transpose();
         let pending = pending.map_err(EndError::io("preparing the filter of a program"))?;
         let mut child = command.spawn().map_err(|error| match error.kind() {

@@ -7,6 +7,7 @@
 
 use bytegauge_model::ReadyWhen;
 use bytegauge_sys::counter::Counter;
+use bytegauge_sys::interface::NetworkTables;
 
 /// Connections that were opened, attempts that failed, connections that were accepted, packets forwarded to other namespaces, and
 /// datagrams.
@@ -24,10 +25,10 @@ pub(super) struct NamespaceCounts(Vec<(Counter, u64)>);
 
 impl NamespaceCounts {
     /// Reads the counts; `None` where the server does not wait for TCP, and without the counts of TCP.
-    pub(super) fn before(ready: &ReadyWhen) -> Option<NamespaceCounts> {
+    pub(super) fn before(tables: NetworkTables, ready: &ReadyWhen) -> Option<NamespaceCounts> {
         let ReadyWhen::Tcp(_) = ready else { return None };
         let known = COUNTS.into_iter().filter_map(|name| {
-            let counter = Counter::open(name).ok()?;
+            let counter = Counter::open(tables, name).ok()?;
             let count = counter.read().ok()?;
             Some((name, counter, count))
         });
@@ -64,9 +65,9 @@ mod tests {
     fn a_connection_is_seen() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let address = listener.local_addr().expect("its address");
-        let before = NamespaceCounts::before(&ReadyWhen::Tcp(address.port())).expect("counts");
+        let before = NamespaceCounts::before(NetworkTables::own(), &ReadyWhen::Tcp(address.port())).expect("counts");
         let _client = TcpStream::connect(address).expect("a connection");
         assert!(!before.is_unchanged());
-        assert!(NamespaceCounts::before(&ReadyWhen::Printed("ready".into())).is_none());
+        assert!(NamespaceCounts::before(NetworkTables::own(), &ReadyWhen::Printed("ready".into())).is_none());
     }
 }

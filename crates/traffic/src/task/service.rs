@@ -18,6 +18,7 @@ use bytegauge_model::{
 };
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
+use bytegauge_sys::interface::NetworkTables;
 use bytegauge_sys::process_descriptor::unix_peer;
 use bytegauge_sys::{children, descendants, listening};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -94,8 +95,8 @@ pub(super) fn run(
     let ended = |error: io::Error| lost(format!("{service} cannot be changed any more: it has ended ({error})"));
     let sockets = ServiceSockets::open(service).map_err(ended)?;
     let value = setup.spec.value().unwrap_or(Level::Absent);
-    let switched = changes.of_value(&value);
-    let rows = changes.by_value.values().flatten().map(OptionChange::row);
+    let switched = &changes.options_of(&value);
+    let rows = changes.options().map(OptionChange::row);
     let trial = ServiceTrial { service, metric, stop_requested, settle: settle_factor(changes) };
     let mut sockets = SwitchedSockets::new(sockets, switched, rows);
     let measured = trial.measure(&mut sockets);
@@ -110,7 +111,7 @@ pub(super) fn run(
 
 /// The same in all trials of a session, so that both sides are measured alike.
 fn settle_factor(changes: &SocketChanges) -> u32 {
-    let has_memory = changes.by_value.values().flatten().any(|change| has_memory(&change.option));
+    let has_memory = changes.options().any(|change| has_memory(&change.option));
     if has_memory { SETTLE_MEMORY } else { 1 }
 }
 
@@ -134,7 +135,7 @@ impl ServiceTrial<'_> {
         let settle = (trip * SETTLE_TRIPS).clamp(SETTLE_MIN, SETTLE_MAX);
         self.wait(sockets, settle * self.settle)?;
         let counter = match self.metric {
-            Metric::Counter(name) => Some(Counter::open(name).map_err(|error| unread(&error))?),
+            Metric::Counter(name) => Some(Counter::open(NetworkTables::own(), name).map_err(|error| unread(&error))?),
             _ => None,
         };
         let events = || counter.as_ref().map_or(Ok(0), Counter::read).map_err(|error| unread(&error));

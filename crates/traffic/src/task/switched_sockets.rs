@@ -305,7 +305,7 @@ impl ServiceRecord {
     /// `NotFound` if the program has ended.
     pub fn new(service: &RunningService, changes: &SocketChanges) -> io::Result<ServiceRecord> {
         let sockets = ServiceSockets::open(service)?;
-        let rows = changes.by_value.values().flatten().map(OptionChange::row);
+        let rows = changes.options().map(OptionChange::row);
         Ok(ServiceRecord(SwitchedSockets::new(sockets, &[], rows)))
     }
 
@@ -400,7 +400,10 @@ mod tests {
             assert_eq!([nodelay(&first), buffer(&first)], [Value::Switch(false), Value::Number(32 << 10)]);
             switched
         };
-        let set = SocketChanges { by_value: [("a".to_owned(), changes.clone())].into(), ..SocketChanges::default() };
+        let set = SocketChanges {
+            by_value: [("a".to_owned(), changes.iter().cloned().map(Into::into).collect())].into(),
+            ..SocketChanges::default()
+        };
         let mut record = ServiceRecord::new(&service, &set).unwrap();
         record.update().unwrap();
         let is_back = || {
