@@ -136,10 +136,10 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
 fn metric(matches: &ArgMatches) -> Result<Metric, Failure> {
     match args::parsed::<Metric>(matches, "metric")? {
         None => Ok(Metric::Cpu),
-        Some(metric @ (Metric::Cpu | Metric::Wall | Metric::Counter(_))) => Ok(metric),
+        Some(metric @ (Metric::Cpu | Metric::Wall | Metric::Counter(_) | Metric::Command(..))) => Ok(metric),
         Some(other) => Err(Failure::usage(format!(
-            "--metric {other}: bytegauge does not read what a running program prints: use cpu (CPU time for 1 GiB), wall (time for 1 GiB) or \
-             counter:NAME (events for 1 GiB)"
+            "--metric {other}: bytegauge does not read what a running program prints: use cpu (CPU time for 1 GiB), wall (time for 1 GiB), \
+             counter:NAME (events for 1 GiB), or cmd:, cmd-time: or cmd-total: with a command that asks it"
         ))),
     }
 }

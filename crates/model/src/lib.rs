@@ -88,7 +88,7 @@ pub use slo::{Probe, Slo};
 pub use socket_changes::{ChangedProgram, OptionChange, ProgramChange, SocketChanges, SocketsSeen, SysctlChange};
 pub use socket_waits::SocketWaits;
 pub use spec::Spec;
-pub use task::{Counted, Metric, ProgramTask, ReadyWhen, ServerTask, TaskReport};
+pub use task::{Counted, Metric, PrintedNumber, ProgramTask, ReadyWhen, ServerTask, TaskReport};
 pub use tls::{TLS_KINDS, Tls};
 pub use trial::{MachineUse, Outcome, Trial, TrialTime, without_digits};
 pub use unit::{Bytes, Nanos};

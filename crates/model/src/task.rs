@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalog::text_serde;
+use crate::catalog::{names, text_serde};
 use crate::level::Level;
 use crate::running_service::ServiceCounts;
 use crate::shell;
@@ -62,8 +62,8 @@ pub enum TaskError {
     /// Not a metric.
     #[error(
         "`{0}` is not a metric: use wall (time of a run), cpu (CPU time of a run and its server), bytes:N (each run moves N), \
-         regex:RE (a rate that it prints), time:RE (seconds that it prints) or counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
-         page-faults)"
+         regex:RE (a rate that it prints), time:RE (seconds that it prints), counter:NAME (what is counted meanwhile, such as TcpExt.TCPBacklogDrop or \
+         page-faults), or what another command prints: cmd:CMD (a rate), cmd-time:CMD (seconds), cmd-total:CMD (a total that grows)"
     )]
     BadMetric(String),
     /// Not a test of readiness.
@@ -151,6 +151,17 @@ pub enum Metric {
     Time(String),
     /// A counter of this name while it runs: less is better.
     Counter(String),
+    /// The last number that another command prints, as this.
+    Command(PrintedNumber, String),
+}
+
+names! {
+    /// What a number means that a command prints.
+    PrintedNumber, "printed number", PRINTED_NUMBERS {
+        Rate = "cmd": "a rate, after the run: more is better",
+        Time = "cmd-time": "seconds, after the run: less is better",
+        Total = "cmd-total": "a total, before and after the run: more growth per second is better",
+    }
 }
 
 /// The test that a server is ready.
@@ -224,10 +235,10 @@ impl Metric {
     /// The unit of its rate.
     pub fn counted(&self) -> Counted {
         match self {
-            Metric::Wall | Metric::Time(_) => Counted::Runs,
+            Metric::Wall | Metric::Time(_) | Metric::Command(PrintedNumber::Time, _) => Counted::Runs,
             Metric::Cpu => Counted::CpuTime,
             Metric::Bytes(_) => Counted::Bytes,
-            Metric::Rate(_) => Counted::Printed,
+            Metric::Rate(_) | Metric::Command(..) => Counted::Printed,
             Metric::Counter(_) => Counted::Events,
         }
     }
@@ -236,7 +247,7 @@ impl Metric {
     pub fn pattern(&self) -> Option<&str> {
         match self {
             Metric::Rate(pattern) | Metric::Time(pattern) => Some(pattern),
-            Metric::Wall | Metric::Cpu | Metric::Bytes(_) | Metric::Counter(_) => None,
+            Metric::Wall | Metric::Cpu | Metric::Bytes(_) | Metric::Counter(_) | Metric::Command(..) => None,
         }
     }
 }
@@ -404,6 +415,9 @@ impl FromStr for Metric {
             Some(("regex", pattern)) if !pattern.is_empty() => Metric::Rate(pattern.into()),
             Some(("time", pattern)) if !pattern.is_empty() => Metric::Time(pattern.into()),
             Some(("counter", name)) if !name.is_empty() => Metric::Counter(name.into()),
+            Some((kind, command)) if !command.is_empty() => {
+                Metric::Command(kind.parse().map_err(|_| bad())?, command.into())
+            }
             _ => return Err(bad()),
         })
     }
@@ -418,6 +432,7 @@ impl fmt::Display for Metric {
             Metric::Rate(pattern) => write!(f, "regex:{pattern}"),
             Metric::Time(pattern) => write!(f, "time:{pattern}"),
             Metric::Counter(name) => write!(f, "counter:{name}"),
+            Metric::Command(number, command) => write!(f, "{number}:{command}"),
         }
     }
 }
@@ -525,15 +540,21 @@ mod tests {
 
     #[test]
     fn metrics_and_readiness_tests_round_trip() {
-        for text in
-            ["wall", "cpu", "bytes:256M", r"regex:([0-9.]+) MB/s", "time:took ([0-9.]+)s", "counter:instructions:u"]
-        {
+        for text in [
+            "wall",
+            "cpu",
+            "bytes:256M",
+            r"regex:([0-9.]+) MB/s",
+            "time:took ([0-9.]+)s",
+            "counter:instructions:u",
+            "cmd-total:curl -s localhost:80/m",
+        ] {
             assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
         }
         for text in ["tcp:8080", "unix:/run/x.sock", "regex:listening"] {
             assert_eq!(text.parse::<ReadyWhen>().unwrap().to_string(), text);
         }
-        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:", "counter"] {
+        for text in ["", "wal", "bytes:", "bytes:0", "regex:", "counter:", "counter", "cmd:", "command:x"] {
             assert!(text.parse::<Metric>().is_err(), "{text}");
         }
         for text in ["tcp", "tcp:0", "tcp:99999", "unix:", "8080"] {

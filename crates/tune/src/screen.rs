@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytegauge_model::running_service::has_memory;
 use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::unit::counted;
-use bytegauge_model::{CellKind, OptionChange, ProgramChange, SocketChanges};
+use bytegauge_model::{CellKind, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
 use bytegauge_report::Report;
 use bytegauge_report::document::NextStep;
 use bytegauge_report::render::TerminalStyle;
@@ -49,9 +49,14 @@ impl Effect {
     }
 }
 
-/// The estimate of a change, and its interval.
+/// The estimate of a change of the cost, and its interval.
 fn ends(change: &ChangeView) -> [f64; 3] {
     [change.change, change.lower, change.upper].map(|share| share.unwrap_or(f64::NAN))
+}
+
+/// The change of a rate, from that of the time.
+fn speed(share: f64) -> f64 {
+    1.0 / (1.0 + share) - 1.0
 }
 
 /// The result of a session; `None` if it changed no options.
@@ -138,24 +143,53 @@ impl Screen<'_> {
         if all.is_empty() { value.to_owned() } else { all.join(", ") }
     }
 
-    /// The cost of a run with a value, where it is a time.
+    fn metric(&self) -> Option<Metric> {
+        self.view.check.as_ref()?.metric.parse().ok()
+    }
+
+    /// What the numbers of the session count; events have no cost of a run.
+    fn counted(&self) -> Counted {
+        self.metric().map_or(Counted::Events, |metric| metric.counted())
+    }
+
+    /// The estimate of a change, and its interval: of the rate where the program, or a command, states one, and of the cost otherwise.
+    fn shown(&self, change: &ChangeView) -> [f64; 3] {
+        let [share, lower, upper] = ends(change);
+        match self.counted() {
+            Counted::Printed | Counted::Bytes => [speed(share), speed(upper), speed(lower)],
+            Counted::Runs | Counted::CpuTime | Counted::Events => [share, lower, upper],
+        }
+    }
+
+    /// The cost of a run with a value, or its rate.
     fn cost(&self, value: &str) -> String {
-        let metric = self.view.check.as_ref().map_or("", |check| check.metric.as_str());
-        let is_time = ["wall", "cpu", "time:"].iter().any(|kind| metric.starts_with(kind));
         let is_it = |name: Option<&str>| name == Some(value);
         let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-        let cell = cells.find(|cell| is_it(cell.level("value").name())).filter(|_| is_time);
-        match cell.and_then(|cell| cell.estimate.median).filter(|rate| *rate > 0.0).map(f64::recip) {
-            Some(seconds) if seconds < 1.0 => format!("{} ms", number(Some(seconds * 1e3))),
-            Some(seconds) => format!("{} s", number(Some(seconds))),
-            None => String::new(),
+        let cell = cells.find(|cell| is_it(cell.level("value").name()));
+        let median = cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0);
+        match (median, self.counted()) {
+            (None, _) | (_, Counted::Events) => String::new(),
+            (Some(per_second), Counted::Bytes) => rate("B/s", per_second),
+            (median, Counted::Printed) => number(median),
+            (Some(per_second), Counted::Runs | Counted::CpuTime) if per_second > 1.0 => {
+                format!("{} ms", number(Some(1e3 / per_second)))
+            }
+            (Some(per_second), Counted::Runs | Counted::CpuTime) => format!("{} s", number(Some(1.0 / per_second))),
         }
     }
 
     fn table(&self) -> Vec<String> {
         let now = self.cost(AS_IT_IS);
-        let unit = if self.task.service.is_some() { "per GiB" } else { "of a run" };
-        let head = if now.is_empty() { String::new() } else { format!("{} {unit}", self.changes.cost) };
+        let unit = match self.metric() {
+            Some(Metric::Command(..)) => "as printed",
+            _ if self.task.service.is_some() => "per GiB",
+            _ => "of a run",
+        };
+        let head = match self.counted() {
+            _ if now.is_empty() => String::new(),
+            Counted::Printed | Counted::Bytes => "rate".to_owned(),
+            Counted::Runs | Counted::CpuTime | Counted::Events => format!("{} {unit}", self.changes.cost),
+        };
         let mut rows = vec![[String::new(), head, "change (95 %)".to_owned()]];
         rows.push(["as it is".to_owned(), now, String::new()]);
         let best = self.best().map(|change| &change.cell);
@@ -169,7 +203,7 @@ impl Screen<'_> {
             }
             let mark = if Some(&change.cell) == best { "  <- use" } else { "" };
             let open = if self.effect(change) == Effect::Undecided { "  undecided" } else { "" };
-            let [share, lower, upper] = ends(change);
+            let [share, lower, upper] = self.shown(change);
             let scale = ShareScale::of([share, lower, upper]);
             let shown = format!("{} ({}){open}{mark}", scale.signed(share), scale.signed_interval(lower, upper));
             rows.push([self.label(&change.value), cost, shown]);
@@ -274,7 +308,6 @@ impl Screen<'_> {
     /// The gain of a change that is shown to save something, as a speed or as what it saves.
     fn gain(&self, change: &ChangeView) -> String {
         let [share, lower, upper] = ends(change);
-        let speed = |share: f64| 1.0 / (1.0 + share) - 1.0;
         if self.changes.cost != "time" {
             let scale = ShareScale::of([share, lower, upper]);
             return format!("{} {} ({})", self.changes.cost, scale.signed(share), scale.signed_interval(lower, upper));

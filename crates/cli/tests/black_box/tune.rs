@@ -121,6 +121,24 @@ fn a_harmful_call_is_found_and_named() {
 }
 
 #[test]
+fn another_command_prints_the_number() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let client = bench.write("client.py", CLIENT);
+    let file = bench.write("rate", "");
+    let load = format!("{python} -S {client} > {file}");
+    let tune = |metric: &str| {
+        let flags =
+            ["--option", "rcvbuf=unset", "--blocks", "6", "--analyses", "1", "--metric", metric, "--load", &load];
+        bench.run_args(&["tune"].iter().chain(&flags).copied().collect::<Vec<_>>())
+    };
+    tune(&format!("cmd:cat {file}")).exits(0).prints(&["without its SO_RCVBUF", "<- use"]);
+    // Seconds: less is better.
+    tune(&format!("cmd-time:cat {file}")).exits(0).prints(&["without its SO_RCVBUF", "keep the program as it is"]);
+    assert!(tune("cmd:exit 3").stderr.contains("the command of --metric exited with 3"));
+}
+
+#[test]
 fn planted_faults_are_named_with_their_lines() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();

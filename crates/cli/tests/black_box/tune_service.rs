@@ -328,6 +328,25 @@ fn a_planted_effect_is_found() {
 }
 
 #[test]
+fn a_command_says_what_a_service_did() {
+    let bench = Bench::new();
+    let Some((child, port, _load)) = slow(&bench, "off") else { return };
+    let pid = child.0.id().to_string();
+    // Each request is waited for.
+    let waits =
+        format!("cmd-total:awk '/^voluntary/ {{ n += $2 }} END {{ print \"waits\", n }}' /proc/{pid}/task/*/status");
+    let tuned = |metric: &str| {
+        let flags =
+            ["--option", "nodelay=on", "--max-harm", "1000%", "--blocks", "6", "--analyses", "1", "--time", "12s"];
+        let words = ["tune", "--pid", &pid, "--port", &port, "--metric", metric];
+        bench.run_args(&words.iter().chain(&flags).copied().collect::<Vec<_>>())
+    };
+    tuned(&waits).exits(0).prints(&["<- use", "add setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1): "]);
+    tuned("cmd-total:echo 5").prints(&["printed 5 after 5, which does not grow"]);
+    tuned("cmd:echo no number").prints(&["printed no number"]);
+}
+
+#[test]
 fn a_harmful_change_ends_the_session() {
     let bench = Bench::new();
     let Some((child, port, _load)) = slow(&bench, "on") else { return };

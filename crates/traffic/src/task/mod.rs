@@ -5,6 +5,7 @@
 //!
 //! Looks only at a program's exit, its output and the kernel's accounting of it.
 
+mod asked_number;
 mod filtered_sockets;
 mod output;
 pub(crate) mod program;
@@ -32,6 +33,7 @@ use bytegauge_sys::supervisor::{Supervisor, Swept};
 use crate::end_error::EndError;
 use crate::network::ProgramNetworks;
 use crate::setup::Setup;
+use asked_number::AskedNumber;
 use filtered_sockets::FilteredSockets;
 use output::number;
 use program::{Program, ProgramEvent, StartedIn, Waited, attend};
@@ -368,6 +370,11 @@ impl ProgramRun<'_> {
         let metric = self.metric;
         let until = self.until();
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
+        let stop = self.stop_requested;
+        let asked = match metric {
+            Metric::Command(means, command) => Some(AskedNumber::before(*means, command, self.network(true)?, stop)?),
+            _ => None,
+        };
         let before = counted()?;
         let began_ns = monotonic_ns();
         let how = StartedIn {
@@ -382,14 +389,15 @@ impl ProgramRun<'_> {
         program.must_have_succeeded(&ended).map_err(|error| self.with_server(error, server))?;
         let seconds = window_ns as f64 / 1e9;
         let printed = |pattern: &str| number(pattern, &program.text(), &program.last_lines(1));
-        let (rate, bytes) = match metric {
-            Metric::Wall => (1.0 / seconds, 0),
-            // Until the server has ended.
-            Metric::Cpu => (0.0, 0),
-            Metric::Bytes(bytes) => (*bytes as f64 / seconds, *bytes),
-            Metric::Rate(pattern) => (printed(pattern)?, 0),
-            Metric::Time(pattern) => (1.0 / printed(pattern)?, 0),
-            Metric::Counter(_) => (1e6 / (1.0 + events as f64), 0),
+        let (rate, bytes) = match (metric, &asked) {
+            (_, Some(asked)) => (asked.rate(self.network(true)?, stop)?, 0),
+            (Metric::Wall, _) => (1.0 / seconds, 0),
+            // The first is known when the server has ended, the other was asked.
+            (Metric::Cpu | Metric::Command(..), _) => (0.0, 0),
+            (Metric::Bytes(bytes), _) => (*bytes as f64 / seconds, *bytes),
+            (Metric::Rate(pattern), _) => (printed(pattern)?, 0),
+            (Metric::Time(pattern), _) => (1.0 / printed(pattern)?, 0),
+            (Metric::Counter(_), _) => (1e6 / (1.0 + events as f64), 0),
         };
         let calls = u64::from(metric.counted() != Counted::Printed);
         let task =

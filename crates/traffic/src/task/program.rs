@@ -164,6 +164,11 @@ impl Program {
         self.printed.iter().map(ProgramOutput::text).collect::<Vec<_>>().join("\n")
     }
 
+    /// Its output, without its error output; of long output the last part.
+    pub(super) fn output(&self) -> String {
+        self.printed[0].text()
+    }
+
     /// ": it printed `…`", or nothing.
     pub(crate) fn last_words(&self) -> String {
         let [out, errors] = &self.printed;

@@ -23,6 +23,7 @@ use bytegauge_sys::process_descriptor::unix_peer;
 use bytegauge_sys::{children, descendants, listening};
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::asked_number::AskedNumber;
 use super::unread;
 use crate::end_error::EndError;
 use crate::setup::Setup;
@@ -139,15 +140,20 @@ impl ServiceTrial<'_> {
             _ => None,
         };
         let events = || counter.as_ref().map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
+        let asked = match self.metric {
+            Metric::Command(means, command) => Some(AskedNumber::before(*means, command, None, self.stop_requested)?),
+            _ => None,
+        };
         let (before, events_before) = (Moment::read(self.service, sockets)?, events()?);
         self.wait(sockets, Duration::from_nanos(self.service.trial_ns))?;
         let (after, events) = (Moment::read(self.service, sockets)?, events()?.saturating_sub(events_before));
         let counts = after.since(&before, |inode| switched.has_changed(inode));
         self.check(&counts)?;
         let window_ns = after.at_ns - before.at_ns;
-        let rate = match self.metric {
-            Metric::Counter(_) => 1e6 / (1.0 + events as f64 / counts.gib()),
-            Metric::Cpu => counts.gib() * 1e9 / counts.cpu_ns.max(1) as f64,
+        let rate = match (self.metric, asked) {
+            (_, Some(asked)) => asked.rate(None, self.stop_requested)?,
+            (Metric::Counter(_), _) => 1e6 / (1.0 + events as f64 / counts.gib()),
+            (Metric::Cpu, _) => counts.gib() * 1e9 / counts.cpu_ns.max(1) as f64,
             _ => counts.gib() * 1e9 / window_ns as f64,
         };
         let counted = self.metric.counted();
