@@ -1,12 +1,10 @@
 //! Data that go out and come in: our own lines, tables of others.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::bench::{Bench, QUICK};
 use crate::contract::check_document;
-use crate::raw::{Raw, name, number};
+use crate::raw::number;
 
 const SEED_TEXT: &str = "\
 # Buffer Size Benchmark

@@ -328,7 +328,7 @@ fn a_planted_effect_is_found() {
 }
 
 #[test]
-fn a_command_says_what_a_service_did() {
+fn a_command_reports_what_a_service_did() {
     let bench = Bench::new();
     let Some((child, port, _load)) = slow(&bench, "off") else { return };
     let pid = child.0.id().to_string();
