@@ -379,7 +379,7 @@ fn buffers(facts: &Facts) -> Option<Symptom> {
         format!("a read to page + 16, as from malloc, takes {:.1}× the CPU time of one to a page", copies.ratio());
     Some(match copies.address_matters() {
         true => info(NAME, format!("{found}: align read buffers of 128 KiB or more (docs/buffer-sizes.md)")),
-        false => good(NAME, format!("{found}: addresses do not matter on this CPU")),
+        false => good(NAME, format!("{found} ({}× or more where addresses matter)", copy_probe::SLOW_RATIO)),
     })
 }
 

@@ -12,10 +12,10 @@ bytegauge measures how bytes move on this machine and recommends settings,
 with 95 % intervals.
 
   bytegauge run buffer-size   which read and write sizes? TCP, Unix; 1 minute
-  bytegauge run survey            all built-in plans, briefly; 5 minutes
+  bytegauge run survey        all built-in plans, briefly; 5 minutes
   bytegauge stream -h         one way: sizes, engines, socket options
   bytegauge call -h           requests and replies: servers and clients
-  bytegauge tune -h          a setting of your own program
+  bytegauge tune -h           the settings that make your own program faster
   bytegauge doctor            what disturbs measurements on this machine
   bytegauge report            the latest result again
 

@@ -156,7 +156,7 @@ pub fn import(matches: &ArgMatches) -> Result<u8, Failure> {
         "session {}: {} of {} from {}; show it with `{} report {}`\n",
         imported.session,
         counted(imported.trials, "trial"),
-        counted(imported.cells, "cell"),
+        counted(imported.cells, "option"),
         file.display(),
         called(&path),
         imported.session

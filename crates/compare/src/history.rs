@@ -221,7 +221,7 @@ fn overall(lines: &[HistoryLine], is_whole: bool) -> Verdict {
 fn text(lines: &[HistoryLine], verdict: Verdict, lacking: usize, fewest: usize, margin: f64) -> String {
     let within = percent(margin);
     if lines.is_empty() {
-        return "undecided: the sessions have no result in common".into();
+        return "not compared: the sessions have no result in common".into();
     }
     if lacking > 0 {
         return format!(

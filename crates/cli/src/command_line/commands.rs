@@ -26,7 +26,7 @@ program. In a block every change and the program as it is run once, in random or
   bytegauge tune --start './server 7000' --ready tcp:7000 -- ./client 7000
   bytegauge tune --option sndbuf=64K,1M,unset --option congestion=cubic,bbr -- ./upload data
 
-With --pid a program that runs already is changed, on its open connections and its listener: each trial switches the options, leaves \
+With --pid a program that runs already is changed, on its open connections: each trial switches the options, leaves \
 out the first tenth of a second or ten round trips, compares CPU time for 1 GiB (--metric wall: time for 1 GiB), and sets them back, \
 also after Ctrl-C or if bytegauge is killed. --dry-run lists the sockets:
 
@@ -43,7 +43,7 @@ the same bytes. A size is passed as a number of bytes:
     --start 'socat -u -b {value} TCP-LISTEN:7007,fork /dev/null' --ready tcp:7007 \\
     --load 'head -c 256M /dev/zero | socat -t 60 -b 65536 - TCP:127.0.0.1:7007'
 
---values recommended tries the sizes that the latest session recommends and at most five tied with them; recommended:7 takes \
+--values recommended tries the sizes that the latest session recommends and at most five that may be as good; recommended:7 takes \
 session 7. --recommendation 7 adds the sizes that session 7 recommends to --values.
 
 Programs have no terminal and no input. The store keeps the command as it is given; `bytegauge report export --redact` leaves it out.

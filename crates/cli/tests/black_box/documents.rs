@@ -123,14 +123,22 @@ fn links_lead_to_headings_that_exist() {
     }
 }
 
-#[test]
-fn guides_stay_below_14000_words() {
-    let folder = root().join("docs");
-    // Tables of the product are as long as they must be.
-    let is_guide = |path: &PathBuf| !path.ends_with("factors.md") && !path.ends_with("plans.md");
-    let pages = documents().into_iter().filter(|path| path.parent() == Some(&folder)).filter(is_guide);
+/// The words of the documents of a folder.
+fn words_in(folder: &str) -> usize {
+    let folder = root().join(folder);
+    let pages = documents().into_iter().filter(|path| path.parent() == Some(&folder));
+    // A generated table of the product is as long as the product.
+    let pages = pages.filter(|path| !path.ends_with("docs/factors.md"));
     // The bars of tables are no words.
-    let words = |path: PathBuf| fs::read_to_string(path).unwrap().replace(['|'], " ").split_whitespace().count();
-    let all: usize = pages.map(words).sum();
-    assert!(all <= 14_000, "{all} words: move evidence to docs/research");
+    pages.map(|path| fs::read_to_string(path).unwrap().replace('|', " ").split_whitespace().count()).sum()
+}
+
+#[test]
+fn documents_stay_short() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 120, "README.md has {} lines", readme.lines().count());
+    let users = words_in("docs") + readme.replace('|', " ").split_whitespace().count();
+    assert!(users <= 13_000, "{users} words for users: link instead of repeating, or move evidence to docs/research");
+    let research = words_in("docs/research");
+    assert!(research <= 12_000, "{research} words in docs/research: keep what is evidence of a claim that is made");
 }

@@ -94,7 +94,7 @@ fn imported_table_is_mapped() {
     let rows: String = noise.iter().map(|n| format!("4096;1.0;{}\n65536;1.0;{}\n", 1000 + n, 2000 - n)).collect();
     bench.write("strange.csv", &format!("buffer;secs;MBps\n{rows}"));
     let map = "--map read_size=buffer,duration_sec=secs --map throughput_megabytes_s=MBps --map transport==unix,write_size==64K";
-    bench.run(&format!("report import strange.csv {map}")).exits(0).prints(&["24 trials of 2 cells"]);
+    bench.run(&format!("report import strange.csv {map}")).exits(0).prints(&["24 trials of 2 options"]);
     let document = reported(&bench, 1);
     let medians: Vec<f64> = document["cells"]
         .as_array()
@@ -123,7 +123,7 @@ fn standard_input_is_imported_and_reported() {
     let bench = Bench::new();
     bench.write("calls.csv", "SO_RCVBUF,cps.mean\n2000,3120.5\n5000,4711.25\n");
     let words = "report import - --map transport==tcp,request==512 <calls.csv";
-    bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 cells"]);
+    bench.shell(&format!("exec \"$BYTEGAUGE\" {words}")).exits(0).prints(&["2 trials of 2 options"]);
     bench.run("report --full").exits(0).prints(&["k calls/s", "5000 B       4.71"]);
     bench.run("report --interval 1s").exits(0).prints(&["OVER TIME", "--trial-time 10s"]);
     bench
@@ -140,7 +140,7 @@ fn standard_input_is_imported_and_reported() {
 fn the_published_grid_needs_no_mapping() {
     let bench = Bench::new();
     bench.write("grid.csv", GRID);
-    let ran = bench.run("report import grid.csv").exits(0).prints(&["4 trials of 4 cells"]);
+    let ran = bench.run("report import grid.csv").exits(0).prints(&["4 trials of 4 options"]);
     assert_eq!(ran.stderr, "");
     let document = reported(&bench, 1);
     assert_eq!(document["plan"]["name"], "grid");
@@ -154,7 +154,7 @@ fn the_published_grid_needs_no_mapping() {
 fn the_published_text_needs_no_mapping() {
     let bench = Bench::new();
     bench.write("published.txt", SEED_TEXT);
-    bench.run("report import published.txt").exits(0).prints(&["4 trials of 4 cells"]);
+    bench.run("report import published.txt").exits(0).prints(&["4 trials of 4 options"]);
     let document = reported(&bench, 1);
     let cells = document["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);

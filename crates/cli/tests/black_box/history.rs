@@ -92,7 +92,7 @@ fn what_has_nothing_in_common_is_not_compared() {
     bench.run("tune --blocks 1 --analyses 1 --values 3,4 -q -- true {value}").exits(0);
     bench.run("report compare 3 4").exits(5).prints(&[
         "Not compared, because there is no result after: ",
-        "undecided: the sessions have no result in common",
+        "not compared: the sessions have no result in common",
     ]);
     check_compare_schema(&bench.run("report compare 1 2 --format json").exits(5).json());
     // Also measured, but not comparable, so it passes no gate.

@@ -364,12 +364,13 @@ fn of_program(results: &Results, test: &Test) -> Option<String> {
     let [then, before] = [own, now].map(|option| amount(results, test, option));
     let verb = if test.unit == "runs/s" { "a run takes" } else { "it reaches" };
     let range = times_range(lower, upper);
-    Some(format!(
-        "Use {}, not {}: {verb} {then} instead of {before}. That is {range} times as fast, with {} confidence.",
-        own.label,
-        now.label,
-        percent(results.plan.level)
-    ))
+    let level = percent(results.plan.level);
+    let (own, now, is_best) = (&own.label, &now.label, test.is_decided());
+    let gain = format!("{then} instead of {before}. That is {range} times as fast, with {level} confidence.");
+    Some(match is_best {
+        true => format!("Use {own}, not {now}: {verb} {gain}"),
+        false => format!("{own} is faster than {now}: {verb} {gain} Another value may be faster still."),
+    })
 }
 
 /// `4.98 to 5.45`: how many times as fast.

@@ -32,20 +32,24 @@ pub fn heading(results: &Results) -> String {
     let kernel = results.environment.fact(&["kernel_release"]).and_then(|kernel| kernel.as_str());
     let kernel = kernel.map(|release| format!("Linux {}", release.split('-').next().unwrap_or(release)));
     let model = results.environment.fact(&["cpu", "model"]).and_then(|model| model.as_str()).map(short_name);
-    let with = |model: Option<&str>| {
-        let machine = [model.map(str::to_owned), cpus.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let with = |model: &str, kernel: Option<&String>| {
+        let model = Some(model.to_owned()).filter(|model| !model.is_empty());
+        let machine = [model, cpus.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let machine = Some(machine).filter(|machine| !machine.is_empty());
-        let parts = [status.clone(), took.clone(), runs.clone().flatten(), place(results), machine, kernel.clone()];
+        let kernel = kernel.cloned();
+        let parts = [status.clone(), took.clone(), runs.clone().flatten(), place(results), machine, kernel];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         format!("bytegauge {} #{}  {}", results.plan.name, results.session, parts.join(" · "))
     };
-    // A long name of a processor gives way, word by word.
+    // A long name of a processor gives way, word by word, then the kernel.
     let model = model.unwrap_or_default();
     let mut words: Vec<&str> = model.split(' ').filter(|word| !word.is_empty()).collect();
-    while words.len() > 1 && chars(&with(Some(&words.join(" ")))) > COLUMNS {
+    while words.len() > 1 && chars(&with(&words.join(" "), kernel.as_ref())) > COLUMNS {
         words.pop();
     }
-    with(Some(words.join(" ").as_str()).filter(|model| !model.is_empty()))
+    let short = words.join(" ");
+    let whole = with(&short, kernel.as_ref());
+    if chars(&whole) > COLUMNS { with(&short, None) } else { whole }
 }
 
 /// Loopback, an emulated link, or other hosts; nothing for programs without a link, and for rings.

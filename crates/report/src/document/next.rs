@@ -373,7 +373,10 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
             vec![again(view, Some(&time), &text)]
         }
     };
-    if versus.difference.longer.is_some_and(|longer| versus.why_open.is_none() && is_near(longer, versus.margin)) {
+    // A wide interval does not show where the difference is.
+    let is_narrow = ends(versus).is_some_and(|(lower, upper)| upper - lower <= 2.0 * versus.margin);
+    let is_near = versus.difference.longer.is_some_and(|longer| is_near(longer, versus.margin));
+    if is_near && is_narrow && versus.why_open.is_none() {
         steps.push(words("the difference is close to the margin (--margin): more time may not decide it"));
     }
     steps.extend(why_ended(view));
@@ -389,11 +392,8 @@ fn why_ended(view: &Results) -> Option<NextStep> {
 /// The likely effect of the remaining analyses, or of a longer session, on the interval; `None` where it is decided, and where
 /// more pairs remove no reason.
 fn narrows(view: &Results, versus: &VersusView) -> Option<String> {
-    let (lower, upper) = versus
-        .difference
-        .lower
-        .zip(versus.difference.upper)
-        .filter(|_| versus.difference.verdict == Verdict::Open && versus.why_open.is_none())?;
+    let (lower, upper) =
+        ends(versus).filter(|_| versus.difference.verdict == Verdict::Open && versus.why_open.is_none())?;
     let used = view.groups.first().map_or(versus.blocks, |group| group.blocks.used) as f64;
     let look = view.groups.iter().find_map(|group| group.look.as_ref());
     let then = look.and_then(InterimView::left_until).map_or(used * LONGER, |last| last as f64);
@@ -401,7 +401,12 @@ fn narrows(view: &Results, versus: &VersusView) -> Option<String> {
     let ln = |end: f64| end.abs().ln_1p().copysign(end);
     let now = ln(upper) - ln(lower);
     let [now, then] = [now, likely_bound(now, used, then)].map(|wide| at_most(wide.exp_m1()));
-    Some(format!(" (its width likely from {now} to {then})"))
+    Some(format!(" (the interval is {now} wide now, then likely {then})"))
+}
+
+/// The ends of the interval of the difference.
+fn ends(versus: &VersusView) -> Option<(f64, f64)> {
+    versus.difference.lower.zip(versus.difference.upper)
 }
 
 /// Whether a difference is so close to the margin that hardly any number of pairs decides: within half of the margin.

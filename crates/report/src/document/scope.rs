@@ -101,6 +101,7 @@ fn work(view: &View, conditions: &Spec) -> Option<String> {
     }
     Some(match name.as_str() {
         "sum" => format!("the {worker} adds up every byte"),
+        "program" => "each end touches every byte, with a little work per call (--profile program)".to_owned(),
         "rpc" => format!("the {worker} adds up every request and does a little work"),
         _ => format!("the {worker} {}", known.phrase),
     })

@@ -138,9 +138,11 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             harmed(results, *harm, (*share, up_to), *longest_s, of_all)
         }
         Fact::TcpDrops { counts } => {
+            // The known fault shows in this counter alone.
+            let by_fault = counts.contains_key("TCPRcvQDrop");
             let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
             let release = results.environment.fact(&["kernel_release"]).and_then(|release| release.as_str());
-            let known = release.and_then(kernel_faults::of);
+            let known = release.and_then(kernel_faults::of).filter(|_| by_fault);
             let known = known.map_or_else(String::new, |fault| format!("; {}", fault.sentence));
             format!("TCP segments found no room at a receiver ({}){known}", counts.join(", "))
         }
@@ -215,7 +217,11 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
 
 fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String {
     match cause {
-        NoiseCause::Control => format!("the same option, measured twice, is up to {} apart", at_most(amount)),
+        NoiseCause::Control => {
+            let most = at_most(amount);
+            let most = most.strip_prefix('>').map_or_else(|| format!("up to {most}"), |least| format!("over {least}"));
+            format!("the same option, measured twice, is {most} apart: a smaller lead decides nothing")
+        }
         NoiseCause::DependentBlocks => "the speed of the machine changed slowly during the session".into(),
         NoiseCause::MeansDisagree => "slower than the best by the average of its trials, not by their median".into(),
         NoiseCause::OtherPrograms => {

@@ -142,7 +142,9 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
         all.push(warning(Fact::NoBackPressure));
     }
     let drops = &cell.counters.tcp_drops;
-    all.extend((!drops.is_empty()).then(|| warning(Fact::TcpDrops { counts: drops.clone() })));
+    // A few in a session change no median.
+    let severity = if drops.values().sum::<u64>() >= cell.trials as u64 { Severity::Warning } else { Severity::Note };
+    all.extend((!drops.is_empty()).then(|| Finding::new(Fact::TcpDrops { counts: drops.clone() }, severity)));
     let (failed, tried) = (cell.failed_trials, cell.trials + cell.failed_trials);
     if failed > 0 {
         let is_often = failed as f64 >= FAILED_OFTEN * tried as f64 && may_be_best;

@@ -31,7 +31,7 @@ pub fn render(report: &Report) -> String {
     let findings: Vec<String> = report.findings.iter().map(|finding| finding.text.clone()).collect();
     out.extend(section("Findings", &findings));
     out.extend(section("Valid for", &report.scope));
-    let grade = report.environment.grade.map_or_else(|| "not known".into(), String::from);
+    let quietness = report.environment.quietness().unwrap_or("not known");
     let mut environment: Vec<String> = report.environment.reasons.clone();
     environment.extend(report.floor.ns_per_call.map(|ns| {
         let call = call_noun(&report.view);
@@ -40,7 +40,7 @@ pub fn render(report: &Report) -> String {
         format!("harness: {ns:.1} ns a {call}{share}")
     }));
     environment.extend(report.notes.iter().map(|note| note.to_string()));
-    out.extend(section(&format!("Environment {grade}"), &environment));
+    out.extend(section(&format!("Machine: {quietness}"), &environment));
     out.join("\n") + "\n"
 }
 

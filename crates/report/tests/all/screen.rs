@@ -161,3 +161,23 @@ fn colour_is_never_alone() {
     };
     assert_eq!(plain, screen::render(&report, &TerminalStyle::default()));
 }
+
+#[test]
+fn rare_tcp_drops_are_no_caution() {
+    let cautions = |counter: &str, every: usize| {
+        let plan =
+            Plan { transports: vec!["tcp"], profiles: vec!["sum"], write_sizes: vec![64 << 10], ..Plan::default() };
+        let mut data = session(&plan);
+        for trial in data.trials.iter_mut().step_by(every) {
+            let machine = trial.machine.as_mut().expect("a machine");
+            machine.tcp_drops = [(counter.to_owned(), 1)].into();
+        }
+        Report::of(&data, &Settings::default()).cautions.join("\n")
+    };
+    let often = cautions("TCPRcvQDrop", 1);
+    assert!(often.contains("TCP segments found no room") && often.contains("Linux 6.17 to 6.19.6"), "{often}");
+    let other = cautions("PruneCalled", 1);
+    assert!(other.contains("TCP segments found no room") && !other.contains("Linux"), "{other}");
+    let rare = cautions("PruneCalled", 17);
+    assert!(!rare.contains("no room"), "{rare}");
+}
