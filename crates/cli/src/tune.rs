@@ -61,7 +61,7 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
     let of_options = ["option", "sysctl", "on", "crossed"].into_iter().find(|name| args::is_given(matches, name));
     if let Some(name) = of_options.filter(|_| takes_values(matches)) {
         return Err(Failure::usage(format!(
-            "--{name} changes what is around a program, and {{value}} or --values an argument: tune one of them at a time"
+            "--{name} changes sockets or their network, and {{value}} or --values an argument: tune one of them at a time"
         )));
     }
     if !takes_values(matches) {

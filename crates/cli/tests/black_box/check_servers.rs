@@ -73,8 +73,7 @@ fn documented_server_runs() {
         let end = text[from..].find(":7007'").expect("its end");
         text[from..from + end + 6].to_owned()
     };
-    let (example, guide) = (of(&help), include_str!("../../../../docs/your-program.md"));
-    assert_eq!(example, of(guide), "the help and the guide have one example");
+    let example = of(&help);
     if !possible("the server of the example is socat", "socat", &["-V"]) {
         return;
     }
