@@ -1,7 +1,7 @@
 //! Options and commands that do not exist: suggests the intended one.
 //!
-//! An unknown name leads to the existing one that other tools call so, or that differs by a typing error. Never accepts an unknown
-//! name.
+//! Commands that were merged into others lead to them. Other unknown names lead to the nearest existing one, if it differs by
+//! a typing error. Never accepts an unknown name.
 
 use std::ffi::OsString;
 
@@ -12,6 +12,20 @@ use clap::{Arg, Command};
 
 use crate::mesh;
 
+/// Commands that are now part of another one, each with the advice.
+const MOVED: &[(&str, &str)] = &[
+    ("sessions", "stored sessions: bytegauge report list"),
+    ("list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
+    ("plans", "built-in plans: bytegauge run -h"),
+    ("compare", "use: bytegauge report compare"),
+    ("export", "use: bytegauge report export"),
+    ("import", "use: bytegauge report import"),
+    ("survey", "use: bytegauge run survey"),
+    ("watch", "use: bytegauge report --html page.html --open, also while the session runs"),
+    ("selftest", "use: bytegauge doctor --selftest"),
+    ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
+];
+
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
 pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {
     let kind = match error.kind() {
@@ -21,11 +35,13 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
+    let moved = MOVED.iter().find(|(moved, _)| *moved == name).map(|(_, advice)| (*advice).to_owned());
+    let moved = moved.or_else(|| (name == "check").then(|| format!("check is now tune: {}", as_tune(words))));
     let inner = named(command, words);
-    let advice = match kind {
+    let advice = moved.or_else(|| match kind {
         ContextKind::InvalidArg => about_option(command, inner, &name),
         _ => about_command(inner, &name),
-    };
+    });
     if let Some(advice) = advice {
         // The nearest name by its letters is another option, and its usage would be shown.
         error.remove(ContextKind::SuggestedArg);
@@ -44,6 +60,23 @@ fn no_text(words: &[OsString]) -> Option<Error> {
         word.escape_debug()
     );
     Some(Error::raw(ErrorKind::InvalidUtf8, message))
+}
+
+/// A command line of `check`, as `tune` takes it.
+fn as_tune(words: &[OsString]) -> String {
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).enumerate();
+    let present = words.map(|(at, word)| match (at, word.as_str()) {
+        (0, _) => "bytegauge".to_owned(),
+        (_, "check") => "tune".to_owned(),
+        (_, "--default") => "--now".to_owned(),
+        (_, text) => {
+            match text.split_once("{count:").and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
+                Some((before, (size, after))) => format!("{before}{{{size}/value}}{after}"),
+                None => word,
+            }
+        }
+    });
+    shlex::try_join(present.collect::<Vec<_>>().iter().map(String::as_str)).unwrap_or_else(|_| "bytegauge tune".into())
 }
 
 /// The innermost command that the words name.
@@ -105,6 +138,20 @@ mod tests {
         let error = command.clone().try_get_matches_from(&words).unwrap_err();
         let text = explained(error, &command, &words).render().to_string();
         assert!(text.contains("`./prog\u{fffd}\\u{1b}` is not valid UTF-8") && text.contains("ln -s"), "{text}");
+    }
+
+    #[test]
+    fn moved_commands_lead_to_their_new_place() {
+        for (line, expected) in [
+            ("bytegauge sessions", "bytegauge report list"),
+            ("bytegauge compare main 12", "bytegauge report compare"),
+            ("bytegauge selftest --full", "bytegauge doctor --selftest"),
+            ("bytegauge watch 3", "bytegauge report --html page.html --open"),
+            ("bytegauge run --list", "bytegauge run -h"),
+        ] {
+            let text = error_of(line);
+            assert!(text.contains(expected), "{text}");
+        }
     }
 
     #[test]
