@@ -206,7 +206,7 @@ pub enum Missing {
         /// The release that brought it.
         since: &'static str,
     },
-    /// Zero-copy sends by a submission thread are never made (for the reason see [`super::Ring::send_zero_copy`]).
+    /// Zero-copy sends by a submission thread are never made (for the reason see [`super::Ring::set_zero_copy`]).
     #[error(
         "zero-copy sends by a submission thread are not made: a process that is killed could leave a kernel thread \
          behind that takes a whole CPU and cannot be killed; use uring:zc or uring:multishot:sqpoll"
