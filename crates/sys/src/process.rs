@@ -86,22 +86,6 @@ pub fn ended_within(child: &mut Child, patience: Duration, every: Duration) -> O
     }
 }
 
-/// Makes the calling thread, and threads that it starts later, run only on otherwise idle CPUs (`SCHED_IDLE`,
-/// sched(7)). It needs no privilege, and competes with threads of its own control group only.
-///
-/// # Errors
-///
-/// Any error of sched_setscheduler(2); in practice only that of a seccomp filter.
-pub fn run_when_idle() -> io::Result<()> {
-    // The kernel's own struct sched_param, by number: musl's sched_setscheduler(3) always returns ENOSYS, since Linux
-    // sets threads where POSIX requires processes.
-    let (calling_thread, priority): (libc::pid_t, libc::c_int) = (0, 0);
-    // SAFETY: the kernel reads `priority`, which lives through the call, and keeps no pointer.
-    let returned =
-        unsafe { libc::syscall(libc::SYS_sched_setscheduler, calling_thread, libc::SCHED_IDLE, &raw const priority) };
-    syscall_result::of(returned as libc::c_int).map(drop)
-}
-
 /// The time slice of a thread that runs often and briefly, nanoseconds: the shortest that the kernel accepts
 /// (sched(7)).
 const SHORT_TURN_NS: u64 = 100_000;
@@ -244,22 +228,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_policy_is_inherited_by_threads() {
-        // In a separate thread: without privilege the policy cannot be restored (RLIMIT_NICE).
-        let policy = || {
-            // SAFETY: passes a number and no memory.
-            unsafe { libc::sched_getscheduler(0) }
-        };
-        let seen = thread::spawn(move || {
-            run_when_idle().unwrap();
-            (policy(), thread::spawn(policy).join().unwrap())
-        });
-        assert_eq!(seen.join().unwrap(), (libc::SCHED_IDLE, libc::SCHED_IDLE));
-    }
-
-    #[test]
     fn priority_is_no_lower_than_before() {
-        // In a separate thread, as above.
+        // In a separate thread: without privilege the policy cannot be restored (RLIMIT_NICE).
         let nice = || {
             // SAFETY: passes two integers and no memory.
             unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
