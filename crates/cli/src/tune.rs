@@ -47,7 +47,7 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         if let Some((factor, _)) = args::factors(matches, Workload::Check)?.first() {
             return Err(Failure::usage(format!(
-                "{} is for programs that bytegauge starts: leave it out, or start the program (tune --start)",
+                "--{} is for programs that bytegauge starts: leave it out, or start the program (tune --start)",
                 factor.flag()
             )));
         }
