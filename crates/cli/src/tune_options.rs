@@ -60,14 +60,14 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         leftovers::remove(matches.get_flag("quiet"));
         let stop = interrupt::stop_on_signals()?;
         let own = std::env::current_exe().map_err(|error| unwatched(&error.to_string()))?;
-        let mut tried = changes.clone();
-        sysctls.into_iter().flatten().for_each(|change| drop(tried.add(vec![change])));
-        let watched = watch(&task, &tried, &run, (&own, start_network), &stop);
+        let mut settings = changes.clone();
+        sysctls.into_iter().flatten().for_each(|change| drop(settings.add(vec![change])));
+        let watched = watch(&task, &settings, &run, (&own, start_network), &stop);
         if stop.load(Ordering::Relaxed) {
             terminal::note("interrupted in the first run of the program: nothing was measured");
             return Ok(INTERRUPTED);
         }
-        let is_alone = !tried.sysctls.is_empty() || run.emulated_link().is_some();
+        let is_alone = !settings.sysctls.is_empty() || run.emulated_link().is_some();
         let alone = " (it runs in a network of its own, which reaches no other host)";
         let watched = watched.map_err(|error| unwatched(&(error + if is_alone { alone } else { "" })))?;
         let needs_sockets = named.is_empty() || named.iter().flatten().any(|change| change.option().is_some());
@@ -75,14 +75,12 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             let why = watched.seen.why_unchanged();
             return Err(Failure::failed(format!("no socket of the program can be changed: {why}")));
         }
-        let (tried, not_tried) = match named.is_empty() {
-            true => {
-                let (tried, not_tried) = proposed(&watched.seen, &kernel());
-                (vec![tried.into_iter().map(ProgramChange::from).collect()], not_tried)
-            }
-            false => (named, Vec::new()),
-        };
-        changes.not_tried = not_tried;
+        let mut tried = named;
+        if tried.is_empty() {
+            let (list, not_tried) = proposed(&watched.seen, &kernel());
+            tried.push(list.into_iter().map(ProgramChange::from).collect());
+            changes.not_tried = not_tried;
+        }
         let mut meaning =
             |change: &ProgramChange| match change.option().and_then(|change| without_meaning(change, &watched.seen)) {
                 Some(why) => {
@@ -91,7 +89,6 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
                 }
                 None => true,
             };
-        let mut tried: Vec<Vec<ProgramChange>> = tried;
         tried.iter_mut().for_each(|list| list.retain(&mut meaning));
         tried.retain(|list| !list.is_empty());
         if tried.iter().flatten().any(|change| change.option().is_some()) {

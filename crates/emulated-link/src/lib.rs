@@ -135,9 +135,9 @@ impl TrialNetwork for Emulator {
         }
     }
 
-    fn for_programs(&self) -> ProgramNetworks {
+    fn for_programs(&self, are_apart: bool) -> ProgramNetworks {
         let [near, far] = self.held;
-        ProgramNetworks { holder: self.child.id(), near, far, far_address: FAR.into(), are_apart: true }
+        ProgramNetworks { holder: self.child.id(), near, far, far_address: FAR.into(), are_apart }
     }
 
     fn place(&self, command: &mut Command, side: Side) {

@@ -27,8 +27,8 @@ const TURN: usize = 64;
 /// themselves. So only the queue of the link drops packets, even if this process gets no CPU for a moment.
 const DEVICE_PACKETS: u32 = 32_768;
 
-/// Settings of both networks, in addition to those of this machine for TCP. Otherwise the kernel begins a connection with the slow start threshold and round trip of the last
-/// one to the same address, which belongs to another trial over another link.
+/// Settings of both networks, in addition to those of this machine for TCP. Otherwise the kernel begins a connection with the slow
+/// start threshold and round trip of the last one to the same address, which belongs to another trial over another link.
 const SETTINGS: [(&str, &str); 1] = [("net/ipv4/tcp_no_metrics_save", "1")];
 
 /// A command to the process.
@@ -73,8 +73,7 @@ pub fn serve_stdio() -> io::Result<()> {
     let mut input = io::stdin().lock();
     let mut line = String::new();
     let mut carried: Option<CarriedTraffic> = None;
-    let (near_device, far_device) = (near.device, far.device);
-    let mut devices = Devices { near: near_device, far: far_device };
+    let mut devices = Devices { near: near.device, far: far.device };
     loop {
         let asked = match &mut carried {
             Some(carried) => carried.carry_until_asked(&devices, &input)?,

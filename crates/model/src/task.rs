@@ -279,11 +279,10 @@ impl ProgramTask {
     ///
     /// # Errors
     /// When a count does not come out even.
-    pub fn server_for(&self, value: &Level, server: IpAddr) -> Result<Option<ServerTask>, TaskError> {
-        let at = server;
+    pub fn server_for(&self, value: &Level, address: IpAddr) -> Result<Option<ServerTask>, TaskError> {
         let fill = |server: &ServerTask| {
             let words = server.by_value.get(&text(value)).unwrap_or(&server.command);
-            Ok(ServerTask { command: filled(words, value, at)?, by_value: BTreeMap::new(), ..server.clone() })
+            Ok(ServerTask { command: filled(words, value, address)?, by_value: BTreeMap::new(), ..server.clone() })
         };
         self.server.as_ref().map(fill).transpose()
     }

@@ -33,8 +33,8 @@ pub trait TrialNetwork: Debug + Send {
     /// [`EndError::Missing`] with the reason if the kernel refuses one of them.
     fn set_options(&mut self, options: &[(String, String)]) -> Result<(), EndError>;
 
-    /// Both sides, for programs that an end starts there.
-    fn for_programs(&self) -> ProgramNetworks;
+    /// Both sides, for programs that an end starts there: at both, or all at the far one.
+    fn for_programs(&self, are_apart: bool) -> ProgramNetworks;
 
     /// Puts the process that `command` will start into the network of one side.
     fn place(&self, command: &mut Command, side: Side);

@@ -89,7 +89,7 @@ impl EndPool {
         }
         let network = self.network()?;
         network.set_options(&options)?;
-        Ok(Some(ProgramNetworks { are_apart, ..network.for_programs() }))
+        Ok(Some(network.for_programs(are_apart)))
     }
 
     /// The network, made when it is first needed.

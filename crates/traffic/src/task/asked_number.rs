@@ -78,8 +78,8 @@ impl<'a> AskedNumber<'a> {
             return Err(EndError::Program(format!("{what} {}", program.how(status))));
         }
         let text = program.output();
-        let numbers = text.split_whitespace().rev().filter_map(|word| word.parse::<f64>().ok());
-        let number = numbers.into_iter().find(|number| number.is_finite());
+        let finite = |word: &str| word.parse::<f64>().ok().filter(|number| number.is_finite());
+        let number = text.split_whitespace().rev().find_map(finite);
         number.ok_or_else(|| EndError::Program(format!("{what} printed no number{}", program.last_words())))
     }
 }

@@ -368,20 +368,20 @@ impl ProgramRun<'_> {
 
     fn measure(&self, mut server: Option<&mut Program>, counter: Option<&Counter>) -> Result<EndReport, EndError> {
         let metric = self.metric;
-        let until = self.until();
         let counted = || counter.map_or(Ok(0), Counter::read).map_err(|error| unread(&error));
         let stop = self.stop_requested;
         let asked = match metric {
             Metric::Command(means, command) => Some(AskedNumber::before(*means, command, self.network(true)?, stop)?),
             _ => None,
         };
-        let before = counted()?;
-        let began_ns = monotonic_ns();
         let how = StartedIn {
             looks: metric.pattern().is_some(),
             filter: self.command_filter.as_ref(),
             network: self.network(false)?,
         };
+        let until = self.until();
+        let before = counted()?;
+        let began_ns = monotonic_ns();
         let mut program = Program::start_in("the command", &self.command, &self.cpus, how)?;
         let ended = self.wait(&mut program, server.as_deref_mut(), until)?;
         let events = counted()?.saturating_sub(before);
