@@ -25,13 +25,15 @@ are not compared: each combination is a test of its own, except of one that `--c
 /// A heading, its workloads, and which of their factors it lists.
 type FactorSection = (&'static str, &'static [Workload], fn(&Factor) -> bool);
 
-/// The sections; each factor is in one of them only.
+/// The sections; each factor is in one of them only, except one that has another default for a program.
 const SECTIONS: [FactorSection; 5] = [
     ("`stream` and `call`", &[Workload::Stream, Workload::Call], |factor| in_both(factor)),
     ("`stream`: bytes in one direction, or both", &[Workload::Stream], |factor| !in_both(factor)),
     ("`call`: requests and replies", &[Workload::Call], |factor| !in_both(factor)),
     ("`ring`: io_uring operations that do nothing", &[Workload::Ring], |_| true),
-    ("`tune`: your own program", &[Workload::Check], |_| true),
+    ("`tune`: your own program", &[Workload::Check], |factor| {
+        !in_both(factor) || factor.default_in(Workload::Check) != factor.default_in(Workload::Stream)
+    }),
 ];
 
 /// Whether streams and calls have the factor.
