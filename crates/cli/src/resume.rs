@@ -4,7 +4,7 @@
 //! so is a flag with another value: if they were ignored, the result would answer another question.
 //! `run --resume` without a plan continues any session.
 
-use bytegauge_harness::{Ahead, AnalysisState, RunError};
+use bytegauge_harness::{Ahead, AnalysisState, RunError, stored_plan};
 use bytegauge_model::{Level, SessionId, Workload};
 use bytegauge_plan::{Plan, PlanSpec, built_in};
 use bytegauge_store::{Store, StoreError};
@@ -104,7 +104,7 @@ fn begun(store: &Store, session: SessionId) -> Result<Begun, Failure> {
         )));
     }
     let groups = store.groups(session)?;
-    let Ok(plan) = serde_json::from_value::<Plan>(record.plan) else { return Err(RunError::OldPlan(session).into()) };
+    let plan = stored_plan(session, record.plan)?;
     let look = AnalysisState::look_ahead(AnalysisState::of(&groups), record.status)
         .ok_or(RunError::Over { session, looks: plan.looks })?;
     let ahead = Ahead::of(&groups, &store.blocks(session)?, look);

@@ -32,4 +32,4 @@ mod time_limit;
 pub use analysis::{Ahead, AnalysedGroup, AnalysisProgress, AnalysisState, SessionAnalysis};
 pub use event::{Event, Observer};
 pub use lost_host::HOST_WAIT_NS;
-pub use run::{Ended, Run, RunError, RunOptions, this_machine};
+pub use run::{Ended, Run, RunError, RunOptions, stored_plan, this_machine};

@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
     /// Trials in the store count as done.
     ///
     /// # Errors
-    /// When the store cannot be read, the session was begun by an older version, on another machine or before the last
+    /// When the store cannot be read, the session was begun by another version, on another machine or before the last
     /// boot of this one, or all its analyses are complete.
     pub fn resume(
         session: SessionId,
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         stop: &'a AtomicBool,
     ) -> Result<Run<'a>, RunError> {
         let record = store.session(session)?;
-        let plan: Plan = serde_json::from_value(record.plan).map_err(|_| RunError::OldPlan(session))?;
+        let plan = stored_plan(session, record.plan)?;
         if let Some(place) = lost_host::elsewhere(&record.machine, &machine(&options.links)) {
             return Err(RunError::Elsewhere { session, place });
         }
@@ -333,6 +333,15 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The plan with which a session was begun.
+///
+/// # Errors
+/// [`RunError::OldPlan`] if this version cannot read it, or lacks a factor or a level of it.
+pub fn stored_plan(session: SessionId, stored: Value) -> Result<Plan, RunError> {
+    let is_known = |plan: &Plan| plan.cells.iter().all(|cell| cell.factors.is_known());
+    serde_json::from_value(stored).ok().filter(is_known).ok_or(RunError::OldPlan(session))
+}
+
 /// The cells that are fixed from the start: a group that only measures the finalists gets its cells when they are chosen. One in
 /// which everything is skipped never has finalists, and its cells have the reasons.
 fn visited(plan: &Plan) -> Vec<Cell> {
@@ -394,9 +403,9 @@ pub enum RunError {
     /// The ends cannot be started.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// The stored plan cannot be read.
+    /// The stored plan cannot be read, or has settings of another version.
     #[error(
-        "session {0} was begun by an older version of bytegauge and cannot be resumed: run it again without --resume"
+        "session {0} was begun by another version of bytegauge and cannot be resumed: run it again without --resume"
     )]
     OldPlan(SessionId),
     /// All its analyses are complete.

@@ -272,16 +272,6 @@ names! {
 }
 
 names! {
-    /// The users of a measured thread's descriptor table.
-    #[derive(Default)]
-    FdTable, "descriptor table", FD_TABLES {
-        #[default]
-        Shared = "shared": "all threads of the process use one table, as in Go or Tokio",
-        Private = "private": "each measured thread has its own, as a single-threaded program",
-    }
-}
-
-names! {
     /// The socket whose `SO_RCVBUF` is set.
     #[derive(Default)]
     RcvbufOn, "socket", RCVBUF_ON {

@@ -28,7 +28,6 @@ names! {
         Placement = "placement": "where the ends should run",
         Transport = "transport": "which of the listed transports is fastest, such as unix or tcp",
         Depth = "depth": "how many requests should be in flight",
-        FdTable = "fd-table": "whether a private descriptor table helps",
         Tls = "tls": "the cost of encryption, by the program or the kernel",
         RelayPlacement = "relay-placement": "where a relay should run",
         ClientEngine = "client-engine": "how a client should move bytes",

@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::factor::{FACTORS, Factor, FactorKey};
-use crate::level::Level;
+use crate::level::{Level, LevelKind};
 use crate::old_names;
 use crate::value::{FactorValue, TypedLevel};
 use crate::workload::Workload;
@@ -41,6 +41,7 @@ impl From<BTreeMap<String, Level>> for Spec {
         for (name, level) in by_name {
             match level.parsed().filter(|_| name == WORKLOAD) {
                 Some(workload) => spec.workload = Some(workload),
+                None if old_names::is_void(&name, &level) => {}
                 None => spec.set(old_names::factor(&name), level),
             }
         }
@@ -118,6 +119,15 @@ impl Spec {
     /// The workload, where the spec states it.
     pub(crate) fn stated_workload(&self) -> Option<Workload> {
         self.workload
+    }
+
+    /// Whether this version has all its factors and names. A session with others is shown, and not continued.
+    pub fn is_known(&self) -> bool {
+        let has_name = |(key, value): &(FactorKey, TypedLevel)| match (value, &key.row().kind) {
+            (TypedLevel::Text(name), LevelKind::Name(read)) => read(name).is_ok(),
+            _ => true,
+        };
+        self.other.values().all(|level| *level == Level::Absent) && self.values.iter().all(has_name)
     }
 
     /// The value of a factor as its row's type. `None` where it is absent, and where a word is in place of a value.

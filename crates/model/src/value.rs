@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::catalog::{
-    ARRIVALS, Arrivals, Engine, FD_TABLES, FdTable, Fill, NameError, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row,
-    TRANSPORTS, Transport, Work,
+    ARRIVALS, Arrivals, Engine, Fill, NameError, PLACEMENTS, Placement, RCVBUF_ON, RcvbufOn, Row, TRANSPORTS,
+    Transport, Work,
 };
 use crate::emulated::{LinkRate, LossShare};
 use crate::engine::ENGINES;
@@ -141,7 +141,6 @@ values! {
         ComparedCondition: Vec::new();
         ConnectionAge: Vec::new();
         Placement: rows(PLACEMENTS);
-        FdTable: rows(FD_TABLES);
         Tls: rows(TLS_KINDS);
         Work: Vec::new();
         Fill: Vec::new();

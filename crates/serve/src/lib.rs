@@ -18,7 +18,7 @@ use bytegauge_model::{Engine, Place};
 use bytegauge_sys::{cpu_time, option, process};
 use bytegauge_traffic::address;
 use bytegauge_traffic::end::plan::EndPlan;
-use bytegauge_traffic::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults, ThreadStart};
+use bytegauge_traffic::end::thread_group::{Flags, ThreadGroup, ThreadResults, ThreadStart};
 use bytegauge_traffic::end_error::EndError;
 use bytegauge_traffic::engine::{self, Station};
 use bytegauge_traffic::flow::Party;
@@ -77,7 +77,7 @@ impl Server {
         let group = ThreadGroup::start(&plan(&place, threads), Flags::default(), |_| {
             let listener = Arc::clone(&listener);
             let clients = ServedClients { role, served: Served::default() };
-            EndThread::new(Vec::new(), move |mut start: ThreadStart<_>| {
+            Box::new(move |mut start: ThreadStart<_>| {
                 start.ready();
                 serve(engine, clients, &listener, &start.flags)
             })
@@ -101,7 +101,7 @@ impl Server {
         let socket = Arc::new(socket);
         let group = ThreadGroup::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
             let socket = Arc::clone(&socket);
-            EndThread::new(Vec::new(), move |mut start: ThreadStart<_>| {
+            Box::new(move |mut start: ThreadStart<_>| {
                 start.ready();
                 datagram::echo(&socket, &start.flags)
             })

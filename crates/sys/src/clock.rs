@@ -105,15 +105,6 @@ pub fn wake_precisely() -> io::Result<()> {
     syscall_result::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
 }
 
-/// The timer slack of the calling thread, nanoseconds.
-///
-/// # Errors
-/// When a seccomp filter refuses the call.
-pub fn slack_ns() -> io::Result<u64> {
-    // SAFETY: passes an integer and no memory.
-    syscall_result::of(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|ns| ns as u64)
-}
-
 /// How long to wait first in `poll` or `epoll` for a moment that is `left_ns` away, nanoseconds: a little less than the
 /// whole, so that the rest is a short wait, which ends on time.
 #[inline]
@@ -209,13 +200,19 @@ mod tests {
 mod timer_tests {
     use super::*;
 
+    /// The timer slack of the calling thread, nanoseconds.
+    fn slack_ns() -> i32 {
+        // SAFETY: passes an integer and no memory.
+        unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }
+    }
+
     #[test]
     fn started_threads_inherit_the_slack() {
         std::thread::spawn(|| {
-            assert!(slack_ns().unwrap() > 1);
+            assert!(slack_ns() > 1);
             wake_precisely().unwrap();
-            assert_eq!(slack_ns().unwrap(), 1);
-            let inherited = std::thread::spawn(|| slack_ns().unwrap()).join().unwrap();
+            assert_eq!(slack_ns(), 1);
+            let inherited = std::thread::spawn(slack_ns).join().unwrap();
             assert_eq!(inherited, 1);
         })
         .join()

@@ -28,7 +28,6 @@ pub mod counter;
 pub mod cpu_time;
 pub mod datagram;
 pub mod descendants;
-pub mod descriptor_table;
 pub mod environment;
 pub mod epoll;
 pub mod errno;

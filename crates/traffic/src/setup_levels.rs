@@ -3,9 +3,8 @@
 //! Only here are the defaults of ends. Hot loops do not come here: a flow copies what it needs when it begins.
 
 use bytegauge_model::{
-    Arrivals, EmulatedLink, EndRole, Engine, FdTable, Fill, Implementation, MessageWrites, Mode, RELAY_BUFFER,
-    RelayChoice, RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work,
-    Workload,
+    Arrivals, EmulatedLink, EndRole, Engine, Fill, Implementation, MessageWrites, Mode, RELAY_BUFFER, RelayChoice,
+    RelayMethod, RelayPlacement, RelayThreads, RingFlags, SendFrom, Tls, Transport, UserData, Work, Workload,
 };
 
 use bytegauge_sys::buffer::PageOffset;
@@ -48,8 +47,6 @@ levels! {
     working_set: usize = working_set(0) as usize;
     /// Pause between two writes, or two calls, nanoseconds.
     think_ns: u64 = think_time(0);
-    /// The users of the descriptor table of each measured thread.
-    fd_table: FdTable = fd_table(FdTable::Shared);
     /// Encryption of connections.
     tls: Tls = tls(Tls::None);
     /// Where a writer of a stream has its bytes.

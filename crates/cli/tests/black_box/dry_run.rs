@@ -38,7 +38,6 @@ fn levels(workload: Workload, factor: &Factor) -> [&'static str; 2] {
         (_, "work") => ["copy", "0.5ns"],
         (_, "writer_work") => ["none", "touch"],
         (_, "send_from") => ["file", "memory"],
-        (_, "fd_table") => ["shared", "private"],
         (_, "arrivals") => ["constant", "poisson"],
         (_, "slo") => ["none", "p99=2ms"],
         (_, "rcvbuf_on") => ["listener", "client"],

@@ -217,11 +217,20 @@ fn every_block_counts() {
 }
 
 #[test]
+fn sessions_with_a_gone_level_are_shown_only() {
+    let bench = Bench::new();
+    bench.run(&format!("{ALIKE} --blocks 6 --quiet")).exits(0);
+    patch(&bench, r#""engine":"blocking""#, r#""engine":"bygone:a""#);
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by another version", "run it again"]);
+    bench.run("report 1").exits(0);
+}
+
+#[test]
 fn sessions_of_older_versions_declared_no_looks() {
     let bench = Bench::new();
     bench.run(&format!("{ALIKE} --blocks 6 --quiet")).exits(0);
     patch(&bench, "\"looks\":3", "\"loops\":3");
-    bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by an older version", "run it again"]);
+    bench.run("stream --resume 1 --quiet").exits(2).complains(&["begun by another version", "run it again"]);
     bench.run("report 1").exits(0);
 }
 

@@ -5,7 +5,6 @@
 mod call;
 mod datagrams;
 mod engines;
-mod fd_table;
 mod support;
 mod tls;
 mod trial;

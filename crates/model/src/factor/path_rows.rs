@@ -29,7 +29,7 @@ macro_rules! with_path_rows {
             defaults: both("none"),
             heading: "chosen",
             summary: "Condition to compare: transport, flows, placement, …",
-            details: "its levels become options of one test; transport, flows, placement, depth, fd-table, tls, relay-placement, client-engine, or none",
+            details: "its levels become options of one test; transport, flows, placement, depth, tls, relay-placement, client-engine, or none",
             fits: TWO_ENDED,
             only_with: &[FactorKey::compare],
             ..TEST
@@ -54,15 +54,6 @@ macro_rules! with_path_rows {
             details: "unpinned, same-cpu, smt-sibling, cross-core, cross-node",
             fits: TWO_ENDED,
             within_test: true,
-            ..TEST
-        },
-        /// The users of a measured thread's descriptor table.
-        fd_table: FdTable = Factor {
-            kind: LevelKind::Name(canonical::<FdTable>),
-            defaults: both("shared"),
-            heading: "fd table",
-            summary: "Descriptor table of a thread: shared or private",
-            details: "shared with other threads, as in Go and Java programs; private, as in single-threaded programs",
             ..TEST
         },
         /// Encryption of connections.

@@ -1,7 +1,7 @@
 //! The table itself: declares the keys, the rows and the methods that read values, from the lists of rows.
 
 use crate::catalog::{
-    Abilities, Arrivals, Batches, Engine, EngineEnd, FdTable, Fill, NameError, Placement, RcvbufOn, Transport, Work,
+    Abilities, Arrivals, Batches, Engine, EngineEnd, Fill, NameError, Placement, RcvbufOn, Transport, Work,
 };
 use crate::emulated::{LinkRate, LossShare};
 use crate::factor::row::*;

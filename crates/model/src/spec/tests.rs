@@ -84,6 +84,23 @@ fn levels_of_another_kind_are_kept_unread() {
 }
 
 #[test]
+fn only_known_levels_are_continued() {
+    let check = |name: &str, level: Level, expected| {
+        let spec = Spec::from([("engine", "epoll".into()), ("sndbuf", Level::auto()), (name, level)]);
+        assert_eq!(spec.is_known(), expected, "{name}");
+    };
+    check("relay", "splice".into(), true);
+    check("profile", "of-a-plan".into(), true);
+    check("engine", "uring:bundle".into(), true);
+    check("engine", "from-a-newer-version".into(), false);
+    check("from_a_newer_version", 1.into(), false);
+    check("fd_table", "private".into(), false);
+    // As trials are without it: no difference to be shown.
+    check("fd_table", "shared".into(), true);
+    assert!(!Spec::from([("fd_table", "shared".into())]).states("fd_table"));
+}
+
+#[test]
 fn absent_factors_are_stored_and_equal_none() {
     let mut spec = Spec::from([("flows", 2.into()), ("writer_work", Level::Absent)]);
     assert_eq!(spec, Spec::from([("flows", 2.into())]));

@@ -75,11 +75,6 @@ impl Waiting {
         }
     }
 
-    /// The connections that are open already.
-    pub fn joined_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.joined.iter().map(AsFd::as_fd)
-    }
-
     /// The clients, from `start_ns` on, in the thread that drives them. They count completed calls in `completed`.
     pub fn begin(mut self, client: Arc<Client>, start_ns: u64, completed: &Arc<Total<1>>) -> Clients {
         let mut record = self.record.take();

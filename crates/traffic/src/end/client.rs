@@ -4,14 +4,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bytegauge_model::{EndRole, Engine, EngineReport, FdTable, MessageWrites};
-use bytegauge_sys::descriptor_table;
+use bytegauge_model::{EndRole, Engine, EngineReport, MessageWrites};
 
 use crate::address::Address;
 use crate::call::{Client, ClientCounts, Clients, Connector, Terms, Waiting, carry_alone, datagram};
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
-use crate::end::server::{can_have_own_table, enough_files, threads};
+use crate::end::server::{enough_files, threads};
 use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
 use crate::end_error::EndError;
 use crate::engine::{self, Station, Stop};
@@ -36,7 +35,6 @@ struct ClientEnd {
 impl ClientEnd {
     /// Connects.
     fn open(role: EndRole, setup: &Arc<Setup>, address: &Address, body: Body) -> Result<ClientEnd, EndError> {
-        can_have_own_table(setup, setup.client_engine())?;
         tls::fit(setup)?;
         makes_system_calls(setup)?;
         let flows = setup.flows();
@@ -96,7 +94,6 @@ impl ClientEnd {
         let what = format!("calling over {}", self.setup.transport());
         let cpus = (0..self.threads).map(|thread| self.setup.cpu(self.role, thread)).collect();
         EndPlan {
-            own_tables: self.setup.fd_table() == FdTable::Private,
             waits: self.setup.waits(),
             until_stopped,
             patience_ns: scheduled_ns.saturating_add(self.setup.timeout_ns()).saturating_add(grace_ns),
@@ -116,13 +113,11 @@ impl ClientEnd {
             waiting: Waiting::new(setup, self.connector.clone(), (count, thread), joined),
             thread,
         };
-        let descriptors = clients.waiting.joined_fds().map(descriptor_table::number).collect();
-        EndThread::new(descriptors, move |start| clients.carry(start))
+        Box::new(move |start| clients.carry(start))
     }
 
-    fn report(self, mut results: ThreadResults<ClientReport>) -> EndResult {
+    fn report(self, results: ThreadResults<ClientReport>) -> EndResult {
         let (mut kept, mut records) = (self.idle, Vec::new());
-        kept.append(&mut results.given);
         let (results, calls) = results.split(|called| (called.report, (called.kept, called.record)));
         for (connections, record) in calls {
             kept.extend(connections);
@@ -208,7 +203,6 @@ impl ClientThread {
         };
         meter.close_early();
         let (record, samples, kept) = party.into_parts();
-        let kept = start.pass_descriptors(kept);
         let (engine, fault) = match driven {
             Ok((_, engine)) => (engine, None),
             Err(fault) => (EngineReport::default(), Some(fault)),

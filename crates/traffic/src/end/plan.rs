@@ -25,8 +25,6 @@ pub struct EndPlan {
     pub(crate) fewer: &'static str,
     /// Stack size of each, bytes.
     pub(crate) stack: usize,
-    /// Whether each has a descriptor table of its own.
-    pub(crate) own_tables: bool,
     /// Where their buffers begin within a page.
     pub(crate) page_offset: PageOffset,
     /// Whether they, or threads that they start, wait for given times: they are then woken as exactly as the kernel can.
@@ -52,7 +50,6 @@ impl EndPlan {
             cpus,
             fewer,
             stack: LARGE_STACK,
-            own_tables: false,
             page_offset: PageOffset::default(),
             waits: false,
             works_before: false,

@@ -104,7 +104,7 @@ impl RelayEnd {
     /// A thread that accepts, or that does everything.
     fn thread(&self, thread: usize) -> EndThread<ThreadReport> {
         let (setup, shared, others) = (Arc::clone(&self.setup), Arc::clone(&self.shared), self.threads > 1);
-        EndThread::new(Vec::new(), move |start| carry(&setup, &shared, (thread, others), start))
+        Box::new(move |start| carry(&setup, &shared, (thread, others), start))
     }
 
     fn report(self, results: ThreadResults<ThreadReport>) -> EndResult {

@@ -11,7 +11,6 @@ use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 use crate::address::Address;
 use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult};
-use crate::end::thread_group::EndThread;
 use crate::end::{client, relay, relay_program, server, stream};
 use crate::end_error::EndError;
 use crate::message::{Body, Command, Hello, Peer, Reply};
@@ -166,7 +165,7 @@ fn run_ring(peer: &mut impl Peer, setup: &Arc<Setup>) -> Result<Option<EndResult
     let plan = EndPlan { patience_ns, ..EndPlan::of(what, EndRole::Ring.name(), cpus, "rings") };
     let results = runner::run(peer, &plan, |_, _| {
         let setup = Arc::clone(setup);
-        EndThread::new(Vec::new(), move |mut start| match start.begin() {
+        Box::new(move |mut start| match start.begin() {
             Some(_) => ring::carry(&setup, &start.flags.abort),
             None => Default::default(),
         })

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine, FdTable};
+use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engine};
+use bytegauge_sys::process;
 use bytegauge_sys::socket_memory::socket_memory;
-use bytegauge_sys::{descriptor_table, process};
 
 use crate::agent_callers;
 use crate::call::datagram::{self, Admissions};
@@ -44,7 +44,6 @@ struct ServerEnd {
 impl ServerEnd {
     /// Listens. `Ok(None)` if the channel was closed before its first reply.
     fn open(peer: &mut impl Peer, setup: &Arc<Setup>, body: Body) -> Result<Option<ServerEnd>, EndError> {
-        can_have_own_table(setup, setup.server_engine())?;
         tls::fit(setup)?;
         let mut admitted = None;
         let (listeners, address) = if setup.transport().is_datagram() {
@@ -93,7 +92,6 @@ impl ServerEnd {
         let what = format!("serving calls over {}", self.setup.transport());
         let cpus = (0..threads).map(|thread| self.setup.cpu(EndRole::Server, thread)).collect();
         EndPlan {
-            own_tables: self.setup.fd_table() == FdTable::Private,
             works_before: true,
             until_stopped: true,
             patience_ns: self.setup.grace_ns,
@@ -119,8 +117,7 @@ impl ServerEnd {
         if thread + 1 == threads(self.setup.server_engine(), self.setup.server_threads()) {
             self.listeners.clear();
         }
-        let descriptors = vec![descriptor_table::number(server.listener.as_fd())];
-        EndThread::new(descriptors, move |start| server.carry(start))
+        Box::new(move |start| server.carry(start))
     }
 
     fn report(self, results: ThreadResults<ServerReport>) -> EndResult {
@@ -222,29 +219,6 @@ impl ServerThread {
             seen,
             listen_drops,
         }
-    }
-}
-
-/// Refuses private descriptor tables if threads share one: those that an engine starts for each connection, and the kernel's
-/// submission thread (`IORING_SETUP_SQPOLL`).
-pub(super) fn can_have_own_table(setup: &Setup, engine: Engine) -> Result<(), EndError> {
-    if setup.fd_table() == FdTable::Private && engine.has_thread_a_flow() && !setup.transport().is_datagram() {
-        return Err(EndError::Missing(format!(
-            "engine {engine} has a thread for each connection, and these share a descriptor table: use --fd-table shared, or \
-             another engine"
-        )));
-    }
-    own_table_without_sqpoll(setup.fd_table(), engine)
-}
-
-/// Refuses a private table for a thread that shares it with the kernel's submission thread, which begins with the thread's table.
-pub(super) fn own_table_without_sqpoll(fd_table: FdTable, engine: Engine) -> Result<(), EndError> {
-    match engine {
-        Engine::Uring(mode) if mode.sqpoll && fd_table == FdTable::Private => Err(EndError::Missing(format!(
-            "the kernel's thread of engine {engine} shares the descriptor table: use --fd-table shared, or {engine} without \
-             :sqpoll"
-        ))),
-        _ => Ok(()),
     }
 }
 

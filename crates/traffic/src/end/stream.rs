@@ -12,17 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::catalog::EngineEnd;
-use bytegauge_model::{EndRole, Engine, FdTable, Side, Tls};
+use bytegauge_model::{EndRole, Engine, Side, Tls};
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
+use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_sys::socket_memory::queued_out;
-use bytegauge_sys::{descriptor_table, io as sys_io};
 
 use crate::address::Address;
 use crate::datagram::cut_size;
 use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, overcount, summed};
-use crate::end::server::own_table_without_sqpoll;
 use crate::end::stream::thread::StreamThread;
 use crate::end::thread_group::{EndThread, Flags, ThreadResults};
 use crate::end_error::EndError;
@@ -64,7 +63,6 @@ impl StreamEnd {
         if !engine.carries(EngineEnd::Stream, transport) {
             return Err(EndError::Missing(format!("engine {engine} does not carry {transport}: use another --engine")));
         }
-        own_table_without_sqpoll(setup.fd_table(), engine)?;
         tls::fit(setup)?;
         let file = SourceFile::of(setup)?;
         if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
@@ -160,7 +158,6 @@ impl StreamEnd {
         let cpus = (0..all).map(|thread| self.setup.cpu(self.role, thread % threads)).collect();
         EndPlan {
             stack: if carries_many(&self.setup) || self.setup.tls() == Tls::Rustls { LARGE_STACK } else { SMALL_STACK },
-            own_tables: self.setup.fd_table() == FdTable::Private,
             waits: !self.setup.pace().is_free(),
             until_stopped,
             patience_ns: if until_stopped { 0 } else { warmup_ns + window_ns } + grace_ns,
@@ -177,12 +174,10 @@ impl StreamEnd {
         let numbers = if alone { number..number + 1 } else { 0..flows };
         let first = if back { flows } else { 0 };
         let flows: Vec<_> = numbers.map(|flow| (flow, self.fds[first + flow].take())).collect();
-        let numbers = flows.iter().filter_map(|(_, fd)| Some(descriptor_table::number(fd.as_ref()?.as_fd())));
-        let descriptors = numbers.collect();
         let side = if back { self.role.side().other() } else { self.role.side() };
         let (setup, file) = (Arc::clone(&self.setup), self.file.clone());
         let stream = StreamThread { setup, side, body: self.body, alone, back, file, flows };
-        EndThread::new(descriptors, move |start| stream.carry(start))
+        Box::new(move |start| stream.carry(start))
     }
 
     fn report(self, results: ThreadResults<ThreadReport>) -> EndResult {

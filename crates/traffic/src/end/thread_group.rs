@@ -3,12 +3,7 @@
 //! The watchdog is the thread that waits for them. It sleeps without a timer tick: a thread that has to leave, or is late, is
 //! woken out of its wait by signals, repeatedly until it has reported, since one signal may come a moment too early.
 
-mod starting;
-
-use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,12 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
-use bytegauge_sys::socket::{self, Until};
-use bytegauge_sys::{descriptor_table, shared_port};
+use bytegauge_sys::{affinity, clock};
 
 use crate::end::gate::Gate;
 use crate::end::plan::EndPlan;
-use crate::end::thread_group::starting::{ReadyReport, Starting};
 use crate::end_error::EndError;
 use crate::transfer_limit::TransferLimit;
 
@@ -42,20 +35,8 @@ pub struct Flags {
     pub(crate) limit: Option<Arc<TransferLimit>>,
 }
 
-/// One thread's share of an end.
-pub struct EndThread<T> {
-    /// The descriptors that it owns, and those that it shares with other threads. It uses no others that were opened before.
-    pub(crate) descriptors: Vec<RawFd>,
-    /// Prepares memory, waits at the gate unless it works before, runs, and drains.
-    pub(crate) work: Box<dyn FnOnce(ThreadStart<T>) -> T + Send>,
-}
-
-impl<T> EndThread<T> {
-    /// A thread with this work.
-    pub fn new(descriptors: Vec<RawFd>, work: impl FnOnce(ThreadStart<T>) -> T + Send + 'static) -> EndThread<T> {
-        EndThread { descriptors, work: Box::new(work) }
-    }
-}
+/// One thread's share of an end: prepares memory, waits at the gate unless it works before, runs, and drains.
+pub type EndThread<T> = Box<dyn FnOnce(ThreadStart<T>) -> T + Send>;
 
 /// Running threads, each with a result of type `T`.
 #[derive(Debug)]
@@ -65,38 +46,19 @@ pub struct ThreadGroup<T> {
     what: String,
     threads: Vec<JoinHandle<()>>,
     handles: Vec<ThreadHandle>,
-    /// For threads that leave the shared descriptor table: opens when all have been started.
-    tables: Arc<Gate>,
-    /// Opens when all have left it.
-    all_left: Arc<Gate>,
-    /// The channel over which threads with tables of their own hand over descriptors.
-    given: Option<UnixStream>,
-    /// Descriptors handed over so far.
-    taken: Vec<OwnedFd>,
     news: mpsc::Receiver<ThreadEvent<T>>,
 }
 
 /// A thread's message to the watchdog.
 enum ThreadEvent<T> {
-    /// It hands over more descriptors than fit into the channel.
-    Gives,
     /// Its window has closed; it drains.
     Closed { thread: usize },
     /// It is done.
     Finished { thread: usize, part: T },
 }
 
-/// A step of a thread's preparation.
-enum Preparing {
-    /// It was started, and waits to leave the shared descriptor table.
-    Started,
-    /// It has left the shared descriptor table, and waits until all have.
-    LeftTable,
-    /// It is prepared.
-    Ready(ThreadHandle),
-    /// It cannot begin.
-    Failed(EndError),
-}
+/// The result of a thread's preparation.
+type Prepared = Result<ThreadHandle, EndError>;
 
 /// Reports for a thread that dies that its window has closed: otherwise others would wait for it, and the watchdog would report
 /// that they stalled.
@@ -120,9 +82,8 @@ pub struct ThreadStart<T> {
     pub flags: Flags,
     gate: Arc<Gate>,
     thread: usize,
-    ready: Option<ReadyReport>,
-    /// The channel for descriptors that outlive the thread, if its table does not.
-    give: Option<Arc<UnixStream>>,
+    /// The report that it is prepared, until it is sent.
+    ready: Option<(mpsc::Sender<Prepared>, ThreadHandle)>,
     tell: mpsc::Sender<ThreadEvent<T>>,
 }
 
@@ -134,8 +95,6 @@ pub struct ThreadResults<T> {
     pub in_time: usize,
     /// The fault of a thread that did not report in time, or died.
     pub fault: Option<EndError>,
-    /// Descriptors that threads with tables of their own handed over.
-    pub given: Vec<OwnedFd>,
     /// Whether the limits of the end were used up: other faults follow from it.
     pub is_used_up: bool,
 }
@@ -143,9 +102,9 @@ pub struct ThreadResults<T> {
 impl<T> ThreadResults<T> {
     /// The same with a part of each thread's result, and the other parts.
     pub(crate) fn split<A, B>(self, split: impl Fn(T) -> (A, B)) -> (ThreadResults<A>, Vec<B>) {
-        let ThreadResults { parts, in_time, fault, given, is_used_up } = self;
+        let ThreadResults { parts, in_time, fault, is_used_up } = self;
         let (parts, others) = parts.into_iter().map(split).unzip();
-        (ThreadResults { parts, in_time, fault, given, is_used_up }, others)
+        (ThreadResults { parts, in_time, fault, is_used_up }, others)
     }
 }
 
@@ -154,7 +113,7 @@ impl<T> ThreadStart<T> {
     pub fn ready(&mut self) {
         if let Some((tell, handle)) = self.ready.take() {
             // The channel is closed if another thread could not begin.
-            let _ = tell.send(Preparing::Ready(handle));
+            let _ = tell.send(Ok(handle));
         }
     }
 
@@ -176,24 +135,6 @@ impl<T> ThreadStart<T> {
         self.gate.opened_ns()
     }
 
-    /// Hands descriptors over to the thread that waits for this one. Returned descriptors need not be handed over: both
-    /// threads use one table.
-    pub(crate) fn pass_descriptors(&self, kept: Vec<OwnedFd>) -> Vec<OwnedFd> {
-        let Some(give) = &self.give else { return kept };
-        let deadline = Instant::now() + ABORT;
-        for fd in kept {
-            while let Err(error) = shared_port::pass_on(give.as_fd(), &[0], fd.as_fd()) {
-                // The queue is full after some hundreds, until the watchdog empties it, which it no longer does after giving up.
-                let is_full = error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline;
-                if !is_full || self.tell.send(ThreadEvent::Gives).is_err() {
-                    return Vec::new();
-                }
-                let _ = socket::wait(give.as_fd(), Until::Writable, ABORT.as_nanos() as u64);
-            }
-        }
-        Vec::new()
-    }
-
     /// Reports that the window has closed, and that the rest is not measured.
     pub(crate) fn closed(&self) {
         // The channel is closed if the watchdog has given up already.
@@ -203,55 +144,39 @@ impl<T> ThreadStart<T> {
 
 impl<T: Send + 'static> ThreadGroup<T> {
     /// Starts the threads and waits until all of them are prepared.
-    ///
-    /// With private tables, a thread keeps only its own descriptors, and they are closed here, so that a connection ends when
-    /// its thread closes it. Threads leave the shared table once all of them have been started, and begin their work once all
-    /// have left. The work of a thread that cannot begin is dropped here, so that its descriptors are closed in the shared table;
-    /// copies in another table are closed when its thread ends.
     pub fn start(
         plan: &EndPlan,
         flags: Flags,
         mut thread_of: impl FnMut(usize) -> EndThread<T>,
     ) -> Result<ThreadGroup<T>, EndError> {
-        let EndPlan { name, fewer, stack, own_tables, page_offset, waits, .. } = *plan;
-        let (what, count) = (plan.what.clone(), plan.cpus.len());
+        let EndPlan { name, fewer, stack, page_offset, waits, .. } = *plan;
+        let count = plan.cpus.len();
         let (tell, news) = mpsc::channel();
         let (report, reports) = mpsc::channel();
-        // Dropped last.
-        let (give_back, not_begun) = mpsc::channel();
-        let (given, give) = match own_tables {
-            true => UnixStream::pair().map(|(given, give)| (Some(given), Some(Arc::new(give)))),
-            false => Ok((None, None)),
-        }
-        .map_err(EndError::io("preparing descriptor tables"))?;
-        let mut group = ThreadGroup::of(count, what, flags, given, news);
-        let mut owned: Vec<RawFd> = give.iter().map(|give| descriptor_table::number(give.as_fd())).collect();
+        let mut group = ThreadGroup {
+            flags,
+            gate: Arc::new(Gate::new()),
+            what: plan.what.clone(),
+            threads: Vec::with_capacity(count),
+            handles: Vec::with_capacity(count),
+            news,
+        };
         for (thread, cpu) in plan.cpus.iter().copied().enumerate() {
-            let EndThread { descriptors: mut kept, work } = thread_of(thread);
-            owned.extend(&kept);
-            kept.extend(give.iter().map(|give| descriptor_table::number(give.as_fd())));
-            let preparation = Starting {
-                kept,
-                waits,
-                cpu,
-                tables: Arc::clone(&group.tables),
-                all_left: Arc::clone(&group.all_left),
-                report: report.clone(),
-            };
+            let work = thread_of(thread);
             let (flags, gate) = (group.flags.clone(), Arc::clone(&group.gate));
-            let (give, tell, give_back) = (give.clone(), tell.clone(), give_back.clone());
+            let (tell, report) = (tell.clone(), report.clone());
             let run = move || {
                 let _dies = DeathReport { tell: tell.clone(), thread };
                 page_offset.set_for_thread();
-                match preparation.prepare(give.is_some()) {
-                    Some(ready) => {
-                        let start = ThreadStart { flags, gate, thread, ready: Some(ready), give, tell: tell.clone() };
-                        let part = work(start);
-                        let _ = tell.send(ThreadEvent::Finished { thread, part });
+                // Each channel is closed if the group has given up waiting for this thread.
+                let _ = match prepare(waits, cpu) {
+                    Ok(handle) => {
+                        let ready = Some((report, handle));
+                        let part = work(ThreadStart { flags, gate, thread, ready, tell: tell.clone() });
+                        tell.send(ThreadEvent::Finished { thread, part }).is_ok()
                     }
-                    // The channel is closed if the group has given up waiting for this thread.
-                    None => drop(give_back.send((work, give))),
-                }
+                    Err(fault) => report.send(Err(fault)).is_ok(),
+                };
             };
             let started = std::thread::Builder::new().name(format!("{name}-{thread}")).stack_size(stack).spawn(run);
             match started {
@@ -263,76 +188,14 @@ impl<T: Send + 'static> ThreadGroup<T> {
             }
         }
         // Only the threads have the sending sides now, so a thread that dies silently is noticed.
-        drop((tell, report, give_back));
-        let begun = group.all_begin(count, &reports, || {
-            // Every thread has its copies now. Threads may share one, such as a listener.
-            owned.sort_unstable();
-            owned.dedup();
-            descriptor_table::close_copies(&owned);
-            // The last thread to drop it would close it in one table only; it was closed in the shared one above.
-            give.into_iter().for_each(std::mem::forget);
-        });
-        match begun {
-            Ok(()) => Ok(group),
-            Err(fault) => {
-                let fault = group.abandon(fault);
-                drop(not_begun);
-                Err(fault)
+        drop((tell, report));
+        while group.handles.len() < count {
+            match reports.recv().unwrap_or_else(|_| Err(dead(&group.what))) {
+                Ok(handle) => group.handles.push(handle),
+                Err(fault) => return Err(group.abandon(fault)),
             }
         }
-    }
-
-    fn of(
-        count: usize,
-        what: String,
-        flags: Flags,
-        given: Option<UnixStream>,
-        news: mpsc::Receiver<ThreadEvent<T>>,
-    ) -> ThreadGroup<T> {
-        let gate = || Arc::new(Gate::new());
-        ThreadGroup {
-            flags,
-            gate: gate(),
-            what,
-            threads: Vec::with_capacity(count),
-            handles: Vec::with_capacity(count),
-            tables: gate(),
-            all_left: gate(),
-            given,
-            taken: Vec::new(),
-            news,
-        }
-    }
-
-    /// Waits until all threads are prepared; calls `left` once all have left the shared descriptor table, if they do.
-    fn all_begin(
-        &mut self,
-        count: usize,
-        reports: &mpsc::Receiver<Preparing>,
-        left: impl FnOnce(),
-    ) -> Result<(), EndError> {
-        let (mut started, mut have_left, mut left) = (0, 0, Some(left));
-        while self.handles.len() < count {
-            match reports.recv() {
-                Ok(Preparing::Started) => {
-                    started += 1;
-                    if started == count {
-                        self.tables.open();
-                    }
-                }
-                Ok(Preparing::LeftTable) => {
-                    have_left += 1;
-                    if have_left == count {
-                        left.take().into_iter().for_each(|left| left());
-                        self.all_left.open();
-                    }
-                }
-                Ok(Preparing::Ready(handle)) => self.handles.push(handle),
-                Ok(Preparing::Failed(fault)) => return Err(fault),
-                Err(_) => return Err(dead(&self.what)),
-            }
-        }
-        Ok(())
+        Ok(group)
     }
 
     /// Opens the gate.
@@ -374,8 +237,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
                 }
             }
         }
-        self.take_given();
-        ThreadResults { parts, in_time, fault, given: self.taken, is_used_up: false }
+        ThreadResults { parts, in_time, fault, is_used_up: false }
     }
 
     /// Whether a thread has ended.
@@ -386,8 +248,6 @@ impl<T: Send + 'static> ThreadGroup<T> {
     /// Ends all threads before all have begun.
     fn abandon(mut self, fault: EndError) -> EndError {
         self.gate.call_off();
-        self.tables.call_off();
-        self.all_left.call_off();
         self.flags.abort.store(true, Ordering::Relaxed);
         self.stop();
         let deadline = Instant::now() + ABORT;
@@ -399,13 +259,6 @@ impl<T: Send + 'static> ThreadGroup<T> {
             let _ = thread.join();
         }
         fault
-    }
-
-    /// Takes descriptors that were handed over.
-    fn take_given(&mut self) {
-        let Some(given) = self.given.as_ref().filter(|given| given.set_nonblocking(true).is_ok()) else { return };
-        let next = || shared_port::take_on(given.as_fd(), &mut [0]).ok().and_then(|(_, fd)| fd);
-        self.taken.extend(std::iter::from_fn(next));
     }
 
     fn collect(
@@ -428,7 +281,6 @@ impl<T: Send + 'static> ThreadGroup<T> {
             let leaves =
                 [&self.flags.abort, &self.flags.stop_requested].iter().any(|flag| flag.load(Ordering::Relaxed));
             match self.news.recv_timeout(if leaves { left.min(NUDGE) } else { left }) {
-                Ok(ThreadEvent::Gives) => self.take_given(),
                 Ok(ThreadEvent::Closed { thread }) => close(thread),
                 Ok(ThreadEvent::Finished { thread, part }) => {
                     parts.push(part);
@@ -453,6 +305,20 @@ impl<T: Send + 'static> ThreadGroup<T> {
             let _ = interrupt(handle);
         }
     }
+}
+
+/// Prepares the calling thread.
+fn prepare(waits: bool, cpu: Option<usize>) -> Prepared {
+    if waits {
+        // If a filter forbids it, waits are late by the default slack, which is visible in their recorded lateness.
+        let _ = clock::wake_precisely();
+    }
+    if let Some(cpu) = cpu {
+        affinity::pin_thread(&[cpu]).map_err(|error| {
+            EndError::Missing(format!("pinning to CPU {cpu} is not permitted ({error}): use --placement unpinned"))
+        })?;
+    }
+    ThreadHandle::current().map_err(EndError::io("preparing the watchdog"))
 }
 
 fn dead(what: &str) -> EndError {

@@ -317,10 +317,6 @@ fn setup(case: &EngineCase, entrant: &Entrant) -> Result<Setup> {
         }
         _ => set(&["engine"], named(entrant.ours)),
     }
-    if has_one_thread(case, entrant) {
-        // A second thread would cost each system call a counted reference to its file, which the C program does not pay.
-        set(&["fd_table"], named("private"));
-    }
     if entrant.ours == "gso" {
         // Joined datagrams need the room that the C program has.
         set(&["read_size"], JOINED.into());
@@ -336,11 +332,6 @@ fn setup(case: &EngineCase, entrant: &Entrant) -> Result<Setup> {
     // It continues until it is killed.
     setup.window_ns = u64::try_from((WARM_UP + MARGIN).as_nanos())?;
     Ok(setup)
-}
-
-/// Whether the C program has one thread, and an end of bytegauge can have a descriptor table of its own.
-fn has_one_thread(case: &EngineCase, entrant: &Entrant) -> bool {
-    case.end != EndRole::Relay && !(entrant.ours == "blocking" && case.traffic == Traffic::Calls)
 }
 
 fn address(case: &EngineCase, place: &str) -> Result<Address> {
@@ -373,7 +364,6 @@ fn udp_count(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytegauge_model::FdTable;
 
     use crate::peers::engines::rows::cases;
 
@@ -392,7 +382,6 @@ mod tests {
                 let setup = setup(&case, &entrant).unwrap();
                 assert_eq!(setup.flows(), case.connections, "{case}");
                 assert_eq!(setup.relay().is_some(), case.end == EndRole::Relay, "{case}");
-                assert_eq!(setup.fd_table() == FdTable::Private, has_one_thread(&case, &entrant), "{case}");
             }
         }
     }

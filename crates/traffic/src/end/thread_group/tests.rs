@@ -8,74 +8,28 @@ fn test_plan() -> EndPlan {
     EndPlan::of("a test".into(), "test", Vec::new(), "tests")
 }
 
+/// The slack of the calling thread's waits, nanoseconds.
+fn slack_ns() -> u64 {
+    let thread = std::fs::read_link("/proc/thread-self").unwrap();
+    let path = std::path::Path::new("/proc").join(thread.file_name().unwrap()).join("timerslack_ns");
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
 #[test]
 fn only_waiting_threads_have_no_slack() {
-    let slack_ns = |waits| {
+    let slacks_ns = |waits| {
         let plan = EndPlan { cpus: vec![None; 2], waits, ..test_plan() };
-        let job = |_| {
-            EndThread::new(Vec::new(), |mut start: ThreadStart<u64>| {
+        let group = ThreadGroup::start(&plan, Flags::default(), |_| {
+            Box::new(|mut start: ThreadStart<u64>| {
                 start.ready();
-                clock::slack_ns().unwrap()
+                slack_ns()
             })
-        };
-        let group = ThreadGroup::start(&plan, Flags::default(), job).unwrap();
+        })
+        .unwrap();
         group.finish(Duration::from_secs(60), None, || {}).parts
     };
-    assert_eq!(slack_ns(true), [1, 1]);
-    assert!(slack_ns(false).into_iter().all(|ns| ns > 1));
-}
-
-#[test]
-fn more_descriptors_than_fit_are_handed_over() {
-    const COUNT: usize = 700;
-    let plan = EndPlan { cpus: vec![None], own_tables: true, ..test_plan() };
-    let job = |_| {
-        EndThread::new(Vec::new(), |mut start: ThreadStart<usize>| {
-            start.ready();
-            let (one, _) = UnixStream::pair().unwrap();
-            let kept: Vec<OwnedFd> = (0..COUNT).map(|_| one.try_clone().unwrap().into()).collect();
-            start.pass_descriptors(kept).len()
-        })
-    };
-    bytegauge_sys::process::raise_open_files().unwrap();
-    let group = ThreadGroup::start(&plan, Flags::default(), job).unwrap();
-    let left = group.finish(Duration::from_secs(60), None, || {});
-    assert_eq!((left.parts, left.given.len()), (vec![0], COUNT));
-}
-
-/// Starts three threads with tables of their own, one of which cannot begin. Returns the job's other sides.
-fn fails_to_start(cpus: Vec<Option<usize>>, extra: impl Fn(usize) -> Vec<RawFd>) -> Vec<UnixStream> {
-    let plan = EndPlan { cpus, own_tables: true, ..test_plan() };
-    let mut peers = Vec::new();
-    let job = |thread| {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        peers.push(theirs);
-        let kept = [vec![descriptor_table::number(ours.as_fd())], extra(thread)].concat();
-        EndThread::new(kept, move |_start: ThreadStart<usize>| {
-            drop(ours);
-            0
-        })
-    };
-    ThreadGroup::start(&plan, Flags::default(), job).unwrap_err();
-    peers
-}
-
-#[test]
-fn crew_that_cannot_start_keeps_no_descriptor() {
-    use io::Read;
-    let check = |peers: Vec<UnixStream>| {
-        for mut peer in peers {
-            peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-            // The end of stream: no copy of the other side is open in any table.
-            assert_eq!(peer.read(&mut [0]).unwrap(), 0);
-        }
-    };
-    // No machine has this CPU.
-    check(fails_to_start(vec![None, None, Some(1 << 20)], |_| Vec::new()));
-    // One thread fails while the others leave the shared table: it keeps a descriptor that is not open.
-    for fails in 0..3 {
-        check(fails_to_start(vec![None; 3], |thread| if thread == fails { vec![RawFd::MAX] } else { Vec::new() }));
-    }
+    assert_eq!(slacks_ns(true), [1, 1]);
+    assert!(slacks_ns(false).into_iter().all(|ns| ns > 1));
 }
 
 fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> ThreadGroup<usize> {
@@ -86,7 +40,7 @@ fn start(job: impl Fn(&Flags, usize) -> usize + Clone + Send + 'static) -> Threa
             start.ready();
             job(&start.flags, thread)
         };
-        EndThread::new(Vec::new(), run)
+        Box::new(run)
     })
     .unwrap()
 }
@@ -102,47 +56,6 @@ fn until_flagged(flags: &Flags) {
         let hour_ns = 3_600_000_000_000;
         let _woken = clock::sleep_until_ns(clock::monotonic_ns() + hour_ns);
     }
-}
-
-#[test]
-fn threads_have_the_tables_they_are_asked_for() {
-    let shares = |own_tables| {
-        let starter = descriptor_table::thread_id();
-        let plan = EndPlan { cpus: vec![None; 2], own_tables, ..test_plan() };
-        let job = |_| {
-            EndThread::new(Vec::new(), move |mut start: ThreadStart<bool>| {
-                start.ready();
-                descriptor_table::is_shared_with(starter).unwrap()
-            })
-        };
-        ThreadGroup::start(&plan, Flags::default(), job).unwrap().finish(Duration::from_secs(60), None, || {}).parts
-    };
-    assert_eq!((shares(true), shares(false)), (vec![false; 2], vec![true; 2]));
-}
-
-#[test]
-fn descriptors_outlive_a_table_that_hands_them_over() {
-    let (mut peer, ours) = UnixStream::pair().unwrap();
-    let plan = EndPlan { cpus: vec![None], own_tables: true, ..test_plan() };
-    let mut ours = Some(OwnedFd::from(ours));
-    let group = ThreadGroup::start(&plan, Flags::default(), |_| {
-        let ours = ours.take().unwrap();
-        let number = descriptor_table::number(ours.as_fd());
-        let run = move |mut start: ThreadStart<usize>| {
-            start.ready();
-            start.pass_descriptors(vec![ours]).len()
-        };
-        EndThread::new(vec![number], run)
-    });
-    let left = group.unwrap().finish(Duration::from_secs(60), None, || {});
-    assert_eq!((left.parts, left.given.len()), (vec![0], 1));
-    let mut given = UnixStream::from(left.given.into_iter().next().unwrap());
-    io::Write::write_all(&mut given, b"x").unwrap();
-    drop(given);
-    // The last copy was closed: the peer reads the end of the stream.
-    let mut text = String::new();
-    io::Read::read_to_string(&mut peer, &mut text).unwrap();
-    assert_eq!(text, "x");
 }
 
 #[test]
@@ -228,7 +141,7 @@ fn death_of_a_thread_leaves_no_reader_waiting() {
             until_flagged(&start.flags);
             thread
         };
-        EndThread::new(Vec::new(), run)
+        Box::new(run)
     })
     .unwrap();
     let stop_requested = Arc::clone(&group.flags.stop_requested);
@@ -243,7 +156,7 @@ fn crew_ends_if_a_thread_cannot_begin() {
     let cpus = vec![Some(usize::MAX >> 1), None, None];
     let plan = EndPlan { cpus, ..test_plan() };
     let group = ThreadGroup::start(&plan, Flags::default(), |_| {
-        EndThread::new(Vec::new(), |mut start: ThreadStart<bool>| start.begin().is_some())
+        Box::new(|mut start: ThreadStart<bool>| start.begin().is_some())
     });
     assert!(group.unwrap_err().to_string().contains("--placement unpinned"));
 }
