@@ -20,15 +20,34 @@ pub(super) struct FdCounts {
     pub(super) end: InspectedFd,
     read: OneWay,
     written: OneWay,
-    last: Option<Way>,
-    turns: u64,
+    turns: Turns,
     life: Life,
+}
+
+/// Changes between reading and writing on a descriptor.
+#[derive(Debug, Default)]
+struct Turns {
+    count: u64,
+    last: Option<Way>,
+    /// Bytes of the present turn; `None` where its begin was not seen.
+    bytes: Option<u64>,
+}
+
+impl Turns {
+    /// Counts bytes that moved one way. Returns the bytes of the turn the other way that they end, if it was seen whole.
+    fn moved(&mut self, way: Way, bytes: u64) -> Option<(Way, u64)> {
+        let before = self.last.replace(way).filter(|last| *last != way);
+        self.count += u64::from(before.is_some());
+        let ended = before.and_then(|last| Some((last, self.bytes.replace(0)?)));
+        self.bytes = self.bytes.map(|so_far| so_far + bytes);
+        ended
+    }
 }
 
 impl FdCounts {
     fn new(pid: u32, end: InspectedFd) -> FdCounts {
         let (read, written) = (OneWay::default(), OneWay::default());
-        FdCounts { pid, end, read, written, last: None, turns: 0, life: Life::default() }
+        FdCounts { pid, end, read, written, turns: Turns::default(), life: Life::default() }
     }
 
     fn bytes(&self) -> u64 {
@@ -123,8 +142,10 @@ impl ProgramCounts {
             flow.life.hears(transfer.moved == 0);
         }
         if transfer.moved > 0 {
-            flow.turns += u64::from(flow.last.is_some_and(|last| last != transfer.way));
-            flow.last = Some(transfer.way);
+            if let Some((way, bytes)) = flow.turns.moved(transfer.way, transfer.moved.unsigned_abs()) {
+                let turns = if way == Way::In { &mut flow.read.turns } else { &mut flow.written.turns };
+                *turns = (turns.0 + bytes, turns.1 + 1);
+            }
             flow.life.uses(moment);
             if !flow.end.start_up {
                 self.threads.entry((pid, thread)).or_default().uses(moment);
@@ -164,6 +185,8 @@ impl ProgramCounts {
     /// Between samples any descriptor may have been reused, any thread may have ended, and any process may have
     /// executed another program.
     pub(super) fn check_open(&mut self) {
+        // The bytes that moved between two samples are unknown.
+        self.open.values_mut().for_each(|flow| flow.turns.bytes = None);
         let became = |(pid, program): (&u32, &RunningProgram)| {
             let now = file_of(*pid)?;
             program.file.as_ref().is_some_and(|before| *before != now).then_some(*pid)
@@ -277,8 +300,8 @@ fn view(label: String, flows: &[FdCounts]) -> Option<EndView> {
         seen: flows.len() as u64,
         reads: read.view(),
         writes: written.view(),
-        turns: flows.iter().map(|flow| flow.turns).sum(),
-        exchanges: flows.iter().map(|flow| flow.turns.div_ceil(2)).sum(),
+        turns: flows.iter().map(|flow| flow.turns.count).sum(),
+        exchanges: flows.iter().map(|flow| flow.turns.count.div_ceil(2)).sum(),
         peers: peers.collect(),
         options: first.options.clone(),
         unasked: first.unasked.clone(),
@@ -318,6 +341,20 @@ fn file_of(pid: u32) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cut_turns_are_no_messages() {
+        let mut turns = Turns::default();
+        let mut moved = |way, bytes| turns.moved(way, bytes);
+        // The begin of the first turn was not seen.
+        assert_eq!([moved(Way::In, 20), moved(Way::Out, 7)], [None, None]);
+        assert_eq!([moved(Way::In, 60), moved(Way::In, 40)], [Some((Way::Out, 7)), None]);
+        assert_eq!(moved(Way::Out, 7), Some((Way::In, 100)));
+        // Between two samples, as `check_open` does.
+        turns.bytes = None;
+        assert_eq!([turns.moved(Way::Out, 7), turns.moved(Way::In, 100)], [None, None]);
+        assert_eq!((turns.moved(Way::Out, 7), turns.count), (Some((Way::In, 100)), 5));
+    }
 
     #[test]
     fn a_title_is_no_command() {

@@ -289,9 +289,10 @@ fn both(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
 fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return other(observed, end) };
     let serves = matches!(end.leads, Leads::Accepted { .. });
-    // A message may arrive in pieces: divide bytes by the number of responses.
-    let exchanges = end.exchanges.max(1);
-    let (came, went) = (reads.bytes / exchanges, writes.bytes / exchanges);
+    // A message may arrive in pieces, and a sample may cut the first and the last one of a connection: count those that were seen
+    // whole, or divide all bytes by the number of responses.
+    let message = |side: &SideView| side.bytes_per_turn.unwrap_or(side.bytes / end.exchanges.max(1));
+    let (came, went) = (message(reads), message(writes));
     let (request, response) = if serves { (came, went) } else { (went, came) };
     let mut assumed = Vec::new();
     let ns_per_call = observed.user_ns_per_byte.map(|ns| ns * (came + went) as f64);

@@ -107,6 +107,14 @@ fn a_reader_is_tested_with_its_peers_sizes() {
 }
 
 #[test]
+fn requests_have_the_size_of_whole_ones() {
+    // Samples that cut one request in six: 60 reads, and 50 turns each way.
+    let whole = |side: Option<SideView>, bytes| side.map(|side| SideView { bytes_per_turn: Some(bytes), ..side });
+    let (reads, writes) = (whole(side("read", 4096, 100, 60), 100), whole(side("write", 900, 900, 50), 900));
+    check_plan(vec![end(served(), reads, writes, 100)], ProgramKind::Server, &["request = 100", "response = 900"]);
+}
+
+#[test]
 fn every_kind_has_a_plan_that_runs() {
     let writes = || side("write", 8192, 8192, 50);
     let unix = Leads::Unix { transport: "unix".into(), peer: "x".into() };
