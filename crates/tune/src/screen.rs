@@ -91,23 +91,33 @@ impl Screen<'_> {
         out.extend(self.table());
         out.push(String::new());
         self.results().iter().for_each(|(name, text)| out.extend(self.section(name, text)));
+        out.extend(self.next());
+        out
+    }
+
+    /// What to do next: more runs where something is open, else other changes.
+    fn next(&self) -> Vec<String> {
         let has_best = self.best().is_some();
         let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
-        let takes = |step: &NextStep| step.takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
         let is_left = self.changes.left_for().is_some();
-        match self.view.next.iter().find(|step| !(has_best || is_left) || continues(step)) {
-            // A command is never broken, so that it can be copied.
-            Some(step) => match &step.command {
-                Some(command) => out.push(format!("{:NAME$}{command}{}", "Next", takes(step))),
-                None => out.extend(self.section("Next", &step.text)),
-            },
-            None if has_best => {
-                let text = "make the change, then run the same command: what helps on top of it?";
-                out.extend(self.section("Next", text));
+        let is_open = [Effect::Undecided, Effect::NotMeasured].iter().any(|effect| self.with(*effect).next().is_some());
+        let is_useful = |step: &&NextStep| continues(step) || !(has_best || is_left) && is_open;
+        match self.view.next.iter().find(is_useful) {
+            Some(NextStep { command: None, text, .. }) => self.section("Next", text),
+            Some(step @ NextStep { command: Some(command), text, takes }) => {
+                // A command is never broken, so that it can be copied.
+                let takes = takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
+                let text = if continues(&step) { Vec::new() } else { self.section("", text) };
+                [vec![format!("{:NAME$}{command}{takes}", "Next")], text].concat()
             }
-            None => {}
+            None if has_best => {
+                self.section("Next", "make the change, then run the same command: what helps on top of it?")
+            }
+            None if !is_open && !is_left => {
+                self.section("Next", "nothing is left to decide; --option and --sysctl name other changes")
+            }
+            None => Vec::new(),
         }
-        out
     }
 
     /// A text under its name.
@@ -124,9 +134,22 @@ impl Screen<'_> {
         self.changes.changes.iter().filter(move |change| self.effect(change) == effect)
     }
 
-    /// The change that saves most, of those that are shown to save something.
+    /// The change to make, of those that are shown to save something: the one that saves most, or the removal of a call of the program
+    /// that may save as much, since it is the simpler change.
     fn best(&self) -> Option<&ChangeView> {
-        self.with(Effect::Better).min_by(|a, b| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)))
+        let by_change = |a: &&ChangeView, b: &&ChangeView| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0));
+        let most = self.with(Effect::Better).min_by(by_change)?;
+        let is_as_good =
+            |change: &&ChangeView| change.lower.zip(most.upper).is_some_and(|(lower, upper)| lower <= upper);
+        let removal = self.with(Effect::Better).filter(|change| self.removes_a_call(change)).filter(is_as_good);
+        Some(removal.min_by(by_change).unwrap_or(most))
+    }
+
+    /// Whether a change only leaves out calls that the program makes itself.
+    fn removes_a_call(&self, change: &ChangeView) -> bool {
+        let changes = self.task.by_value.get(&change.value).map_or(&[][..], Vec::as_slice);
+        let removes = |one: &ProgramChange| matches!(one, ProgramChange::Option(OptionChange { level: None, .. }));
+        !changes.is_empty() && changes.iter().all(removes)
     }
 
     /// A change as a row is headed: `without its SO_RCVBUF`, `nodelay on`.
@@ -216,7 +239,7 @@ impl Screen<'_> {
 
     /// The conclusions, each under its name.
     fn results(&self) -> Vec<(&str, String)> {
-        let mut out = vec![("Use", self.usage())];
+        let mut out: Vec<(&str, String)> = self.usage().into_iter().map(|text| ("Use", text)).collect();
         // Another value of the same option replaces the best one, and is only in the table.
         let options = |change: &ChangeView| self.task.by_value.get(&change.value).into_iter().flatten();
         let is_apart = |change: &&ChangeView| {
@@ -241,7 +264,11 @@ impl Screen<'_> {
             let why = change.reason.as_deref().unwrap_or("no run of it was complete");
             by_reason.entry((name, why)).or_default().push(self.label(&change.value));
         }
-        let lines = by_reason.into_iter().map(|((name, why), labels)| (name, format!("{}: {why}", labels.join("; "))));
+        let all = self.changes.changes.len();
+        let lines = by_reason.into_iter().map(|((name, why), labels)| match labels.len() {
+            count if count > 1 && count == all => (name, format!("every change: {why}")),
+            _ => (name, format!("{}: {why}", labels.join("; "))),
+        });
         out.extend(lines);
         out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
         let lasting = self.task.options().filter(|change| has_memory(&change.option));
@@ -285,17 +312,15 @@ impl Screen<'_> {
         format!("{label}: {moved}, {repeated} segments per GiB sent again, round trip {trip}")
     }
 
-    /// What to change, and the gain.
-    fn usage(&self) -> String {
-        let Some(best) = self.best() else {
-            let is_open = self.with(Effect::Undecided).next().is_some();
-            return match (self.changes.changes.iter().any(|change| change.upper.is_some()), is_open) {
-                (false, _) => "no result: no change has an interval yet".into(),
-                (true, true) => "keep the program as it is: no change is shown to help".into(),
-                (true, false) => "keep the program as it is: no change that was tried helps".into(),
-            };
-        };
-        self.code_and_gain(best)
+    /// What to change, and the gain. `None` where no change has an interval: the reason says all.
+    fn usage(&self) -> Option<String> {
+        if let Some(best) = self.best() {
+            return Some(self.code_and_gain(best));
+        }
+        let is_open = self.with(Effect::Undecided).next().is_some();
+        let is_shown = if is_open { "no change is shown to help" } else { "no change that was tried helps" };
+        let is_judged = self.changes.changes.iter().any(|change| change.upper.is_some());
+        is_judged.then(|| format!("keep the program as it is: {is_shown}"))
     }
 
     /// The lines of code that a change stands for, and its gain.
@@ -324,29 +349,103 @@ impl Screen<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::CellId;
+    use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus};
+    use bytegauge_report::{SessionData, Settings};
+    use serde_json::Value;
 
     use super::*;
+
+    fn change(value: &str, ends: Option<[f64; 3]>) -> ChangeView {
+        let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
+        let reason = ends.is_none().then(|| "2 usable blocks; at least 6 are needed".to_owned());
+        ChangeView { value: value.into(), cell: CellId(value.into()), change, lower, upper, reason, left_for: None }
+    }
+
+    /// What a session that changed these options shows: a change for each value, and a next step.
+    fn shown(changes: &[(&str, Option<[f64; 3]>)], next: NextStep) -> String {
+        let record = SessionRecord {
+            id: SessionId(1),
+            started_unix_ns: 0,
+            finished_unix_ns: Some(1),
+            status: SessionStatus::Complete,
+            plan_name: "tune".into(),
+            workload: "tune".into(),
+            seed: 1,
+            margin: 0.05,
+            version: String::new(),
+            plan: Value::Null,
+            machine: Value::Null,
+            machine_after: Value::Null,
+            notes: Vec::new(),
+            imported: false,
+        };
+        let none = SessionData { record, groups: vec![], cells: vec![], blocks: vec![], trials: vec![] };
+        let view = Report { next: vec![next], ..Report::of(&none, &Settings::default()) };
+        let option = |value: &str| {
+            let (name, level) = value.split_once('=').expect("an option");
+            let level = (level != "unset").then(|| level.parse::<u64>().map_or(level.into(), Into::into));
+            vec![ProgramChange::Option(OptionChange { option: name.into(), level })]
+        };
+        let by_value = changes.iter().map(|(value, _)| ((*value).to_owned(), option(value))).collect();
+        let task = SocketChanges { by_value, ..SocketChanges::default() };
+        let changes = ChangesView {
+            on: "both".into(),
+            cost: "time",
+            changes: changes.iter().map(|(value, ends)| change(value, *ends)).collect(),
+            not_tried: Vec::new(),
+            service: Vec::new(),
+            task: Some(task.clone()),
+        };
+        Screen { view: &view, changes: &changes, task: &task, width: 100 }.lines().join("\n")
+    }
+
+    fn step(command: &str) -> NextStep {
+        NextStep { command: Some(command.into()), text: "repeat it".into(), takes: None }
+    }
 
     #[test]
     fn an_interval_decides_the_effect() {
         let check = |ends: Option<[f64; 3]>, expected: Effect| {
-            let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
-            let view = ChangeView {
-                value: "x".into(),
-                cell: CellId("c1".into()),
-                change,
-                lower,
-                upper,
-                reason: None,
-                left_for: None,
-            };
-            assert_eq!(Effect::of(&view, 0.05), expected, "{ends:?}");
+            assert_eq!(Effect::of(&change("x", ends), 0.05), expected, "{ends:?}");
         };
         check(Some([-0.5, -0.6, -0.4]), Effect::Better);
         check(Some([0.5, 0.4, 0.6]), Effect::Worse);
         check(Some([0.0, -0.04, 0.04]), Effect::Nothing);
         check(Some([0.0, -0.06, 0.04]), Effect::Undecided);
         check(None, Effect::NotMeasured);
+    }
+
+    #[test]
+    fn leaving_out_a_call_is_simpler_than_another_value() {
+        let with = |removed: [f64; 3]| {
+            shown(
+                &[("rcvbuf=4194304", Some([-0.6, -0.7, -0.5])), ("rcvbuf=unset", Some(removed))],
+                step("bytegauge tune"),
+            )
+        };
+        let used = |text: &str| text.lines().find(|line| line.contains("<- use")).unwrap_or_default().to_owned();
+        let as_good = with([-0.55, -0.6, -0.5]);
+        assert!(used(&as_good).contains("without its SO_RCVBUF"), "{as_good}");
+        let slower = with([-0.3, -0.4, -0.2]);
+        assert!(used(&slower).contains("rcvbuf 4 MiB"), "{slower}");
+    }
+
+    #[test]
+    fn a_session_without_intervals_says_so_once() {
+        let text = shown(&[("rcvbuf=unset", None), ("nodelay=on", None)], step("bytegauge tune --resume 1"));
+        assert_eq!(text.matches("2 usable blocks").count(), 1, "{text}");
+        assert!(
+            text.contains("every change: 2 usable blocks") && !text.to_lowercase().contains("no result:"),
+            "{text}"
+        );
+        assert!(text.contains("Next       bytegauge tune --resume 1"), "{text}");
+    }
+
+    #[test]
+    fn decided_changes_lead_to_no_repetition() {
+        let text = shown(&[("nodelay=on", Some([0.0, -0.01, 0.01]))], step("bytegauge tune -- ./program"));
+        assert!(!text.contains("./program") && text.contains("nothing is left to decide"), "{text}");
+        let open = shown(&[("nodelay=on", Some([0.0, -0.2, 0.2]))], step("bytegauge tune -- ./program"));
+        assert!(open.contains("./program\n") && open.contains("repeat it"), "{open}");
     }
 }
