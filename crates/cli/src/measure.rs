@@ -8,7 +8,7 @@ use bytegauge_flamegraph::Flames;
 use bytegauge_harness::event::{Observer, Silent};
 use bytegauge_harness::{Ended, Run, RunOptions};
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{Plan, PlanSpec, built_in, file, resolve};
+use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, file, resolve};
 use bytegauge_store::Store;
 use bytegauge_sys::input;
 use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
@@ -25,7 +25,7 @@ use crate::{
 
 /// `bytegauge stream`, `bytegauge call`, …
 pub fn workload(workload: Workload, matches: &ArgMatches) -> Result<u8, Failure> {
-    measure(PlanSpec::named(workload.row().name, workload), matches)
+    measure(PlanSpec::named(workload.row().name, workload), matches, None)
 }
 
 /// `bytegauge run PLAN`.
@@ -46,16 +46,21 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     } else {
         built_in::find(name)?
     };
-    measure(spec, matches)
+    measure(spec, matches, None)
 }
 
-/// The same with given values.
-pub fn measure_values(mut spec: PlanSpec, matches: &ArgMatches, values: String) -> Result<u8, Failure> {
+/// The same with given values, and with what this machine can do where that is known already.
+pub fn measure_values(
+    mut spec: PlanSpec,
+    matches: &ArgMatches,
+    values: String,
+    known: Option<Catalog>,
+) -> Result<u8, Failure> {
     spec.set_all(&[(factor::named(spec.workload, "values")[0], values)])?;
-    measure(spec, matches)
+    measure(spec, matches, known)
 }
 
-fn measure(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
+fn measure(mut spec: PlanSpec, matches: &ArgMatches, known: Option<Catalog>) -> Result<u8, Failure> {
     let mut given = args::factors(matches, spec.workload)?;
     // The session has all factors that a plan requires of its user.
     if given.is_empty() && spec.task.is_none() && args::text(matches, "resume").is_some() {
@@ -66,7 +71,8 @@ fn measure(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    planned(resolve(&spec, &capabilities::catalog(&spec), design_flags::seed(matches))?, matches)
+    let catalog = known.unwrap_or_else(|| capabilities::catalog(&spec));
+    planned(resolve(&spec, &catalog, design_flags::seed(matches))?, matches)
 }
 
 /// Measures a plan, or continues a session of it, as the flags of its command require, and prints the result.

@@ -78,7 +78,7 @@ pub fn tune(matches: &ArgMatches) -> Result<u8, Failure> {
         words.map_or(Ok(()), |words| must_be_there(words))?;
     }
     spec.task = Some(task);
-    measure::measure_values(spec, matches, values)
+    measure::measure_values(spec, matches, values, None)
 }
 
 /// Whether values are arguments of the program; otherwise options of its sockets are varied.

@@ -12,7 +12,7 @@ use bytegauge_model::{
     ChangedProgram, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, Spec, SysctlChange, Workload,
     factor,
 };
-use bytegauge_plan::{Design, PlanSpec, resolve};
+use bytegauge_plan::{Catalog, Design, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::interface::network_option;
 use bytegauge_sys::option::available_congestion;
@@ -43,7 +43,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let sysctls = sysctls(matches)?;
     let named: Vec<Vec<ProgramChange>> = options(matches)?.into_iter().chain(sysctls.clone()).collect();
-    let run = planned_run(spec.clone(), &task, matches)?;
+    let (run, catalog) = planned_run(spec.clone(), &task, matches)?;
     measure::check_output(matches)?;
     let mut run_ns = 0;
     let mut changes = SocketChanges { on, sysctls: present(&sysctls)?, ..SocketChanges::default() };
@@ -117,7 +117,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     task.changes = Some(changes);
     task.default = Some(Level::Name(AS_IT_IS.into()));
     spec.task = Some(task);
-    measure::measure_values(spec, matches, names.join(","))
+    measure::measure_values(spec, matches, names.join(","), Some(catalog))
 }
 
 /// The note about a session that needs minutes before its first result, by the time of the watched run.
@@ -193,16 +193,18 @@ fn present(changes: &[Vec<ProgramChange>]) -> Result<BTreeMap<String, String>, F
     changes.iter().flatten().filter_map(ProgramChange::sysctl).map(read).collect()
 }
 
-/// The levels of a run of the program as it is, as the session will plan it: wrong flags are reported before the program runs.
-fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> Result<Spec, Failure> {
+/// The levels of a run of the program as it is, as the session will plan it, and what this machine can do: wrong flags are reported
+/// before the program runs.
+fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> Result<(Spec, Catalog), Failure> {
     spec.task = Some(ProgramTask { changes: Some(SocketChanges::default()), ..task.clone() });
     let mut given = args::factors(matches, Workload::Check)?;
     given.retain(|(factor, _)| factor.name != "value");
     given.push((factor::named(Workload::Check, "values")[0], AS_IT_IS.to_owned()));
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
-    let plan = resolve(&spec, &capabilities::catalog(&spec), 0)?;
-    Ok(plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone()))
+    let catalog = capabilities::catalog(&spec);
+    let plan = resolve(&spec, &catalog, 0)?;
+    Ok((plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone()), catalog))
 }
 
 /// Every combination of one change of each list.

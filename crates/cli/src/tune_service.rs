@@ -82,7 +82,7 @@ pub fn tune(mut spec: PlanSpec, pid: u32, matches: &ArgMatches) -> Result<u8, Fa
         advice: None,
     });
     let values = [AS_IT_IS.to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(",");
-    measure::measure_values(spec, matches, values)
+    measure::measure_values(spec, matches, values, None)
 }
 
 /// Keeps other sessions from changing the program of a plan.
