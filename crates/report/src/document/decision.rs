@@ -132,10 +132,7 @@ fn rates(results: &Results, test: &Test) -> String {
     }
     let (divisor, _) = test.rate_scale(results.tests);
     let each = named.iter().filter_map(|option| option.rate);
-    let range = each.fold(None, |range: Option<(f64, f64)>, rate| {
-        Some(range.map_or((rate, rate), |(least, most)| (least.min(rate), most.max(rate))))
-    });
-    let Some((least, most)) = range else { return "–".into() };
+    let Some((least, most)) = each.clone().reduce(f64::min).zip(each.reduce(f64::max)) else { return "–".into() };
     if test.unit == "runs/s" {
         let [least, most] = [1e9 / most, 1e9 / least].map(time);
         return if least == most { least } else { format!("{least}–{most}") };
@@ -200,7 +197,14 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
         }
         InvalidReason::ControlDiffers => "the same option, measured twice, differs significantly".into(),
         InvalidReason::NotYet => "the first analysis is not reached".into(),
-        InvalidReason::Interrupted => "the session stopped before its first analysis".into(),
+        InvalidReason::Interrupted => {
+            let look = results.group(&test.id).and_then(|group| group.look.as_ref());
+            let blocks = look.and_then(|look| Some(format!(", after {} of {} blocks", look.so_far, look.next_blocks?)));
+            let over = results.plan.budget_ns.filter(|given_ns| results.elapsed_ns >= Some(*given_ns));
+            let over = over.map(|given_ns| format!(", when its {} were over", Nanos(given_ns)));
+            let [blocks, over] = [blocks, over].map(Option::unwrap_or_default);
+            format!("the session stopped before its first analysis{blocks}{over}")
+        }
         InvalidReason::FewBlocks => "too few trials for an interval".into(),
         InvalidReason::TrialsFailed => {
             let stopped = test.options.iter().filter(|option| option.trials > 0 && option.reason.is_some());
@@ -280,7 +284,7 @@ pub fn rate_with_unit(results: &Results, test: &Test, option: &OptionResult) -> 
 fn is_slower(results: &Results, test: &Test, option: &OptionResult) -> String {
     match option.slower_lower.filter(|lower| *lower > 0.0) {
         Some(lower) => format!("{} {}", option.label, takes(test.compares, lower, lower >= 1.0)),
-        None => format!("avoid {}: {}", option.label, harmed(results, option)),
+        None => format!("Avoid {}: {}", option.label, harmed(results, option)),
     }
 }
 

@@ -38,6 +38,13 @@ pub struct MatrixRow {
     pub cells: Vec<Option<MatrixCell>>,
 }
 
+impl MatrixRow {
+    /// The text of a column.
+    pub fn text(&self, column: usize) -> &str {
+        self.cells[column].as_ref().map_or("–", |cell| &cell.text)
+    }
+}
+
 /// One option of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MatrixCell {

@@ -128,25 +128,16 @@ impl Report {
     pub fn new(view: View, before: Option<&Report>) -> Report {
         let tests = results::tests(&view, title::names(&view), |group| title::congestion(&view, group));
         let mut findings = findings::findings(&view, &tests);
-        findings.extend(
-            before
-                .iter()
-                .flat_map(|before| findings::earlier::findings((&view, &tests), (&before.view, &before.tests))),
-        );
+        let of = |before: &&Report| findings::earlier::findings((&view, &tests), (&before.view, &before.tests));
+        findings.extend(before.iter().flat_map(of));
         findings.sort_by_key(|finding| finding.severity);
         let results = Results { view: &view, tests: &tests, findings: &findings };
         let decisions: Vec<Decision> = tests.iter().map(|test| decision::decision(&results, test)).collect();
         let texts = tests.iter().map(|test| tables::texts(&results, test)).collect();
         let reported: Vec<ReportedFinding> = sentences::reported(&results);
-        let parts = (
-            heading::heading(&results),
-            decision::sentence(&results),
-            matrix::matrix(&results),
-            sentences::cautions(&results, CAUTIONS_MAX),
-            scope::lines(&results),
-            next::next(&results),
-        );
-        let (heading, sentence, matrix, cautions, scope, next) = parts;
+        let (heading, sentence) = (heading::heading(&results), decision::sentence(&results));
+        let (matrix, cautions) = (matrix::matrix(&results), sentences::cautions(&results, CAUTIONS_MAX));
+        let (scope, next) = (scope::lines(&results), next::next(&results));
         Report { heading, sentence, decisions, matrix, texts, cautions, findings: reported, scope, next, tests, view }
     }
 

@@ -98,14 +98,12 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         }
         Fact::ControlDiffers { lower, upper, .. } => {
             // The reverse of 7 % less time is 7.5 % more.
-            let ends = [*lower, *upper].into_iter().flatten();
-            let ends = ends.map(|share| if share < 0.0 { 1.0 / (1.0 + share) - 1.0 } else { share });
-            let range = ends.fold(None, |range: Option<(f64, f64)>, end| {
-                Some(range.map_or((end, end), |(least, most)| (least.min(end), most.max(end))))
-            });
-            let range = range.map_or_else(String::new, |(least, most)| {
-                format!(" by {}", ShareScale::default().interval(least, most))
-            });
+            let more = |share: f64| if share < 0.0 { 1.0 / (1.0 + share) - 1.0 } else { share };
+            let range = lower
+                .zip(*upper)
+                .map(|(lower, upper)| (more(lower), more(upper)))
+                .map(|(a, b)| format!(" by {}", ShareScale::default().interval(a.min(b), a.max(b))));
+            let range = range.unwrap_or_default();
             format!("{}, measured twice, differs{range}, so there is no valid result", own())
         }
         Fact::Noise { cause, amount, of } => noise(*cause, *amount, *of, &other()),

@@ -3,7 +3,7 @@
 use bytegauge_bottleneck::{LimitedOption, remedy};
 use bytegauge_model::threads::threads;
 use bytegauge_model::unit::significant;
-use bytegauge_model::{CellId, ProgramRole, Transport};
+use bytegauge_model::{CellId, Nanos, ProgramRole, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,6 +11,7 @@ use super::{Results, details};
 use crate::findings::{BEYOND_LOOPBACK, is_loopback, is_peers_size};
 use crate::results::harm::carried_share;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
 use crate::words::number::{UNKNOWN, time};
@@ -70,7 +71,7 @@ pub fn texts(results: &Results, test: &Test) -> TestTexts {
         rows: rows.iter().map(|option| option.id.clone()).collect(),
         columns: columns(results, test, &rows),
         basis: basis(test),
-        without_result: without_result(test),
+        without_result: without_result(results, test),
         facts: group.map_or_else(Vec::new, |group| facts(results, group, test)),
         details: group.map_or_else(Vec::new, |group| details::lines(results, group)),
     }
@@ -250,7 +251,7 @@ fn basis(test: &Test) -> Option<String> {
 }
 
 /// Options that were not measured, by their reason; none where it is that of the whole test.
-fn without_result(test: &Test) -> Vec<String> {
+fn without_result(results: &Results, test: &Test) -> Vec<String> {
     let is_of_test = matches!(test.claim, Claim::Invalid { reason: InvalidReason::NothingMeasured });
     if is_of_test && test.options.windows(2).all(|pair| pair[0].reason == pair[1].reason) {
         return Vec::new();
@@ -263,14 +264,17 @@ fn without_result(test: &Test) -> Vec<String> {
             OptionStatus::Skipped => "skipped",
             _ => "not measured",
         };
-        let reason = option.reason.as_deref().unwrap_or("");
+        // The number of a missed objective is that of all searches together, as in the sentence.
+        let missed = results.cell(&option.id).and_then(missed);
+        let missed = missed.map(|(ns, knee)| format!("{} was {} at best", knee.percentile, Nanos(ns)));
+        let reason = missed.or_else(|| option.reason.clone()).unwrap_or_default();
         let mut known = reasons.iter_mut().filter(|(known, ..)| *known == what);
-        match known.find_map(|(_, why, labels)| Some((phrase::with_ranges(why, reason)?, why, labels))) {
+        match known.find_map(|(_, why, labels)| Some((phrase::with_ranges(why, &reason)?, why, labels))) {
             Some((both, why, labels)) => {
                 *why = both;
                 labels.push(&option.label);
             }
-            None => reasons.push((what, reason.to_owned(), vec![&option.label])),
+            None => reasons.push((what, reason, vec![&option.label])),
         }
     }
     let phrases = reasons.into_iter().map(|(what, reason, labels)| {

@@ -5,9 +5,9 @@ use anstyle::{AnsiColor, Style};
 use crate::Report;
 use crate::document::{Decision, Matrix, NextStep};
 use crate::results::OptionStatus;
-use crate::words::fit::{chars, cut};
+use crate::words::fit::chars;
 use crate::words::paint::{Paint, TerminalStyle, wrap};
-use crate::words::table::Column;
+use crate::words::table::{self, Column};
 
 /// Shorter lines hold no table; wider ones are hard to follow.
 const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
@@ -107,37 +107,36 @@ impl<'a> Layout<'a> {
         if colour == Style::new() { text.to_owned() } else { self.paint.style(colour, text) }
     }
 
-    /// The first table: what to set in each test, and how certain it is.
+    /// The first table: what to set in each test, and how certain it is. A decision that is too long for its column takes more lines.
     pub fn decisions(&self, report: &Report, decisions: &[&Decision]) -> Vec<String> {
         let is_program = report.tests.iter().all(|test| test.environment.role().is_some());
         let level = crate::words::interval_rounding::percent(report.plan.level);
         let one_unit = decisions.windows(2).all(|pair| pair[0].unit == pair[1].unit);
         let unit = decisions.first().map_or("", |one| if one_unit { one.unit.as_str() } else { "rate" });
         let rate = |one: &&Decision| if one_unit { one.rate.clone() } else { format!("{} {}", one.rate, one.unit) };
-        let mut columns = vec![
-            Column::of(if is_program { "your program" } else { "test" }, false, decisions, |one| one.name.clone()),
-            Column::of("set", false, decisions, |one| cut(&one.set, (self.width / 3).max(16))),
-        ];
-        if decisions.iter().any(|one| !one.rate.is_empty()) {
-            columns.push(Column::of(unit, false, decisions, rate));
-        }
-        let used: usize = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
-        // A narrow terminal cuts the reason, which the full text has.
-        let room = self.width.saturating_sub(used);
-        if room < REASON_MIN {
-            columns.truncate(2);
-        }
-        let used: usize = 2 + columns.iter().map(|column| column.width() + 2).sum::<usize>();
-        let room = self.width.saturating_sub(used).max(REASON_MIN);
-        columns.push(Column::of(&format!("certain ({level})?"), false, decisions, |one| {
-            cut(&format!("{}: {}", if one.is_certain { "yes" } else { "no" }, one.why), room)
-        }));
-        let mut lines = crate::words::table::lines(&columns).into_iter().map(|line| format!("  {line}"));
-        let heading = lines.next().map(|line| self.paint.dim(&line));
-        let rows = lines.zip(decisions).map(|(line, one)| {
-            self.coloured(if one.is_certain { OptionStatus::Use } else { OptionStatus::Undecided }, &line)
-        });
-        heading.into_iter().chain(rows).collect()
+        let set = |one: &Decision| wrap(&one.set, (self.width / 3).max(16));
+        let lines = |one: &Decision, room: usize| {
+            let why = wrap(&format!("{}: {}", if one.is_certain { "yes" } else { "no" }, one.why), room);
+            let own = [vec![one.name.clone()], set(one), vec![rate(&one)], why];
+            let count = own.iter().map(Vec::len).max().unwrap_or(0);
+            let of = |at: usize| own.each_ref().map(|lines| lines.get(at).cloned().unwrap_or_default());
+            (0..count).map(of).collect::<Vec<_>>()
+        };
+        let headings = [if is_program { "your program" } else { "test" }, "set", unit, &format!("certain ({level})?")];
+        let columns = |shown: &[usize], room: usize| -> Vec<Column> {
+            let rows: Vec<[String; 4]> = decisions.iter().flat_map(|one| lines(one, room)).collect();
+            shown.iter().map(|at| Column::of(headings[*at], false, &rows, |row| row[*at].clone())).collect()
+        };
+        // On a narrow terminal rates give way to the reason.
+        let used = |shown: &[usize]| 2 + columns(shown, REASON_MIN).iter().map(|one| one.width() + 2).sum::<usize>();
+        let has_rates = decisions.iter().any(|one| !one.rate.is_empty()) && used(&[0, 1, 2]) + REASON_MIN <= self.width;
+        let shown: &[usize] = if has_rates { &[0, 1, 2, 3] } else { &[0, 1, 3] };
+        let room = self.width.saturating_sub(used(&shown[..shown.len() - 1])).max(REASON_MIN);
+        let text = table::lines(&columns(shown, room));
+        let status = |one: &Decision| if one.is_certain { OptionStatus::Use } else { OptionStatus::Undecided };
+        let states = decisions.iter().flat_map(|one| vec![status(one); lines(one, room).len()]);
+        let rows = text.iter().skip(1).zip(states).map(|(line, status)| self.coloured(status, &format!("  {line}")));
+        [self.paint.dim(&format!("  {}", text[0]))].into_iter().chain(rows).collect()
     }
 
     /// Tests as rows, options as columns; nothing where a line is too narrow.
@@ -145,11 +144,8 @@ impl<'a> Layout<'a> {
         let name = matrix.rows.iter().map(|row| chars(&row.name)).max().unwrap_or(0);
         let part = matrix.rows.iter().map(|row| chars(&row.part)).max().unwrap_or(0);
         let first = (name + if part > 0 { part + 2 } else { 0 }).max(chars(&matrix.heading));
-        let text = |cell: &Option<crate::document::MatrixCell>| {
-            cell.as_ref().map_or("–".to_owned(), |cell| cell.text.clone())
-        };
         let width = |at: usize| {
-            let texts = matrix.rows.iter().map(|row| chars(&text(&row.cells[at])));
+            let texts = matrix.rows.iter().map(|row| chars(row.text(at)));
             texts.chain([chars(&matrix.columns[at])]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..matrix.columns.len()).map(width).collect();
@@ -163,14 +159,16 @@ impl<'a> Layout<'a> {
         let mut out = vec![self.paint.dim(&heading)];
         for row in &matrix.rows {
             let label = if part > 0 { format!("{:<name$}  {}", row.name, row.part) } else { row.name.clone() };
-            let shown = row.cells.iter().zip(&widths).map(|(cell, width)| {
-                let padded = format!("{:>width$}", text(cell));
-                let padded = cell.as_ref().map_or(padded.clone(), |cell| self.coloured(cell.status, &padded));
-                format!("  {padded}")
+            let shown = widths.iter().enumerate().map(|(at, width)| {
+                let padded = format!("{:>width$}", row.text(at));
+                let status = row.cells[at].as_ref().map_or(OptionStatus::Undecided, |cell| cell.status);
+                format!("  {}", self.coloured(status, &padded))
             });
             out.push(format!("  {label:<first$}{}", shown.collect::<String>()));
         }
-        let has = |mark: &str| matrix.rows.iter().flat_map(|row| &row.cells).any(|cell| text(cell).contains(mark));
+        let has = |mark: &str| {
+            matrix.rows.iter().flat_map(|row| row.cells.iter().flatten()).any(|cell| cell.text.contains(mark))
+        };
         let legend = [
             ("*", "* use"),
             ("~", "~ undecided"),

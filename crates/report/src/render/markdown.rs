@@ -6,7 +6,7 @@
 use bytegauge_model::escape;
 
 use crate::Report;
-use crate::document::{MatrixCell, TestTexts, call_noun};
+use crate::document::{TestTexts, call_noun};
 use crate::results::Test;
 use crate::words::interval_rounding::percent;
 
@@ -67,10 +67,7 @@ fn matrix(report: &Report) -> Vec<String> {
         vec![String::new(), row([matrix.heading.as_str()].into_iter().chain(columns)), format!("| --- |{rules}")];
     for line in &matrix.rows {
         let name = format!("{} {}", line.name, line.part);
-        let text =
-            |cell: &'_ Option<MatrixCell>| cell.as_ref().map_or_else(|| "–".to_owned(), |cell| cell.text.clone());
-        let cells: Vec<String> = line.cells.iter().map(text).collect();
-        out.push(row([name.trim()].into_iter().chain(cells.iter().map(String::as_str))));
+        out.push(row([name.trim()].into_iter().chain((0..line.cells.len()).map(|at| line.text(at)))));
     }
     out
 }

@@ -16,6 +16,8 @@ use crate::words::table::Column;
 const LINES_MAX: usize = 24;
 /// Rows of options of one test.
 const OPTIONS_MAX: usize = 12;
+/// Tests that have a row whatever else is shown.
+const ROWS_MIN: usize = 3;
 /// The width of the state of an option.
 const STATUS: usize = 11;
 /// Steps before the command that shows everything.
@@ -45,7 +47,8 @@ pub fn render(report: &Report, style: &TerminalStyle) -> String {
             out.push(String::new());
             // The matrix comes before all cautions but the first.
             let matrix = report.matrix.as_ref().map_or_else(Vec::new, |matrix| layout.matrix(matrix));
-            let room = LINES_MAX.saturating_sub(out.len() + report.decisions.len() + matrix.len() + 3);
+            let decisions = layout.decisions(report, &report.decisions.iter().collect::<Vec<_>>());
+            let room = LINES_MAX.saturating_sub(out.len() + decisions.len() + matrix.len() + 2);
             let ends = (1..=report.cautions.len()).rev().map(|kept| end(report, &layout, false, kept));
             let fitting = ends.chain([short.clone()]).find(|end| !matrix.is_empty() && end.len() <= room);
             let matrix = if fitting.is_some() { matrix } else { Vec::new() };
@@ -77,17 +80,19 @@ fn end(report: &Report, layout: &Layout, with_texts: bool, cautions: usize) -> V
     out
 }
 
-/// What to set in each test, in up to `rows` rows, and the matrix.
+/// What to set in each test, in up to `rows` lines below the heading, and the matrix.
 fn several_tests(report: &Report, layout: &Layout, rows: usize, matrix: Vec<String>) -> Vec<String> {
     let mut decisions: Vec<&Decision> = report.decisions.iter().collect();
-    // Certain results come first where not all have a row.
-    let rows = rows.max(3);
-    let hidden = decisions.len().saturating_sub(rows);
-    if hidden > 0 {
-        decisions.sort_by_key(|one| !one.is_certain);
-        decisions.truncate(rows);
-    }
     let mut out = layout.decisions(report, &decisions);
+    if out.len() > rows + 1 {
+        // Certain results come first where not all have a row.
+        decisions.sort_by_key(|one| !one.is_certain);
+    }
+    while out.len() > rows + 1 && decisions.len() > ROWS_MIN {
+        decisions.pop();
+        out = layout.decisions(report, &decisions);
+    }
+    let hidden = report.decisions.len() - decisions.len();
     if hidden > 0 {
         let certain = report.decisions.iter().filter(|one| one.is_certain).count();
         let text = format!("  {hidden} more tests in --full; {certain} of {} are certain", report.decisions.len());
@@ -102,9 +107,10 @@ fn several_tests(report: &Report, layout: &Layout, rows: usize, matrix: Vec<Stri
 /// One row for each option, with its interval drawn; at most `rows_max` of them.
 pub fn one_test(report: &Report, test: &Test, layout: &Layout, rows_max: usize) -> Vec<String> {
     let Some(texts) = report.texts.iter().find(|texts| texts.test == test.id) else { return Vec::new() };
-    let mut out: Vec<String> = texts.basis.iter().flat_map(|text| layout.paragraph(text)).collect();
+    let mut out: Vec<String> = Vec::new();
     let (rows, hidden) = shown(test, rows_max);
     if !rows.is_empty() {
+        out.extend(texts.basis.iter().flat_map(|text| layout.paragraph(text)));
         out.extend(table(texts, test, &rows, layout));
     }
     if hidden > 0 {

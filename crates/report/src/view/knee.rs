@@ -46,15 +46,18 @@ fn all_searches<'a>(settled: &Settled<'a>) -> impl Iterator<Item = &'a [Probe]> 
     settled.measured.iter().chain(&settled.failed).filter_map(|trial| search(trial))
 }
 
-/// The lowest percentile above the limit of the cells whose searches found no rate, nanoseconds, and one of the searches.
+/// The lowest percentile of an option that kept its objective at no rate, nanoseconds, and its searches. `None` where it was within
+/// the limit: then calls were unanswered.
+pub fn missed(cell: &CellView) -> Option<(u64, &KneeView)> {
+    let knee = cell.call.as_ref()?.knee.as_ref()?;
+    // A search that kept a rate broke off for another reason.
+    let is_missed = cell.outcome == CellOutcome::Failed && knee.probes.iter().all(|probe| !probe.kept);
+    let lowest = knee.probes.iter().filter_map(|probe| probe.percentile_ns).min().filter(|ns| *ns > knee.limit_ns);
+    Some((lowest.filter(|_| is_missed && cell.kind == CellKind::Candidate)?, knee))
+}
+
+/// The least of several options.
 pub fn lowest_missed<'a>(cells: impl Iterator<Item = &'a CellView>) -> Option<(u64, &'a KneeView)> {
-    let missed = |cell: &'a CellView| {
-        let knee = cell.call.as_ref()?.knee.as_ref()?;
-        // A search that kept a rate broke off for another reason.
-        let is_missed = cell.outcome == CellOutcome::Failed && knee.probes.iter().all(|probe| !probe.kept);
-        let times = knee.probes.iter().filter_map(|probe| probe.percentile_ns).filter(|ns| *ns > knee.limit_ns);
-        Some((times.min().filter(|_| is_missed && cell.kind == CellKind::Candidate)?, knee))
-    };
     cells.filter_map(missed).min_by_key(|(ns, _)| *ns)
 }
 

@@ -181,3 +181,21 @@ fn rare_tcp_drops_are_no_caution() {
     let rare = cautions("PruneCalled", 17);
     assert!(!rare.contains("no room"), "{rare}");
 }
+
+#[test]
+fn long_decisions_are_wrapped_not_cut() {
+    let mut report = several();
+    let why = "9 of 48 options may be the best, of which none is surely slower";
+    for decision in &mut report.decisions {
+        decision.set = "keep mode per-thread, set-up coop-taskrun and single-issuer".into();
+        decision.why = why.into();
+    }
+    for columns in [76, 80, 200] {
+        let text = shown(&report, columns);
+        assert!(text.lines().count() <= 25 && text.lines().all(|line| line.chars().count() <= columns), "{text}");
+        let table = text.lines().skip_while(|line| !line.contains(" set ")).skip(1).take_while(|line| !line.is_empty());
+        let table = crate::flat(&table.collect::<Vec<_>>().join(" "));
+        assert!(!table.contains('…'), "{text}");
+        assert_eq!([table.matches("single-issuer").count(), table.matches("slower").count()], [2, 2], "{text}");
+    }
+}

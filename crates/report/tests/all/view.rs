@@ -373,7 +373,7 @@ fn an_interrupted_session_has_no_result() {
         assert_eq!(view.status, SessionStatus::Incomplete);
         assert_eq!(states(&view), [State::NoResult; 3]);
         assert!(view.groups.iter().all(|group| !group.recommendation.proven && group.recommendation.bound.is_none()));
-        assert!(view.decisions.iter().all(|one| one.why == "the session stopped before its first analysis"));
+        assert!(view.decisions.iter().all(|one| one.why.starts_with("the session stopped before its first analysis")));
         assert!(view.next[0].command.as_ref().is_some_and(|command| command.contains("--resume")), "{:?}", view.next);
     }
 }
