@@ -312,7 +312,7 @@ impl Screen<'_> {
         format!("{label}: {moved}, {repeated} segments per GiB sent again, round trip {trip}")
     }
 
-    /// What to change, and the gain. `None` where no change has an interval: the reason says all.
+    /// What to change, and the gain. `None` where no change has an interval: the reason is a row of its own.
     fn usage(&self) -> Option<String> {
         if let Some(best) = self.best() {
             return Some(self.code_and_gain(best));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_intervals_says_so_once() {
+    fn a_session_without_intervals_states_one_reason() {
         let text = shown(&[("rcvbuf=unset", None), ("nodelay=on", None)], step("bytegauge tune --resume 1"));
         assert_eq!(text.matches("2 usable blocks").count(), 1, "{text}");
         assert!(
