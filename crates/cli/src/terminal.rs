@@ -58,11 +58,10 @@ pub fn draw(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Columns and rows of the terminal at standard error; 80 and 24 where it does not know its size.
-pub fn size() -> (usize, usize) {
-    let size = terminal_size::terminal_size_of(io::stderr());
-    let (columns, rows) = size.map_or((0, 0), |(width, height)| (usize::from(width.0), usize::from(height.0)));
-    (if columns == 0 { 80 } else { columns }, if rows == 0 { 24 } else { rows })
+/// Columns of the terminal at standard error; 80 where it does not know its size.
+pub fn error_width() -> usize {
+    let known = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+    known.filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// Columns of text on standard output: those of the terminal. In a pipe or a file those of COLUMNS, which shells do not export by

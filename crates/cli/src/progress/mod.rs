@@ -1,11 +1,11 @@
-//! The display while a session is measured: a line for its progress, and a line per test with the option that leads so far.
+//! The display while a session is measured: a line for its progress. Options that lead so far are not shown: they often do not in
+//! the end.
 //!
 //! It is drawn while nothing is measured, and by no thread of its own, which would take a CPU from the trial. A terminal shows
 //! it in place. Elsewhere it is a line for a log at the start of a stage and every ten seconds.
 
 mod redraw;
-mod state_lines;
-mod test_names;
+mod state_line;
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,19 +13,15 @@ use std::time::{Duration, Instant};
 use bytegauge_harness::{AnalysisProgress, Event, Observer};
 use bytegauge_model::session::Stage;
 use bytegauge_model::{SessionId, escape, forecast::forecast, unit::counted};
-use bytegauge_report::words::fit::{columns as columns_of, cut_anywhere};
+use bytegauge_report::words::fit::cut_anywhere;
 use bytegauge_store::Store;
 
 use crate::{print, terminal};
 use redraw::Redraw;
-use state_lines::{Leader, SessionProgress};
-use test_names::TestNames;
+use state_line::SessionProgress;
 
 /// A terminal shows at most four states a second: each takes time between two trials.
 const DRAW_PAUSE: Duration = Duration::from_millis(250);
-
-/// Columns for the names of a test and its option, and the spaces around them, before intervals are left out.
-const NAMES_MIN: usize = 24;
 
 /// A log gets a line in this time.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
@@ -33,30 +29,23 @@ const LOG_PAUSE: Duration = Duration::from_secs(10);
 /// Draws the state of a session on standard error.
 pub struct Display {
     standing: SessionProgress,
-    /// The lines on the terminal; `None` where standard error is none.
+    /// The line on the terminal; `None` where standard error is none.
     redraw: Option<Redraw>,
     last: Instant,
-    resumed: bool,
     has_waited: bool,
 }
 
 impl Display {
     /// A display in place on a terminal that can do that, else as lines of a log.
     pub fn new() -> Display {
-        let redraw = in_place().then(Redraw::default);
-        Display {
-            standing: SessionProgress::default(),
-            redraw,
-            last: Instant::now(),
-            resumed: false,
-            has_waited: false,
-        }
+        let (standing, redraw) = (SessionProgress::default(), in_place().then(Redraw::default));
+        Display { standing, redraw, last: Instant::now(), has_waited: false }
     }
 
     /// Removes the display from the terminal.
     pub fn clear(&mut self) {
         if let Some(redraw) = &mut self.redraw {
-            terminal::draw(&redraw.clear(terminal::size().0));
+            terminal::draw(&redraw.clear(terminal::error_width()));
         }
     }
 
@@ -79,32 +68,14 @@ impl Display {
     fn draw(&mut self) {
         self.last = Instant::now();
         match &mut self.redraw {
-            Some(redraw) => {
-                let (columns, rows) = terminal::size();
-                terminal::draw(&redraw.draw(&screen(&self.standing, columns, rows), columns));
-            }
+            Some(redraw) => put(redraw, |columns| self.standing.progress(columns)),
             None => terminal::note(&print::in_locale(self.standing.progress(usize::MAX))),
         }
     }
 
     fn begin(&mut self, stage: Stage, blocks: u64, session: SessionId, store: &Store) {
-        // Without names the display shows the numbers of options; the session goes on.
-        let names = TestNames::load(store, session).unwrap_or_default();
-        self.standing.begin(stage, blocks, names);
-        if std::mem::take(&mut self.resumed) {
-            self.add_earlier(stage, session, store);
-        }
-    }
-
-    /// Adds the trials that a resumed session had before.
-    fn add_earlier(&mut self, stage: Stage, session: SessionId, store: &Store) {
-        let (Ok(cells), Ok(trials)) = (store.cells(session), store.trials(session)) else { return };
-        let cells: std::collections::HashMap<_, _> = cells.iter().map(|row| (&row.cell.id, &row.cell)).collect();
-        for trial in trials.iter().filter(|trial| trial.stage == stage) {
-            if let Some(cell) = cells.get(&trial.cell) {
-                self.standing.add(cell, trial);
-            }
-        }
+        // If the store cannot be read, the session reports it.
+        self.standing.begin(stage, blocks, store.groups(session).map_or(0, |groups| groups.len()));
     }
 }
 
@@ -112,7 +83,6 @@ impl Observer for Display {
     fn hear(&mut self, event: &Event<'_>) {
         match event {
             Event::Began { session, resumed } => {
-                self.resumed = *resumed;
                 if self.redraw.is_none() {
                     terminal::note(&format!("session {session} {}", if *resumed { "resumed" } else { "started" }));
                 }
@@ -123,8 +93,8 @@ impl Observer for Display {
                     self.draw();
                 }
             }
-            Event::Trial { cell, trial, left_ns, further_ns, .. } => {
-                self.standing.trial(cell, trial, *left_ns, *further_ns);
+            Event::Trial { left_ns, further_ns, .. } => {
+                self.standing.trial(*left_ns, *further_ns);
                 self.refresh();
             }
             Event::Block(block) => {
@@ -170,16 +140,14 @@ impl Steps {
     /// `done` of `total` steps are done, and the next one is called `what`.
     pub fn show(&mut self, done: u64, total: u64, what: &str) {
         if let Some(redraw) = &mut self.redraw {
-            let columns = terminal::size().0;
-            let line = print::in_locale(format!("{done} of {total} steps done: {}", escape::line(what)));
-            terminal::draw(&redraw.draw(&[cut_anywhere(&line, columns.saturating_sub(1), "")], columns));
+            put(redraw, |_| format!("{done} of {total} steps done: {}", escape::line(what)));
         }
     }
 
     /// Removes the line.
     pub fn clear(&mut self) {
         if let Some(redraw) = &mut self.redraw {
-            terminal::draw(&redraw.clear(terminal::size().0));
+            terminal::draw(&redraw.clear(terminal::error_width()));
         }
     }
 }
@@ -189,45 +157,12 @@ fn in_place() -> bool {
     std::io::stderr().is_terminal() && !print::terminal_is_dumb()
 }
 
-/// The lines for a terminal of this size. The cursor needs the last row.
-fn screen(standing: &SessionProgress, columns: usize, rows: usize) -> Vec<String> {
-    // A line that fills its row makes some terminals begin another one.
-    let columns = columns.saturating_sub(1);
-    let mut leaders: Vec<Leader> = standing.leaders(rows.saturating_sub(2)).into_iter().map(escaped).collect();
-    let test_width = leaders.iter().map(|leader| columns_of(&leader.test)).max().unwrap_or(0);
-    let option_width = leaders.iter().map(|leader| columns_of(&leader.option)).max().unwrap_or(0);
-    let rate_width = |leaders: &[Leader]| {
-        let widths = leaders.iter().map(|leader| columns_of(&leader.rate) + columns_of(&leader.interval));
-        widths.max().unwrap_or(0)
-    };
-    let mark = print::in_locale("…".into());
-    // Names give way to numbers, but intervals to what is left of names.
-    if rate_width(&leaders) + NAMES_MIN > columns {
-        leaders.iter_mut().for_each(|leader| leader.interval.clear());
-    }
-    let rate_width = rate_width(&leaders);
-    let left = columns.saturating_sub(rate_width + 6);
-    let option_width = option_width.min((left / 2).max(left.saturating_sub(test_width)));
-    let test_width = test_width.min(left.saturating_sub(option_width));
-    let lines = leaders.iter().map(|leader| {
-        let (test, option) =
-            (cut_anywhere(&leader.test, test_width, &mark), cut_anywhere(&leader.option, option_width, &mark));
-        let (after_test, after_option) = (test_width - columns_of(&test) + 2, option_width - columns_of(&option) + 2);
-        format!("  {test}{:after_test$}{option}{:after_option$}{}{}", "", "", leader.rate, leader.interval)
-    });
-    let progress = print::in_locale(standing.progress(columns));
-    std::iter::once(progress).chain(lines).map(|line| cut_anywhere(&line, columns, &mark)).collect()
-}
-
-/// Names may come from another host, and the locale may be ASCII.
-fn escaped(leader: Leader) -> Leader {
-    let shown = |text: String| escape::line(&print::in_locale(text)).into_owned();
-    Leader {
-        test: shown(leader.test),
-        option: shown(leader.option),
-        rate: shown(leader.rate),
-        interval: shown(leader.interval),
-    }
+/// Draws a line, made for a number of columns. One that fills its row makes some terminals begin another one.
+fn put(redraw: &mut Redraw, line: impl Fn(usize) -> String) {
+    let columns = terminal::error_width();
+    let fits = columns.saturating_sub(1);
+    let line = cut_anywhere(&print::in_locale(line(fits)), fits, &print::in_locale("…".into()));
+    terminal::draw(&redraw.draw(&line, columns));
 }
 
 /// A note in one line. Notes may hold words of another host.

@@ -164,16 +164,14 @@ fn progress_is_drawn_on_terminals_and_cleared() {
         let ran = bench.shell(&script).exits(0);
         let of = |size: u16| NonZero::new(size).expect("a size");
         let mut terminal = vt100::Parser::new(of(rows), of(columns), 0);
-        let mut leaders = 0;
         // Each state of the display ends by erasing what is below it.
         for state in ran.stdout.split_inclusive("\u{1b}[J") {
             terminal.process(state.as_bytes());
             let screen = terminal.screen().contents();
             let progress: Vec<&str> = screen.lines().filter(|line| is_progress(line)).collect();
             assert!(progress.len() <= 1, "{columns}x{rows}: {screen}");
-            leaders = leaders.max(screen.lines().filter(|line| line.contains("B/s")).count());
         }
-        assert!(leaders > 0 && ran.stdout.contains("confirmation: "), "{columns}x{rows}: {ran}");
+        assert!(ran.stdout.contains("confirmation: "), "{columns}x{rows}: {ran}");
         let last = terminal.screen().contents();
         assert!(!last.lines().any(is_progress), "{columns}x{rows}: {last}");
     }
