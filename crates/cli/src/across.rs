@@ -1,11 +1,12 @@
 //! `bytegauge report --across`: the results that hold over several sessions.
 
 use bytegauge_compare::{AcrossView, across};
-use bytegauge_model::{SessionId, SessionStatus};
+use bytegauge_model::SessionId;
 use bytegauge_report::SessionData;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
+use crate::earlier_sessions::of_plan;
 use crate::exit_code::{DONE, Failure, INCONCLUSIVE};
 use crate::machine_changes::is_same_machine;
 use crate::{args, stored, terminal};
@@ -47,15 +48,9 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The sessions of the same plan that this machine completed, the oldest first.
 fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>, Failure> {
     let record = store.session(session)?;
-    let same = store.sessions()?.into_iter().filter(|other| {
-        other.plan_name == record.plan_name && !other.imported && other.status == SessionStatus::Complete
-    });
-    let mut ids = Vec::new();
-    for other in same.take(SESSIONS_MAX) {
-        if is_same_machine(&record, &store.session(other.id)?) {
-            ids.push(other.id);
-        }
-    }
+    let same = of_plan(store, &record.plan_name)?.take(SESSIONS_MAX).collect::<Result<Vec<_>, _>>()?;
+    let mut ids: Vec<SessionId> =
+        same.iter().filter(|other| is_same_machine(&record, other)).map(|other| other.id).collect();
     ids.sort_unstable_by_key(|id| id.0);
     Ok(ids)
 }

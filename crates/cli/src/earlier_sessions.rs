@@ -1,25 +1,38 @@
-//! Older sessions of the same plan on the same machine.
+//! Earlier sessions of the same plan in a store, and notes about what has changed on this machine since they were measured.
 
+use bytegauge_harness::this_machine;
 use bytegauge_model::{SessionId, SessionRecord, SessionStatus};
+use bytegauge_plan::Plan;
 use bytegauge_store::{Store, StoreError};
+use serde_json::{Value, json};
 
-use crate::machine_changes::is_same_machine;
+use crate::exit_code::Failure;
+use crate::machine_changes::{MachineChange, OTHER_HOST, changes, is_same_machine};
+use crate::terminal;
 
-/// The most older sessions that are used.
+/// The most sessions that are searched, the latest first.
 pub const SESSIONS_MAX: usize = 200;
 
-/// Older complete sessions of the same plan on the same machine, the latest first.
+/// Complete sessions of a plan that were measured here, the latest first.
+pub fn of_plan<'a>(
+    store: &'a Store,
+    plan: &str,
+) -> Result<impl Iterator<Item = Result<SessionRecord, StoreError>> + 'a, StoreError> {
+    let all = store.sessions()?.into_iter();
+    let plan = plan.to_owned();
+    let own = all.filter(move |own| own.status == SessionStatus::Complete && !own.imported && own.plan_name == plan);
+    Ok(own.take(SESSIONS_MAX).map(|own| store.session(own.id)))
+}
+
+/// Those that are older than a session, of the same question on the same machine.
 pub fn older<'a>(
     store: &'a Store,
     record: &'a SessionRecord,
 ) -> Result<impl Iterator<Item = Result<SessionRecord, StoreError>> + 'a, StoreError> {
-    let candidates = store.sessions()?.into_iter().filter(|other| {
-        let is_complete = other.status == SessionStatus::Complete && !other.imported;
-        is_complete && other.id.0 < record.id.0 && other.plan_name == record.plan_name
-    });
-    let is_same = |other: &SessionRecord| is_same_machine(record, other) && is_same_question(record, other);
-    let candidates = candidates.take(SESSIONS_MAX);
-    Ok(candidates.map(|other| store.session(other.id)).filter(move |other| other.as_ref().map_or(true, is_same)))
+    let is_like_it = |other: &SessionRecord| {
+        other.id.0 < record.id.0 && is_same_machine(record, other) && is_same_question(record, other)
+    };
+    Ok(of_plan(store, &record.plan_name)?.filter(move |other| other.as_ref().map_or(true, is_like_it)))
 }
 
 /// The latest of them that measured the same options.
@@ -33,4 +46,72 @@ pub fn earlier(store: &Store, record: &SessionRecord) -> Result<Option<SessionId
 pub fn is_same_question(one: &SessionRecord, other: &SessionRecord) -> bool {
     let words = |record: &SessionRecord| record.plan.pointer("/task/command").cloned();
     words(one) == words(other)
+}
+
+// Notes about this machine.
+
+/// Notes the facts of this machine that have changed since a session was measured here.
+pub fn note(record: &SessionRecord) {
+    if record.imported {
+        return;
+    }
+    let changed = changes(&record.machine, &this_machine(), &transports(&record.plan));
+    let changed = changed.unwrap_or_default();
+    if !changed.is_empty() {
+        terminal::note(&format!(
+            "note: session {} may not be valid any more: {}; run it again",
+            record.id,
+            text(&changed)
+        ));
+    }
+}
+
+/// Notes the facts that changed between two sessions of the same machine.
+pub fn note_between(before: &SessionRecord, after: &SessionRecord) {
+    let changed = changes(&before.machine, &after.machine, &transports(&after.plan)).unwrap_or_default();
+    if !changed.is_empty() {
+        let (before, after) = (before.id, after.id);
+        terminal::note(&format!(
+            "note: between sessions {before} and {after} this machine has changed: {}",
+            text(&changed)
+        ));
+    }
+}
+
+/// Notes the latest session of the same test, if this machine has changed since.
+pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
+    let wanted = json!(plan);
+    let is_same = |other: &SessionRecord| other.plan.get("cells") == wanted.get("cells");
+    let found = of_plan(store, &plan.name)?.find(|other| other.as_ref().map_or(true, is_same)).transpose()?;
+    let Some(record) = found else { return Ok(()) };
+    let changed = changes(&record.machine, &this_machine(), &transports(&record.plan)).unwrap_or_default();
+    if !changed.is_empty() {
+        terminal::note(&format!(
+            "note: since session {}, the same test, this machine has changed: {}",
+            record.id,
+            text(&changed)
+        ));
+    }
+    Ok(())
+}
+
+fn text(changes: &[MachineChange]) -> String {
+    changes.iter().map(MachineChange::sentence).collect::<Vec<_>>().join("; ")
+}
+
+/// The transport of a cell, and whether it goes to another host.
+fn names(cell: &Value) -> Vec<String> {
+    let has = |factor: &str| cell.pointer(&format!("/factors/{factor}")).and_then(Value::as_str).is_some();
+    let transport = cell.pointer("/factors/transport").and_then(Value::as_str).map(str::to_owned);
+    let other_host = ["host", "relay_host", "connect"].iter().any(|factor| has(factor));
+    transport.into_iter().chain(other_host.then(|| OTHER_HOST.to_owned())).collect()
+}
+
+/// The transports of a stored plan.
+fn transports(plan: &Value) -> Vec<String> {
+    let cells = plan.get("cells").and_then(Value::as_array).into_iter().flatten();
+    let mut names: Vec<String> = cells.flat_map(names).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }

@@ -7,10 +7,10 @@ use bytegauge_report::view::numbers::Verdict;
 use bytegauge_store::{Store, StoreError};
 use clap::ArgMatches;
 
-use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, older};
+use crate::earlier_sessions::{SESSIONS_MAX, is_same_question, note_between, older};
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION};
 use crate::machine_changes::is_same_machine;
-use crate::{args, design_flags, expired, stored, terminal};
+use crate::{args, design_flags, stored, terminal};
 
 /// `bytegauge report compare BEFORE AFTER`.
 pub fn compare(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -65,7 +65,7 @@ pub fn tell(store: &Store, before: &[SessionId], after: &[SessionId], matches: &
         terminal::note("note: these sessions are not all of one machine with one kernel: this may explain differences");
     }
     if let Some(last) = after.last() {
-        expired::note_between(one, &last.record);
+        note_between(one, &last.record);
     }
     let is_comparable = before.iter().chain(&after).all(|session| is_same_question(one, &session.record));
     if !is_comparable {

@@ -17,7 +17,6 @@ mod doctor;
 mod dry_run;
 mod earlier_sessions;
 mod exit_code;
-mod expired;
 mod factor_args;
 mod history;
 mod interrupt;

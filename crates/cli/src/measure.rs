@@ -19,7 +19,7 @@ use crate::interval_lines::Listing;
 use crate::json_stream::JsonLines;
 use crate::progress::Display;
 use crate::{
-    agent_sessions, analysis, args, capabilities, connect, design_flags, dry_run, expired, history, interrupt,
+    agent_sessions, analysis, args, capabilities, connect, design_flags, dry_run, earlier_sessions, history, interrupt,
     leftovers, page, resume, stored, terminal, tune_service,
 };
 
@@ -136,7 +136,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
     let talks = !matches.get_flag("quiet") && !matches.get_flag("json-stream");
     if talks && resumed.is_none() {
         terminal::note(dry_run::summary(&plan).trim_end());
-        expired::note_before(&plan, &store)?;
+        earlier_sessions::note_before(&plan, &store)?;
     }
     let mut lines = matches.get_flag("json-stream").then_some(JsonLines);
     let stop = interrupt::stop_on_signals()?;

@@ -22,7 +22,7 @@ use clap::ArgMatches;
 
 use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
 use crate::session_list::{self, ListedSession};
-use crate::{args, earlier_sessions, expired, page, terminal};
+use crate::{args, earlier_sessions, page, terminal};
 
 /// Where the results are.
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
@@ -78,7 +78,7 @@ pub fn report(matches: &ArgMatches) -> Result<u8, Failure> {
             Some("junit") => terminal::print_data(&junit::render(view)),
             _ => {
                 show(view, matches, &path)?;
-                expired::note(&store.session(view.session)?);
+                earlier_sessions::note(&store.session(view.session)?);
             }
         },
         (None, _) => {
