@@ -4,9 +4,8 @@ use bytegauge_model::SessionStatus;
 use bytegauge_model::unit::Nanos;
 use bytegauge_report::view::rfc3339;
 use bytegauge_report::words::paint::{Paint, TerminalStyle, wrap};
+use bytegauge_report::words::table::{self, Column};
 use bytegauge_store::SessionSummary;
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 
 /// A session of the list.
 #[derive(Clone, Debug)]
@@ -19,17 +18,41 @@ pub struct ListedSession {
 
 impl ListedSession {
     /// The status, which is `failed` where no option of a whole session has a result.
-    fn status(&self) -> &'static str {
-        match self.summary.status {
-            SessionStatus::Complete if !self.summary.has_result => "failed",
-            status => status.name(),
-        }
+    fn status(&self) -> String {
+        let SessionSummary { status, has_result, imported, .. } = self.summary;
+        let name = if status == SessionStatus::Complete && !has_result { "failed" } else { status.name() };
+        let imported = imported && status != SessionStatus::Imported;
+        format!("{name}{}", if imported { ", imported" } else { "" })
+    }
+
+    fn took(&self) -> String {
+        let SessionSummary { started_unix_ns, finished_unix_ns, .. } = self.summary;
+        let took = finished_unix_ns.and_then(|end| end.checked_sub(started_unix_ns)?.checked_sub(self.paused_ns));
+        took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string())
     }
 }
 
+/// A heading, whether its texts align right, and the text of a session.
+type ListColumn = (&'static str, bool, fn(&ListedSession) -> String);
+
+const COLUMNS: [ListColumn; 10] = [
+    ("ID", true, |own| own.summary.id.to_string()),
+    ("started (UTC)", false, |own| {
+        rfc3339(own.summary.started_unix_ns).replace('T', " ").trim_end_matches('Z').to_owned()
+    }),
+    ("took", true, ListedSession::took),
+    ("status", false, ListedSession::status),
+    ("plan", false, |own| own.summary.plan_name.clone()),
+    ("tests", true, |own| own.summary.groups.to_string()),
+    ("options", true, |own| own.summary.cells.to_string()),
+    ("trials", true, |own| own.summary.trials.to_string()),
+    (VERSION, false, |own| own.summary.version.clone()),
+    (SAVED, false, |own| own.summary.saved.clone().unwrap_or_default()),
+];
+
 /// The columns that may be hidden.
-const VERSION: usize = 8;
-const SAVED: usize = 9;
+const VERSION: &str = "version";
+const SAVED: &str = "saved as";
 
 /// One line per session, the newest first as in the store.
 pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
@@ -37,58 +60,14 @@ pub fn render(sessions: &[ListedSession], style: &TerminalStyle) -> String {
     if sessions.is_empty() {
         return "no sessions yet: run `bytegauge run buffer-size`\n".into();
     }
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
-        "ID",
-        "started (UTC)",
-        "took",
-        "status",
-        "plan",
-        "tests",
-        "options",
-        "trials",
-        "version",
-        "saved as",
-    ]);
-    for listed in sessions {
-        let session = &listed.summary;
-        let started = rfc3339(session.started_unix_ns).replace('T', " ");
-        let took = session
-            .finished_unix_ns
-            .and_then(|end| end.checked_sub(session.started_unix_ns)?.checked_sub(listed.paused_ns));
-        let imported = session.imported && session.status.name() != "imported";
-        table.add_row([
-            session.id.to_string(),
-            started.trim_end_matches('Z').to_owned(),
-            took.map_or_else(|| "–".into(), |ns| Nanos(ns).to_string()),
-            format!("{}{}", listed.status(), if imported { ", imported" } else { "" }),
-            session.plan_name.clone(),
-            session.groups.to_string(),
-            session.cells.to_string(),
-            session.trials.to_string(),
-            session.version.clone(),
-            session.saved.clone().unwrap_or_default(),
-        ]);
-    }
-    let hide = |table: &mut Table, index: usize| {
-        if let Some(column) = table.column_mut(index) {
-            column.set_constraint(ColumnConstraint::Hidden);
-        }
-    };
+    let mut columns = COLUMNS.map(|(heading, right, text)| Column::of(heading, right, sessions, text)).to_vec();
     // A column without any entry is left out, and that of versions where it has no room.
-    if sessions.iter().all(|listed| listed.summary.saved.is_none()) {
-        hide(&mut table, SAVED);
+    columns.retain(|column| column.heading != SAVED || column.texts.iter().any(|text| !text.is_empty()));
+    let width = |columns: &[Column]| columns.iter().map(|column| column.width() + 2).sum::<usize>();
+    if width(&columns) > style.columns + 2 {
+        columns.retain(|column| column.heading != VERSION);
     }
-    if table.lines().any(|line| line.trim_end().chars().count() > style.columns) {
-        hide(&mut table, VERSION);
-    }
-    for index in [0, 2, 5, 6, 7] {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let mut lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let mut lines = table::lines(&columns);
     if let Some(head) = lines.first_mut() {
         *head = paint.dim(head);
     }
