@@ -26,7 +26,6 @@ names! {
         UringMultishot = "uring-multishot": "io_uring(7), multishot receives, the kernel picks buffers",
         UringBundle = "uring-bundle": "io_uring(7), multishot, many buffers per receive and send",
         Zerocopy = "zerocopy": "io_uring(7), zero-copy sends over TCP; loopback copies",
-        UringSplice = "uring-splice": "splice(2), woken by polls of an io_uring, one thread",
         Sockmap = "sockmap": "a BPF program redirects data of TCP; no back-pressure",
         Tokio = "tokio": "tokio::io::copy_bidirectional on one thread, 8 KiB a time",
     }
@@ -39,8 +38,8 @@ pub const RELAY_BUFFER: usize = 64 << 10;
 impl RelayMethod {
     /// Whether the user can choose the size of a buffer.
     pub fn has_buffer(self) -> bool {
-        use RelayMethod::{Direct, Sendfile, Sockmap, Splice, StdCopy, UringSplice};
-        !matches!(self, Direct | StdCopy | Splice | Sendfile | UringSplice | Sockmap)
+        use RelayMethod::{Direct, Sendfile, Sockmap, Splice, StdCopy};
+        !matches!(self, Direct | StdCopy | Splice | Sendfile | Sockmap)
     }
 
     /// Default number of bytes that it moves at a time, if that is less than the usual default: a property of tokio's
@@ -51,15 +50,15 @@ impl RelayMethod {
 
     /// Whether it moves bytes through a pipe.
     pub fn has_pipe(self) -> bool {
-        use RelayMethod::{Hybrid, Sendfile, Splice, UringSplice};
-        matches!(self, Splice | Sendfile | Hybrid | UringSplice)
+        use RelayMethod::{Hybrid, Sendfile, Splice};
+        matches!(self, Splice | Sendfile | Hybrid)
     }
 
     /// The system resources of each connection from its beginning. Descriptors are its two sockets, both twice if
     /// each direction owns them, and its pipes. Those of [`RelayMethod::Hybrid`] are made when bulk data arrives, and are not
     /// counted: without them it continues copying.
     pub fn holds(self, threads: RelayThreads) -> RelayHolds {
-        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Sockmap, Splice, StdCopy, UringSplice};
+        use RelayMethod::{Bufio, CopyBuffer, Direct, Pipe, Sendfile, Sockmap, Splice, StdCopy};
         let threads = match self {
             Pipe => 4,
             StdCopy | CopyBuffer | Bufio | Sockmap => 2,
@@ -68,7 +67,7 @@ impl RelayMethod {
         };
         let (descriptors, pipes) = match self {
             Direct => (0, 0),
-            Splice | Sendfile | UringSplice => (6, 2),
+            Splice | Sendfile => (6, 2),
             StdCopy | CopyBuffer | Bufio => (6, 0),
             _ => (2, 0),
         };
@@ -106,8 +105,8 @@ impl RelayMethod {
 
     /// Whether one thread always carries all its connections.
     pub fn has_one_thread(self) -> bool {
-        use RelayMethod::{Epoll, Tokio, Uring, UringBundle, UringMultishot, UringSplice, Zerocopy};
-        matches!(self, Epoll | Uring | UringMultishot | UringBundle | UringSplice | Zerocopy | Tokio)
+        use RelayMethod::{Epoll, Tokio, Uring, UringBundle, UringMultishot, Zerocopy};
+        matches!(self, Epoll | Uring | UringMultishot | UringBundle | Zerocopy | Tokio)
     }
 
     /// Whether it supports both a thread per direction and one thread for all connections.

@@ -13,7 +13,7 @@ const SHORT: &str = "--trial-time 100ms --blocks 1 --analyses 1 --time 4s --seed
 
 /// Every method but `direct`, and `sockmap`, of which a machine may have none and which fails where a reader is slow.
 const METHODS: &str = "read-write,std-copy,copy-buffer,bufio,readv-writev,pipe,splice,sendfile,hybrid,epoll,uring,\
-                       uring-multishot,uring-bundle,uring-splice,zerocopy,tokio";
+                       uring-multishot,uring-bundle,zerocopy,tokio";
 
 const STREAM: &str = "stream --profile drain --read-size 64K --write-size 64K";
 

@@ -8,7 +8,6 @@ mod event_loop;
 mod flow_state;
 mod memory;
 mod message_part;
-mod poller;
 mod system_calls;
 pub(crate) mod timers;
 mod tokio;
@@ -16,9 +15,7 @@ mod uring;
 
 pub use blocking::run;
 pub(crate) use blocking::{FlowIo, run_on};
-pub(crate) use epoll::{OWN_CALLS, drive as drive_by};
 pub(crate) use memory::Room;
-pub(crate) use poller::{EpollPoller, Poller, UringPoller};
 pub(crate) use tokio::{Listener, Stream, runtime};
 
 use std::io;
@@ -152,7 +149,7 @@ pub fn drive<P: Party>(
         return Err(EndError::Impossible(format!("engine {engine} makes its own calls: use epoll")));
     }
     match engine {
-        Engine::Epoll(mode) => epoll::drive::<P, EpollPoller>(mode, party, station, meter),
+        Engine::Epoll(mode) => epoll::drive(mode, party, station, meter),
         Engine::Uring(mode) => uring::drive(mode, party, station, meter),
         Engine::Blocking => blocking::drive(party, station, meter),
         Engine::Tokio => tokio::drive(party, station, meter),

@@ -34,9 +34,6 @@ pub(super) struct Carrying<'a, 'm> {
 ///
 /// One direction of a connection has one. It takes bytes only when it holds none, and gives until it holds none.
 pub(super) trait CopyMethod: Sized + Send {
-    /// Whether it has calls of its own, rather than an engine's.
-    const CALLS: bool = true;
-
     /// Prepares what a direction needs.
     ///
     /// # Errors

@@ -14,24 +14,25 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bytegauge_model::{Engine, EngineReport, RelayMethod};
+use bytegauge_model::{Engine, EngineReport, EpollMode, RelayMethod};
 
 use crate::end_error::EndError;
-use crate::engine::{self, Poller, Station};
+use crate::engine::{self, Station};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;
-use crate::relay::copy_method::{Carrying, CopyMethod, Cues};
+use crate::relay::copy_method::{Carrying, CopyMethod, Cues, ReadWrite};
 use crate::relay::socket::unconnected;
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 
+/// The engine of methods with calls of their own: those call until a socket is not ready, so one registration lasts.
+const OWN_CALLS: Engine = Engine::Epoll(EpollMode { edge: true, batch: true });
+
 /// Relays the connections that the calling thread accepts, by a method of its own; several threads may share a listener.
-pub(super) fn carry_by<H: CopyMethod + 'static, B: Poller>(
-    carrying: Carrying<'_, '_>,
-) -> Result<EngineReport, EndError> {
+pub(super) fn carry_by<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
     let Carrying { shared, setup, cues, meter } = carrying;
-    let mut party = PairParty::<H>::new(shared, setup, 1);
-    engine::drive_by::<_, B>(engine::OWN_CALLS, &mut party, station(shared, cues, 0), meter).map(|(_, report)| report)
+    let mut party = PairParty::<H, true>::new(shared, setup, 1);
+    engine::drive(OWN_CALLS, &mut party, station(shared, cues, 0), meter).map(|(_, report)| report)
 }
 
 /// The listener and the flags, and the longest receive of an engine that moves the bytes itself.
@@ -48,7 +49,7 @@ pub(super) fn carry(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError
     if let Some(reason) = engine::missing_requirement(engine) {
         return Err(EndError::Missing(reason));
     }
-    let mut party = PairParty::<ByEngine>::new(shared, setup, setup.relay_buffer());
+    let mut party = PairParty::<ReadWrite, false>::new(shared, setup, setup.relay_buffer());
     let buffer_size = setup.set_relay_buffer().unwrap_or_else(|| engine::message_buffer(engine, setup.relay_buffer()));
     engine::drive(engine, &mut party, station(shared, cues, buffer_size), meter).map(|(_, report)| report)
 }
@@ -70,40 +71,13 @@ pub(super) fn unproven(method: RelayMethod, report: &EngineReport) -> Option<Str
     engine::unproven(engine_of(method)?, report)
 }
 
-/// The method of an engine that moves the bytes itself.
-#[derive(Debug)]
-struct ByEngine;
-
-impl CopyMethod for ByEngine {
-    const CALLS: bool = false;
-
-    fn new(_setup: &Setup) -> Result<ByEngine, EndError> {
-        Ok(ByEngine)
-    }
-
-    fn room(&self) -> usize {
-        0
-    }
-
-    fn take(&mut self, _from: BorrowedFd<'_>) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn give(&mut self, _to: BorrowedFd<'_>) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn held(&self) -> usize {
-        0
-    }
-}
-
 /// One side of a connection: 0 was accepted, 1 connects to the other side.
 ///
 /// It owns its state, and hands data to its partner when the driver, which has both, calls for it: no message takes a lock.
-/// The bytes stay in the engine's buffers, from where the partner sends them, or go over with their method.
+/// The bytes go over with a method that `CALLS`, or stay in the engine's buffers, from where the partner sends them: then there is no
+/// method.
 #[derive(Debug)]
-struct Half<H> {
+struct Half<H, const CALLS: bool> {
     number: u64,
     side: usize,
     joined: bool,
@@ -134,14 +108,14 @@ struct Half<H> {
     left: bool,
 }
 
-impl<H> Half<H> {
-    fn new(number: u64, side: usize, held_max: usize, method: H) -> Half<H> {
+impl<H, const CALLS: bool> Half<H, CALLS> {
+    fn new(number: u64, side: usize, held_max: usize, takes: Option<H>) -> Half<H, CALLS> {
         Half {
             number,
             side,
             joined: side == 0,
             held_max,
-            takes: Some(method),
+            takes,
             gives: None,
             held: 0,
             fresh: 0,
@@ -171,15 +145,15 @@ impl<H> Half<H> {
     }
 
     /// The bytes received here and sent at the other side.
-    fn passage(&self, partner: &Half<H>) -> Passage {
+    fn passage(&self, partner: &Half<H, CALLS>) -> Passage {
         Passage { taken: self.taken, given: partner.given, in_order: partner.finished && !self.broken }
     }
 }
 
-impl<H: CopyMethod> Flow for Half<H> {
+impl<H: CopyMethod, const CALLS: bool> Flow for Half<H, CALLS> {
     const PAIRED: bool = true;
 
-    const FORWARDS: bool = !H::CALLS;
+    const FORWARDS: bool = !CALLS;
 
     fn want(&mut self, _now_ns: u64) -> Want {
         if self.broken {
@@ -247,12 +221,12 @@ impl<H: CopyMethod> Flow for Half<H> {
         std::mem::take(&mut self.concerns_partner)
     }
 
-    fn give_to_partner(&mut self, partner: &mut Half<H>) {
+    fn give_to_partner(&mut self, partner: &mut Half<H, CALLS>) {
         let was_held_up = self.is_held_up();
-        if H::CALLS && self.fresh > 0 {
+        if CALLS && self.fresh > 0 {
             partner.gives = self.takes.take();
         }
-        if H::CALLS && self.held == 0 && self.gives.is_some() {
+        if CALLS && self.held == 0 && self.gives.is_some() {
             partner.takes = self.gives.take();
         }
         partner.held += std::mem::take(&mut self.fresh);
@@ -267,43 +241,45 @@ impl<H: CopyMethod> Flow for Half<H> {
 }
 
 /// All connections of a relay.
-struct PairParty<'a, H> {
+struct PairParty<'a, H, const CALLS: bool> {
     shared: &'a RelayShared,
     setup: &'a Setup,
     held_max: usize,
-    /// The method of a connection's way back, until its second flow is made.
-    back: Option<H>,
+    /// The second flow of an accepted connection, until the engine asks for it.
+    back: Option<Half<H, CALLS>>,
     /// Sides that ended before their partners, with their connections.
-    left: BTreeMap<u64, (Half<H>, Option<OwnedFd>)>,
+    left: BTreeMap<u64, (Half<H, CALLS>, Option<OwnedFd>)>,
     number: u64,
 }
 
-impl<H: CopyMethod> PairParty<'_, H> {
-    fn new<'a>(shared: &'a RelayShared, setup: &'a Setup, held_max: usize) -> PairParty<'a, H> {
+impl<H: CopyMethod, const CALLS: bool> PairParty<'_, H, CALLS> {
+    fn new<'a>(shared: &'a RelayShared, setup: &'a Setup, held_max: usize) -> PairParty<'a, H, CALLS> {
         PairParty { shared, setup, held_max, back: None, left: BTreeMap::new(), number: 0 }
     }
 
-    /// The methods of both ways of an accepted connection.
-    fn prepared(&self, connection: BorrowedFd<'_>) -> Result<[H; 2], EndError> {
+    /// Both flows of an accepted connection.
+    fn prepared(&self, connection: BorrowedFd<'_>) -> Result<[Half<H, CALLS>; 2], EndError> {
         self.shared.upstream.prepare_accepted(connection)?;
-        Ok([H::new(self.setup)?, H::new(self.setup)?])
+        let method = || CALLS.then(|| H::new(self.setup)).transpose();
+        let half = |side, method| Half::new(self.number, side, self.held_max, method);
+        Ok([half(0, method()?), half(1, method()?)])
     }
 }
 
-impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
-    type Flow = Half<H>;
+impl<H: CopyMethod + 'static, const CALLS: bool> Party for PairParty<'_, H, CALLS> {
+    type Flow = Half<H, CALLS>;
 
-    const CALLS: bool = H::CALLS;
+    const CALLS: bool = CALLS;
 
-    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half<H>> {
+    fn accepted(&mut self, connection: BorrowedFd<'_>, _now_ns: u64) -> Option<Half<H, CALLS>> {
         if !self.shared.admits(connection) {
             return None;
         }
+        self.number += 1;
         match self.prepared(connection) {
-            Ok([up, down]) => {
-                self.back = Some(down);
-                self.number += 1;
-                Some(Half::new(self.number, 0, self.held_max, up))
+            Ok([front, back]) => {
+                self.back = Some(back);
+                Some(front)
             }
             Err(fault) => {
                 self.shared.unconnected(fault);
@@ -312,18 +288,18 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
         }
     }
 
-    fn connect(&mut self, _flow: &mut Half<H>) -> io::Result<OwnedFd> {
+    fn connect(&mut self, _flow: &mut Half<H, CALLS>) -> io::Result<OwnedFd> {
         self.shared.upstream.begin()
     }
 
-    fn partner(&mut self, flow: &mut Half<H>) -> Option<(Half<H>, Option<OwnedFd>)> {
-        Some((Half::new(flow.number, 1, self.held_max, self.back.take()?), None))
+    fn partner(&mut self, _flow: &mut Half<H, CALLS>) -> Option<(Half<H, CALLS>, Option<OwnedFd>)> {
+        Some((self.back.take()?, None))
     }
 
     #[inline]
     fn take(
         &mut self,
-        half: &mut Half<H>,
+        half: &mut Half<H, CALLS>,
         from: BorrowedFd<'_>,
         meter: &mut Meter,
         _now_ns: &mut u64,
@@ -342,7 +318,7 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
     #[inline]
     fn give(
         &mut self,
-        half: &mut Half<H>,
+        half: &mut Half<H, CALLS>,
         to: BorrowedFd<'_>,
         meter: &mut Meter,
         _now_ns: &mut u64,
@@ -359,7 +335,7 @@ impl<H: CopyMethod + 'static> Party for PairParty<'_, H> {
         Ok(CallResult::Some { is_ready: true })
     }
 
-    fn left(&mut self, flow: Half<H>, connection: Option<OwnedFd>) {
+    fn left(&mut self, flow: Half<H, CALLS>, connection: Option<OwnedFd>) {
         let Some((other, other_connection)) = self.left.remove(&flow.number) else {
             self.left.insert(flow.number, (flow, connection));
             return;

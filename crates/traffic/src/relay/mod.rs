@@ -24,7 +24,7 @@ mod tokio;
 use std::sync::Arc;
 
 use bytegauge_model::{EndRole, EngineReport, RELAY_BUFFER, RelayMethod, RelayThreads};
-use bytegauge_sys::{affinity, uring};
+use bytegauge_sys::affinity;
 
 pub use copy_method::Cues;
 pub(crate) use programs::{charged, version, words};
@@ -33,7 +33,7 @@ pub use socket::{Upstream, listen};
 pub use state::RelayShared;
 
 use crate::end_error::EndError;
-use crate::engine::{self, EpollPoller, UringPoller};
+use crate::engine;
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 use crate::relay::copy_method::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
@@ -87,11 +87,7 @@ pub fn carry(
         RelayMethod::Splice => by_hand::<Splice<false>>(carrying),
         RelayMethod::Sendfile => by_hand::<Splice<true>>(carrying),
         RelayMethod::Hybrid => by_hand::<Hybrid>(carrying),
-        RelayMethod::UringSplice => {
-            look_ahead::<Splice<false>>(&carrying)?;
-            flow::carry_by::<Splice<false>, UringPoller>(carrying)
-        }
-        RelayMethod::Epoll => flow::carry_by::<ReadWrite, EpollPoller>(carrying),
+        RelayMethod::Epoll => flow::carry_by::<ReadWrite>(carrying),
         RelayMethod::Uring | RelayMethod::UringMultishot | RelayMethod::UringBundle | RelayMethod::Zerocopy => {
             flow::carry(carrying)
         }
@@ -104,7 +100,6 @@ pub fn carry(
 pub fn missing_requirement(method: RelayMethod) -> Option<String> {
     match method {
         RelayMethod::Sockmap => sockmap::missing_requirement(),
-        RelayMethod::UringSplice => uring::probe(&[]).err().map(|missing| missing.to_string()),
         _ => flow::engine_of(method).and_then(engine::missing_requirement),
     }
 }
@@ -114,18 +109,13 @@ pub fn unproven(method: RelayMethod, report: &EngineReport) -> Option<String> {
     flow::unproven(method, report)
 }
 
-/// Finds missing requirements before the first connection.
-fn look_ahead<H: CopyMethod>(carrying: &Carrying<'_, '_>) -> Result<(), EndError> {
+fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
+    // Finds missing requirements before the first connection.
     if let Some(bytes) = H::new(carrying.setup)?.pipe_size() {
         carrying.shared.has_pipes_of(bytes);
     }
-    Ok(())
-}
-
-fn by_hand<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {
-    look_ahead::<H>(&carrying)?;
     match carrying.setup.relay_threads() {
         RelayThreads::Direction => threads::carry(carrying, &threads::by_hand::<H>),
-        RelayThreads::One | RelayThreads::Cpus => flow::carry_by::<H, EpollPoller>(carrying),
+        RelayThreads::One | RelayThreads::Cpus => flow::carry_by::<H>(carrying),
     }
 }

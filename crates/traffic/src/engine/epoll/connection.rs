@@ -18,16 +18,13 @@ use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor};
 use crate::engine::flow_state::time_for;
 use crate::engine::memory::{KeptBytes, Room};
 use crate::engine::message_part::MessagePart;
-use crate::engine::poller::{PollEvent, Poller};
 use crate::engine::system_calls::{Calls, ZeroCopySend, ZeroCopySends, ack_quickly};
 use crate::engine::{errno, nothing_to_send, unconnected};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party};
 
 /// A connection's readiness.
-pub(super) struct Registration<R> {
-    /// The poller's handle; `None` while the descriptor is not registered.
-    pub(super) registration: Option<R>,
-    /// The events last requested of it.
+pub(super) struct Registration {
+    /// The events last requested; `None` while the descriptor is not registered.
     pub(super) asked: Option<Ready>,
     /// Whether a receive may return bytes.
     readable: bool,
@@ -45,10 +42,9 @@ pub(super) struct Registration<R> {
     pub(super) kept: KeptBytes,
 }
 
-impl<R> Default for Registration<R> {
-    fn default() -> Registration<R> {
+impl Default for Registration {
+    fn default() -> Registration {
         Registration {
-            registration: None,
             asked: None,
             readable: false,
             writable: true,
@@ -62,7 +58,7 @@ impl<R> Default for Registration<R> {
     }
 }
 
-impl<R> Registration<R> {
+impl Registration {
     /// Adds the sends without copies of a connection that ends, or leaves the engine, to the counts.
     pub(super) fn add_up(&mut self, fd: impl AsFd, report: &mut EngineReport) {
         let Some(sends) = self.in_place.take() else { return };
@@ -71,7 +67,7 @@ impl<R> Registration<R> {
     }
 }
 
-impl<R> EngineLink for Registration<R> {
+impl EngineLink for Registration {
     fn renew(&mut self) {
         let (mut room, mut kept) = (std::mem::take(&mut self.room), std::mem::take(&mut self.kept));
         room.forget();
@@ -84,18 +80,14 @@ impl<R> EngineLink for Registration<R> {
     }
 }
 
-impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
-    pub(super) fn on_event(&mut self, PollEvent { token, ready, is_last }: PollEvent) -> Result<(), EndError> {
+impl<P: Party> EpollLoop<'_, P> {
+    pub(super) fn on_event(&mut self, token: u64, ready: Ready) -> Result<(), EndError> {
         let index = token as u32;
         // The event may be of a connection that was closed after the wait returned.
         if !self.is_current(token) {
             return Ok(());
         }
         let slot = &mut self.slots[index as usize];
-        if is_last {
-            // It is registered again when its flow waits.
-            (slot.link.registration, slot.link.asked) = (None, None);
-        }
         let gone = ready.any(Ready::HANG_UP | Ready::ERROR);
         let (readable, writable) = (gone || ready.any(Ready::READ | Ready::PEER_SHUT), gone || ready.any(Ready::WRITE));
         slot.link.readable |= readable;
@@ -127,18 +119,14 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         let slot = &mut self.slots[index as usize];
         let (false, Some(fd)) = (self.port.mode.edge, &slot.fd) else { return Ok(()) };
         self.report.system_calls += 1;
-        match slot.link.registration.take_if(|_| gone) {
-            // An event that cannot be removed from a registration (epoll_ctl(2)).
-            Some(registration) => {
-                slot.link.asked = None;
-                self.port.poller.remove(fd.as_fd(), &registration)
-            }
-            None => {
-                slot.link.asked = Some(Ready::NONE);
-                self.port.poller.modify(fd.as_fd(), Ready::NONE, token)
-            }
-        }
-        .map_err(EndError::io("ignoring a connection"))
+        // The kernel reports these events in any case (epoll_ctl(2)).
+        let asked = (!gone).then_some(Ready::NONE);
+        slot.link.asked = asked;
+        let ignored = match asked {
+            None => self.port.epoll.remove(fd.as_fd()),
+            Some(nothing) => self.port.epoll.modify(fd.as_fd(), nothing, token),
+        };
+        ignored.map_err(EndError::io("ignoring a connection"))
     }
 
     /// Sends once, if there is room: by a call of the party, or the flow's message, or received bytes that go back.
@@ -362,17 +350,16 @@ impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
         if slot.link.asked == Some(wanted) {
             return Ok(());
         }
-        self.report.system_calls += u64::from(B::ADDING_IS_A_CALL);
-        slot.link.asked = Some(wanted);
-        let asked = match slot.link.registration {
-            None => self.port.poller.add(fd.as_fd(), wanted, token).map(|made| slot.link.registration = Some(made)),
-            Some(_) => self.port.poller.modify(fd.as_fd(), wanted, token),
+        self.report.system_calls += 1;
+        let asked = match slot.link.asked.replace(wanted) {
+            None => self.port.epoll.add(fd.as_fd(), wanted, token),
+            Some(_) => self.port.epoll.modify(fd.as_fd(), wanted, token),
         };
         asked.map_err(EndError::io("waiting for a connection"))
     }
 }
 
-impl<P: Party, B: Poller> EpollLoop<'_, P, B> {
+impl<P: Party> EpollLoop<'_, P> {
     /// Sends the flow's message without copies; its socket may have room.
     #[inline(never)]
     pub(super) fn send_in_place(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {

@@ -18,7 +18,7 @@ fn step() -> impl Strategy<Value = (usize, Step)> {
 
 /// Both sides, the bytes that each has received and sent, and whether its engine waits for a request.
 struct FlowPair {
-    halves: [Half<ByEngine>; 2],
+    halves: [Half<ReadWrite, false>; 2],
     received: [Vec<u8>; 2],
     sent: [Vec<u8>; 2],
     /// The received bytes that the engine keeps of each.
@@ -28,7 +28,7 @@ struct FlowPair {
 
 impl FlowPair {
     fn new() -> FlowPair {
-        let mut halves = [0, 1].map(|side| Half::new(1, side, MAX, ByEngine));
+        let mut halves = [0, 1].map(|side| Half::new(1, side, MAX, None));
         halves[1].connected(0);
         FlowPair {
             halves,
