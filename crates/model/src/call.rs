@@ -194,8 +194,6 @@ pub struct EngineReport {
     pub out_of_buffers: u64,
     /// Completions that took more than one buffer.
     pub bundled: u64,
-    /// Receives that continued a buffer after an earlier receive (`IOU_PBUF_RING_INC`).
-    pub continued_buffers: u64,
     /// Sends that asked for zero copy.
     pub zero_copy: u64,
     /// Part of them that the kernel reports as copied after all (`IORING_NOTIF_USAGE_ZC_COPIED`).
@@ -222,7 +220,7 @@ pub struct EngineReport {
 }
 
 sums!(EngineReport {
-    system_calls, accepted, completions, multishot, out_of_buffers, bundled, continued_buffers, zero_copy,
+    system_calls, accepted, completions, multishot, out_of_buffers, bundled, zero_copy,
     zero_copy_copied, copied_bytes, buffer_bytes, queued_counts, mapping_calls, mapped_bytes, kernel_threads_ns,
 } max { accepted_at_once, received_at_once, sent_at_once, epoll_busy_poll_ns, min_wait_ns });
 

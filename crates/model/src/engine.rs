@@ -64,8 +64,6 @@ pub enum UringKind {
     Plain,
     /// Multishot accepts and receives, into buffers that the kernel picks when data is there.
     Multishot,
-    /// As `Multishot`, and receives fill their buffers one piece after another.
-    Incremental,
     /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
     Bundle,
     /// As `Multishot`, and sends ask the kernel not to copy.
@@ -231,12 +229,6 @@ pub const ENGINES: &[EngineRow] = &[
         "uring:multishot",
         "io_uring(7), multishot accepts and receives",
         RING,
-    ),
-    row(
-        UringMode::of(UringKind::Incremental, false),
-        "uring:incremental",
-        "io_uring(7), multishot, receives fill buffers in pieces",
-        CONNECTIONS,
     ),
     row(
         UringMode::of(UringKind::Bundle, false),
@@ -407,7 +399,6 @@ mod tests {
         for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
             assert!(modes.iter().all(|sqpoll| UringMode::of(kind, *sqpoll).to_string().starts_with("uring")));
         }
-        assert_eq!(UringMode::of(UringKind::Incremental, false).to_string(), "uring:incremental");
     }
 
     #[test]

@@ -1,12 +1,9 @@
 /* One ring for all connections, on liburing. Modes: plain (one receive and one send at a time, a buffer a connection),
- * multishot (receives that go on, into provided buffers), incremental (as multishot; receives fill a buffer piece by piece), zc
- * (as multishot; sends ask the kernel not to copy). As a relay it passes bytes on to ADDRESS. Never two sends of one socket in flight: they could change places. See peer.h. */
+ * multishot (receives that go on, into provided buffers), zc (as multishot; sends ask the kernel not to copy). As a relay it passes bytes on to ADDRESS. Never two sends of one socket in flight: they could change places. See peer.h. */
 #include "peer.h"
 #include <liburing.h>
 
 enum { ENTRIES = 1024, COMPLETIONS = 8192, GROUP = 1, BUFFERS_MIN = 16, WAITING = 1024, RELAY_READ = 64 * 1024 };
-/* linux/io_uring.h of Linux 6.12. */
-enum { FILLED_IN_PIECES = 2, MORE_IN_BUFFER = 1 << 4 };
 enum kind { ACCEPT, RECEIVE, SEND };
 
 /* Received by a relay, and not yet sent on. */
@@ -31,12 +28,10 @@ static struct io_uring ring;
 static struct io_uring_buf_ring *provided;
 static char *pool, *messages;
 static unsigned buffers;
-/* By buffer, of an incremental pool: bytes that the kernel filled, pieces in use, and whether it fills no more of it. */
-static struct { size_t filled; unsigned pieces; int is_full; } *states;
 static size_t buffer_size;
 static struct connection connections[DESCRIPTORS];
 static struct histogram latencies;
-static int is_multishot, is_zero_copy, is_writer, is_reader, is_client, is_relay, is_incremental;
+static int is_multishot, is_zero_copy, is_writer, is_reader, is_client, is_relay;
 
 static uint64_t tag(enum kind kind, unsigned buffer, int fd) {
     return (uint64_t)kind << 56 | (uint64_t)buffer << 32 | (unsigned)fd;
@@ -71,26 +66,6 @@ static void offer(unsigned buffer) {
     io_uring_buf_ring_add(provided, pool + buffer * buffer_size, (unsigned)buffer_size, (unsigned short)buffer,
                           io_uring_buf_ring_mask(buffers), 0);
     io_uring_buf_ring_advance(provided, 1);
-}
-
-/* A piece of an incremental buffer, or a whole buffer, is free. */
-static void give_back(unsigned buffer) {
-    if (is_incremental) {
-        if (--states[buffer].pieces > 0 || !states[buffer].is_full) return;
-        states[buffer].filled = 0;
-        states[buffer].is_full = 0;
-    }
-    offer(buffer);
-}
-
-/* Where the bytes of a completion begin in their buffer. */
-static size_t begin_of(const struct io_uring_cqe *cqe, unsigned buffer) {
-    if (!is_incremental || cqe->res <= 0) return 0;
-    size_t begin = states[buffer].filled;
-    states[buffer].filled += (size_t)cqe->res;
-    states[buffer].pieces++;
-    states[buffer].is_full = !(cqe->flags & MORE_IN_BUFFER);
-    return begin;
 }
 
 static void send_bytes(int fd, const char *bytes, size_t length, unsigned buffer) {
@@ -134,7 +109,6 @@ static void called(int fd, int length) {
 
 static void received(const struct io_uring_cqe *cqe, int fd) {
     unsigned buffer = is_multishot ? cqe->flags >> IORING_CQE_BUFFER_SHIFT : 0;
-    size_t begin = begin_of(cqe, buffer);
     struct connection *of = &connections[fd];
     if (cqe->res == 0 || (cqe->res < 0 && cqe->res != -ENOBUFS)) {
         if (is_reader || is_client) exit(0);
@@ -152,10 +126,10 @@ static void received(const struct io_uring_cqe *cqe, int fd) {
     } else if (cqe->res > 0 && (is_reader || is_client)) {
         if (is_client) called(fd, cqe->res);
         else counted((uint64_t)cqe->res);
-        if (is_multishot) give_back(buffer);
+        if (is_multishot) offer(buffer);
     } else if (cqe->res > 0) {
         counted((uint64_t)cqe->res);
-        send_bytes(fd, bytes_of(fd, buffer) + begin, (size_t)cqe->res, buffer);
+        send_bytes(fd, bytes_of(fd, buffer), (size_t)cqe->res, buffer);
     }
     if (again) receive(fd);
 }
@@ -181,7 +155,7 @@ static void sent(const struct io_uring_cqe *cqe, int fd) {
         send_on(fd);
     }
     if (!is_over || is_client) return;
-    if (is_multishot) give_back(buffer);
+    if (is_multishot) offer(buffer);
     else receive(is_relay ? of->peer : fd);
 }
 
@@ -223,12 +197,6 @@ static void open_ring(void) {
     provided = aligned_alloc(4096, buffers * sizeof(struct io_uring_buf) + 4096);
     pool = memory(buffers * buffer_size);
     struct io_uring_buf_reg registered = {.ring_addr = (unsigned long)provided, .ring_entries = buffers, .bgid = GROUP};
-    if (is_incremental) {
-        states = calloc(buffers, sizeof *states);
-        if (!states) die("calloc");
-        /* `flags` since Linux 6.10. */
-        registered.pad = FILLED_IN_PIECES;
-    }
     if ((errno = -io_uring_register_buf_ring(&ring, &registered, 0)) > 0) die("io_uring_register_buf_ring");
     io_uring_buf_ring_init(provided);
     for (unsigned i = 0; i < buffers; i++) offer(i);
@@ -238,8 +206,6 @@ int main(int argc, char **argv) {
     arguments(argc, argv);
     is_writer = is_role("writer"), is_reader = is_role("reader"), is_client = is_role("client"), is_relay = is_role("relay");
     is_zero_copy = is_mode("zc");
-    is_incremental = is_mode("incremental");
-    if (is_incremental && (is_relay || is_writer)) die("incremental buffers are for readers, servers and clients");
     is_multishot = !is_mode("plain") && !is_writer;
     buffer_size = is_relay ? RELAY_READ : is_reader ? asked.size : SERVER_READ;
     if (is_writer) messages = memory(2 * asked.size);

@@ -265,7 +265,7 @@ const FEATURES: &[Feature] = &[
 ];
 
 /// Modes of io_uring, each with a plain one that needs no ring.
-const URING_MODES: &str = "uring:plain,uring:multishot,uring:incremental,uring:bundle,uring:zc";
+const URING_MODES: &str = "uring:plain,uring:multishot,uring:bundle,uring:zc";
 
 #[test]
 fn absent_features_have_reasons() {

@@ -63,9 +63,7 @@ fn calls_are_measured_with_every_engine() {
             // report that the mode did not run.
             let lacks_load = match row.value {
                 Engine::Uring(UringMode { kind: UringKind::Bundle, .. }) => true,
-                Engine::Uring(UringMode { kind: UringKind::Multishot | UringKind::Incremental, .. }) => {
-                    connect_per_call
-                }
+                Engine::Uring(UringMode { kind: UringKind::Multishot, .. }) => connect_per_call,
                 _ => false,
             };
             let measured = run_until(&setup, |measured| match measured.outcome {

@@ -16,8 +16,6 @@ use crate::clock;
 pub enum Feature {
     /// Buffers that the kernel takes from a ring as data arrives.
     BufferRing,
-    /// Such buffers that the kernel fills piece by piece.
-    IncrementalBuffers,
     /// One accept that goes on.
     MultishotAccept,
     /// One receive that goes on.
@@ -33,7 +31,6 @@ pub enum Feature {
 /// Every feature, its name and the release that brought it (io_uring_enter(2), io_uring_register(2)).
 const FEATURES: &[(Feature, &str, &str)] = &[
     (Feature::BufferRing, "a ring of provided buffers", "5.19"),
-    (Feature::IncrementalBuffers, "provided buffers that are filled in pieces (IOU_PBUF_RING_INC)", "6.12"),
     (Feature::MultishotAccept, "multishot accept", "5.19"),
     (Feature::MultishotReceive, "multishot receive", "6.0"),
     (Feature::Bundles, "a bundle of buffers (IORING_RECVSEND_BUNDLE)", "6.10"),
@@ -93,10 +90,6 @@ impl Ring {
             // Both came with 5.19, and only one of them can be tried without a listener.
             Feature::BufferRing | Feature::MultishotAccept => {
                 let made = self.new_pool(1, 64);
-                self.was_made(made)?
-            }
-            Feature::IncrementalBuffers => {
-                let made = self.new_incremental_pool(1, 64, 32);
                 self.was_made(made)?
             }
             Feature::MultishotReceive => self.receives_on_and_on()?,

@@ -15,9 +15,6 @@ use super::send_queue::{QueueId, SendPiece, SendQueue, SendSource};
 use super::{BufferId, QUEUE_GROUPS, Ring};
 use crate::datagram::{Arrived, PeerAddress};
 
-/// `IOU_PBUF_RING_INC` of `io_uring_register_buf_ring(3)`, Linux 6.12 and later.
-const INCREMENTAL: u16 = 2;
-
 impl Ring {
     /// Makes a buffer of `len` bytes that belongs to the ring.
     ///
@@ -103,31 +100,14 @@ impl Ring {
     ///
     /// The feature that this machine lacks; `Refused` with `EINVAL` before Linux 5.19.
     pub fn new_pool(&mut self, buffers: u16, buffer_len: usize) -> Result<PoolId, Missing> {
-        self.new_incremental_pool(buffers, buffer_len, buffer_len)
-    }
-
-    /// The same, whose buffers the kernel fills piece by piece: a receive takes the next bytes of a buffer
-    /// (`IOU_PBUF_RING_INC`). The program reads them in pieces of at most `piece_len`, which is less than `buffer_len`:
-    /// otherwise the kernel fills whole buffers. Not for bundles.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ring::new_pool`]; `Refused` with `EINVAL` before Linux 6.12.
-    pub fn new_incremental_pool(
-        &mut self,
-        buffers: u16,
-        buffer_len: usize,
-        piece_len: usize,
-    ) -> Result<PoolId, Missing> {
         let doing = "making a ring of provided buffers";
-        let pool = Pool::new(buffers, buffer_len, piece_len).map_err(|error| Missing::of(doing, &error))?;
+        let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
         let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
         if index >= usize::from(QUEUE_GROUPS) {
             return Err(Missing::Refused { doing, errno: libc::ENOSPC });
         }
         let id = PoolId(index as u16);
-        let flags = if piece_len < buffer_len { INCREMENTAL } else { 0 };
-        self.register(id.0, pool.entries(), flags).map_err(|error| Missing::of(doing, &error))?;
+        self.register(id.0, pool.entries()).map_err(|error| Missing::of(doing, &error))?;
         if index == self.pools.len() {
             self.pools.push(None);
         }
@@ -195,7 +175,7 @@ impl Ring {
             return Err(Missing::Refused { doing, errno: libc::ENOSPC });
         }
         let id = QueueId(index as u16);
-        self.register(QUEUE_GROUPS + id.0, queue.entries(), 0).map_err(|error| Missing::of(doing, &error))?;
+        self.register(QUEUE_GROUPS + id.0, queue.entries()).map_err(|error| Missing::of(doing, &error))?;
         self.queues.push(queue);
         Ok(id)
     }
@@ -268,7 +248,7 @@ impl Ring {
         let Ring { queues, pools, buffers, .. } = self;
         let emptied = &mut queues[usize::from(queue.0)];
         let rest = emptied.start_over(|source| let_go(source, pools, buffers));
-        self.register(QUEUE_GROUPS + queue.0, self.send_queue(queue).entries(), 0).map_err(refused)?;
+        self.register(QUEUE_GROUPS + queue.0, self.send_queue(queue).entries()).map_err(refused)?;
         Ok(rest)
     }
 
@@ -330,11 +310,11 @@ impl Ring {
         self.pools[usize::from(pool.0)].as_mut().expect("a pool that was not retired")
     }
 
-    fn register(&self, group: u16, entries: &Entries, flags: u16) -> io::Result<()> {
+    fn register(&self, group: u16, entries: &Entries) -> io::Result<()> {
         // SAFETY: the address is that of as many entries as are named, page-aligned and zeroed. They and the memory that
         // they will name belong to this ring, which keeps them until the group is unregistered without operations in
         // flight, or leaks them.
-        unsafe { self.io.submitter().register_buf_ring_with_flags(entries.address(), entries.count(), group, flags) }
+        unsafe { self.io.submitter().register_buf_ring_with_flags(entries.address(), entries.count(), group, 0) }
     }
 }
 

@@ -38,10 +38,10 @@ fn a_buffer_is_filled_and_sent_from() {
 
 #[test]
 fn a_pool_is_filled_and_sent_from() {
-    let mut pool = Pool::new(4, 8, 8).unwrap();
+    let mut pool = Pool::new(4, 8).unwrap();
     pool.keep_offered(2);
     for first in [0, 1, 0, 1] {
-        let mut taken = pool.lend(PoolId(0), first, 8, false);
+        let mut taken = pool.lend(PoolId(0), first, 8);
         let (buffer, start, len) = pool.front(&taken, &(2..8));
         write(start.cast_mut(), b"kernel");
         assert_eq!(pool.piece(&mut taken).unwrap()[2..], *b"kernel");

@@ -262,10 +262,7 @@ impl Ring {
                 let taken = match (op.uses, first, count) {
                     // A bundle of nothing names a buffer that the kernel keeps (`io_bundle_nbufs`).
                     (_, _, Err(_) | Ok(0)) if op.kind == OpKind::ReceiveBundles => None,
-                    (Uses::Pool(id), Some(first), _) => {
-                        let goes_on = cqueue::buffer_more(flags);
-                        Some(self.pool(id).lend(id, first, count.unwrap_or(0), goes_on))
-                    }
+                    (Uses::Pool(id), Some(first), _) => Some(self.pool(id).lend(id, first, count.unwrap_or(0))),
                     _ => None,
                 };
                 OpResult::Received { moved: count, taken }

@@ -8,10 +8,6 @@
 //! buffers that are offered or in use are touched, regardless of the pool's size.
 //!
 //! A buffer that was given back while sends still read it is offered when the last of them is over.
-//!
-//! The kernel fills the buffers of an incremental pool piece by piece (`IOU_PBUF_RING_INC`): a completion uses the next bytes of
-//! the first offered buffer, and the buffer stays offered until it is full. It is free again when the kernel has filled it and all
-//! its pieces were given back.
 
 use std::io;
 use std::ops::Range;
@@ -38,9 +34,6 @@ pub struct Taken {
     first: u16,
     buffers: u16,
     at: u16,
-    /// Where in the first buffer the bytes begin, and how many of them were read, where the kernel fills it piece by piece.
-    start: usize,
-    seen: usize,
     left: usize,
 }
 
@@ -49,13 +42,6 @@ impl Taken {
     #[must_use]
     pub fn buffers(&self) -> u16 {
         self.buffers
-    }
-
-    /// Whether the bytes follow those of an earlier receive in the same buffer.
-    #[must_use]
-    #[inline]
-    pub fn is_continued(&self) -> bool {
-        self.start > 0
     }
 
     /// Bytes not yet read by [`super::Ring::piece`].
@@ -75,10 +61,6 @@ pub(super) struct Pool {
     /// Bytes of one buffer, and from one to the next.
     buffer_len: usize,
     stride: usize,
-    /// Whether the kernel fills a buffer piece by piece.
-    incremental: bool,
-    /// Most bytes of a piece that the program reads.
-    piece_len: usize,
     /// By place in the ring: the buffer there.
     order: Box<[u16]>,
     buffers: Box<[PoolBuffer]>,
@@ -99,16 +81,13 @@ struct PoolBuffer {
     follower: u16,
     /// Sends that read it.
     users: u16,
-    /// Lent pieces of it that were not given back.
-    pieces: u16,
-    /// Bytes of it that the kernel has filled since it was offered, where it fills it piece by piece.
-    filled: usize,
+    /// Whether it is lent, and was not given back.
+    lent: bool,
 }
 
 impl Pool {
-    /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two. The kernel fills them piece by
-    /// piece if they are longer than `piece_len`.
-    pub(super) fn new(buffers: u16, buffer_len: usize, piece_len: usize) -> io::Result<Pool> {
+    /// At least `buffers` buffers, none of which is offered; `buffers` is rounded up to a power of two.
+    pub(super) fn new(buffers: u16, buffer_len: usize) -> io::Result<Pool> {
         let entries = Entries::new(buffers)?;
         let count = entries.count();
         let stride = buffer_len.next_multiple_of(64) + STAGGER;
@@ -117,14 +96,8 @@ impl Pool {
             first: PageOffset::of_thread().bytes(usize::from(count) * stride),
             buffer_len,
             stride,
-            incremental: piece_len < buffer_len,
-            piece_len,
             order: vec![0; usize::from(count)].into(),
-            buffers: vec![
-                PoolBuffer { place: OURS, follower: OURS, users: 0, pieces: 0, filled: 0 };
-                usize::from(count)
-            ]
-            .into(),
+            buffers: vec![PoolBuffer { place: OURS, follower: OURS, users: 0, lent: false }; usize::from(count)].into(),
             idle: (0..count).rev().collect(),
             offered: 0,
             wanted: 0,
@@ -174,44 +147,21 @@ impl Pool {
         }
     }
 
-    /// Takes back what a receive of `moved` bytes used, beginning with buffer `first`; `goes_on`: the kernel will fill the rest of
-    /// that buffer.
+    /// Takes back what a receive of `moved` bytes used, beginning with buffer `first`.
     #[inline]
-    pub(super) fn lend(&mut self, pool: PoolId, first: u16, moved: usize, goes_on: bool) -> Taken {
-        if self.incremental {
-            return self.lend_piece(pool, first, moved, goes_on);
-        }
+    pub(super) fn lend(&mut self, pool: PoolId, first: u16, moved: usize) -> Taken {
         // A division takes as long as the rest.
         let buffers = if moved <= self.buffer_len { 1 } else { moved.div_ceil(self.buffer_len) as u16 };
         let mut at = first;
         for left in (0..buffers).rev() {
             let next = self.claim(at);
             let state = &mut self.buffers[usize::from(at)];
-            (state.follower, state.pieces) = (if left == 0 { OURS } else { next }, 1);
+            (state.follower, state.lent) = (if left == 0 { OURS } else { next }, true);
             at = next;
         }
         self.offered -= buffers;
         self.top_up();
-        Taken { pool, first, buffers, at: first, start: 0, seen: 0, left: moved }
-    }
-
-    fn lend_piece(&mut self, pool: PoolId, first: u16, moved: usize, goes_on: bool) -> Taken {
-        let buffer_len = self.buffer_len;
-        let state = &mut self.buffers[usize::from(first)];
-        let start = state.filled;
-        assert!(
-            state.place != OURS && start + moved <= buffer_len,
-            "the kernel filled a buffer that it was not offered"
-        );
-        state.filled += moved;
-        state.pieces += 1;
-        state.follower = OURS;
-        if !goes_on {
-            self.claim(first);
-            self.offered -= 1;
-            self.top_up();
-        }
-        Taken { pool, first, buffers: 1, at: first, start, seen: 0, left: moved }
+        Taken { pool, first, buffers, at: first, left: moved }
     }
 
     /// The next bytes of what was lent, exclusively.
@@ -220,14 +170,10 @@ impl Pool {
         if taken.left == 0 {
             return None;
         }
-        let (buffer, start, len) = (taken.at, taken.start + taken.seen, taken.left.min(self.piece_len));
+        let (buffer, len) = (taken.at, taken.left.min(self.buffer_len));
         taken.left -= len;
-        if self.incremental {
-            taken.seen += len;
-        } else {
-            taken.at = self.buffers[usize::from(buffer)].follower;
-        }
-        Some(self.bytes(buffer, start, len))
+        taken.at = self.buffers[usize::from(buffer)].follower;
+        Some(self.bytes(buffer, len))
     }
 
     /// The first part of `range` of what was lent that is in one buffer: which one, and where it is.
@@ -237,8 +183,8 @@ impl Pool {
         for _ in 0..range.start / self.buffer_len {
             buffer = self.buffers[usize::from(buffer)].follower;
         }
-        assert!(buffer != OURS && self.buffers[usize::from(buffer)].pieces > 0, "a part of what was lent");
-        let at = taken.start + range.start % self.buffer_len;
+        assert!(buffer != OURS && self.buffers[usize::from(buffer)].lent, "a part of what was lent");
+        let at = range.start % self.buffer_len;
         (
             buffer,
             self.memory.at(self.first + usize::from(buffer) * self.stride + at),
@@ -250,8 +196,8 @@ impl Pool {
     pub(super) fn copy(&self, taken: &Taken, range: &Range<usize>, room: &mut [u8]) -> usize {
         let (_, start, len) = self.front(taken, range);
         let len = len.min(room.len());
-        // SAFETY: `front` has checked that the program has this piece, and the bytes are inside the mapping. Others read
-        // them at most: a writer has borrowed the pool exclusively, and the kernel writes to no piece that it has completed.
+        // SAFETY: `front` has checked that the program has this buffer, and the bytes are inside the mapping. Others read
+        // them at most: a writer has borrowed the pool exclusively, and the kernel writes to no buffer that it has not been offered.
         room[..len].copy_from_slice(unsafe { slice::from_raw_parts(start, len) });
         len
     }
@@ -277,7 +223,7 @@ impl Pool {
         for _ in 0..taken.buffers {
             let state = &mut self.buffers[usize::from(at)];
             let next = state.follower;
-            state.pieces -= 1;
+            state.lent = false;
             self.take_back_unused(at);
             at = next;
         }
@@ -287,7 +233,7 @@ impl Pool {
     #[inline]
     fn take_back_unused(&mut self, buffer: u16) {
         let state = &self.buffers[usize::from(buffer)];
-        if state.place == OURS && state.users == 0 && state.pieces == 0 {
+        if state.place == OURS && state.users == 0 && !state.lent {
             self.idle.push(buffer);
             self.top_up();
         }
@@ -305,8 +251,7 @@ impl Pool {
     #[inline]
     fn offer(&mut self, buffer: u16) {
         let state = &mut self.buffers[usize::from(buffer)];
-        assert!(state.place == OURS && state.users == 0 && state.pieces == 0, "a buffer is offered once");
-        state.filled = 0;
+        assert!(state.place == OURS && state.users == 0 && !state.lent, "a buffer is offered once");
         let place = self.entries.place(self.entries.tail());
         state.place = place as u16;
         self.order[place] = buffer;
@@ -316,18 +261,18 @@ impl Pool {
         self.entries.offer(start, self.buffer_len as u32, buffer);
     }
 
-    /// A part of a buffer that is the program's: all of it, or the part that the kernel has filled.
+    /// The front of a buffer that is the program's.
     #[inline]
-    fn bytes(&mut self, buffer: u16, start: usize, len: usize) -> &mut [u8] {
+    fn bytes(&mut self, buffer: u16, len: usize) -> &mut [u8] {
         let state = &self.buffers[usize::from(buffer)];
-        let is_ours = state.pieces > 0 && (self.incremental || state.place == OURS && state.users == 0);
-        let end = if self.incremental { state.filled } else { self.buffer_len };
-        assert!(is_ours && start + len <= end, "another has this buffer");
-        let start = self.memory.at(self.first + usize::from(buffer) * self.stride + start);
+        assert!(
+            state.lent && state.place == OURS && state.users == 0 && len <= self.buffer_len,
+            "another has this buffer"
+        );
+        let start = self.memory.at(self.first + usize::from(buffer) * self.stride);
         // SAFETY: buffers are next to each other, each `stride` long, so these bytes are inside the mapping and in no
-        // other buffer. The kernel does not fill them any more: it has completed this piece, and fills later ones at most. Sends
-        // read other pieces of the buffer at most, since a piece is read before it is sent; the exclusive borrow of `self` keeps
-        // this one from being offered or sent while the slice lives.
+        // other buffer. Neither the kernel nor a send has this one; the exclusive borrow of `self` keeps it from being offered
+        // or sent while the slice lives.
         unsafe { slice::from_raw_parts_mut(start, len) }
     }
 }
@@ -352,7 +297,7 @@ mod tests {
 
         fn takes(&mut self, pool: &mut Pool, moved: usize) -> Taken {
             let first = pool.order[pool.entries.place(self.head)];
-            let taken = pool.lend(ID, first, moved, false);
+            let taken = pool.lend(ID, first, moved);
             self.head = self.head.wrapping_add(taken.buffers());
             taken
         }
@@ -363,7 +308,7 @@ mod tests {
         fn no_buffer_is_lost_or_offered_twice(
             moves in proptest::collection::vec((1usize..40, 0usize..3, any::<bool>()), 1..200), offered in 1u16..8,
         ) {
-            let (mut pool, mut kernel) = (Pool::new(8, 10, 10).unwrap(), Kernel { head: 0 });
+            let (mut pool, mut kernel) = (Pool::new(8, 10).unwrap(), Kernel { head: 0 });
             pool.keep_offered(offered);
             let (mut lent, mut read) = (Vec::new(), Vec::new());
             for (moved, wait, sends) in moves {
@@ -399,7 +344,7 @@ mod tests {
 
     #[test]
     fn few_buffers_are_touched_however_large_the_pool() {
-        let (mut pool, mut kernel) = (Pool::new(1024, 10, 10).unwrap(), Kernel { head: 0 });
+        let (mut pool, mut kernel) = (Pool::new(1024, 10).unwrap(), Kernel { head: 0 });
         pool.keep_offered(4);
         for _ in 0..1000 {
             let taken = kernel.takes(&mut pool, 10);
@@ -410,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_buffer_stays_while_a_send_reads_it() {
-        let (mut pool, mut kernel) = (Pool::new(2, 4, 4).unwrap(), Kernel { head: 0 });
+        let (mut pool, mut kernel) = (Pool::new(2, 4).unwrap(), Kernel { head: 0 });
         pool.keep_offered(2);
         let taken = kernel.takes(&mut pool, 3);
         let (buffer, _, len) = pool.front(&taken, &(1..3));
@@ -424,7 +369,7 @@ mod tests {
 
     #[test]
     fn what_was_lent_is_copied_across_buffers() {
-        let (mut pool, mut kernel) = (Pool::new(4, 4, 4).unwrap(), Kernel { head: 0 });
+        let (mut pool, mut kernel) = (Pool::new(4, 4).unwrap(), Kernel { head: 0 });
         pool.keep_offered(4);
         let mut taken = kernel.takes(&mut pool, 10);
         let mut next = 0..10u8;
@@ -439,37 +384,8 @@ mod tests {
     }
 
     #[test]
-    fn returned_pieces_free_their_buffer() {
-        let mut pool = Pool::new(2, 10, 6).unwrap();
-        pool.keep_offered(1);
-        let (mut first, mut second) = (pool.lend(ID, 0, 4, true), pool.lend(ID, 0, 6, false));
-        assert!(!first.is_continued() && second.is_continued());
-        pool.piece(&mut first).unwrap().fill(1);
-        pool.piece(&mut second).unwrap().fill(2);
-        let (mut room, part) = ([0; 6], 0..4);
-        assert_eq!((pool.copy(&first, &part, &mut room), room), (4, [1, 1, 1, 1, 0, 0]));
-        // The next buffer was offered when the first one was full.
-        assert_eq!((pool.offered, pool.idle()), (1, 0));
-        let (buffer, ..) = pool.front(&second, &(0..6));
-        pool.hold(buffer);
-        pool.give_back(&second);
-        pool.give_back(&first);
-        assert_eq!(pool.idle(), 0);
-        pool.release(buffer);
-        assert_eq!(pool.idle(), 1);
-    }
-
-    #[test]
-    #[should_panic(expected = "not offered")]
-    fn a_piece_longer_than_the_rest_is_noticed() {
-        let mut pool = Pool::new(1, 10, 6).unwrap();
-        pool.keep_offered(1);
-        let _ = (pool.lend(ID, 0, 4, true), pool.lend(ID, 0, 7, false));
-    }
-
-    #[test]
     #[should_panic(expected = "not offered")]
     fn a_buffer_that_was_not_offered_is_noticed() {
-        let _ = Pool::new(2, 4, 4).unwrap().lend(ID, 0, 1, false);
+        let _ = Pool::new(2, 4).unwrap().lend(ID, 0, 1);
     }
 }

@@ -46,7 +46,6 @@ const BLOCKING: Entrant = entrant("blocking", "blocking", "-");
 const EPOLL: Entrant = entrant("epoll", "epoll", "-");
 const PLAIN: Entrant = entrant("uring:plain", "uring", "plain");
 const MULTISHOT: Entrant = entrant("uring:multishot", "uring", "multishot");
-const INCREMENTAL: Entrant = entrant("uring:incremental", "uring", "incremental");
 const ZERO_COPY: Entrant = entrant("uring:zc", "uring", "zc");
 /// Tokio's own users write Rust; it serves TCP alone.
 const TOKIO: Entrant = entrant("tokio", "tokio-echo/release/tokio-echo", "-");
@@ -98,11 +97,11 @@ impl EngineCase {
         match (self.end, self.traffic) {
             (EndRole::Relay, _) => RELAYS.to_vec(),
             (_, Traffic::Datagrams) => DATAGRAMS.to_vec(),
-            (EndRole::Sink, _) => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT, INCREMENTAL],
+            (EndRole::Sink, _) => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT],
             (EndRole::Source, _) if self.transport == "unix" => vec![BLOCKING, EPOLL, PLAIN],
             (EndRole::Source, _) => vec![BLOCKING, EPOLL, PLAIN, ZERO_COPY],
             (EndRole::Server, _) if self.transport == "tcp" => {
-                vec![BLOCKING, EPOLL, PLAIN, MULTISHOT, INCREMENTAL, TOKIO]
+                vec![BLOCKING, EPOLL, PLAIN, MULTISHOT, TOKIO]
             }
             _ => vec![BLOCKING, EPOLL, PLAIN, MULTISHOT],
         }

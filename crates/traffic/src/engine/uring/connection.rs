@@ -147,9 +147,6 @@ const OFFERED_AT_FIRST: usize = 64;
 /// buffers completes more of them in a wait.
 const OFFERED_SIZE: usize = 256 << 10;
 
-/// The longest receives for which a buffer that is filled piece by piece has room.
-const RECEIVES_A_BUFFER: u16 = 4;
-
 /// A ring, and memory for its bytes.
 pub(super) struct RingPort {
     pub(super) kind: UringKind,
@@ -180,10 +177,6 @@ impl RingPort {
         let buffers = (POOL_SIZE / receive_size).clamp(64, 4096) as u16;
         let pool = match kind {
             UringKind::Plain => None,
-            UringKind::Incremental => {
-                let (few, len) = (buffers / RECEIVES_A_BUFFER, receive_size * usize::from(RECEIVES_A_BUFFER));
-                Some(ring.new_incremental_pool(few, len, receive_size)?)
-            }
             UringKind::Multishot | UringKind::Bundle | UringKind::ZeroCopy => {
                 Some(ring.new_pool(buffers, receive_size)?)
             }

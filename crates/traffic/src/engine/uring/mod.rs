@@ -22,7 +22,7 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::epoll::{NO_TIMEOUT, Ready};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During};
-use bytegauge_sys::uring::{self, Completion, Errno, Feature, OpResult, Ring, RingSetup, Taken};
+use bytegauge_sys::uring::{self, Completion, Errno, Feature, OpResult, Ring, RingSetup};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
@@ -104,8 +104,6 @@ pub(super) fn unproven(mode: UringMode, report: &EngineReport) -> Option<String>
     let absent = match mode.kind {
         UringKind::Plain => (report.completions == 0).then_some("no operation completed on a ring"),
         UringKind::Multishot => (report.multishot == 0).then_some("no receive completed more than once"),
-        UringKind::Incremental => (report.continued_buffers == 0)
-            .then_some("no receive continued a buffer: give it messages shorter than --read-size"),
         UringKind::Bundle => (report.bundled == 0)
             .then_some("nothing took more than one buffer: give it messages or depths that fill several"),
         UringKind::ZeroCopy => (report.zero_copy == 0).then_some("nothing was sent with zero copy"),
@@ -118,7 +116,6 @@ fn features(kind: UringKind) -> &'static [Feature] {
     match kind {
         UringKind::Plain => &[],
         UringKind::Multishot => &[Feature::MultishotAccept, Feature::MultishotReceive],
-        UringKind::Incremental => &[Feature::MultishotAccept, Feature::MultishotReceive, Feature::IncrementalBuffers],
         UringKind::Bundle => &[Feature::MultishotAccept, Feature::MultishotReceive, Feature::Bundles],
         UringKind::ZeroCopy => &[Feature::MultishotAccept, Feature::MultishotReceive, Feature::ZeroCopySend],
     }
@@ -243,7 +240,6 @@ impl<P: Party> Loop<'_, P> {
             OpResult::Received { moved, taken } => {
                 self.report.multishot += u64::from(more);
                 self.report.bundled += u64::from(taken.as_ref().is_some_and(|taken| taken.buffers() > 1));
-                self.report.continued_buffers += u64::from(taken.as_ref().is_some_and(Taken::is_continued));
                 if self.is_current(token) {
                     self.on_received(index, more, moved, taken)
                 } else {
@@ -343,17 +339,13 @@ mod tests {
         check(UringKind::Multishot, false, ran, None);
         check(UringKind::Bundle, false, ran, Some("nothing took more than one buffer"));
         check(UringKind::Bundle, false, EngineReport { bundled: 1, ..ran }, None);
-        check(UringKind::Incremental, false, ran, Some("no receive continued a buffer"));
-        check(UringKind::Incremental, false, EngineReport { continued_buffers: 1, ..ran }, None);
         check(UringKind::ZeroCopy, false, ran, Some("nothing was sent with zero copy"));
         check(UringKind::ZeroCopy, true, EngineReport { zero_copy: 1, kernel_threads_ns: Some(1), ..ran }, None);
     }
 
     #[test]
     fn every_mode_runs_or_gives_a_reason() {
-        for kind in
-            [UringKind::Plain, UringKind::Multishot, UringKind::Incremental, UringKind::Bundle, UringKind::ZeroCopy]
-        {
+        for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
             for sqpoll in [false, true] {
                 let reason = missing_requirement(UringMode { kind, sqpoll });
                 assert!(reason.as_deref().is_none_or(|reason| reason.starts_with("engine uring:")), "{reason:?}");
