@@ -64,7 +64,7 @@ pub enum UringKind {
     Plain,
     /// Multishot accepts and receives, into buffers that the kernel picks when data is there.
     Multishot,
-    /// As `Multishot`, and each receive and send takes as many buffers as there is data for.
+    /// As `Multishot`, and each receive takes as many buffers as there is data for.
     Bundle,
     /// As `Multishot`, and sends ask the kernel not to copy.
     ZeroCopy,
@@ -233,7 +233,7 @@ pub const ENGINES: &[EngineRow] = &[
     row(
         UringMode::of(UringKind::Bundle, false),
         "uring:bundle",
-        "io_uring(7), multishot, many buffers per receive and send",
+        "io_uring(7), multishot, many buffers per receive",
         CONNECTIONS,
     ),
     row(
@@ -257,7 +257,7 @@ pub const ENGINES: &[EngineRow] = &[
     row(
         UringMode::of(UringKind::Bundle, true),
         "uring:bundle:sqpoll",
-        "io_uring(7), multishot, many buffers per receive and send; a kernel thread submits",
+        "io_uring(7), multishot, many buffers per receive; a kernel thread submits",
         CONNECTIONS,
     ),
     row(

@@ -24,7 +24,7 @@ names! {
         Epoll = "epoll": "recv(2) and send(2), a single thread woken by epoll(7)",
         Uring = "uring": "io_uring(7), one thread, a buffer for each connection",
         UringMultishot = "uring-multishot": "io_uring(7), multishot receives, the kernel picks buffers",
-        UringBundle = "uring-bundle": "io_uring(7), multishot, many buffers per receive and send",
+        UringBundle = "uring-bundle": "io_uring(7), multishot, many buffers per receive",
         Zerocopy = "zerocopy": "io_uring(7), zero-copy sends over TCP; loopback copies",
         Sockmap = "sockmap": "a BPF program redirects data of TCP; no back-pressure",
         Tokio = "tokio": "tokio::io::copy_bidirectional on one thread, 8 KiB a time",

@@ -20,7 +20,7 @@ pub enum Feature {
     MultishotAccept,
     /// One receive that goes on.
     MultishotReceive,
-    /// Receives and sends of several buffers at once.
+    /// Receives of several buffers at once.
     Bundles,
     /// Sends that leave the bytes where they are.
     ZeroCopySend,

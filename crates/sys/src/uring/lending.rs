@@ -1,18 +1,15 @@
 //! Memory of a ring: made, lent to the program, and given back.
 //!
-//! Buffers and messages are of whole operations, pools of receives that go on, send queues of bundles.
+//! Buffers and messages are of whole operations, pools of receives that go on.
 
 use std::io;
 use std::ops::Range;
 
 use super::feature::Missing;
-use super::memory::Buffers;
 use super::message::{self, MessageId, Parcel};
 use super::op::Uses;
-use super::pool::{Pool, PoolId, Taken};
-use super::send_queue::Entries;
-use super::send_queue::{QueueId, SendPiece, SendQueue, SendSource};
-use super::{BufferId, QUEUE_GROUPS, Ring};
+use super::pool::{Entries, Pool, PoolId, Taken};
+use super::{BufferId, Ring};
 use crate::datagram::{Arrived, PeerAddress};
 
 impl Ring {
@@ -103,7 +100,7 @@ impl Ring {
         let doing = "making a ring of provided buffers";
         let pool = Pool::new(buffers, buffer_len).map_err(|error| Missing::of(doing, &error))?;
         let index = self.pools.iter().position(Option::is_none).unwrap_or(self.pools.len());
-        if index >= usize::from(QUEUE_GROUPS) {
+        if index >= usize::from(u16::MAX) {
             return Err(Missing::Refused { doing, errno: libc::ENOSPC });
         }
         let id = PoolId(index as u16);
@@ -153,110 +150,12 @@ impl Ring {
         self.pools[usize::from(pool.0)].as_ref().map_or(0, Pool::idle)
     }
 
-    /// Bytes of memory for data that operations have used so far, or may: buffers, messages, send queues, and of pools the buffers
+    /// Bytes of memory for data that operations have used so far, or may: buffers, messages, and of pools the buffers
     /// that were ever offered.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         let pools: usize = self.pools.iter().flatten().map(Pool::touched_bytes).sum();
-        let queues: usize = self.queues.iter().map(SendQueue::room).sum();
-        self.buffers.bytes_in_all() + pools + queues
-    }
-
-    /// Makes a queue of what one connection sends as bundles: `pieces` at a time, with `len` bytes of memory of its own.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ring::new_pool`].
-    pub fn new_queue(&mut self, pieces: u16, len: usize) -> Result<QueueId, Missing> {
-        let doing = "making a ring of provided buffers";
-        let queue = SendQueue::new(pieces, len).map_err(|error| Missing::of(doing, &error))?;
-        let index = self.queues.len();
-        if index >= usize::from(u16::MAX - QUEUE_GROUPS) {
-            return Err(Missing::Refused { doing, errno: libc::ENOSPC });
-        }
-        let id = QueueId(index as u16);
-        self.register(QUEUE_GROUPS + id.0, queue.entries()).map_err(|error| Missing::of(doing, &error))?;
-        self.queues.push(queue);
-        Ok(id)
-    }
-
-    /// A part of a queue's own memory; none while a send is in flight. Do not change a part that was offered.
-    #[inline]
-    pub fn queue_bytes(&mut self, queue: QueueId, part: &Range<usize>) -> Option<&mut [u8]> {
-        self.queues[usize::from(queue.0)].bytes(part)
-    }
-
-    /// The state of a queue.
-    #[must_use]
-    pub fn send_queue(&self, queue: QueueId) -> &SendQueue {
-        &self.queues[usize::from(queue.0)]
-    }
-
-    /// Offers a part of a queue's own memory to its next send.
-    ///
-    /// # Panics
-    ///
-    /// If there is no room for a piece, or no such part.
-    #[inline]
-    pub fn offer_own(&mut self, queue: QueueId, part: &Range<usize>) {
-        let queue = &mut self.queues[usize::from(queue.0)];
-        queue.offer(queue.own(part));
-    }
-
-    /// Offers a part of a buffer to the next send of a queue, which uses the buffer until then.
-    ///
-    /// # Panics
-    ///
-    /// As [`Ring::offer_own`].
-    pub fn offer_buffer(&mut self, queue: QueueId, buffer: BufferId, part: &Range<usize>) {
-        let piece = SendPiece {
-            source: SendSource::Buffer(buffer),
-            start: self.buffers.lend_to_send(buffer, part),
-            len: part.len(),
-        };
-        self.queues[usize::from(queue.0)].offer(piece);
-    }
-
-    /// Offers the front of a part of what was received to the next send of a queue: as much of it as one buffer holds.
-    /// Returns how much.
-    ///
-    /// # Panics
-    ///
-    /// As [`Ring::offer_own`].
-    pub fn offer_taken(&mut self, queue: QueueId, taken: &Taken, part: &Range<usize>) -> usize {
-        let pool = self.pool(taken.pool);
-        let (buffer, start, len) = pool.front(taken, part);
-        pool.hold(buffer);
-        let source = SendSource::Pool(taken.pool, buffer);
-        self.queues[usize::from(queue.0)].offer(SendPiece { source, start, len });
-        len
-    }
-
-    /// Removes the pieces that were offered to a queue, and returns those that were not sent.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the kernel does not register the queue again.
-    ///
-    /// # Panics
-    ///
-    /// If a send of it is in flight.
-    pub fn empty_queue(&mut self, queue: QueueId) -> Result<Vec<u8>, Missing> {
-        assert!(!self.send_queue(queue).is_in_use(), "a queue in use is not emptied");
-        let refused = |error: io::Error| Missing::of("emptying a ring of provided buffers", &error);
-        self.io.submitter().unregister_buf_ring(QUEUE_GROUPS + queue.0).map_err(refused)?;
-        let Ring { queues, pools, buffers, .. } = self;
-        let emptied = &mut queues[usize::from(queue.0)];
-        let rest = emptied.start_over(|source| let_go(source, pools, buffers));
-        self.register(QUEUE_GROUPS + queue.0, self.send_queue(queue).entries()).map_err(refused)?;
-        Ok(rest)
-    }
-
-    #[inline]
-    pub(super) fn sent(&mut self, queue: QueueId, first: u16, moved: usize) -> (u16, usize) {
-        let Ring { queues, pools, buffers, .. } = self;
-        let sent = queues[usize::from(queue.0)].sent(first, moved, |source| let_go(source, pools, buffers));
-        (sent.pieces, sent.lost)
+        self.buffers.bytes_in_all() + pools
     }
 
     /// Copies a part of a buffer, which sends may use, to the front of another, which no operation uses.
@@ -315,18 +214,5 @@ impl Ring {
         // they will name belong to this ring, which keeps them until the group is unregistered without operations in
         // flight, or leaks them.
         unsafe { self.io.submitter().register_buf_ring_with_flags(entries.address(), entries.count(), group, 0) }
-    }
-}
-
-/// A piece of a send queue was sent, or forgotten.
-fn let_go(source: SendSource, pools: &mut [Option<Pool>], buffers: &mut Buffers) {
-    match source {
-        SendSource::Own => {}
-        SendSource::Pool(pool, buffer) => {
-            if let Some(pool) = &mut pools[usize::from(pool.0)] {
-                pool.release(buffer);
-            }
-        }
-        SendSource::Buffer(buffer) => buffers.take_back(buffer),
     }
 }

@@ -3,7 +3,6 @@
 
 use super::memory::Buffers;
 use super::pool::{Pool, PoolId};
-use super::send_queue::{SendQueue, SendSource};
 
 /// The kernel writes bytes.
 fn write(start: *mut u8, bytes: &[u8]) {
@@ -51,20 +50,5 @@ fn a_pool_is_filled_and_sent_from() {
         assert_eq!(read(start, len), b"kernel");
         pool.give_back(&taken);
         pool.release(buffer);
-    }
-}
-
-#[test]
-fn a_queue_is_composed_and_sent() {
-    let mut queue = SendQueue::new(4, 12).unwrap();
-    for round in 0..3 {
-        queue.bytes(&(0..6)).unwrap().fill(round);
-        let first = queue.own(&(0..6));
-        queue.offer(first);
-        queue.bytes(&(6..12)).unwrap().fill(round + 1);
-        let second = queue.own(&(6..12));
-        queue.offer(second);
-        assert_eq!((read(first.start, 6), read(second.start, 6)), (vec![round; 6], vec![round + 1; 6]));
-        assert_eq!(queue.start_over(|source| assert_eq!(source, SendSource::Own)).len(), 12);
     }
 }

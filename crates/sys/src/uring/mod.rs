@@ -21,7 +21,6 @@ mod message;
 mod op;
 mod pool;
 mod queue;
-mod send_queue;
 
 #[cfg(all(test, miri))]
 mod miri;
@@ -33,7 +32,6 @@ pub use memory::BufferId;
 pub use message::{MESSAGE_ROOM, MessageId, Parcel};
 pub use op::{Completion, Errno, OpId, OpResult, RingCounts, Wait};
 pub use pool::{PoolId, Taken};
-pub use send_queue::{QueueId, SendQueue};
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,9 +49,6 @@ use pool::Pool;
 
 /// How long a ring that is dropped waits for what is in flight.
 const SETTLE_NS: u64 = 1_000_000_000;
-
-/// The first buffer group of a send queue; those below are of pools.
-const QUEUE_GROUPS: u16 = 1 << 10;
 
 /// The notification of a zero-copy send reports that the bytes were copied after all
 /// (`IORING_NOTIF_USAGE_ZC_COPIED`, include/uapi/linux/io_uring.h).
@@ -79,7 +74,6 @@ pub struct Ring {
     backlog: VecDeque<squeue::Entry>,
     buffers: ManuallyDrop<Buffers>,
     pools: ManuallyDrop<Vec<Option<Pool>>>,
-    queues: ManuallyDrop<Vec<SendQueue>>,
     /// Templates of multishot receives of messages; the kernel reads them when it takes the operation.
     template: ManuallyDrop<Box<libc::msghdr>>,
     counts: RingCounts,
@@ -122,7 +116,6 @@ impl Ring {
             backlog: VecDeque::new(),
             buffers: ManuallyDrop::default(),
             pools: ManuallyDrop::default(),
-            queues: ManuallyDrop::default(),
             template: ManuallyDrop::new(Box::new(message::template())),
             counts: RingCounts::default(),
             zero_copy: false,
@@ -240,7 +233,6 @@ impl Ring {
                     self.buffers.take_back(message.0);
                     self.pool(pool).release(buffer);
                 }
-                Uses::Queue(queue) => self.queues[usize::from(queue.0)].in_use = false,
                 Uses::Pool(_) | Uses::Nothing => {}
             }
         }
@@ -268,13 +260,7 @@ impl Ring {
                 OpResult::Received { moved: count, taken }
             }
             OpKind::Send if cqueue::notif(flags) => OpResult::Released { copied: result as u32 & NOTIFIED_COPIED != 0 },
-            OpKind::Send => {
-                let (buffers, lost) = match (op.uses, first, count) {
-                    (Uses::Queue(id), Some(first), Ok(moved)) => self.sent(id, first, moved),
-                    _ => (0, 0),
-                };
-                OpResult::Sent { moved: count, buffers, lost }
-            }
+            OpKind::Send => OpResult::Sent(count),
         }
     }
 
@@ -307,7 +293,6 @@ impl Drop for Ring {
         unsafe {
             ManuallyDrop::drop(&mut self.buffers);
             ManuallyDrop::drop(&mut self.pools);
-            ManuallyDrop::drop(&mut self.queues);
             ManuallyDrop::drop(&mut self.template);
         }
     }

@@ -9,7 +9,6 @@ use std::os::fd::OwnedFd;
 use super::memory::BufferId;
 use super::message::MessageId;
 use super::pool::PoolId;
-use super::send_queue::QueueId;
 use crate::epoll::Ready;
 use crate::uring::pool::Taken;
 
@@ -34,7 +33,6 @@ pub(super) enum Uses {
     Pool(PoolId),
     /// A buffer of a pool in which bytes were received.
     Lent(PoolId, u16),
-    Queue(QueueId),
     /// A message, whose bytes are in a buffer of a pool.
     MessageLent(MessageId, PoolId, u16),
 }
@@ -174,16 +172,8 @@ pub enum OpResult {
         /// Where they are, if the operation took from a pool.
         taken: Option<Taken>,
     },
-    /// Bytes were taken by the socket.
-    Sent {
-        /// How many.
-        moved: Result<usize, Errno>,
-        /// From how many pieces of a queue; 0 if it took none.
-        buffers: u16,
-        /// Bytes of the last of these pieces that were not sent: [`super::Ring::empty_queue`] returns them.
-        /// If there are none, what a bundle left is still offered, and another one sends it.
-        lost: usize,
-    },
+    /// How many bytes were taken by the socket.
+    Sent(Result<usize, Errno>),
     /// The socket needs the bytes of a zero-copy send no longer.
     Released {
         /// Whether the kernel copied them after all.

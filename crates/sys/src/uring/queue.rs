@@ -7,7 +7,7 @@ use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{EnterFlags, opcode, squeue};
 
 use super::op::{Op, OpId, OpKind, Uses};
-use super::{BufferId, MESSAGE_ROOM, MessageId, PoolId, QUEUE_GROUPS, QueueId, Ring, Taken};
+use super::{BufferId, MESSAGE_ROOM, MessageId, PoolId, Ring, Taken};
 use crate::datagram::{PeerAddress, SlotTarget};
 use crate::epoll::Ready;
 
@@ -133,21 +133,6 @@ impl Ring {
         let (buffer, start, len) = pool.front(taken, part);
         pool.hold(buffer);
         (Uses::Lent(taken.pool, buffer), start, len)
-    }
-
-    /// Sends what was offered to a queue, in order (Linux 6.10). May complete several times, and with a full
-    /// socket before all is sent: another bundle sends the rest.
-    ///
-    /// A bundle that has to wait for a peer that has shut down its writing is given up with `ECANCELED`, or
-    /// short: its poll reports "ready" for the peer's end, the retries run out, and io-wq takes no multishot
-    /// request (seen on Linux 6.18). [`Ring::empty_queue`] returns what is left.
-    ///
-    /// `MSG_WAITALL`: without it a part of a buffer may be sent, and the rest of that buffer is lost.
-    #[inline]
-    pub fn send_bundle(&mut self, token: u64, socket: BorrowedFd<'_>, queue: QueueId) -> OpId {
-        self.queues[usize::from(queue.0)].in_use = true;
-        let entry = opcode::SendBundle::new(fd(socket), QUEUE_GROUPS + queue.0).flags(libc::MSG_WAITALL).build();
-        self.queue(OpKind::Send, token, Uses::Queue(queue), entry)
     }
 
     /// Receives one message, with its address and the kernel's report on it: [`Ring::arrived`],

@@ -93,8 +93,7 @@ fn a_buffer_is_sent_received_and_lent_again() {
     for _ in 0..2 {
         let completion = next(&mut ring);
         match (completion.token, completion.event) {
-            (1, OpResult::Received { moved: Ok(60), taken: None })
-            | (2, OpResult::Sent { moved: Ok(60), buffers: 0, lost: 0 }) => {}
+            (1, OpResult::Received { moved: Ok(60), taken: None }) | (2, OpResult::Sent(Ok(60))) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -140,25 +139,13 @@ fn multishot_receive_ends_with_an_empty_pool() {
 }
 
 #[test]
-fn bundles_carry_many_buffers_in_order() {
+fn a_bundle_takes_many_buffers_in_order() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
-    let (left, right) = tcp_pair();
-    let (out, into) = (ring.new_queue(8, 70).unwrap(), ring.new_pool(64, 4).unwrap());
+    let (mut left, right) = tcp_pair();
+    let into = ring.new_pool(64, 4).unwrap();
     ring.offer_all(into);
     let sent: Vec<u8> = (0..70).collect();
-    ring.queue_bytes(out, &(0..70)).unwrap().copy_from_slice(&sent);
-    for begin in (0..70).step_by(10) {
-        ring.offer_own(out, &(begin..begin + 10));
-    }
-    ring.send_bundle(1, left.as_fd(), out);
-    let (mut moved, mut buffers) = (0, 0);
-    while moved < 70 {
-        let OpResult::Sent { moved: Ok(some), buffers: used, lost: 0 } = next(&mut ring).event else {
-            panic!("not sent")
-        };
-        (moved, buffers) = (moved + some, buffers + used);
-    }
-    assert_eq!((moved, buffers), (70, 7));
+    left.write_all(&sent).unwrap();
     ring.receive_bundles(2, right.as_fd(), into);
     let (mut bytes, mut most) = (Vec::new(), 0);
     while bytes.len() < 70 {
@@ -173,37 +160,6 @@ fn bundles_carry_many_buffers_in_order() {
 }
 
 #[test]
-fn a_bundle_larger_than_the_socket_is_sent() {
-    const LEN: usize = 1 << 16;
-    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
-    let (left, mut right) = tcp_pair();
-    let out = ring.new_queue(256, 256 * LEN).unwrap();
-    for piece in 0..=255u8 {
-        let part = usize::from(piece) * LEN..(usize::from(piece) + 1) * LEN;
-        ring.queue_bytes(out, &part).unwrap().fill(piece);
-        ring.offer_own(out, &part);
-    }
-    assert_eq!(ring.send_queue(out).free(), 0);
-    let reader = thread::spawn(move || {
-        let mut bytes = vec![0; 256 * LEN];
-        right.read_exact(&mut bytes).map(|()| bytes)
-    });
-    ring.send_bundle(1, left.as_fd(), out);
-    let mut moved = 0;
-    while moved < 256 * LEN {
-        let completion = next(&mut ring);
-        let OpResult::Sent { moved: Ok(some), lost: 0, .. } = completion.event else { panic!("{completion:?}") };
-        moved += some;
-        if !completion.more && moved < 256 * LEN {
-            ring.send_bundle(1, left.as_fd(), out);
-        }
-    }
-    let bytes = reader.join().unwrap().unwrap();
-    assert!(bytes.chunks(LEN).zip(0..=255u8).all(|(chunk, piece)| chunk.iter().all(|byte| *byte == piece)));
-    assert_eq!(ring.send_queue(out).free(), 256);
-}
-
-#[test]
 fn zero_copy_keeps_the_buffer_until_notified() {
     let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::ZeroCopySend]).is_ok()) else { return };
     let (left, mut right) = tcp_pair();
@@ -211,7 +167,7 @@ fn zero_copy_keeps_the_buffer_until_notified() {
     ring.set_zero_copy(true);
     ring.send(1, left.as_fd(), out, &(0..5000));
     let sent = next(&mut ring);
-    assert!(sent.more && matches!(sent.event, OpResult::Sent { moved: Ok(5000), .. }), "{sent:?}");
+    assert!(sent.more && matches!(sent.event, OpResult::Sent(Ok(5000))), "{sent:?}");
     assert!(ring.buffer(out).is_none());
     right.read_exact(&mut [0; 5000]).unwrap();
     // Over loopback the kernel always copies.
@@ -298,40 +254,16 @@ fn dropping_a_ring_cancels_its_operations() {
 }
 
 #[test]
-fn a_queue_that_was_not_sent_is_emptied() {
-    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
-    let (left, right) = tcp_pair();
-    let out = ring.new_queue(4, 10).unwrap();
-    ring.queue_bytes(out, &(0..10)).unwrap().fill(1);
-    for _ in 0..4 {
-        ring.offer_own(out, &(0..10));
-    }
-    assert_eq!(ring.send_queue(out).free(), 0);
-    assert_eq!(ring.empty_queue(out).unwrap(), [1; 40]);
-    ring.queue_bytes(out, &(0..5)).unwrap().copy_from_slice(b"after");
-    ring.offer_own(out, &(0..5));
-    ring.send_bundle(1, left.as_fd(), out);
-    assert!(matches!(next(&mut ring).event, OpResult::Sent { moved: Ok(5), buffers: 1, .. }));
-    let mut bytes = [0; 5];
-    (&right).read_exact(&mut bytes).unwrap();
-    assert_eq!(&bytes, b"after");
-    while ring.in_flight() > 0 {
-        next(&mut ring);
-    }
-    assert!(!ring.send_queue(out).is_in_use());
-}
-
-#[test]
 fn received_bytes_are_sent_without_a_copy() {
-    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles, Feature::ZeroCopySend]).is_ok()) else {
+    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::ZeroCopySend]).is_ok()) else {
         return;
     };
     let (mut left, right) = tcp_pair();
-    let (pool, queue) = (ring.new_pool(2, 16).unwrap(), ring.new_queue(2, 0).unwrap());
+    let pool = ring.new_pool(2, 16).unwrap();
     ring.offer_all(pool);
     ring.receive_multishot(1, right.as_fd(), pool);
-    for way in 0..9 {
-        left.write_all(&[way; 10]).unwrap();
+    for round in 0..6 {
+        left.write_all(&[round; 10]).unwrap();
         let taken = loop {
             // Before it, the notification of a zero-copy send.
             if let OpResult::Received { taken: Some(taken), .. } = next(&mut ring).event {
@@ -339,25 +271,19 @@ fn received_bytes_are_sent_without_a_copy() {
             }
         };
         let part = 2..9;
-        ring.set_zero_copy(way % 3 == 1);
-        match way % 3 {
-            0 | 1 => assert_eq!(ring.send_taken(2, right.as_fd(), &taken, &part).1, 7),
-            _ => {
-                assert_eq!(ring.offer_taken(queue, &taken, &part), 7);
-                ring.send_bundle(2, right.as_fd(), queue);
-            }
-        }
+        ring.set_zero_copy(round % 2 == 1);
+        assert_eq!(ring.send_taken(2, right.as_fd(), &taken, &part).1, 7);
         // It stays until it is sent.
         ring.give_back(taken);
         loop {
-            if let OpResult::Sent { moved, .. } = next(&mut ring).event {
+            if let OpResult::Sent(moved) = next(&mut ring).event {
                 assert_eq!(moved, Ok(7));
                 break;
             }
         }
         let mut bytes = [0; 7];
         left.read_exact(&mut bytes).unwrap();
-        assert_eq!(bytes, [way; 7]);
+        assert_eq!(bytes, [round; 7]);
     }
 }
 
@@ -372,38 +298,6 @@ fn a_submission_thread_reports_its_cpu_time() {
         next(&mut ring);
     }
     assert!(helper_cpu_ns().is_none_or(|ns| ns > 0));
-}
-
-#[test]
-fn the_unsent_rest_of_a_bundle_is_returned() {
-    let Some(mut ring) = ring(&SMALL).filter(|_| probe(&[Feature::Bundles]).is_ok()) else { return };
-    let (left, mut right) = tcp_pair();
-    crate::option::set(left.as_fd(), &crate::option::SEND_BUFFER.to(16_384)).unwrap();
-    // A peer that has shut down its writing: the kernel then gives up a bundle that has to wait.
-    right.shutdown(std::net::Shutdown::Write).unwrap();
-    let out = ring.new_queue(16, 4096).unwrap();
-    let (mut sent, mut rest) = (0, Vec::new());
-    while rest.is_empty() && sent < 64 << 20 {
-        ring.queue_bytes(out, &(0..4096)).unwrap().fill(1);
-        while ring.send_queue(out).free() > 0 {
-            ring.offer_own(out, &(0..4096));
-        }
-        ring.send_bundle(1, left.as_fd(), out);
-        if let OpResult::Sent { moved, .. } = next(&mut ring).event {
-            sent += moved.unwrap_or(0);
-        }
-        // Nothing reads: the socket is full soon.
-        while ring.in_flight() > 0 {
-            next(&mut ring);
-        }
-        rest = ring.empty_queue(out).unwrap();
-    }
-    assert!(rest.iter().all(|byte| *byte == 1));
-    assert_eq!((sent + rest.len()) % (16 * 4096), 0, "every byte was either sent or handed back");
-    drop((left, ring));
-    let mut bytes = Vec::new();
-    right.read_to_end(&mut bytes).unwrap();
-    assert_eq!(bytes.len(), sent);
 }
 
 fn udp_pair() -> (std::net::UdpSocket, std::net::UdpSocket) {
@@ -431,7 +325,7 @@ fn several_waiting_receives_get_their_messages() {
         let mut filled = None;
         for _ in 0..2 {
             match next(&mut ring) {
-                Completion { token: 9, event: OpResult::Sent { moved: sent, .. }, .. } => assert_eq!(sent, Ok(len)),
+                Completion { token: 9, event: OpResult::Sent(sent), .. } => assert_eq!(sent, Ok(len)),
                 Completion { token, event: OpResult::Received { moved: received, taken: None }, .. } => {
                     assert_eq!(received, Ok(len));
                     // Which of those that wait is filled first is the kernel's choice.
@@ -504,7 +398,7 @@ fn a_datagram_is_sent_without_a_copy() {
         ring.send_parcel(7, right.as_fd(), message, (&taken, len), &source);
         // It stays until it is sent.
         ring.give_back(taken);
-        assert!(matches!(next(&mut ring), Completion { token: 7, event: OpResult::Sent { moved: Ok(20), .. }, .. }));
+        assert!(matches!(next(&mut ring), Completion { token: 7, event: OpResult::Sent(Ok(20)), .. }));
         let mut bytes = [0; 30];
         assert_eq!(left.recv(&mut bytes).unwrap(), 20);
         assert_eq!(bytes[..20], [round; 20]);

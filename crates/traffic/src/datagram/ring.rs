@@ -121,7 +121,7 @@ impl MessageSender for SenderRing {
         let mut moved = BatchResult { full: true, ..BatchResult::default() };
         let mut refused = None;
         while let Some(Completion { token, event, .. }) = self.engine.ring.reap() {
-            let OpResult::Sent { moved: sent, .. } = event else { continue };
+            let OpResult::Sent(sent) = event else { continue };
             match sent {
                 Ok(bytes) => {
                     moved.bytes += bytes;
@@ -270,7 +270,7 @@ impl ReceiverRing {
                     self.check(errno)?;
                     self.receive_into(fd, token as usize);
                 }
-                OpResult::Sent { moved, .. } => {
+                OpResult::Sent(moved) => {
                     handler.on_sent(moved);
                     self.reuse(fd, token as usize, handler);
                 }

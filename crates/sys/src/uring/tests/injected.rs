@@ -210,7 +210,7 @@ impl Kernel {
 }
 
 fn is_sent(event: &OpResult, result: i32) -> bool {
-    matches!(event, OpResult::Sent { moved: found, buffers: 0, lost: 0 } if *found == moved(result))
+    matches!(event, OpResult::Sent(found) if *found == moved(result))
 }
 
 proptest! {

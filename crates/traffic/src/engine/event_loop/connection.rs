@@ -67,8 +67,6 @@ pub(in crate::engine) struct Slot<F, L> {
     pub(in crate::engine) leaving: bool,
     /// Whether it is in the queue of ready slots.
     pub(in crate::engine) queued: bool,
-    /// The next action, if not done yet: a second call may return something else.
-    pub(in crate::engine) held: Option<Want>,
     /// The port's state.
     pub(in crate::engine) link: L,
 }
@@ -84,7 +82,6 @@ impl<F, L: EngineLink> Slot<F, L> {
             eof: false,
             leaving: false,
             queued: false,
-            held: None,
             link: L::default(),
         }
     }
@@ -94,7 +91,6 @@ impl<F, L: EngineLink> Slot<F, L> {
         self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
         self.fd = fd;
         self.eof = false;
-        self.held = None;
         self.link.renew();
     }
 }
@@ -200,8 +196,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         match waits {
             WaitingFor::No => return Ok(()),
             WaitingFor::Connected => self.fail(index, Doing::Connecting, socket::TIMED_OUT, now_ns),
-            WaitingFor::Send => I::on_impatience(self, index),
-            WaitingFor::Receive | WaitingFor::Either | WaitingFor::Moment => {}
+            WaitingFor::Send | WaitingFor::Receive | WaitingFor::Either | WaitingFor::Moment => {}
         }
         self.advance(index, now_ns)
     }
@@ -253,8 +248,6 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             && let (Some(giver), Some(taker)) = (&mut from.flow, &mut to.flow)
         {
             giver.give_to_partner(taker);
-            // It may want something else now. It wants the end of its sending only once, so that must not be lost.
-            to.held = to.held.filter(|want| ends_sending(*want) || *want == Want::Reset);
         }
     }
 
@@ -292,13 +285,7 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
         for _ in 0..TURN_STEPS {
             let slot = &mut self.slots[index as usize];
             let Some(flow) = &mut slot.flow else { return Ok(()) };
-            let held = if I::HOLDS { slot.held.take() } else { None };
-            let want = held.unwrap_or_else(|| flow.want(now_ns));
-            let next = step::<P::Flow>(want, slot.eof);
-            if I::HOLDS && (next.closes || ends_sending(want)) && I::is_flushing(self, index) {
-                self.slots[index as usize].held = Some(want);
-                return self.rest(index, WaitingFor::Send);
-            }
+            let next = step::<P::Flow>(flow.want(now_ns), slot.eof);
             if next.closes {
                 self.close(index);
             }
@@ -424,9 +411,4 @@ impl<P: Party, I: Port> Driver<'_, P, I> {
             flow.ended(end, now_ns);
         }
     }
-}
-
-/// Whether nothing is sent on the connection after that.
-fn ends_sending(want: Want) -> bool {
-    matches!(want, Want::Connect | Want::Finish | Want::Close | Want::Done)
 }

@@ -60,10 +60,6 @@ pub(super) trait Port: Sized {
     /// Its state of a connection.
     type Link: EngineLink;
 
-    /// Whether it may delay what a flow wants: while bytes that count as sent have not left the program
-    /// ([`is_flushing`](Port::is_flushing)), or when it called the flow itself.
-    const HOLDS: bool = false;
-
     /// Prepares a connection for the port.
     fn adopt<P: Party>(driver: &mut Driver<'_, P, Self>, fd: &OwnedFd) -> Result<(), EndError>;
 
@@ -107,14 +103,6 @@ pub(super) trait Port: Sized {
     /// A flow waits: arranges for the event to be reported.
     fn on_rest<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) -> Result<(), EndError> {
         Ok(())
-    }
-
-    /// A flow's patience with its sending is over.
-    fn on_impatience<P: Party>(_driver: &mut Driver<'_, P, Self>, _index: u32) {}
-
-    /// Whether bytes that count as sent have not left yet, and the flow has the patience to wait for them.
-    fn is_flushing<P: Party>(_driver: &Driver<'_, P, Self>, _index: u32) -> bool {
-        false
     }
 
     /// The engine leaves: cancels everything and releases every flow.

@@ -1,7 +1,7 @@
 //! The io_uring engine's state of one connection: its operations, and how they are cancelled.
 
 use bytegauge_model::UringKind;
-use bytegauge_sys::uring::{BufferId, OpId, PoolId, QueueId, Ring};
+use bytegauge_sys::uring::{BufferId, OpId, PoolId, Ring};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{Driver, EngineLink, Then, WaitingFor};
@@ -15,12 +15,8 @@ pub(super) struct Operations {
     pub(super) receiving: Option<OpId>,
     pub(super) sending: Option<OpId>,
     pub(super) connecting: Option<OpId>,
-    /// The flow's patience with its sending is over: its connection is closed at once.
-    pub(super) impatient: bool,
     /// The receive was cancelled, since more arrived than the flow takes.
     pub(super) called_off: bool,
-    /// The send in flight is of the flow's next bytes, which do not count as sent yet.
-    pub(super) plain: bool,
     /// The flow leaves because the engine does, with all that still arrives if it wants that.
     pub(super) takes_what_comes: bool,
     /// Bytes that were outgoing when the send was queued.
@@ -34,7 +30,6 @@ pub(super) struct Operations {
 impl EngineLink for Operations {
     fn renew(&mut self) {
         (self.receiving, self.sending, self.connecting) = (None, None, None);
-        self.impatient = false;
         self.called_off = false;
         self.takes_what_comes = false;
         self.pending_end = None;
@@ -62,24 +57,12 @@ impl<P: Party> Loop<'_, P> {
         }
     }
 
-    /// Cancels the operations of a flow that leaves, except sends of bytes that count as sent.
+    /// Cancels the operations of a flow that leaves.
     pub(super) fn call_off(&mut self, index: u32) {
-        let flushed = if self.flushes_as_it_leaves(index) { self.slots[index as usize].link.sending } else { None };
-        for op in self.slots[index as usize].link.in_flight().filter(|op| Some(*op) != flushed) {
+        for op in self.slots[index as usize].link.in_flight() {
             self.port.ring.cancel(op);
         }
         self.finish_leaving(index);
-    }
-
-    /// Cancels the sends of a flow that leaves.
-    pub(super) fn stop_flushing(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        if slot.leaving && slot.link.takes_what_comes {
-            slot.link.impatient = true;
-            for op in slot.link.in_flight() {
-                self.port.ring.cancel(op);
-            }
-        }
     }
 
     /// The flow of a leaving slot is gone once its operations are.
@@ -120,12 +103,6 @@ impl<P: Party> Loop<'_, P> {
         }
         Ok(Then::Rest)
     }
-
-    /// Whether the connection must stay open until its outgoing bytes are sent.
-    pub(super) fn must_flush(&self, index: u32) -> bool {
-        let link = &self.slots[index as usize].link;
-        self.port.kind == UringKind::Bundle && link.sending.is_some() && !link.plain && !link.impatient
-    }
 }
 
 // A ring with the memory of its operations: shared by the parts of the loop.
@@ -161,7 +138,6 @@ pub(super) struct RingPort {
     pub(super) receive_size: usize,
     /// Buffers that an operation of a closed connection still used.
     pub(super) spare_buffers: Vec<BufferId>,
-    pub(super) spare_queues: Vec<QueueId>,
     /// The accept in flight.
     pub(super) accept: Option<OpId>,
     /// Connections accepted since the last wait.
@@ -190,7 +166,6 @@ impl RingPort {
             offered_max: OFFERED_AT_FIRST,
             receive_size,
             spare_buffers: Vec::new(),
-            spare_queues: Vec::new(),
             accept: None,
             accepted_now: 0,
             alarms: 0,

@@ -1,21 +1,19 @@
 //! The io_uring engine: one thread, one ring, many connections; one system call submits and waits for a batch.
 //!
 //! `plain` requests one receive and one send at a time. The other modes use multishot accepts and receives with buffers of a
-//! pool that all connections share; they differ in their sends: `multishot` as `plain`, `bundle` several pieces at once
-//! ([`bundle`]), `zc` without a copy if the kernel can ([`sending`]). Bytes are sent from memory of the ring, in which the flow
-//! composed them or in which they were received ([`receiving`]).
+//! pool that all connections share: `bundle` receives into several at once, and `zc` sends without a copy if the kernel can
+//! ([`sending`]). Bytes are sent from memory of the ring, in which the flow composed them or in which they were received
+//! ([`receiving`]).
 //!
 //! Never has two sends of one socket in flight: they could be reordered. Connections and the listener are made blocking, since
 //! the kernel fails an operation on a non-blocking one instead of waiting.
 
-mod bundle;
 mod connection;
 mod receiving;
 mod sending;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 
 use bytegauge_model::{EngineReport, UringKind, UringMode};
 use bytegauge_sys::clock::monotonic_ns;
@@ -45,7 +43,7 @@ const POLL_IDLE_MS: u32 = 1;
 /// Default length of a bundle's buffers, bytes: a message would hardly ever need two of larger ones.
 pub(super) const BUNDLE_BUFFER_SIZE: usize = 4096;
 
-/// How long a leaving engine waits for its sends, and then for the operations that it cancelled.
+/// How long a leaving engine waits for the operations that it cancelled.
 const LEAVE_NS: u64 = 1_000_000_000;
 
 pub(super) fn drive<P: Party>(
@@ -105,7 +103,7 @@ pub(super) fn unproven(mode: UringMode, report: &EngineReport) -> Option<String>
         UringKind::Plain => (report.completions == 0).then_some("no operation completed on a ring"),
         UringKind::Multishot => (report.multishot == 0).then_some("no receive completed more than once"),
         UringKind::Bundle => (report.bundled == 0)
-            .then_some("nothing took more than one buffer: give it messages or depths that fill several"),
+            .then_some("no receive took more than one buffer: give it messages or depths that fill several"),
         UringKind::ZeroCopy => (report.zero_copy == 0).then_some("nothing was sent with zero copy"),
     };
     let unpolled = mode.sqpoll && report.kernel_threads_ns == Some(0);
@@ -123,8 +121,6 @@ fn features(kind: UringKind) -> &'static [Feature] {
 
 impl Port for RingPort {
     type Link = Operations;
-
-    const HOLDS: bool = true;
 
     fn adopt<P: Party>(driver: &mut Loop<'_, P>, fd: &OwnedFd) -> Result<(), EndError> {
         driver.report.system_calls += 1;
@@ -192,9 +188,6 @@ impl Port for RingPort {
         for op in link.in_flight() {
             driver.port.ring.cancel(op);
         }
-        if link.sending.is_some() && driver.port.kind == UringKind::Bundle {
-            driver.port.spare_queues.extend(link.output.queue.take());
-        }
         driver.drop_input(index);
         driver.port.ring.close(0, fd);
     }
@@ -202,14 +195,6 @@ impl Port for RingPort {
     /// A flow is returned as soon as nothing is in flight on its connection.
     fn depart<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
         driver.call_off(index);
-    }
-
-    fn on_impatience<P: Party>(driver: &mut Loop<'_, P>, index: u32) {
-        driver.slots[index as usize].link.impatient = true;
-    }
-
-    fn is_flushing<P: Party>(driver: &Loop<'_, P>, index: u32) -> bool {
-        driver.must_flush(index)
     }
 
     /// Every flow is returned once the kernel has no operation on its connection: the counts must include the bytes that it
@@ -221,13 +206,16 @@ impl Port for RingPort {
         for index in 0..driver.slots.len() {
             driver.leave_with_what_comes(index as u32);
         }
-        let abort = driver.station.abort;
-        driver.wait_for_leaving(|| abort.load(Ordering::Relaxed))?;
-        // A peer reads no more, or there is no time for it.
-        for index in 0..driver.slots.len() {
-            driver.stop_flushing(index as u32);
+        let deadline_ns = monotonic_ns() + LEAVE_NS;
+        while driver.live > 0 {
+            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 {
+                break;
+            }
+            // The time is up already, so the marks do not matter any more.
+            let _ = RingPort::wait(driver, left_ns.min(WAIT_MAX_NS))?;
         }
-        driver.wait_for_leaving(|| false)
+        Ok(())
     }
 }
 
@@ -247,13 +235,7 @@ impl<P: Party> Loop<'_, P> {
                     Ok(())
                 }
             }
-            OpResult::Sent { moved, buffers, lost } => {
-                self.report.bundled += u64::from(buffers > 1);
-                if !self.is_current(token) {
-                    return if more { Ok(()) } else { self.empty_spare_queues() };
-                }
-                if self.continues_sending(index, more, moved, lost)? { Ok(()) } else { self.on_sent(index, moved) }
-            }
+            OpResult::Sent(moved) if self.is_current(token) => self.on_sent(index, moved),
             OpResult::Released { copied } => {
                 self.report.zero_copy_copied += u64::from(copied);
                 // The buffer stays with the slot even if the connection is closed.
@@ -265,7 +247,7 @@ impl<P: Party> Loop<'_, P> {
                 if more { Ok(()) } else { RingPort::watch_alarm(self) }
             }
             OpResult::Polled(_) if self.is_current(token) => self.on_attempt_over(index),
-            OpResult::Polled(_) | OpResult::Cancelled(_) | OpResult::Closed(_) => Ok(()),
+            OpResult::Sent(_) | OpResult::Polled(_) | OpResult::Cancelled(_) | OpResult::Closed(_) => Ok(()),
         }
     }
 
@@ -298,19 +280,6 @@ impl<P: Party> Loop<'_, P> {
             Some(source) => Err(EndError::Io { doing: "accepting a connection".into(), source }),
         }
     }
-
-    fn wait_for_leaving(&mut self, hurry: impl Fn() -> bool) -> Result<(), EndError> {
-        let deadline_ns = monotonic_ns() + LEAVE_NS;
-        while self.live > 0 && !hurry() {
-            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
-            if left_ns == 0 {
-                break;
-            }
-            // The time is up already, so the marks do not matter any more.
-            let _ = RingPort::wait(self, left_ns.min(WAIT_MAX_NS))?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -337,7 +306,7 @@ mod tests {
             Some("no receive completed more than once"),
         );
         check(UringKind::Multishot, false, ran, None);
-        check(UringKind::Bundle, false, ran, Some("nothing took more than one buffer"));
+        check(UringKind::Bundle, false, ran, Some("no receive took more than one buffer"));
         check(UringKind::Bundle, false, EngineReport { bundled: 1, ..ran }, None);
         check(UringKind::ZeroCopy, false, ran, Some("nothing was sent with zero copy"));
         check(UringKind::ZeroCopy, true, EngineReport { zero_copy: 1, kernel_threads_ns: Some(1), ..ran }, None);

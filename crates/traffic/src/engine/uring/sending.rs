@@ -1,18 +1,16 @@
 //! Bytes that are sent on a connection, from memory of the ring: never two sends at a time.
 //!
 //! A flow composes its messages in buffers of the ring, and bytes to send back are sent from where they were received
-//! ([`receiving`](super::receiving)). So nothing is copied, except after a failed bundle.
+//! ([`receiving`](super::receiving)). So nothing is copied.
 //!
 //! `zc` completes twice: first the bytes were taken, then the buffer is free. With two buffers a connection sends the next
 //! message while it waits for the second completion of the last one.
-//!
-//! `bundle` is in [`bundle`](super::bundle).
 
 use std::ops::Range;
 use std::os::fd::AsFd;
 
 use bytegauge_model::UringKind;
-use bytegauge_sys::uring::{BufferId, Errno, QueueId};
+use bytegauge_sys::uring::{BufferId, Errno};
 
 use crate::end_error::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
@@ -31,14 +29,7 @@ pub(super) struct SendBuffers {
     is_new: [bool; 2],
     /// The buffer of the current message, and its unsent bytes.
     room: usize,
-    pub(super) message: Range<usize>,
-    pub(super) queue: Option<QueueId>,
-    /// Messages of the flow for which the queue's memory has room, and that it holds.
-    pub(super) composed: usize,
-    /// Bytes of the last message in the queue that were not offered yet.
-    pub(super) unoffered: Range<usize>,
-    /// The rest of a bundle, to be sent plainly; it counts as sent for its flow.
-    pub(super) rest: Vec<u8>,
+    message: Range<usize>,
     /// The contents of the send in flight.
     what: Sends,
 }
@@ -54,31 +45,19 @@ enum Sends {
 
 impl Default for SendBuffers {
     fn default() -> SendBuffers {
-        SendBuffers {
-            rooms: [None; 2],
-            is_new: [true; 2],
-            room: 0,
-            message: 0..0,
-            queue: None,
-            composed: 0,
-            unoffered: 0..0,
-            rest: Vec::new(),
-            what: Sends::Message,
-        }
+        SendBuffers { rooms: [None; 2], is_new: [true; 2], room: 0, message: 0..0, what: Sends::Message }
     }
 }
 
 impl SendBuffers {
     /// The connection was replaced: no bytes of the last one are sent again.
     pub(super) fn forget(&mut self) {
-        (self.message, self.unoffered) = (0..0, 0..0);
-        self.rest.clear();
+        self.message = 0..0;
     }
 
     /// The flow was replaced: the memory holds bytes of another flow.
     pub(super) fn renew_flow(&mut self) {
         self.is_new = [true; 2];
-        self.composed = 0;
     }
 }
 
@@ -96,11 +75,6 @@ impl<P: Party> Loop<'_, P> {
             return Ok(Then::Ask);
         }
         if slot.link.sending.is_none() {
-            let half_closed = slot.eof || slot.link.pending_end.is_some();
-            if self.port.kind == UringKind::Bundle && !half_closed {
-                self.send_gathered(index, now_ns)?;
-                return Ok(Then::Ask);
-            }
             self.send_next(index)?;
         }
         self.rest(index, WaitingFor::Send)?;
@@ -110,7 +84,6 @@ impl<P: Party> Loop<'_, P> {
     /// Queues a send of the rest of the current message, of bytes to send back, or of the next message; nothing if there is no
     /// free buffer to compose it in.
     fn send_next(&mut self, index: u32) -> Result<(), EndError> {
-        self.finish_offering(index)?;
         let slot = &mut self.slots[index as usize];
         let Some(flow) = &mut slot.flow else { return Err(unconnected()) };
         let output = &mut slot.link.output;
@@ -132,7 +105,6 @@ impl<P: Party> Loop<'_, P> {
         };
         let part = first_chunk(&output.message, flow.chunk());
         output.what = Sends::Message;
-        slot.link.plain = true;
         slot.link.asked = part.len();
         slot.link.sending = Some(self.port.ring.send(token, fd.as_fd(), room, &part));
         Ok(())
@@ -156,7 +128,6 @@ impl<P: Party> Loop<'_, P> {
         };
         let slot = &mut self.slots[index as usize];
         slot.link.output.what = Sends::Received { dropped: back.start };
-        slot.link.plain = true;
         slot.link.asked = len;
         slot.link.sending = Some(op);
         Ok(())
@@ -203,55 +174,18 @@ impl<P: Party> Loop<'_, P> {
         Ok(None)
     }
 
-    /// From now on, the rest of a message in a queue is sent plainly.
-    fn finish_offering(&mut self, index: u32) -> Result<(), EndError> {
-        let output = &mut self.slots[index as usize].link.output;
-        let (left, Some(queue)) = (std::mem::take(&mut output.unoffered), output.queue) else { return Ok(()) };
-        if left.is_empty() {
-            return Ok(());
-        }
-        let bytes = self.port.ring.queue_bytes(queue, &left).map(|bytes| bytes.to_vec()).unwrap_or_default();
-        self.put_in_room(index, &bytes)
-    }
-
-    /// Copies bytes to a buffer as the current message.
-    pub(super) fn put_in_room(&mut self, index: u32, bytes: &[u8]) -> Result<(), EndError> {
-        let buffer = self.port.another_buffer(bytes.len())?;
-        if let Some(room) = self.port.ring.buffer(buffer) {
-            room[..bytes.len()].copy_from_slice(bytes);
-        }
-        self.report.copied_bytes += bytes.len() as u64;
-        let output = &mut self.slots[index as usize].link.output;
-        self.port.spare_buffers.extend(output.rooms[0].replace(buffer));
-        output.is_new[0] = true;
-        (output.room, output.message) = (0, 0..bytes.len());
-        Ok(())
-    }
-
     pub(super) fn on_sent(&mut self, index: u32, moved: Result<usize, Errno>) -> Result<(), EndError> {
-        let link = &mut self.slots[index as usize].link;
-        // The bytes counted as sent for the flow when they were offered to the queue.
-        let counted = self.port.kind == UringKind::Bundle && !link.plain;
-        link.sending = None;
-        link.impatient = false;
+        self.slots[index as usize].link.sending = None;
         let waited = matches!(self.slots[index as usize].waits, WaitingFor::Send | WaitingFor::Either);
         if waited {
             self.timers.clear(index);
         }
         let now_ns = self.tick();
-        let link = &self.slots[index as usize].link;
-        let is_whole = moved.is_ok_and(|moved| moved >= link.asked);
-        if let (true, false, Some(queue)) = (counted, is_whole, link.output.queue) {
-            // At once: a queue may hold buffers of the pool, which all connections receive into.
-            self.port.ring.empty_queue(queue)?;
-        }
         let slot = &mut self.slots[index as usize];
         match moved {
             Ok(moved) => {
                 self.meter.count(moved, slot.link.asked);
-                if !counted {
-                    self.took(index, moved, now_ns);
-                }
+                self.took(index, moved, now_ns);
             }
             Err(errno) => {
                 if let Some(missing) = missing_requirement(self.port.kind, errno) {
@@ -268,11 +202,11 @@ impl<P: Party> Loop<'_, P> {
             self.finish_leaving(index);
             return Ok(());
         }
-        // With a queue the flow may have continued with something else, which is not over yet.
+        // The flow may have continued with something else, which is not over yet.
         if waited || slot.fd.is_none() { self.advance(index, now_ns) } else { Ok(()) }
     }
 
-    /// A plain send sent `moved` bytes.
+    /// A send sent `moved` bytes.
     fn took(&mut self, index: u32, moved: usize, now_ns: u64) {
         let output = &mut self.slots[index as usize].link.output;
         match output.what {
