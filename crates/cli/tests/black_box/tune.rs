@@ -175,6 +175,16 @@ fn a_held_message_is_noticed_and_proven() {
 }
 
 #[test]
+fn a_program_that_is_too_slow_shows_why_it_waits() {
+    let Some(python) = python("the program is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let program = bench.write("endless.py", &TWO_WRITES.replace("range(24)", "range(1 << 30)"));
+    let ran = tune(&bench, &["--timeout", "5s"], &[&python, "-S", &program]).exits(5);
+    assert!(ran.stderr.contains("took longer than 5 s"), "{ran}");
+    assert!(ran.stderr.contains("Until then, part of a message waits for an acknowledgement"), "{ran}");
+}
+
+#[test]
 fn what_to_try_follows_from_the_first_run() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();

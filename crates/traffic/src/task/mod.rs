@@ -133,10 +133,19 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
         server_cpus,
         stop_requested,
     };
-    let mut report = run.all(waiting)?;
     let filters = || [&run.command_filter, &run.server_filter].into_iter().flatten();
+    let seen = || filters().map(FilteredSockets::seen).reduce(SocketsSeen::plus);
+    let is_watched = changes.is_some_and(|changes| changes.watches);
+    let mut report = run.all(waiting).map_err(|error| match (error, seen().filter(|_| is_watched)) {
+        // A program that is too slow to be measured shows why it waits.
+        (EndError::Program(reason), Some(seen)) => {
+            let waits = seen.waits.diagnoses().into_iter().map(|one| format!(". Until then, {}", one.text));
+            EndError::Program(reason + &waits.collect::<String>())
+        }
+        (error, _) => error,
+    })?;
     filters().try_for_each(FilteredSockets::check)?;
-    let seen = filters().map(FilteredSockets::seen).reduce(SocketsSeen::plus);
+    let seen = seen();
     if let Some(task) = &mut report.task {
         task.sockets = seen.map(Box::new);
     }
