@@ -12,7 +12,7 @@ use bytegauge_model::{
     ChangedProgram, Level, OptionChange, ProgramChange, ProgramTask, SocketChanges, Spec, SysctlChange, Workload,
     factor,
 };
-use bytegauge_plan::{Catalog, Design, PlanSpec, resolve};
+use bytegauge_plan::{Catalog, Design, FINALISTS_MIN, PlanSpec, resolve};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::interface::network_option;
 use bytegauge_sys::option::available_congestion;
@@ -80,6 +80,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             let (list, not_tried) = proposed(&watched.seen, &kernel());
             tried.push(list.into_iter().map(ProgramChange::from).collect());
             changes.not_tried = not_tried;
+            changes.are_proposed = true;
         }
         let mut meaning =
             |change: &ProgramChange| match change.option().and_then(|change| without_meaning(change, &watched.seen)) {
@@ -94,7 +95,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         if tried.iter().flatten().any(|change| change.option().is_some()) {
             changes.filter_ns = seccomp::cost_ns().ok();
         }
-        run_ns = watched.run_ns;
+        run_ns = watched.whole_ns;
         changes.watched = Some(watched.seen);
         tried
     };
@@ -109,7 +110,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             "nothing is left to try: {why}: name other values with --option or --sysctl"
         )));
     }
-    if let Some(note) = long_session(run_ns, sets.len()).filter(|_| !matches.get_flag("quiet")) {
+    if let Some(note) = long_session(run_ns, sets.len(), changes.are_proposed).filter(|_| !matches.get_flag("quiet")) {
         terminal::note(print::fitted([note.as_str()], print::COLUMNS).trim_end());
     }
     let names: Vec<String> =
@@ -121,14 +122,18 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// The note about a session that needs minutes before its first result, by the time of the watched run.
-fn long_session(run_ns: u64, changes: usize) -> Option<String> {
-    // As it is, each change, and the control.
-    let (blocks, runs) = (Design::default().blocks_min, changes as u64 + 2);
-    let least_ns = run_ns.saturating_mul(blocks * runs);
+fn long_session(run_ns: u64, changes: usize, are_proposed: bool) -> Option<String> {
+    let Design { blocks_min, screen_blocks, .. } = Design::of(Workload::Check);
+    // As it is, each change or the finalists of a screening, and the control.
+    let runs = match are_proposed {
+        true => screen_blocks * (changes as u64 + 1) + blocks_min * (FINALISTS_MIN as u64 + 2),
+        false => blocks_min * (changes as u64 + 2),
+    };
+    let least_ns = run_ns.saturating_mul(runs);
     (least_ns > LONG_NS).then(|| {
         format!(
-            "note: a run of the program took {} s, so the first result, after {blocks} blocks of {runs} runs, takes about {} minutes: \
-             for a quick answer give the program less to do, or name one or two changes with --option",
+            "note: a run of the program took {} s, so the first result, after some {runs} runs, takes about {} minutes: for a quick \
+             answer give the program less to do, or name one or two changes with --option",
             run_ns.div_ceil(1_000_000_000),
             least_ns.div_ceil(60_000_000_000)
         )
@@ -238,8 +243,9 @@ mod tests {
 
     #[test]
     fn a_long_session_is_announced() {
-        assert_eq!(long_session(500_000_000, 8), None);
-        let note = long_session(20_000_000_000, 8).unwrap();
-        assert!(note.contains("took 20 s") && note.contains("6 blocks of 10 runs, takes about 20 minutes"), "{note}");
+        assert_eq!(long_session(500_000_000, 8, false), None);
+        let note = long_session(20_000_000_000, 8, false).unwrap();
+        assert!(note.contains("took 20 s") && note.contains("some 60 runs, takes about 20 minutes"), "{note}");
+        assert!(long_session(20_000_000_000, 8, true).unwrap().contains("some 33 runs, takes about 11 minutes"));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, FactorKey, Level, Spec};
-use bytegauge_plan::Family;
+use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family, Finalists, RunTime};
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
@@ -70,11 +70,14 @@ impl Run<'_> {
         let fixed =
             families.iter().flat_map(|family| &family.groups).all(|group| self.done.finalists.contains_key(group));
         let most = self.finalists_that_fit();
-        if !screened.is_empty() && !fixed {
+        // Where as many as fit are wanted, fewer are no reduction.
+        let is_planned = screened.iter().any(|family| family.finalists != Finalists::ThatFit);
+        if is_planned && !fixed {
             let reductions = rounds.text("rounds of screening").into_iter().chain(self.finalists_text(most));
             self.note_reductions(&reductions.collect::<Vec<_>>())?;
         }
         for family in &families {
+            let most = if family.finalists == Finalists::ThatFit { self.wanted_that_fit(family) } else { most };
             self.fix_finalists(family, most)?;
         }
         Ok(true)
@@ -147,6 +150,22 @@ impl Run<'_> {
         ranked.iter().filter_map(of).chain(always.map(|(choice, _)| choice.clone())).collect()
     }
 
+    /// How many of a program's options, the best of the screening, get enough blocks in the time that is left.
+    fn wanted_that_fit(&self, family: &Family) -> usize {
+        let ranked = self.ranked(family, family.choices);
+        let choices = self.choices(family);
+        let mean_ns = self.times.mean_run().map_or(0, RunTime::all_ns);
+        let mut of_choice = vec![(mean_ns, false); family.choices];
+        for cell in self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)) {
+            let always = self.plan.always_confirms(&choice(cell));
+            of_choice[choices[&choice(cell)]] = (self.times.run_ns(&cell.id).unwrap_or(mean_ns), always);
+        }
+        let best = |finalists: usize| &ranked[..finalists.min(ranked.len())];
+        let block_ns = |finalists: usize| self.plan.stretch() * block_of_runs_ns(&of_choice, best(finalists));
+        let fits = |finalists: &usize| (block_ns(*finalists) * BLOCKS_WANTED) as f64 <= self.left_of_budget_ns();
+        (FINALISTS_MIN..=family.choices).rev().find(fits).unwrap_or(FINALISTS_MIN)
+    }
+
     /// The score of every option under every screened condition, and its footprint by buffer sizes.
     fn scores(&self, family: &Family) -> (Vec<Costs>, Vec<Option<f64>>) {
         let choices = self.choices(family);
@@ -194,6 +213,14 @@ impl Run<'_> {
     }
 }
 
+/// Time of a block of a program's options, each with the time of its run and whether it is always confirmed: of those, of the best
+/// ones, and of the leader once more, as the A/A control. Nanoseconds.
+fn block_of_runs_ns(of_choice: &[(u64, bool)], best: &[usize]) -> u64 {
+    let is_run = |index: &usize| of_choice[*index].1 || best.contains(index);
+    let runs = (0..of_choice.len()).filter(is_run).chain(best.first().copied());
+    runs.map(|index| of_choice[index].0).sum()
+}
+
 fn choice(cell: &Cell) -> Spec {
     cell.factors.of_role(bytegauge_model::Role::Choice)
 }
@@ -219,4 +246,19 @@ fn footprint(cell: &Cell, varied: [bool; 3]) -> Option<f64> {
 /// Buffers that a cell sets to some size at least once.
 fn varied_buffers(cells: &[&Cell]) -> [bool; 3] {
     KERNEL_BUFFERS.map(|buffer| cells.iter().any(|cell| matches!(cell.factors.level(buffer), Level::Number(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_the_best_and_those_that_are_always_confirmed() {
+        // As it is, the removal of a call, and two other options of which the last one leads.
+        let runs = [(1000, true), (100, true), (900, false), (10, false)];
+        assert_eq!(block_of_runs_ns(&runs, &[3, 1]), 1000 + 100 + 10 + 10);
+        assert_eq!(block_of_runs_ns(&runs, &[3, 1, 2]), 2020);
+        assert_eq!(block_of_runs_ns(&runs, &[1, 0, 2, 3]), 2010 + 100);
+        assert_eq!(block_of_runs_ns(&runs, &[]), 1100);
+    }
 }

@@ -187,6 +187,9 @@ pub struct SocketChanges {
     /// The sockets of a run before, in which nothing was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<SocketsSeen>,
+    /// Whether they follow from the watched run; otherwise the user named them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub are_proposed: bool,
     /// What the filter adds to a system call of the program, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_ns: Option<u64>,

@@ -35,7 +35,7 @@ pub mod versus;
 
 pub use capabilities::Catalog;
 pub use design::{
-    AUDIT_CELLS_MIN, AUDIT_MAX, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
+    AUDIT_CELLS_MIN, AUDIT_MAX, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
 };
 pub use error::PlanError;
 pub use plan::{Family, Plan, SeenPace};

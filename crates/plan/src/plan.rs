@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use bytegauge_model::{Cell, CellId, Ends, Group, GroupId, Outcome, ProgramTask, Versus, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Design, Finalists};
+use crate::design::{Design, FINALISTS_MIN, Finalists};
 
 /// Groups whose cells have the same choices, so that one set of finalists is confirmed in all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,14 +31,22 @@ impl Family {
     /// Cells of a group that reach confirmation.
     pub fn confirmed(&self) -> usize {
         match self.finalists {
-            Finalists::All => self.choices,
+            Finalists::All | Finalists::ThatFit => self.choices,
             Finalists::Cap(cap) => cap.min(self.choices),
+        }
+    }
+
+    /// The fewest of them where the time is short.
+    pub fn fewest_confirmed(&self) -> usize {
+        match self.finalists {
+            Finalists::ThatFit => FINALISTS_MIN.min(self.choices),
+            Finalists::All | Finalists::Cap(_) => self.confirmed(),
         }
     }
 
     /// Whether cells are screened before some of them are confirmed.
     pub fn is_screened(&self) -> bool {
-        self.confirmed() < self.choices
+        self.fewest_confirmed() < self.choices
     }
 }
 

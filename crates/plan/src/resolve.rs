@@ -6,9 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use bytegauge_model::factor::{self, FACTORS, HelpSection, Role};
-use bytegauge_model::{
-    Cell, CellId, CellKind, FactorKey, Group, GroupId, Level, ProgramTask, Spec, Transport, Workload,
-};
+use bytegauge_model::{Cell, CellId, CellKind, FactorKey, Group, GroupId, Level, Spec, Transport, Workload};
 
 use crate::capabilities::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
@@ -281,17 +279,20 @@ fn add_part(plan: &mut Plan, spec: &PlanSpec, part: &Part, asked: &mut OptionsBy
 
 /// A family without groups, with as many options.
 fn new_family(plan: &Plan, part: &Part, conditions: &Spec, choices: usize) -> Family {
-    // How long a program runs is not known beforehand: its values are screened. Changes of its sockets are not, since the interval
-    // of each one is wanted.
-    let is_screened = |task: &ProgramTask| task.changes.is_none();
-    let names_options = part.one_each && !plan.task.as_ref().is_some_and(is_screened);
-    let usual = if names_options { Finalists::All } else { Finalists::Cap(FINALISTS) };
+    // How long a program runs is not known beforehand: its values are screened, and changes of its sockets that follow from its
+    // watched run. Of those that the user named the interval of each one is wanted.
+    let (named, usual) = match plan.task.as_ref().map(|task| task.changes.as_ref()) {
+        Some(Some(changes)) if changes.are_proposed && plan.blocks.is_none() => (true, Finalists::ThatFit),
+        Some(Some(_)) => (true, Finalists::All),
+        None if part.one_each => (true, Finalists::All),
+        Some(None) | None => (false, Finalists::Cap(FINALISTS)),
+    };
     Family {
         groups: Vec::new(),
         screened: Vec::new(),
         aside: Vec::new(),
         finalists: part.finalists.unwrap_or(usual),
-        named: names_options && part.finalists.is_none(),
+        named: named && part.finalists.is_none(),
         choices,
         trial_ns: part.trial_ns.unwrap_or_else(|| plan.design.confirm_length_ns(conditions)),
     }

@@ -1,9 +1,9 @@
 //! The requirements of a user's program: values that fit its command, its present value among
 //! them, and runs that fit the budget.
 
-use bytegauge_model::{Level, Nanos, Workload, factor};
+use bytegauge_model::{Level, Nanos, SocketChanges, Workload, factor};
 
-use crate::design::{BLOCKS_STATED_MAX, Design};
+use crate::design::{BLOCKS_STATED_MAX, Design, Finalists};
 use crate::error::PlanError;
 use crate::plan::{Family, Plan};
 use crate::ring::NO_BYTES;
@@ -80,19 +80,22 @@ impl RunTime {
 }
 
 impl Plan {
-    /// Whether an option is confirmed regardless of screening: the user's present value, since the gain over it matters, or
-    /// the recommendation of an earlier session, since it is to be checked.
+    /// Whether an option is confirmed regardless of screening: the user's present value, since the gain over it matters, the
+    /// recommendation of an earlier session, since it is to be checked, or the removal of a call that the program makes itself,
+    /// since that is the first suspect.
     pub fn always_confirms(&self, choice: &bytegauge_model::Spec) -> bool {
-        let asked = self.task.iter().flat_map(|task| {
-            let advised = task.advice.iter().flat_map(|advice| &advice.values);
-            task.default.iter().chain(advised.map(|advised| &advised.value))
-        });
-        asked.into_iter().any(|value| choice.value().as_ref() == Some(value))
+        let (Some(task), Some(value)) = (&self.task, choice.value()) else { return false };
+        let advised = task.advice.iter().flat_map(|advice| &advice.values);
+        let removes = |changes: &SocketChanges| changes.options_of(&value).iter().any(|one| one.level.is_none());
+        let mut asked = task.default.iter().chain(advised.map(|advised| &advised.value));
+        asked.any(|asked| *asked == value) || task.changes.as_ref().is_some_and(removes)
     }
 
     /// Calibration trials of a family; for a program the first run, and one each of a few values.
     pub fn calibration_trials(&self, family: &Family) -> u64 {
         match self.task {
+            // A run was watched before, and a screening of all follows.
+            Some(_) if family.finalists == Finalists::ThatFit => 2,
             Some(_) => self.design.calibration_trials.min(family.choices as u64 + 1),
             None => self.design.calibration_trials,
         }
@@ -133,7 +136,7 @@ impl Plan {
         let screening = screened * (screen_blocks * choices + narrow_blocks * choices.min(narrow_cells as u64));
         // With an A/A control, and values that are confirmed although they are no finalists.
         let always = self.cells.iter().any(|cell| self.always_confirms(&cell.factors));
-        let confirmed = (family.confirmed() as u64 + u64::from(always)).min(choices) + 1;
+        let confirmed = (family.fewest_confirmed() as u64 + u64::from(always)).min(choices) + 1;
         (screening, family.groups.len() as u64 * blocks_min * confirmed)
     }
 
@@ -183,7 +186,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use bytegauge_model::task::{Advice, AdvisedValue};
-    use bytegauge_model::{Metric, ProgramTask};
+    use bytegauge_model::{Metric, OptionChange, ProgramChange, ProgramTask};
 
     use super::*;
     use crate::{Catalog, resolve};
@@ -226,6 +229,36 @@ mod tests {
         assert_eq!(always(&advised), 2, "the present value, and the recommended one");
         let schedule = plan.schedule();
         assert!(schedule.total_ns() <= plan.budget_ns && schedule.blocks >= 6, "{schedule:?}");
+    }
+
+    #[test]
+    fn proposed_changes_are_screened() {
+        let changed = |are_proposed: bool, flags: &[(&str, &str)], blocks: Option<u64>| {
+            let mut spec = spec(&["./client"], flags);
+            let set = |level| ProgramChange::from(OptionChange { option: "rcvbuf".into(), level });
+            let mut changes = SocketChanges { are_proposed, ..SocketChanges::default() };
+            for level in [None, Some(Level::Number(65_536)), Some(Level::Number(131_072))] {
+                changes.add(vec![set(level)]);
+            }
+            let task = spec.task.as_mut().unwrap();
+            (task.changes, task.default) = (Some(changes), Some(Level::Name("as-it-is".into())));
+            spec.blocks = blocks;
+            resolve(&spec, &Catalog::default(), 1).unwrap()
+        };
+        let values = [("value", "as-it-is,rcvbuf=unset,rcvbuf=64K,rcvbuf=128K")];
+        let family = |plan: &Plan| (plan.families[0].is_screened(), plan.families[0].finalists);
+        let proposed = changed(true, &values, None);
+        assert_eq!(family(&proposed), (true, Finalists::ThatFit));
+        let always = proposed.cells.iter().filter(|cell| proposed.always_confirms(&cell.factors));
+        let always: Vec<String> = always.map(|cell| cell.factors.get("value").to_string()).collect();
+        assert_eq!(always, ["as-it-is", "rcvbuf=unset"], "the program as it is, and without its own call");
+        // The user wants each of these, or gave the number of blocks.
+        assert_eq!(family(&changed(false, &values, None)), (false, Finalists::All));
+        assert_eq!(family(&changed(true, &values, Some(6))), (false, Finalists::All));
+        // Two screenings of all four, and six blocks of two finalists, the program as it is and an A/A control.
+        let run = RunTime { run_ns: 3_000_000_000, around_ns: 0 };
+        let runs_ns = (2 * 4 + 6 * 4) * run.run_ns;
+        assert_eq!(proposed.budget_for_runs(run, run.run_ns, 0), Some((runs_ns as f64 * SPARE) as u64));
     }
 
     #[test]

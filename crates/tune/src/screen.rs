@@ -219,7 +219,9 @@ impl Screen<'_> {
         for change in &self.changes.changes {
             let cost = self.cost(&change.value);
             if self.effect(change) == Effect::NotMeasured {
-                if !cost.is_empty() {
+                if change.dropped {
+                    rows.push([self.label(&change.value), String::new(), "dropped after the first runs".to_owned()]);
+                } else if !cost.is_empty() {
                     rows.push([self.label(&change.value), cost, "no interval yet".to_owned()]);
                 }
                 continue;
@@ -260,7 +262,11 @@ impl Screen<'_> {
         }
         let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
         for change in self.with(Effect::NotMeasured) {
-            let name = if self.cost(&change.value).is_empty() { "Skipped" } else { "No result" };
+            let name = match self.cost(&change.value).is_empty() {
+                _ if change.dropped => continue,
+                true => "Skipped",
+                false => "No result",
+            };
             let why = change.reason.as_deref().unwrap_or("no run of it was complete");
             by_reason.entry((name, why)).or_default().push(self.label(&change.value));
         }
@@ -358,7 +364,16 @@ mod tests {
     fn change(value: &str, ends: Option<[f64; 3]>) -> ChangeView {
         let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
         let reason = ends.is_none().then(|| "2 usable blocks; at least 6 are needed".to_owned());
-        ChangeView { value: value.into(), cell: CellId(value.into()), change, lower, upper, reason, left_for: None }
+        ChangeView {
+            value: value.into(),
+            cell: CellId(value.into()),
+            change,
+            lower,
+            upper,
+            reason,
+            left_for: None,
+            dropped: false,
+        }
     }
 
     /// What a session that changed these options shows: a change for each value, and a next step.

@@ -14,8 +14,8 @@ use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
 pub struct Watched {
     /// The sockets of the program that is to be changed.
     pub seen: SocketsSeen,
-    /// Time of the run, nanoseconds.
-    pub run_ns: u64,
+    /// Time of the run with the start and end of its programs, nanoseconds.
+    pub whole_ns: u64,
 }
 
 /// How often `stop` is checked.
@@ -50,9 +50,10 @@ pub fn watch(
     }
     let setup = watching(Level::Absent);
     let setup = Setup { networks: networks(&setup)?, ..setup };
+    let began = Instant::now();
     let report = at_an_end(pool, setup, stop).map_err(|error| error.to_string())??;
     let seen = report.task.and_then(|task| task.sockets).map(|seen| *seen).unwrap_or_default();
-    Ok(Watched { seen, run_ns: report.counts.window_ns })
+    Ok(Watched { seen, whole_ns: began.elapsed().as_nanos() as u64 })
 }
 
 fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {

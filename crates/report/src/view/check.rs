@@ -116,6 +116,7 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
     let of_group = |judged: &GroupAnalysis| {
         let reference = choice_of(judged, default, conditions);
         let candidates = judged.candidates.iter().map(|at| (&conditions.settled[*at], &conditions.cells[*at]));
+        let are_chosen = judged.candidates.iter().any(|at| conditions.settled[*at].is_confirmed());
         let changed = candidates.filter(|(settled, _)| settled.cell.factors.get(VALUE) != *default);
         let each = changed.map(|(settled, cell)| {
             let value = settled.cell.factors.get(VALUE);
@@ -125,13 +126,15 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             // A cause that makes the same program differ from itself may make a change differ by as much.
             let alarm = judged.verdict.twin.filter(|twin| twin.alarm).map_or(0.0, |twin| twin.reach);
             let end = |side: f64| pair.and_then(|pair| share(pair.mean + side * (pair.critical * pair.error + alarm)));
-            let reason = cell.reason.clone().or_else(|| match judged.verdict.inconclusive {
+            let dropped = are_chosen && !settled.is_confirmed() && cell.trials > 0;
+            let behind = dropped.then(|| "behind in the first runs, so it had no more".to_owned());
+            let reason = cell.reason.clone().or(behind).or_else(|| match judged.verdict.inconclusive {
                 Some(why) => Some(why.to_string()),
                 None => pair.is_none().then(|| "no result before the first analysis".to_owned()),
             });
             let (change, lower, upper) = (end(0.0), end(-1.0), end(1.0));
             let left_for = cell.reason.clone();
-            ChangeView { value: shown(&value), cell: cell.id.clone(), change, lower, upper, reason, left_for }
+            ChangeView { value: shown(&value), cell: cell.id.clone(), change, lower, upper, reason, left_for, dropped }
         });
         each.collect::<Vec<_>>()
     };

@@ -103,6 +103,9 @@ pub struct ChangeView {
     /// Why it is not measured any more.
     #[serde(skip)]
     pub left_for: Option<String>,
+    /// Whether only its first runs were made.
+    #[serde(skip)]
+    pub dropped: bool,
 }
 
 /// The gain of the recommended value over the current one. Intervals hold for all values at once.
