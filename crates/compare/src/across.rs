@@ -9,7 +9,7 @@ mod terminal;
 use std::collections::BTreeMap;
 
 use bytegauge_model::{GroupId, SessionId, Spec};
-use bytegauge_report::view::numbers::factor_levels::present_levels;
+use bytegauge_report::view::numbers::schema::present_levels;
 use bytegauge_report::view::{is_default, rfc3339, varied};
 use bytegauge_report::words::option_label;
 use bytegauge_report::{Report, SessionData, SessionGroup, Settings};

@@ -5,8 +5,7 @@ use bytegauge_model::Nanos;
 use bytegauge_model::unit::{about_bytes, call_rate};
 
 use super::details::Rows;
-use crate::view::call_datagrams::deaths;
-use crate::view::calls::CLOSED;
+use crate::view::calls::{CLOSED, deaths};
 use crate::view::numbers::{CallView, CellView, EngineView, ErrorView};
 use crate::words::number::{number, share};
 

@@ -5,7 +5,7 @@ use bytegauge_model::{CellId, CellKind, Implementation, Stage};
 use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
-use crate::view::call_datagrams::BACKLOG;
+use crate::view::calls::BACKLOG;
 use crate::view::cost::ERROR_MAX;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
 use crate::words::interval_rounding::percent;

@@ -10,8 +10,6 @@ mod matrix;
 mod next;
 mod next_of_check;
 mod relays;
-mod repeat_command;
-mod run_length;
 mod scope;
 mod sentences;
 mod tables;

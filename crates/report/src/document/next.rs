@@ -6,9 +6,8 @@ use bytegauge_model::session::NoteKind;
 use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::further_steps::round_below;
-use super::repeat_command::{again_instead, again_with, resume};
-use super::run_length::{more_work, shortest_run_ns};
+use super::further_steps::{again_instead, again_with, resume, round_below};
+use super::next_of_check::{more_work, shortest_run_ns};
 use super::{NextStep, Results, further_steps, next_of_check};
 use crate::findings::{Fact, long_trials};
 use crate::results::control_is_wide;

@@ -1,17 +1,16 @@
 //! The sentence of each finding, and the cautions of the screen.
 
-use bytegauge_model::kernel_faults;
 use bytegauge_model::unit::{counted, significant};
-use bytegauge_model::{CellId, Nanos};
+use bytegauge_model::{CellId, Nanos, kernel_faults};
 
-use super::run_length::more_work;
+use super::next_of_check::more_work;
 use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::Test;
 use crate::view::numbers::HarmKind;
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent};
-use crate::words::number;
-use crate::words::phrase::{self, capital, rate_unit};
+use crate::words::phrase::{capital, rate_unit};
+use crate::words::{number, phrase};
 
 /// Places that a caution names.
 const PLACES_MAX: usize = 2;

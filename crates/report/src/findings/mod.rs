@@ -1,6 +1,5 @@
 //! The third stage: facts that decide how to read the results. Each has a kind, its numbers and a severity, and no text.
 
-mod beyond_loopback;
 mod conditions;
 pub mod earlier;
 pub mod long_trials;
@@ -13,8 +12,7 @@ use serde::Serialize;
 
 use crate::view::numbers::HarmKind;
 
-pub use beyond_loopback::{BeyondLoopback, TABLE as BEYOND_LOOPBACK};
-pub use conditions::{USUAL_CONGESTION, findings, is_loopback, is_peers_size};
+pub use conditions::{BEYOND_LOOPBACK, BeyondLoopback, USUAL_CONGESTION, findings, is_loopback, is_peers_size};
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

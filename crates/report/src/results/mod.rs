@@ -9,12 +9,12 @@ use bytegauge_stats::claim::{ClaimKind, OptionState, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::view::numbers::factor_levels::{FactorLevels, present_levels};
+use crate::view::numbers::schema::{FactorLevels, present_levels};
 use crate::view::numbers::{AuditFinding, AuditView, CellOutcome, CellView, GroupView, HarmKind, OptionRatio, View};
 use crate::view::recommendation::is_control_wide;
 use crate::words::number::common_unit;
-use crate::words::option_label;
-use crate::words::phrase::{self, rate_unit};
+use crate::words::phrase::rate_unit;
+use crate::words::{option_label, phrase};
 
 /// One test: options that are compared with each other under the same conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -14,8 +14,8 @@ use bytegauge_model::{
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 
-use super::backlog::{listen_overflows, not_accepted};
 use super::calls;
+use super::calls::{listen_overflows, not_accepted};
 use super::counted_trials::Settled;
 use super::knee::objective;
 use super::levels::moves_nothing;

@@ -14,7 +14,6 @@ use bytegauge_stats::recommend::{OptionRecommendation, recommend};
 use bytegauge_stats::trial_metrics::{compared_cost_ns, compared_cpu_ns};
 use bytegauge_store::GroupRow;
 
-use super::analyses::GroupProgress;
 use super::bottleneck_inputs::offered_rate;
 use super::counted_trials::Settled;
 use super::estimate::total_rate;
@@ -23,6 +22,7 @@ use super::input::CompareInput;
 use super::levels::{is_default, moves_nothing, varied};
 use super::numbers::HarmView;
 use super::numbers::difference::share;
+use super::recommendation::GroupProgress;
 use crate::SessionData;
 
 /// One group, judged.

@@ -10,7 +10,7 @@ use bytegauge_stats::call_times::{ObservedCalls, observed};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::ratio;
 
-use super::backlog::listen_overflows;
+use super::calls::listen_overflows;
 use super::counted_trials::Settled;
 use super::numbers::{HarmKind, HarmView};
 

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use bytegauge_model::{BlockRecord, CellKind, GroupId, Outcome, Spec, Stage, Trial};
 use bytegauge_stats::group::Method;
 
-use super::analyses::SessionAnalyses;
 use super::consistency::contradiction;
 use super::counted_trials::{Blocks, Settled, settle};
 use super::environment;
 use super::levels::varied;
 use super::numbers::BlocksView;
+use super::recommendation::SessionAnalyses;
 use crate::SessionData;
 
 /// The input of the comparison: the trials of a session that count.

@@ -3,11 +3,8 @@
 //! Deterministic: the same stored trials and seed give the same view. Never measures, never writes, never
 //! prints; every renderer takes the [`View`] that is made here.
 
-mod analyses;
 mod audit;
-mod backlog;
 pub(crate) mod bottleneck_inputs;
-pub(crate) mod call_datagrams;
 pub(crate) mod calls;
 mod cells;
 pub(crate) mod check;

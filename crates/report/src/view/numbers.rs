@@ -10,7 +10,6 @@ mod call;
 mod cell;
 mod check;
 pub mod difference;
-pub mod factor_levels;
 mod group;
 mod note;
 pub mod schema;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::factor_levels::{FactorLevels, all_levels};
+use super::schema::{FactorLevels, all_levels};
 use super::{CallView, Estimate, LimitView, StalledView};
 
 /// One cell.

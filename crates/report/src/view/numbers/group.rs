@@ -4,7 +4,7 @@ use bytegauge_model::{CellId, GroupId, Spec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::factor_levels::{FactorLevels, all_levels};
+use super::schema::{FactorLevels, all_levels};
 
 /// One group: cells that agree in every condition.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
