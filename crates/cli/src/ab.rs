@@ -10,7 +10,7 @@ use bytegauge_plan::{Plan, PlanSpec, resolve};
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, capabilities, command_line, connect, design_flags, measure, resume, tune};
+use crate::{args, command_line, connect, design_flags, measure, resume, tune};
 
 /// The forms of a side.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
@@ -141,7 +141,7 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
     }
     design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    resolve(&spec, &capabilities::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
+    resolve(&spec, &measure::catalog(&spec), seed).map_err(|error| failed(error.to_string()))
 }
 
 /// Two programs, as the values of one factor.
@@ -149,7 +149,7 @@ struct Programs(PlanSpec);
 
 impl Programs {
     fn plan(self, seed: u64, words: [&str; 2]) -> Result<Plan, Failure> {
-        let plan = resolve(&self.0, &capabilities::catalog(&self.0), seed)?;
+        let plan = resolve(&self.0, &measure::catalog(&self.0), seed)?;
         Ok(plan.against_each_other(words.map(str::to_owned))?)
     }
 }

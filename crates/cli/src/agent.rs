@@ -12,7 +12,7 @@ use bytegauge_wire::Key;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
 use crate::exit_code::{DONE, Failure};
-use crate::{agent_sessions, args, interrupt, leftovers, terminal};
+use crate::{agent_sessions, args, interrupt, measure, terminal};
 
 /// Sessions at a time at most: each has a thread and an end of its own.
 const SESSIONS_MAX: u64 = 32;
@@ -66,7 +66,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
     let stop = interrupt::stop_on_signals()?;
-    leftovers::remove(false);
+    measure::remove_leftovers(false);
     let failed = |fault: bytegauge_traffic::EndError| Failure::failed(fault.to_string());
     let agent =
         Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log }).map_err(failed)?;

@@ -4,17 +4,16 @@
 //! of all, and the plan settles what one means ([`crate::args::factors`]).
 
 mod commands;
-mod full;
+mod help;
 mod measuring;
 pub mod option;
-mod short;
 
 use bytegauge_model::{WORKLOADS, Workload};
 use clap::Command;
 
 use crate::{agent, exit_code, mesh, serve};
 
-pub use full::{full_help, is_full_help};
+pub use help::{full_help, is_full_help};
 
 /// The formats of a report.
 pub const REPORT_FORMATS: [&str; 4] = ["text", "json", "csv", "markdown"];
@@ -58,7 +57,7 @@ fn made(add: fn(Command, AddOptions) -> Command) -> Command {
         commands::report(),
         serve::command(),
         agent::command(),
-        add(mesh::command(), |command| short::shortened(mesh::options(command))),
+        add(mesh::command(), |command| help::shortened(mesh::options(command))),
         commands::doctor(),
         commands::completions(),
         Command::new("man").about("Print the manual page").hide(true),
@@ -78,7 +77,7 @@ fn made(add: fn(Command, AddOptions) -> Command) -> Command {
 
 /// Adds the options of the workload that a command is named after.
 fn workload(command: Command) -> Command {
-    short::shortened(match command.get_name().parse() {
+    help::shortened(match command.get_name().parse() {
         Ok(Workload::Check) => commands::tune(command),
         workload => measuring::measuring(command, workload.ok()),
     })

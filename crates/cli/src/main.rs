@@ -3,12 +3,9 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod ab;
-mod across;
 mod agent;
 mod agent_sessions;
-mod analysis;
 mod args;
-mod capabilities;
 mod command_line;
 mod completions;
 mod connect;
@@ -22,7 +19,6 @@ mod history;
 mod interrupt;
 mod interval_lines;
 mod json_stream;
-mod leftovers;
 mod machine_changes;
 mod measure;
 mod mesh;
@@ -146,7 +142,7 @@ fn report(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("compare", matches)) => history::compare(matches),
         Some(("export", matches)) => stored::export(matches),
         Some(("import", matches)) => stored::import(matches),
-        _ if matches.get_flag("across") => across::report(matches),
+        _ if matches.get_flag("across") => history::report_across(matches),
         _ => stored::report(matches),
     }
 }

@@ -6,11 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_flamegraph::Flames;
 use bytegauge_harness::event::{Observer, Silent};
-use bytegauge_harness::{Ended, Run, RunOptions};
+use bytegauge_harness::{AnalysedGroup, AnalysisProgress, Ended, Run, RunOptions, SessionAnalysis, machine_probe};
+use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
-use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, file, resolve};
-use bytegauge_store::Store;
+use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, emulated, file, resolve};
+use bytegauge_report::{AuditedGroup, Progress, SessionData, Settings};
+use bytegauge_store::{Store, StoreError};
 use bytegauge_sys::input;
+use bytegauge_traffic::leftovers::Leftovers;
 use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
@@ -19,8 +22,8 @@ use crate::interval_lines::Listing;
 use crate::json_stream::JsonLines;
 use crate::progress::Display;
 use crate::{
-    agent_sessions, analysis, args, capabilities, connect, design_flags, dry_run, earlier_sessions, history, interrupt,
-    leftovers, page, resume, stored, terminal, tune_service,
+    agent_sessions, args, connect, design_flags, dry_run, earlier_sessions, history, interrupt, page, resume, stored,
+    terminal, tune_service,
 };
 
 /// `bytegauge stream`, `bytegauge call`, …
@@ -71,7 +74,7 @@ fn measure(mut spec: PlanSpec, matches: &ArgMatches, known: Option<Catalog>) -> 
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
     connect::look_up(&mut spec)?;
-    let catalog = known.unwrap_or_else(|| capabilities::catalog(&spec));
+    let catalog = known.unwrap_or_else(|| catalog(&spec));
     planned(resolve(&spec, &catalog, design_flags::seed(matches))?, matches)
 }
 
@@ -213,7 +216,7 @@ pub fn execute(
     stop: &AtomicBool,
     Shown { quiet, lines }: Shown<'_>,
 ) -> Result<(SessionId, Ended), Failure> {
-    leftovers::remove(quiet || lines.is_some());
+    remove_leftovers(quiet || lines.is_some());
     let mut display = None;
     let mut silent = Silent;
     let observer: &mut dyn Observer = if let Some(lines) = lines {
@@ -228,7 +231,7 @@ pub fn execute(
         None => Run::begin(plan, store, options, observer, stop)?,
     };
     let session = run.session();
-    let ended = run.execute(&mut analysis::ByReport);
+    let ended = run.execute(&mut ByReport);
     if let Some(display) = &mut display {
         display.clear();
     }
@@ -300,6 +303,54 @@ fn plant(text: &str) -> Result<(Option<CellId>, PlantedFault), Failure> {
         _ => return Err(bad()),
     };
     Ok((cell, plant))
+}
+
+// Interim analyses as users get them: computed by the report.
+
+/// Analyses a session as its report does.
+struct ByReport;
+
+impl SessionAnalysis for ByReport {
+    fn analyse(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError> {
+        Ok(judged(&SessionData::load(store, session)?))
+    }
+
+    fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<AnalysedGroup>, StoreError> {
+        let answered = AuditedGroup::all_of(&SessionData::load(store, session)?, &Settings::default());
+        let subject = |AuditedGroup { group, cells, proven }| AnalysedGroup { group, cells, proven };
+        Ok(answered.into_iter().map(subject).collect())
+    }
+}
+
+fn judged(data: &SessionData) -> AnalysisProgress {
+    let Progress { tests, decided, settled } = Progress::of(data, &Settings::default());
+    AnalysisProgress { groups: tests, decided, settled }
+}
+
+// The capabilities of this machine that a plan needs: those that the harness probes, and that of emulating a link, which only the
+// program itself knows.
+
+/// Probes what the spec needs. Raises the soft limit of open files as a side effect.
+pub fn catalog(spec: &PlanSpec) -> Catalog {
+    let mut catalog = machine_probe::catalog(spec);
+    if emulated::is_wanted(spec) {
+        // This program emulates the link in another process; without its file the ends report that.
+        catalog.missing_link =
+            std::env::current_exe().ok().and_then(|program| bytegauge_emulated_link::missing_requirement(&program));
+    }
+    catalog
+}
+
+// Programs and files that a killed bytegauge left behind: the next start ends and removes them.
+
+/// Removes them, with a note unless `quiet`.
+pub fn remove_leftovers(quiet: bool) {
+    let Leftovers { processes, folders } = Leftovers::remove();
+    if processes + folders > 0 && !quiet {
+        let programs = if processes == 1 { "1 process".to_owned() } else { format!("{processes} processes") };
+        let folders = counted(folders as usize, "folder");
+        terminal::note(&format!("note: ended {programs} and removed {folders} that a killed bytegauge left behind"));
+    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,12 @@ use bytegauge_observe::{
     DerivedTest, EndView, ObserveError, Observed, PeerProcess, SideView, Signals, SizeSummary, Started, ToObserve,
     observe,
 };
-use bytegauge_sys::copy_probe;
-use bytegauge_sys::new_file;
+use bytegauge_sys::{copy_probe, new_file};
 use clap::ArgMatches;
 use serde_json::json;
 
 use crate::exit_code::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::{args, interrupt, leftovers, print, terminal, tune};
+use crate::{args, interrupt, measure, print, terminal, tune};
 
 /// Default of `--time`.
 const TIME_NS: u64 = 5_000_000_000;
@@ -54,7 +53,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         }
         (None, false) => {
             tune::must_be_there(&words)?;
-            leftovers::remove(false);
+            measure::remove_leftovers(false);
             let started = std::env::current_exe()
                 .and_then(|program| Started::start(&program, &words))
                 .map_err(|error| Failure::failed(format!("starting `{}`: {error}", words.join(" "))))?;

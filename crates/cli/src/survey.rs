@@ -13,7 +13,7 @@ use clap::{ArgMatches, Id};
 
 use crate::exit_code::{DONE, Failure, INTERRUPTED};
 use crate::measure::Shown;
-use crate::{args, capabilities, design_flags, doctor, interrupt, measure, page, stored, terminal};
+use crate::{args, design_flags, doctor, interrupt, measure, page, stored, terminal};
 
 /// The arguments of `run` that a survey has.
 const OPTIONS: [&str; 9] = ["plan", "store", "only", "time", "seed", "half-load", "dry-run", "quiet", "no-page"];
@@ -124,7 +124,7 @@ fn planned(
 ) -> Result<Result<Plan, String>, Failure> {
     let mut spec = step.spec(steps, budget_ns)?;
     spec.gentle = is_gentle;
-    match resolve(&spec, &capabilities::catalog(&spec), seed) {
+    match resolve(&spec, &measure::catalog(&spec), seed) {
         Ok(plan) if plan.budget_ns <= step.budget_ns(steps, budget_ns) => Ok(Ok(plan)),
         Ok(_) | Err(PlanError::Budget { .. }) => {
             Ok(Err("its part of the time is too short: give a longer --time, or fewer --only".into()))

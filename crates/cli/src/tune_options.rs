@@ -1,7 +1,8 @@
 //! `tune` without `{value}`: the values of the session are options of the program's sockets, set from outside.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
+use std::fs;
+use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
@@ -21,7 +22,7 @@ use bytegauge_tune::{Kernel, proposed, watch, without_meaning};
 use clap::ArgMatches;
 
 use crate::exit_code::{Failure, INTERRUPTED};
-use crate::{args, capabilities, design_flags, interrupt, leftovers, measure, print, terminal, tune};
+use crate::{args, design_flags, interrupt, measure, print, terminal, tune};
 
 /// The bit of a mode that makes a program run as the owner of its file (chmod(2), `S_ISUID`).
 const SET_USER_ID: u32 = 0o4000;
@@ -57,7 +58,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         }
         named
     } else {
-        leftovers::remove(matches.get_flag("quiet"));
+        measure::remove_leftovers(matches.get_flag("quiet"));
         let stop = interrupt::stop_on_signals()?;
         let own = std::env::current_exe().map_err(|error| unwatched(&error.to_string()))?;
         let mut settings = changes.clone();
@@ -207,7 +208,7 @@ fn planned_run(mut spec: PlanSpec, task: &ProgramTask, matches: &ArgMatches) -> 
     given.push((factor::named(Workload::Check, "values")[0], AS_IT_IS.to_owned()));
     spec.set_all(&given)?;
     design_flags::apply(&mut spec, matches)?;
-    let catalog = capabilities::catalog(&spec);
+    let catalog = measure::catalog(&spec);
     let plan = resolve(&spec, &catalog, 0)?;
     Ok((plan.cells.first().map_or_else(|| Spec::of(Workload::Check), |cell| cell.factors.clone()), catalog))
 }

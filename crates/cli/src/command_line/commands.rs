@@ -10,10 +10,10 @@ use bytegauge_plan::built_in;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 
+use super::help::shortened;
 use super::measuring::{hide_what_programs_lack, measuring, with_program};
-use super::option::{self, formats, switch, valued, with_details};
-use super::short::shortened;
-use super::{EXPORT_FORMATS, STORED_FORMATS};
+use super::option::{formats, switch, valued, with_details};
+use super::{EXPORT_FORMATS, STORED_FORMATS, option};
 use crate::selftest::SCALES;
 use crate::survey::SURVEY;
 

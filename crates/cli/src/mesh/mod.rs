@@ -12,7 +12,6 @@ mod print;
 mod rank_zero;
 mod rendezvous;
 mod screen;
-mod suspects;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use clap::ArgMatches;
 pub use flags::{command, options, refused};
 
 use crate::exit_code::{DONE, Failure, INTERRUPTED};
-use crate::{interrupt, leftovers, terminal};
+use crate::{interrupt, measure, terminal};
 use flags::MeshFlags;
 use forecast::MeshForecast;
 use member::{Member, MemberEnd};
@@ -56,7 +55,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
     new_file::create_folder(&flags.out)
         .map_err(|error| Failure::usage(format!("--out {}: {error}: give another directory", flags.out.display())))?;
     let stop = interrupt::stop_on_signals()?;
-    leftovers::remove(flags.quiet);
+    measure::remove_leftovers(flags.quiet);
     if flags.place.rank != 0 {
         let member = Member::new(&flags, key, Arc::clone(&stop));
         return end(member.run(&rendezvous::Rendezvous::all_of(&flags))?, &[], &flags);

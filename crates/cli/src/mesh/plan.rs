@@ -10,7 +10,7 @@ use clap::ArgMatches;
 
 use super::flags::MeshFlags;
 use crate::exit_code::Failure;
-use crate::{args, capabilities, design_flags};
+use crate::{args, design_flags, measure};
 
 /// The far host of the plan, which each visit replaces: an address for documentation (RFC 5737).
 const PLACEHOLDER: &str = "192.0.2.1:9";
@@ -63,7 +63,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     spec.set_all(&given)?;
     spec.ends = flags.ends;
     let seed = earlier_seed(matches, flags).unwrap_or_else(|| design_flags::seed(matches));
-    let plan = resolve(&spec, &capabilities::catalog(&spec), seed)?;
+    let plan = resolve(&spec, &measure::catalog(&spec), seed)?;
     let cells = plan.cells.into_iter().filter(|cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none());
     let run = random().map(|bytes: [u8; 8]| u64::from_le_bytes(bytes)).unwrap_or(seed);
     let mut settings = MeshSettings {

@@ -5,25 +5,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, shortened};
-use bytegauge_mesh::follow_up::FollowUpRound;
+use bytegauge_mesh::follow_up::{FollowUpRound, follow_up};
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
-use bytegauge_mesh::{MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero};
+use bytegauge_mesh::{
+    MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
+};
 use bytegauge_model::unit::counted;
 use bytegauge_sys::clock::unix_ns;
 use bytegauge_wire::{Key, LineError, Receiver, Sender};
 
 use super::flags::MeshFlags;
 use super::member::{ALIVE_EVERY, host_name};
-use super::rendezvous::{self, PublishedFile};
-use super::suspects::FollowUpState;
+use super::rendezvous;
+use super::rendezvous::PublishedFile;
 use crate::exit_code::Failure;
 use crate::terminal;
 
@@ -491,4 +494,55 @@ impl<'a> Board<'a> {
         let lost = if lost == 0 { String::new() } else { format!(", {} lost", counted(lost, "rank")) };
         self.note(&format!("{over} of {all} tests over, {} ranks present{lost}", self.peers.len()));
     }
+}
+
+// Finds the pairs and hosts that are repeated after the pattern.
+
+/// The repetition of suspects.
+pub enum FollowUpState {
+    /// After the pattern.
+    Wanted,
+    /// Suspects are being found.
+    Finding(JoinHandle<Vec<FollowUpRound>>),
+    /// It is over, or not wanted.
+    Done,
+}
+
+impl FollowUpState {
+    /// Finds suspects in a thread of its own: a million rates take seconds, in which ranks need signs of life. `samples` has the
+    /// rates of each option.
+    pub fn find(
+        samples: Vec<Vec<RateSample>>,
+        racks: &BTreeMap<Rank, String>,
+        settings: &MeshSettings,
+    ) -> FollowUpState {
+        let (racks, margin, seed) = (rack_numbers(settings.ranks, racks), settings.margin, settings.seed);
+        let find = move || {
+            let mut rounds = Vec::new();
+            for of_option in &samples {
+                for round in follow_up(&MeshResult::of(of_option, &racks, margin), seed) {
+                    if !rounds.contains(&round) || samples.len() == 1 {
+                        rounds.push(round);
+                    }
+                }
+            }
+            rounds
+        };
+        let thread = thread::Builder::new().name("mesh-suspects".into()).spawn(find);
+        thread.map_or(FollowUpState::Done, FollowUpState::Finding)
+    }
+}
+
+/// A number for each rack, by rank; ranks without a rack share one.
+fn rack_numbers(ranks: u32, racks: &BTreeMap<Rank, String>) -> Vec<u32> {
+    let mut names: Vec<Option<&String>> = Vec::new();
+    (0..ranks)
+        .map(|rank| {
+            let name = racks.get(&rank);
+            names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            }) as u32
+        })
+        .collect()
 }
