@@ -7,7 +7,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod budget;
-mod edges;
 mod generate;
 mod hot_loops;
 mod package;
@@ -15,7 +14,6 @@ mod page;
 mod rules;
 mod skips;
 mod test;
-mod words;
 
 use std::process::ExitCode;
 
