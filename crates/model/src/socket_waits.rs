@@ -35,6 +35,8 @@ pub struct SocketWaits {
     /// The least receive buffer that the program has fixed, bytes as the kernel counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_receive: Option<u64>,
+    /// Whether a connection within this machine was seen.
+    pub over_loopback: bool,
 }
 
 /// A possible cause of waiting.
@@ -57,6 +59,7 @@ impl SocketWaits {
             window_us: self.window_us + other.window_us,
             buffer_us: self.buffer_us + other.buffer_us,
             fixed_receive: [self.fixed_receive, other.fixed_receive].into_iter().flatten().min(),
+            over_loopback: self.over_loopback || other.over_loopback,
         }
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytegauge_model::SocketWaits;
 use bytegauge_sys::listening;
 use bytegauge_sys::option::{self, Value};
-use bytegauge_sys::process_descriptor::{self, has_fixed_receive_buffer};
+use bytegauge_sys::process_descriptor::{self, addresses, has_fixed_receive_buffer};
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
 
 /// The most descriptors of a process that are searched for connections.
@@ -60,6 +60,11 @@ impl WaitSampler {
             self.waits.samples += 1;
             self.waits.held += u64::from(is_held(socket, info));
         }
+        if !self.waits.over_loopback
+            && let (Some(local), Some(peer)) = addresses(socket)
+        {
+            self.waits.over_loopback = peer.ip().to_canonical().is_loopback() || peer.ip() == local.ip();
+        }
         if let (true, Ok(Value::Number(bytes))) =
             (has_fixed_receive_buffer(socket), option::read(socket, option::RECEIVE_BUFFER))
         {
@@ -106,5 +111,6 @@ mod tests {
             }
         }
         assert!(sampler.waits().samples >= sampler.waits().held);
+        assert!(sampler.waits().over_loopback);
     }
 }

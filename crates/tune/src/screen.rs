@@ -10,6 +10,7 @@ use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
 use bytegauge_report::Report;
 use bytegauge_report::document::NextStep;
+use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::view::numbers::{ChangeView, ChangesView, ServiceView};
 use bytegauge_report::words::interval_rounding::{ShareScale, at_most};
@@ -248,6 +249,7 @@ impl Screen<'_> {
             self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.name() != one.name())))
         };
         out.extend(self.with(Effect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))));
+        out.extend(self.beyond_loopback().into_iter().map(|text| ("Network", text)));
         let labels = |effect: Effect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
         let nothing = labels(Effect::Nothing);
         if !nothing.is_empty() {
@@ -329,6 +331,23 @@ impl Screen<'_> {
         is_judged.then(|| format!("keep the program as it is: {is_shown}"))
     }
 
+    /// What the options that help do on a network, where the program was measured within this machine.
+    fn beyond_loopback(&self) -> Vec<String> {
+        let has_link = self.view.groups.iter().any(|group| group.factors.emulated_link().is_some());
+        if has_link || !self.task.watched.as_ref().is_some_and(|seen| seen.waits.over_loopback) {
+            return Vec::new();
+        }
+        let helping = self.with(Effect::Better).filter_map(|change| self.task.by_value.get(&change.value)).flatten();
+        let helping: Vec<&OptionChange> = helping.filter_map(ProgramChange::option).collect();
+        let concerns = |row: &&BeyondLoopback| {
+            let sets = |one: &&OptionChange| one.option == row.factor && one.level.as_ref().is_some_and(row.concerns);
+            helping.iter().any(sets)
+        };
+        let text =
+            |row: &BeyondLoopback| format!("{} over loopback only: {}", row.factor.replace('_', "-"), row.sentence);
+        BEYOND_LOOPBACK.iter().filter(concerns).map(text).collect()
+    }
+
     /// The lines of code that a change stands for, and its gain.
     fn code_and_gain(&self, change: &ChangeView) -> String {
         let changes = self.task.by_value.get(&change.value).into_iter().flatten();
@@ -355,7 +374,7 @@ impl Screen<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus};
+    use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus, SocketWaits, SocketsSeen};
     use bytegauge_report::{SessionData, Settings};
     use serde_json::Value;
 
@@ -402,7 +421,9 @@ mod tests {
             vec![ProgramChange::Option(OptionChange { option: name.into(), level })]
         };
         let by_value = changes.iter().map(|(value, _)| ((*value).to_owned(), option(value))).collect();
-        let task = SocketChanges { by_value, ..SocketChanges::default() };
+        let waits = SocketWaits { over_loopback: true, ..SocketWaits::default() };
+        let watched = Some(SocketsSeen { waits, ..SocketsSeen::default() });
+        let task = SocketChanges { by_value, watched, ..SocketChanges::default() };
         let changes = ChangesView {
             on: "both".into(),
             cost: "time",
@@ -443,6 +464,15 @@ mod tests {
         assert!(used(&as_good).contains("without its SO_RCVBUF"), "{as_good}");
         let slower = with([-0.3, -0.4, -0.2]);
         assert!(used(&slower).contains("rcvbuf 4 MiB"), "{slower}");
+    }
+
+    #[test]
+    fn what_wins_over_loopback_is_told_for_a_network() {
+        let shown = |change: &str| shown(&[(change, Some([-0.6, -0.7, -0.5]))], step("bytegauge tune"));
+        let told = "Network    congestion over loopback only: loopback has no queue";
+        assert!(shown("congestion=reno").contains(told), "{}", shown("congestion=reno"));
+        assert!(!shown("congestion=unset").contains("over loopback"), "its own call is left out");
+        assert!(!shown("notsent_lowat=65536").contains("over loopback"));
     }
 
     #[test]
