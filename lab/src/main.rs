@@ -12,46 +12,23 @@ mod real_programs;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{ArgMatches, Command};
+use xtask::task::{self, Task};
 
-/// A study: its command line and its function.
-struct Study {
-    command: fn() -> Command,
-    run: fn(&ArgMatches) -> Result<()>,
-}
+const ABOUT: &str = "Studies of bytegauge: comparisons with other programs, recommendations tried in them";
 
-const TASKS: &[Study] = &[
-    Study { command: peers::command, run: peers::run },
-    Study { command: real_programs::command, run: real_programs::run },
+const TASKS: &[Task] = &[
+    Task { command: peers::command, run: peers::run },
+    Task { command: real_programs::command, run: real_programs::run },
 ];
 
 fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let Some((name, matches)) = matches.subcommand() else { return ExitCode::from(2) };
-    let Some(task) = TASKS.iter().find(|task| (task.command)().get_name() == name) else { return ExitCode::from(2) };
-    match (task.run)(matches) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cargo lab {name}: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn command() -> Command {
-    Command::new("cargo lab")
-        .bin_name("cargo lab")
-        .about("Studies of bytegauge: comparisons with other programs, recommendations tried in them")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommands(TASKS.iter().map(|task| (task.command)()))
+    task::main("cargo lab", ABOUT, TASKS)
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_command_line_is_valid() {
-        super::command().debug_assert();
+        xtask::task::command("cargo lab", super::ABOUT, super::TASKS).debug_assert();
     }
 }

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods)]
 // Developers run the tasks in their terminals. A task may end if printing fails.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cargo;
 pub mod markdown;
 pub mod setup;
 pub mod steps;
+pub mod task;

@@ -17,14 +17,9 @@ mod test;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{ArgMatches, Command};
+use xtask::task::{self, Task};
 
-/// A task of the project: its command line and what it does.
-struct Task {
-    command: fn() -> Command,
-    run: fn(&ArgMatches) -> Result<()>,
-}
+const ABOUT: &str = "The tasks of the bytegauge repository";
 
 const TASKS: &[Task] = &[
     Task { command: test::command, run: test::run },
@@ -36,31 +31,13 @@ const TASKS: &[Task] = &[
 ];
 
 fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let Some((name, matches)) = matches.subcommand() else { return ExitCode::from(2) };
-    let Some(task) = TASKS.iter().find(|task| (task.command)().get_name() == name) else { return ExitCode::from(2) };
-    match (task.run)(matches) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cargo xtask {name}: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn command() -> Command {
-    Command::new("cargo xtask")
-        .bin_name("cargo xtask")
-        .about("The tasks of the bytegauge repository")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommands(TASKS.iter().map(|task| (task.command)()))
+    task::main("cargo xtask", ABOUT, TASKS)
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_command_is_sound() {
-        super::command().debug_assert();
+        xtask::task::command("cargo xtask", super::ABOUT, super::TASKS).debug_assert();
     }
 }

@@ -17,25 +17,7 @@ const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; t
                      addr:HOST:PORT";
 
 /// Flags that apply to the session, so a side cannot contain them.
-const OF_SESSION: [&str; 17] = [
-    "time",
-    "blocks",
-    "analyses",
-    "until",
-    "max-time",
-    "long-trials",
-    "margin",
-    "seed",
-    "verify",
-    "half-load",
-    "dry-run",
-    "resume",
-    "format",
-    "json-stream",
-    "strict",
-    "quiet",
-    "no-page",
-];
+const OF_SESSION: &str = "time blocks analyses until max-time long-trials margin seed verify half-load dry-run resume format json-stream strict quiet no-page";
 
 /// A side of the comparison.
 enum ComparedSide<'a> {
@@ -128,7 +110,7 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
             "write a workload and its flags, such as run:stream --transport tcp --read-size 64K".into(),
         ));
     };
-    let of_session = OF_SESSION.iter().find(|name| args::is_given(given, name));
+    let of_session = OF_SESSION.split(' ').find(|name| args::is_given(given, name));
     if let Some(name) = of_session {
         return Err(failed(format!("--{name} applies to both sides: write it outside of --a and --b")));
     }

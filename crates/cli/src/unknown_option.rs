@@ -36,7 +36,6 @@ pub fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Err
     };
     let Some(ContextValue::String(name)) = error.get(kind).cloned() else { return error };
     let moved = MOVED.iter().find(|(moved, _)| *moved == name).map(|(_, advice)| (*advice).to_owned());
-    let moved = moved.or_else(|| (name == "check").then(|| format!("check is now tune: {}", as_tune(words))));
     let inner = named(command, words);
     let advice = moved.or_else(|| match kind {
         ContextKind::InvalidArg => about_option(command, inner, &name),
@@ -60,23 +59,6 @@ fn no_text(words: &[OsString]) -> Option<Error> {
         word.escape_debug()
     );
     Some(Error::raw(ErrorKind::InvalidUtf8, message))
-}
-
-/// A command line of `check`, as `tune` takes it.
-fn as_tune(words: &[OsString]) -> String {
-    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).enumerate();
-    let present = words.map(|(at, word)| match (at, word.as_str()) {
-        (0, _) => "bytegauge".to_owned(),
-        (_, "check") => "tune".to_owned(),
-        (_, "--default") => "--now".to_owned(),
-        (_, text) => {
-            match text.split_once("{count:").and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
-                Some((before, (size, after))) => format!("{before}{{{size}/value}}{after}"),
-                None => word,
-            }
-        }
-    });
-    shlex::try_join(present.collect::<Vec<_>>().iter().map(String::as_str)).unwrap_or_else(|_| "bytegauge tune".into())
 }
 
 /// The innermost command that the words name.

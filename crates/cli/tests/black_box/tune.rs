@@ -271,14 +271,6 @@ fn a_program_that_cannot_be_changed_is_reported() {
 }
 
 #[test]
-fn the_old_name_leads_to_the_new_command() {
-    let ran =
-        Bench::new().run_args(&["check", "--default", "4K", "--", "dd", "bs={value}", "count={count:1M}"]).exits(2);
-    let new = "bytegauge tune --now 4K -- dd 'bs={value}' 'count={1M/value}'";
-    assert!(ran.stderr.contains(new), "{ran}");
-}
-
-#[test]
 fn sides_differ_by_an_option() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };
     let bench = Bench::new();

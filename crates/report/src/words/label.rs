@@ -6,18 +6,8 @@ use bytegauge_model::{Level, ProgramRole, RelayMethod, Spec};
 use super::phrase;
 
 /// Factors whose levels name themselves: `epoll`, `cubic`.
-const NAME_THEMSELVES: &[&str] = &[
-    "engine",
-    "server_engine",
-    "client_engine",
-    "relay",
-    "value",
-    "implementation",
-    "setup",
-    "congestion",
-    "transport",
-    "connect",
-];
+const NAME_THEMSELVES: &str =
+    "engine server_engine client_engine relay value implementation setup congestion transport connect";
 
 /// The levels of the factors that options differ in, as every table names an option: `64K`, or `read 4K + epoll`. Empty
 /// where they differ in none.
@@ -51,7 +41,7 @@ pub fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) 
     // Neither do a number and `auto` without their option.
     let is_word = level.name().is_some_and(|_| !level.is_auto());
     let is_clear = !is_bare && (is_word || is_named_by_title(factor, spec));
-    match NAME_THEMSELVES.contains(&factor) || varied.len() == 1 && is_clear {
+    match NAME_THEMSELVES.split(' ').any(|name| name == factor) || varied.len() == 1 && is_clear {
         true => text,
         false => format!("{name} {text}"),
     }
