@@ -22,9 +22,8 @@ use serde_json::Value;
 use crate::limits::Limits;
 use crate::log::{Class, Log};
 use crate::protocol::VERSION;
-use crate::registry::SessionRegistry;
 use crate::session;
-use crate::session_slots::Slots;
+use crate::session_slots::{SessionRegistry, Slots};
 use crate::unproven::{Caller, PendingConns, PendingOutcome, TURN, Wake};
 
 /// Most proven callers at a time, measuring ones included.

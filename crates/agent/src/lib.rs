@@ -8,9 +8,7 @@
 
 mod agent;
 mod agent_link;
-mod allowed_ranges;
 mod commands;
-mod end_demand;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -19,7 +17,6 @@ mod log;
 mod outbox;
 mod protocol;
 mod proven_listener;
-mod registry;
 mod session;
 mod session_counts;
 mod session_slots;

@@ -19,10 +19,10 @@ use bytegauge_traffic::setup::Setup;
 use bytegauge_traffic::transfer_limit::Bound;
 use bytegauge_traffic::transport::socket_buffers;
 
-use crate::allowed_ranges::in_range;
-use crate::end_demand::{EndDemand, not_made_for};
 use crate::forward::{self, Forward};
 use crate::session_counts::Spent;
+use crate::session_counts::{EndDemand, not_made_for};
+use crate::visit_limits::in_range;
 
 /// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
 const GRACE_MAX_NS: u64 = 60_000_000_000;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{Bytes, EndReport, EndRole};
 use bytegauge_sys::process::cpu_time_ns;
-use bytegauge_traffic::agent_callers;
 use bytegauge_traffic::end::Channel;
 use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::path::Ticket;
+use bytegauge_traffic::{agent_callers, lock};
 use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::agent::{AgentState, CallerPlace};
@@ -25,12 +25,10 @@ use crate::limits::{Between, nanos};
 use crate::log::Class;
 use crate::outbox::OutgoingPost;
 use crate::protocol::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
-use crate::registry::{ControlLine, HostOutbox, RegisteredSession};
 use crate::session_counts::AgentCounts;
-use crate::session_slots::AgentSlot;
+use crate::session_slots::{AgentSlot, ControlLine, HostOutbox, RegisteredSession};
 use crate::silent_peer::watch;
 use crate::unproven::Caller;
-use bytegauge_traffic::lock;
 
 /// Longest silence between trials, in which the caller writes a report or measures other cells.
 const IDLE: Duration = Duration::from_secs(60);

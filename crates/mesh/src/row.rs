@@ -1,7 +1,7 @@
 //! The rows of a mesh: one for each trial, and one for each part of a slot that was not measured.
 
 use bytegauge_model::{CallReport, Direction, EncodedHistogram, EndReport, EndReports, EndRole, Outcome, Trial};
-use bytegauge_stats::histogram;
+use bytegauge_stats::call_times;
 use bytegauge_stats::lifetimes::Lifetimes;
 use serde::{Deserialize, Serialize};
 
@@ -213,7 +213,7 @@ impl MeshRow {
 
     /// Times of its calls; `None` if there are none.
     pub fn times(&self) -> Option<Lifetimes> {
-        let durations = |encoded: &Option<String>| encoded.as_deref().and_then(histogram::durations);
+        let durations = |encoded: &Option<String>| encoded.as_deref().and_then(call_times::durations);
         let [entered, left] = [&self.entered, &self.left].map(|encoded| durations(encoded).unwrap_or_default());
         Some(Lifetimes { ended: durations(&self.latency)?, entered, left })
     }

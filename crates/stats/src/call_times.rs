@@ -1,8 +1,11 @@
 //! The times of calls, from the histograms that clients recorded: of those that ended, and of those that the window cut.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytegauge_model::{CallReport, EncodedHistogram};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 
-use crate::histogram;
 use crate::lifetimes::{Durations, Lifetimes};
 
 /// Calls that must be beyond a percentile.
@@ -17,14 +20,10 @@ pub struct TimeDistribution {
     calls: u64,
 }
 
-fn durations(encoded: &EncodedHistogram) -> Option<Durations> {
-    histogram::durations(&encoded.0)
-}
-
 impl TimeDistribution {
     /// Reads a histogram; `None` where it is damaged.
     pub fn decode(encoded: &EncodedHistogram) -> Option<TimeDistribution> {
-        let ended = durations(encoded)?;
+        let ended = durations(&encoded.0)?;
         Some(TimeDistribution {
             calls: ended.iter().map(|(_, count)| count).sum(),
             seen: Lifetimes { ended, ..Lifetimes::default() },
@@ -96,7 +95,7 @@ pub fn observed(report: &CallReport) -> Option<ObservedCalls> {
 
 /// How long whole calls took, those included that the window cut.
 pub fn whole(report: &CallReport) -> Option<TimeDistribution> {
-    let seen = |edge: &Option<EncodedHistogram>| edge.as_ref().and_then(durations).unwrap_or_default();
+    let seen = |edge: &Option<EncodedHistogram>| edge.as_ref().and_then(|edge| durations(&edge.0)).unwrap_or_default();
     let mut times = TimeDistribution::decode(report.total.as_ref()?)?;
     (times.seen.entered, times.seen.left) = (seen(&report.entered), seen(&report.left));
     Some(times)
@@ -117,14 +116,24 @@ pub fn pools(share: f64, trials: &[TimeDistribution]) -> Option<Vec<TimeDistribu
     Some(pools)
 }
 
+// Reads recorded durations: an HdrHistogram V2 as base64, as clients store the times of their calls.
+
+/// The durations of a histogram; `None` if it is damaged.
+pub fn durations(encoded: &str) -> Option<Durations> {
+    let bytes = BASE64.decode(encoded).ok()?;
+    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+    Some(histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD as BASE64;
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::{Serializer, V2Serializer};
     use proptest::prelude::*;
+
+    use super::*;
 
     fn encoded(values: &[u64]) -> EncodedHistogram {
         let mut histogram: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
@@ -168,5 +177,21 @@ mod tests {
             merged.add(&times(two.clone()));
             prop_assert_eq!(merged, times(one.into_iter().chain(two)));
         }
+    }
+
+    #[test]
+    fn durations_are_read_back() {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        for (ns, count) in [(7, 2), (900, 1)] {
+            histogram.record_n(ns, count).unwrap();
+        }
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
+        assert_eq!(durations(&BASE64.encode(bytes)), Some(vec![(7, 2), (900, 1)]));
+    }
+
+    #[test]
+    fn damaged_text_has_no_durations() {
+        assert_eq!([durations(""), durations("?"), durations("AAAA")], [None, None, None]);
     }
 }

@@ -7,12 +7,11 @@
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
 //! result of one group; calls [`block_dependence`], [`aa_control`], [`best_set`]) → [`recommend`] (the cheapest option that is good
-//! enough everywhere; calls [`budget`]) → [`claim`] (the tightest statement about the test). [`interim`] schedules interim analyses, and [`audit`] checks results with long
+//! enough everywhere) → [`claim`] (the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
 //! trials.
 //!
-//! Other modules: [`interval`] and [`modes`] (one cell), [`cpu_steal`] (whether CPU
-//! steal depends on the cell), [`trend`] (whether a rate rose or fell), [`cost`] (time by size), [`compare`] (two
-//! subjects), [`across`] (several sessions), [`noise_grade`] (the environment) and [`knee`] (the search for a rate). The
+//! Other modules: [`interval`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
+//! sessions), [`noise_grade`] (the environment, and whether CPU steal depends on the cell) and [`knee`] (the search for a rate). The
 //! crate `selftest` tests every claim with trials whose truth is known.
 
 #![forbid(unsafe_code)]
@@ -22,17 +21,13 @@ pub mod across;
 pub mod audit;
 pub mod best_set;
 pub mod block_dependence;
-pub mod budget;
 pub mod call_percentiles;
 pub mod call_times;
 pub mod claim;
 pub mod compare;
 pub mod cost;
-pub mod cpu_steal;
-pub mod dip;
 pub mod finalists;
 pub mod group;
-pub mod histogram;
 pub mod interim;
 pub mod interval;
 pub mod knee;
@@ -40,12 +35,10 @@ pub mod lifetimes;
 pub mod modes;
 pub mod noise_grade;
 pub mod outlier;
-pub mod overall_rate;
 pub mod pairs;
 pub mod quantile;
 pub mod recommend;
 pub mod rng;
-pub mod trend;
 pub mod trial_counts;
 pub mod trial_metrics;
 pub mod warmup;

@@ -14,10 +14,12 @@
 //!
 //! Never calls a cell proven in a group whose A/A control raises an alarm.
 
-use crate::budget::more_blocks;
-use crate::group::{CellInput, GroupInput, GroupVerdict, Method};
-use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use crate::group::{CellInput, GroupInput, GroupVerdict, Method};
+use crate::interim::more_blocks;
 
 /// The recommendation of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::counters;
+use crate::column;
 
 /// The part of an end's report that is not a counter. `O` are the options of an only flow: read, they are text, which most trials of a
 /// cell share.
@@ -110,7 +110,7 @@ impl StoredDetail<'_> {
     /// When the options are damaged.
     pub(crate) fn rebuild(
         self,
-        numbers: [u64; counters::COUNT],
+        numbers: [u64; column::COUNT],
         cell: &CellId,
         shared: &mut SharedParts,
     ) -> Result<EndReport, serde_json::Error> {
@@ -124,7 +124,7 @@ impl StoredDetail<'_> {
             relay_program,
             task,
             iperf3,
-            ..counters::end(numbers, self.flows)
+            ..column::end(numbers, self.flows)
         };
         end.queued_ns = queued_ns;
         match self.only {

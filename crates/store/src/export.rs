@@ -11,13 +11,10 @@ use bytegauge_model::{
     CellId, EndReport, EndRole, Level, MachineUse, SessionId, Side, Trial, Workload, escape, factor,
 };
 
-use crate::Store;
 use crate::cell::{CellRow, kind_name};
-use crate::counters;
 use crate::error::StoreError;
 use crate::line::{self, ExchangeLine};
-use crate::redact;
-use crate::trial;
+use crate::{Store, column, redact, trial};
 
 /// The columns before the factors.
 const IDENTITY: [&str; 12] = [
@@ -163,7 +160,7 @@ fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
 }
 
 fn header(workload: Workload, extra: &BTreeSet<&str>) -> Vec<String> {
-    let ends = ["source", "sink"].into_iter().flat_map(|end| counters::NAMES.map(|name| format!("{end}_{name}")));
+    let ends = ["source", "sink"].into_iter().flat_map(|end| column::NAMES.map(|name| format!("{end}_{name}")));
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut header = owned(&IDENTITY);
     header.extend(factor::of(workload).map(|factor| factor.name.to_owned()));
@@ -257,8 +254,8 @@ fn text(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn end_counters(end: Option<&EndReport>) -> [String; counters::COUNT] {
-    end.map(|end| counters::of_end(end).map(|count| count.to_string())).unwrap_or_default()
+fn end_counters(end: Option<&EndReport>) -> [String; column::COUNT] {
+    end.map(|end| column::of_end(end).map(|count| count.to_string())).unwrap_or_default()
 }
 
 fn machine(machine: Option<&MachineUse>) -> [String; MACHINE.len()] {

@@ -10,7 +10,6 @@
 mod block;
 mod cell;
 mod column;
-pub mod counters;
 pub mod default_path;
 mod detail;
 mod error;

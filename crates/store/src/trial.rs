@@ -3,20 +3,17 @@
 
 use std::sync::LazyLock;
 
-use bytegauge_model::Bin;
 use bytegauge_model::end::END_ROLES;
 use bytegauge_model::{
-    ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
+    Bin, ByRole, CellId, EndReports, EndRole, FlowReport, MachineUse, Outcome, SessionId, Stage, Trial, TrialTime,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
-use crate::Store;
-use crate::column::{Json, UnsignedColumn, named, unknown};
-use crate::counters;
+use crate::column::{self, Json, UnsignedColumn, named, unknown};
 use crate::detail::{EndDetail, SharedParts, StoredDetail};
 use crate::error::StoreError;
-use crate::outcome;
+use crate::{Store, outcome};
 
 /// The interval series of one flow of one end in one trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +137,7 @@ const END_COLUMNS: [&str; 3] = ["trial", "role", "cpu"];
 static INSERT: LazyLock<String> = LazyLock::new(|| insertion("trials", &COLUMNS));
 
 static INSERT_END: LazyLock<String> = LazyLock::new(|| {
-    let columns: Vec<&str> = END_COLUMNS.into_iter().chain(counters::NAMES).chain(["detail"]).collect();
+    let columns: Vec<&str> = END_COLUMNS.into_iter().chain(column::NAMES).chain(["detail"]).collect();
     insertion("ends", &columns)
 });
 
@@ -156,7 +153,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
         "SELECT {}, trials.id, ends.role, ends.cpu, {}, ends.detail
          FROM trials LEFT JOIN ends ON ends.trial = trials.id WHERE session = ? ORDER BY trials.id, ends.role",
         of("trials", &COLUMNS),
-        of("ends", &counters::NAMES)
+        of("ends", &column::NAMES)
     )
 });
 
@@ -193,10 +190,10 @@ pub(crate) fn insert(connection: &Connection, session: SessionId, trial: &Trial)
             vec![id.into(), role.name().to_owned().into(), cpu.map_or(Value::Null, |cpu| integer(*cpu as u64))];
         match report {
             Some(end) => {
-                values.extend(counters::of_end(end).map(integer));
+                values.extend(column::of_end(end).map(integer));
                 values.push(EndDetail::of(end).text()?.into());
             }
-            None => values.extend([const { Value::Null }; counters::COUNT + 1]),
+            None => values.extend([const { Value::Null }; column::COUNT + 1]),
         }
         connection.prepare_cached(&INSERT_END)?.execute(params_from_iter(values))?;
         for (index, flow) in report.iter().flat_map(|report| &report.flows).enumerate() {
@@ -300,7 +297,7 @@ fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedParts) -> rusqli
         trial.cpus.insert(role, cpu as usize);
     }
     if let Some(counters) = end_counters(row, COUNTERS)? {
-        const DETAIL: usize = COUNTERS + counters::COUNT;
+        const DETAIL: usize = COUNTERS + column::COUNT;
         let detail = serde_json::from_str::<StoredDetail<'_>>(row.get_ref(DETAIL)?.as_str()?);
         let end = detail.and_then(|detail| detail.rebuild(counters, &trial.cell, shared));
         let damaged = |error: serde_json::Error| {
@@ -312,9 +309,9 @@ fn add_end(row: &Row<'_>, trial: &mut Trial, shared: &mut SharedParts) -> rusqli
 }
 
 /// The counters of one end; `None` if the end did not report.
-fn end_counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<[u64; counters::COUNT]>> {
+fn end_counters(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<[u64; column::COUNT]>> {
     let Some(UnsignedColumn(bytes)) = row.get(first)? else { return Ok(None) };
-    let mut counts = [bytes; counters::COUNT];
+    let mut counts = [bytes; column::COUNT];
     for (offset, count) in counts.iter_mut().enumerate().skip(1) {
         *count = row.get::<_, UnsignedColumn>(first + offset)?.0;
     }

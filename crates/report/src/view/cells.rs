@@ -7,9 +7,9 @@ use bytegauge_model::footprint::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload};
+use bytegauge_stats::block_dependence::drift;
 use bytegauge_stats::group::GroupVerdict;
 use bytegauge_stats::modes::modes;
-use bytegauge_stats::trend::drift;
 use bytegauge_store::CellRow;
 
 use super::bottleneck_inputs::{Known, gather, gather_of_calls, gather_of_rings, larger_buffers};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Stage, Trial, Workload};
 use bytegauge_stats::aa_control::Twin;
-use bytegauge_stats::cpu_steal::{Uneven, uneven};
 use bytegauge_stats::group::GroupVerdict;
+use bytegauge_stats::noise_grade::{Uneven, uneven};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 

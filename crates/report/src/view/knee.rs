@@ -7,7 +7,7 @@
 use bytegauge_bottleneck::call::Objective;
 use bytegauge_model::slo::Search;
 use bytegauge_model::{CellKind, Probe, Trial};
-use bytegauge_stats::overall_rate::overall_rate;
+use bytegauge_stats::knee::overall_rate;
 use bytegauge_stats::quantile::median;
 
 use super::counted_trials::Settled;

@@ -2,8 +2,8 @@
 
 use super::{Demand, RunTally, Scale, VerificationRow};
 use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
-use bytegauge_stats::cpu_steal::uneven;
 use bytegauge_stats::group::{BlockInput, GroupInput, Method, analyse};
+use bytegauge_stats::noise_grade::uneven;
 use bytegauge_stats::recommend::recommend;
 use bytegauge_stats::rng::{RandomStream, seeded};
 

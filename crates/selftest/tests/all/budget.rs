@@ -1,8 +1,8 @@
 //! How many more blocks a result needs, on trials whose truth is known.
 
 use bytegauge_selftest::sim::{Noise, Scenario};
-use bytegauge_stats::budget::more_blocks;
 use bytegauge_stats::group::{Method, analyse};
+use bytegauge_stats::interim::more_blocks;
 use bytegauge_stats::rng::seeded;
 
 fn check(effects: &[f64], spread: f64, cell: usize, expected: Option<(usize, usize)>) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, CellKind, GroupId, Level, Spec, Stage, UdpUse};
-use bytegauge_stats::trend::Trend;
+use bytegauge_stats::block_dependence::Trend;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
