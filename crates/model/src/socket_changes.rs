@@ -249,6 +249,9 @@ pub struct SocketsSeen {
     /// The first change that did not take effect, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ineffective: Option<String>,
+    /// Why the connections that a listener accepts do not get an option, which other sockets may have got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_inherited: Option<String>,
     /// Rings of io_uring, whose operations on sockets are not seen.
     pub rings: u64,
     /// Calls of programs of another architecture, such as 32-bit ones.
@@ -279,6 +282,7 @@ impl SocketsSeen {
         }
         self.changed += other.changed;
         self.ineffective = self.ineffective.or(other.ineffective);
+        self.not_inherited = self.not_inherited.or(other.not_inherited);
         self.rings += other.rings;
         self.other_architecture += other.other_architecture;
         self.own.extend(other.own);

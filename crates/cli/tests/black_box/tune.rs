@@ -214,6 +214,27 @@ fn options_of_accepted_connections_are_changed() {
     check_no_process_is_left(&bench);
 }
 
+/// Like many databases: over TCP and over a Unix socket, whose connections inherit no buffer.
+#[test]
+fn a_unix_listener_does_not_keep_an_option_from_the_others() {
+    let Some(python) = python("the server is written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let unix = bench.write("unix.sock", "");
+    let also = format!("import os\nos.unlink('{unix}')\nlocal = socket.socket(socket.AF_UNIX)\nlocal.bind('{unix}')\n");
+    let body = SERVER.replace("while True", &format!("{also}local.listen()\nwhile True"));
+    let rated =
+        body.replace("socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0", "socket.SOL_SOCKET, socket.SO_SNDBUF) == 131072");
+    let (server, client) = (bench.write("server.py", &rated), bench.write("asks.py", ASKS));
+    let port = free_address().port().to_string();
+    let start = format!("exec {python} -S {server} {port}");
+    let ready = format!("tcp:{port}");
+    let prepare = format!("touch {unix}");
+    let flags =
+        ["--option", "sndbuf=64K", "--start", &start, "--ready", &ready, "--prepare", &prepare, "--format", "json"];
+    let document = tune(&bench, &flags, &[&python, "-S", &client, &port]).exits(0).json();
+    assert!(change(&document, "sndbuf=64K")["upper"].as_f64() < Some(-0.4), "{document:#}");
+}
+
 #[test]
 fn an_option_that_is_not_in_force_is_skipped() {
     let Some(python) = python("the program is written in Python", "import socket") else { return };

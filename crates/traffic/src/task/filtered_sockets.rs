@@ -96,13 +96,11 @@ impl FilteredSockets {
             return Err(EndError::Missing(why));
         }
         let sets = self.changes.iter().any(|change| change.level.is_some());
-        if sets && seen.changed == 0 {
-            return Err(EndError::Missing(format!(
-                "the options reached no socket of the program: {}",
-                seen.why_unchanged()
-            )));
+        if !sets || seen.changed > 0 {
+            return Ok(());
         }
-        Ok(())
+        let unchanged = || format!("the options reached no socket of the program: {}", seen.why_unchanged());
+        Err(EndError::Missing(seen.not_inherited.clone().unwrap_or_else(unchanged)))
     }
 }
 
@@ -143,7 +141,7 @@ fn record(listener: &FilterListener, call: &ReportedCall, changes: &[OptionChang
                 _ => "connect",
             };
             *seen.opened.entry(format!("{transport} {verb}")).or_default() += 1;
-            match change(socket.as_fd(), &transport, verb == "listen", changes) {
+            match change(socket.as_fd(), &transport, verb == "listen", changes, &mut seen.not_inherited) {
                 Ok(true) => seen.changed += 1,
                 Ok(false) => {}
                 Err(why) => seen.ineffective = seen.ineffective.take().or(Some(why)),
@@ -158,6 +156,7 @@ fn change(
     transport: &Transport,
     listens: bool,
     changes: &[OptionChange],
+    not_inherited: &mut Option<String>,
 ) -> Result<bool, String> {
     let mut any = false;
     for change in changes {
@@ -168,10 +167,11 @@ fn change(
         }
         if listens && !transport.is_tcp() {
             let name = row.name;
-            return Err(format!(
+            *not_inherited = Some(format!(
                 "connections that a {transport} socket accepts do not inherit {name}: change the other end (--on client), or set it \
                  in the program"
             ));
+            continue;
         }
         let setter = if listens { Setter::Server } else { Setter::Client };
         options::change(socket, row, level, (setter, transport))?;
