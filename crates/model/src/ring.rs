@@ -139,9 +139,7 @@ pub struct RingReport {
     pub enters: u64,
     /// Rounds after which the completion queue had overflowed (`IORING_SQ_CQ_OVERFLOW`), if it had.
     pub overflowed_after_rounds: Option<u64>,
-    /// Submissions that fit the ring that the kernel made.
-    pub submission_entries: u32,
-    /// Completions that fit it.
+    /// Completions that fit the ring that the kernel made.
     pub completion_entries: u32,
 }
 

@@ -183,17 +183,6 @@ impl Store {
             .map(|id: Option<i64>| id.map(SessionId))
     }
 
-    /// The newest session that was measured here and did not end, of one plan or of any: the default of `--resume`.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn latest_unfinished(&self, plan_name: Option<&str>) -> Result<Option<SessionId>, StoreError> {
-        let sql = "SELECT max(id) FROM sessions
-                   WHERE status IN (?1, ?2) AND NOT imported AND (?3 IS NULL OR plan_name = ?3)";
-        let values = params![SessionStatus::Running.name(), SessionStatus::Incomplete.name(), plan_name];
-        self.read(|c| Ok(c.query_row(sql, values, |row| row.get(0))?)).map(|id: Option<i64>| id.map(SessionId))
-    }
-
     fn require(&self, id: SessionId, found: bool) -> Result<(), StoreError> {
         if found { Ok(()) } else { Err(self.no_session(id)) }
     }

@@ -63,11 +63,6 @@ pub fn sleep_until_ns(deadline_ns: u64) -> bool {
     error == libc::EINTR
 }
 
-/// Sleeps until [`monotonic_ns`] reaches `deadline_ns`, ignoring signals.
-pub fn sleep_through_until_ns(deadline_ns: u64) {
-    while sleep_until_ns(deadline_ns) {}
-}
-
 /// Reads a clock that every kernel has, in nanoseconds.
 #[inline]
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
@@ -186,7 +181,7 @@ mod tests {
     #[test]
     fn a_sleep_ends_after_its_deadline() {
         let deadline_ns = monotonic_ns() + 2_000_000;
-        sleep_through_until_ns(deadline_ns);
+        while sleep_until_ns(deadline_ns) {}
         assert!(monotonic_ns() >= deadline_ns);
     }
 

@@ -39,7 +39,7 @@ fn a_killed_process_loses_at_most_one_trial() {
         assert_eq!(committed, stop_at, "the child must outlive the kill");
 
         let mut store = Store::open(&path).unwrap();
-        let session = store.latest_unfinished(None).unwrap().unwrap();
+        let session = store.latest_session().unwrap().unwrap();
         let trials = store.trials(session).unwrap();
         assert!(trials.len() >= committed, "{} of {committed} trials", trials.len());
         for (n, trial) in trials.iter().enumerate() {

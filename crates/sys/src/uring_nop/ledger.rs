@@ -21,13 +21,17 @@ pub(super) trait NopLedger {
     const CHECKS: bool;
 
     /// Starts a round of submissions.
-    fn begin(&mut self);
+    #[inline]
+    fn begin(&mut self) {}
     /// The user data of NOP number `slot` of the round.
-    fn next(&mut self, slot: u32) -> u64;
+    #[inline]
+    fn next(&mut self, _slot: u32) -> u64 {
+        0
+    }
     /// Processes a completion.
     fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong>;
     /// Plants a fault: from now on the expected values differ from the submitted ones.
-    fn plant_fault(&mut self);
+    fn plant_fault(&mut self) {}
 }
 
 /// No user data, nothing compared.
@@ -39,19 +43,9 @@ impl NopLedger for Bare {
     const CHECKS: bool = false;
 
     #[inline]
-    fn begin(&mut self) {}
-
-    #[inline]
-    fn next(&mut self, _slot: u32) -> u64 {
-        0
-    }
-
-    #[inline]
     fn settle(&mut self, _user_data: u64, _result: i32) -> Result<(), Wrong> {
         Ok(())
     }
-
-    fn plant_fault(&mut self) {}
 }
 
 /// The whole entry with user data of zero, compared.
@@ -64,14 +58,6 @@ impl NopLedger for Zero {
     const SETS: bool = true;
     const READS: bool = true;
     const CHECKS: bool = true;
-
-    #[inline]
-    fn begin(&mut self) {}
-
-    #[inline]
-    fn next(&mut self, _slot: u32) -> u64 {
-        0
-    }
 
     #[inline]
     fn settle(&mut self, user_data: u64, result: i32) -> Result<(), Wrong> {

@@ -37,6 +37,11 @@ fn tied(bound: Bound) -> (u64, Arc<TransferLimit>) {
     (meters.iter().map(Meter::total_bytes).sum(), limit)
 }
 
+/// Sleeps until a time, ignoring signals.
+fn sleep_through(until_ns: u64) {
+    while bytegauge_sys::clock::sleep_until_ns(until_ns) {}
+}
+
 #[test]
 fn the_limit_ends_meters_that_are_never_stopped() {
     let hour_ns = 3_600_000_000_000;
@@ -136,7 +141,7 @@ fn turns_within(flows: u64, window_ms: u64) -> u64 {
         .collect();
     while meters.iter().any(|(_, runs)| *runs) {
         for (meter, runs) in meters.iter_mut().filter(|(_, runs)| *runs) {
-            bytegauge_sys::clock::sleep_through_until_ns(monotonic_ns() + 1_000_000);
+            sleep_through(monotonic_ns() + 1_000_000);
             meter.count(1, 1);
             *runs = meter.lap(&stop_requested);
         }
@@ -153,7 +158,7 @@ fn a_lap_across_the_window_is_charged_once() {
     meter.share_window(monotonic_ns());
     // Thousands of calls, then nothing until the window is over: a third of them count as in it.
     meter.count_many(30_000, 30_000);
-    bytegauge_sys::clock::sleep_through_until_ns(meter.start_ns() + 3_000_000);
+    sleep_through(meter.start_ns() + 3_000_000);
     while meter.lap(&stop_requested) {}
     let (window, used) = (meter.window(), thread_usage().since(&began));
     assert!(window.calls > 0, "{window:?}");
@@ -165,7 +170,7 @@ fn a_late_thread_gets_the_whole_window() {
     let schedule = Schedule { warmup_ns: 1_000_000, window_ns: 5_000_000, until_stopped: false };
     let mut meter = Meter::start(&schedule, 0);
     // Nothing runs until the last moment of the window, or longer.
-    bytegauge_sys::clock::sleep_through_until_ns(meter.start_ns() + 5_900_000);
+    sleep_through(meter.start_ns() + 5_900_000);
     meter.count(1, 1);
     let stop_requested = AtomicBool::new(false);
     while meter.lap(&stop_requested) {
@@ -209,7 +214,7 @@ fn marks_come_in_order_and_end() {
     let mut marks = Vec::new();
     while meter.next_mark_ns() < u64::MAX {
         marks.push(meter.next_mark_ns() - meter.start_ns());
-        bytegauge_sys::clock::sleep_through_until_ns(meter.next_mark_ns());
+        sleep_through(meter.next_mark_ns());
         assert!(meter.lap(&stop_requested));
     }
     // It closes a window's length after it opened, which is a moment after it was due.

@@ -300,7 +300,6 @@ impl<'a> RingLoop<'a> {
             checked: total.checked,
             enters: window.calls,
             overflowed_after_rounds: self.overflowed_after_rounds,
-            submission_entries: shape.submissions,
             completion_entries: shape.completions,
         };
         let engine = EngineReport {
