@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
 
 use bytegauge_model::{EndRole, Engine, Place, Side, Workload};
 use bytegauge_wire::random;
@@ -113,6 +114,38 @@ pub const SHOWN: usize = LEN + 4;
 
 /// The bytes that are shown.
 pub type Shown = [u8; SHOWN];
+
+/// Admits connections and senders of datagrams that show a trial's ticket, from one host alone: other hosts cannot use an overheard
+/// ticket.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    ticket: Ticket,
+    /// That host; if it is not known in advance, that of the first one admitted.
+    host: OnceLock<IpAddr>,
+}
+
+impl Admission {
+    pub(crate) fn new(ticket: Ticket, host: Option<IpAddr>) -> Admission {
+        Admission { ticket, host: host.map_or_else(OnceLock::new, |host| OnceLock::from(host.to_canonical())) }
+    }
+
+    /// Whether a peer may be of that host.
+    pub(crate) fn may_enter(&self, peer: Option<IpAddr>) -> bool {
+        peer.is_some_and(|peer| self.host.get().is_none_or(|host| *host == peer.to_canonical()))
+    }
+
+    /// The flow of a peer that shows exactly these bytes; `None`: it is not admitted.
+    pub(crate) fn admits(&self, peer: Option<IpAddr>, shown: &[u8]) -> Option<usize> {
+        let flow = self.ticket.admits(shown.try_into().ok()?)?;
+        let peer = peer?.to_canonical();
+        (*self.host.get_or_init(|| peer) == peer).then_some(flow)
+    }
+
+    /// That host, if it is known.
+    pub(crate) fn host(&self) -> Option<IpAddr> {
+        self.host.get().copied()
+    }
+}
 
 /// Random bytes that only the two ends of a trial know.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard};
 
 use bytegauge_sys::socket;
 
 use crate::address::peer_of;
 use crate::call::server_worker::RequestWork;
 use crate::lock;
-use crate::path::{FarPath, SHOWN, Shown, Ticket};
+use crate::path::{Admission, FarPath, SHOWN, Shown};
 use crate::setup::Setup;
 
 /// Connections in addition to the clients' that one thread of a server keeps: without a ticket, and again with one, since a
@@ -55,9 +55,7 @@ fn clients(setup: &Setup) -> usize {
 /// The connections of one thread of a server that have not sent the ticket, and the number of those that have.
 #[derive(Debug)]
 pub(super) struct Unadmitted {
-    ticket: Ticket,
-    /// The clients' host; behind a relay on a third host known from the first connection that sends the ticket.
-    other: OnceLock<IpAddr>,
+    admission: Admission,
     standing_max: usize,
     open_max: usize,
     present: Mutex<PresentCount>,
@@ -89,8 +87,8 @@ impl Unadmitted {
     pub(super) fn of(setup: &Setup) -> Option<Unadmitted> {
         let far: FarPath = setup.far?;
         Some(Unadmitted {
-            ticket: far.ticket,
-            other: far.comes_from().map_or_else(OnceLock::new, OnceLock::from),
+            // Behind a relay on a third host the clients' host is known from the first connection that sends the ticket.
+            admission: Admission::new(far.ticket, far.comes_from()),
             standing_max: silent_at_most(setup) - SEATS,
             open_max: open_at_most(setup),
             present: Mutex::default(),
@@ -101,7 +99,7 @@ impl Unadmitted {
     pub(super) fn comes(&self, connection: BorrowedFd<'_>) -> Option<PendingPlace> {
         let peer = peer_of(connection);
         let mut present = self.present();
-        if self.may_enter(peer) && present.seated < SEATS {
+        if self.admission.may_enter(peer) && present.seated < SEATS {
             present.seated += 1;
             return Some(PendingPlace { number: 0, peer });
         }
@@ -127,14 +125,7 @@ impl Unadmitted {
     /// Whether a connection sent a client's ticket and comes from the clients' host.
     #[inline(never)]
     pub(super) fn admits(&self, place: &PendingPlace, shown: &Shown) -> bool {
-        let admits = self.may_enter(place.peer) && self.ticket.admits(shown).is_some();
-        // Set once: all connections admitted later come from there too.
-        admits && place.peer.is_some_and(|peer| *self.other.get_or_init(|| peer) == peer)
-    }
-
-    /// Whether a connection comes from the clients' host: other hosts cannot use an overheard ticket.
-    fn may_enter(&self, peer: Option<IpAddr>) -> bool {
-        peer.is_some_and(|peer| self.other.get().is_none_or(|other| *other == peer))
+        self.admission.admits(place.peer, shown).is_some()
     }
 
     /// Counts an admitted connection. Returns the work of a closed one, if any; `None`: too many are open.
@@ -179,6 +170,7 @@ mod tests {
     use socket2::{Domain, Socket, Type};
 
     use super::*;
+    use crate::path::Ticket;
 
     const CLIENTS: usize = 2;
 
@@ -230,9 +222,10 @@ mod tests {
 
     #[test]
     fn other_addresses_never_enter_and_keep_no_seat() {
-        let unadmitted = Unadmitted::of(&call()).unwrap();
+        let setup = call();
+        let unadmitted = Unadmitted::of(&setup).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let shown = unadmitted.ticket.shown_by(0);
+        let shown = setup.shown_by(0).unwrap();
         let (_theirs, accepted) = connected_from([127, 0, 0, 2], &listener);
         let other = unadmitted.comes(accepted.as_fd()).unwrap();
         assert!(!unadmitted.admits(&other, &shown) && unadmitted.present().seated == 0);
@@ -248,7 +241,7 @@ mod tests {
         setup.far = setup.far.map(|far| FarPath { relay: far.end.map(|(agent, _)| agent), ..far });
         let unadmitted = Unadmitted::of(&setup).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let shown = unadmitted.ticket.shown_by(0);
+        let shown = setup.shown_by(0).unwrap();
         let comes = |host: u8, shown: &Shown| {
             let (_caller, accepted) = connected_from([127, 0, 0, host], &listener);
             let place = unadmitted.comes(accepted.as_fd()).unwrap();

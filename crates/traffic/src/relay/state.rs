@@ -6,7 +6,6 @@
 //! arrived (`TCP_DEFER_ACCEPT`). The ticket of an end is in one piece in its first segment, so one peek, which consumes nothing and
 //! does not block, is enough for every method and thread.
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -19,7 +18,7 @@ use crate::address::peer_of;
 use crate::agent_callers;
 use crate::end_error::EndError;
 use crate::lock;
-use crate::path::{SHOWN, Ticket};
+use crate::path::{Admission, SHOWN};
 use crate::relay::socket::Upstream;
 use crate::setup::Setup;
 
@@ -204,9 +203,7 @@ const SPARE: u64 = 64;
 /// Admits connections of a trial.
 #[derive(Debug)]
 pub(super) struct RelayAdmission {
-    ticket: Ticket,
-    /// The only host whose connections are admitted: other hosts cannot use an overheard ticket.
-    other: IpAddr,
+    admission: Admission,
     shares_port: bool,
     /// Most connections at once.
     room: u64,
@@ -217,10 +214,8 @@ impl RelayAdmission {
     /// The admission to a relay on another host, for this number of connections; `None` on one host.
     pub(super) fn of(setup: &Setup, connections: usize) -> Option<RelayAdmission> {
         let (far, room) = (setup.far?, 2 * connections as u64 + SPARE);
-        let other = far.faces()?.ip().to_canonical();
         Some(RelayAdmission {
-            ticket: far.ticket,
-            other,
+            admission: Admission::new(far.ticket, Some(far.faces()?.ip())),
             shares_port: setup.shares_port(),
             room,
             entered: AtomicU64::new(0),
@@ -233,10 +228,7 @@ impl RelayAdmission {
         let mut shown = [0; SHOWN];
         // A connection that cannot be peeked has no ticket.
         let have = socket::peek(connection, &mut shown).unwrap_or(0);
-        if have == SHOWN && self.ticket.admits(&shown).is_some() {
-            if peer_of(connection) != Some(self.other) {
-                return false;
-            }
+        if self.admission.admits(peer_of(connection), &shown[..have]).is_some() {
             let open = self.entered.load(Ordering::Relaxed).saturating_sub(ended);
             if open < self.room {
                 self.entered.fetch_add(1, Ordering::Relaxed);
@@ -267,7 +259,7 @@ mod admission_tests {
     use bytegauge_model::{Side, Spec};
 
     use super::*;
-    use crate::path::FarPath;
+    use crate::path::{FarPath, Ticket};
 
     #[test]
     fn connection_with_ticket_is_admitted_unread() {

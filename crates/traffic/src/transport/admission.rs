@@ -16,7 +16,7 @@ use socket2::Socket;
 
 use crate::agent_callers::{pass_on, pass_on_rest};
 use crate::end_error::EndError;
-use crate::path::{FarPath, SHOWN, Shown, Ticket};
+use crate::path::{Admission, FarPath, SHOWN, Shown, Ticket};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, set_options};
@@ -42,7 +42,7 @@ pub(super) fn admit_all(listener: &Socket, setup: &Setup, far: &FarPath) -> Resu
 
 fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarPath) -> Result<Vec<OwnedFd>, EndError> {
     // Behind a relay on a third host the first flow shows the address from which that host connects.
-    let mut other = far.comes_from();
+    let admission = Admission::new(far.ticket, far.comes_from());
     listener.set_nonblocking(true).map_err(EndError::io("making a listener not block"))?;
     let deadline = Instant::now() + patience;
     let mut waiting: VecDeque<WaitingConnection> = VecDeque::new();
@@ -73,11 +73,12 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
                 PeekResult::Waits => waiting.push_back(next),
                 PeekResult::Leaves => {}
                 PeekResult::IsNoFlow => next.go_elsewhere(setup),
-                // A recorded ticket is useless to another host.
-                PeekResult::Enters(_) if other.is_some() && next.peer != other => elsewhere = next.peer,
-                PeekResult::Enters(flow) => {
+                PeekResult::ShowsTicket => {
+                    let Some(flow) = admission.admits(next.peer, &next.shown) else {
+                        elsewhere = next.peer;
+                        continue;
+                    };
                     news = true;
-                    other = next.peer;
                     // The first connection with a flow's number is the flow.
                     if let Some(place) = flows.get_mut(flow).filter(|place| place.is_none()) {
                         *place = Some(next.socket);
@@ -87,7 +88,7 @@ fn admit_within(patience: Duration, listener: &Socket, setup: &Setup, far: &FarP
         }
         // Connections without a ticket do not delay the trial.
         if Instant::now() >= deadline {
-            return Err(late(other.zip(elsewhere)));
+            return Err(late(admission.host().zip(elsewhere)));
         }
         if !news {
             std::thread::sleep(CHECK_INTERVAL);
@@ -118,7 +119,7 @@ enum PeekResult {
     Waits,
     Leaves,
     IsNoFlow,
-    Enters(usize),
+    ShowsTicket,
 }
 
 impl WaitingConnection {
@@ -130,7 +131,7 @@ impl WaitingConnection {
                 if self.have < SHOWN {
                     return PeekResult::Waits;
                 }
-                ticket.admits(&self.shown).map_or(PeekResult::IsNoFlow, PeekResult::Enters)
+                if ticket.admits(&self.shown).is_some() { PeekResult::ShowsTicket } else { PeekResult::IsNoFlow }
             }
             Err(error) if socket::is_transient(&error, During::Accept) => PeekResult::Waits,
             Err(_) => PeekResult::Leaves,

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
@@ -18,7 +18,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::address::{Address, unbindable};
 use crate::end_error::EndError;
-use crate::path::{FarPath, SHOWN, Shown, Ticket};
+use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::{JOIN_TIMEOUT, Joint, Listening, set_options, uninterrupted};
@@ -207,9 +207,7 @@ const STRANGE_MAX: usize = 1 << 16;
 pub(super) struct UdpAdmission {
     socket: UdpSocket,
     address: SocketAddr,
-    ticket: Ticket,
-    /// The only accepted host.
-    other: IpAddr,
+    admission: Admission,
 }
 
 impl UdpAdmission {
@@ -221,7 +219,7 @@ impl UdpAdmission {
         socket.bind(&asked.into()).map_err(|error| unbindable(&Place::Ip(asked), error))?;
         let socket: UdpSocket = socket.into();
         let address = socket.local_addr().map_err(EndError::io("naming a UDP socket"))?;
-        Ok(UdpAdmission { socket, address, ticket: far.ticket, other: other.ip().to_canonical() })
+        Ok(UdpAdmission { socket, address, admission: Admission::new(far.ticket, Some(other.ip())) })
     }
 
     /// A socket at the same port for one source.
@@ -268,10 +266,7 @@ impl Listening for UdpAdmission {
                 Err(error) if socket::is_transient(&error, During::Transfer) => continue,
                 Err(error) => return Err(EndError::io("waiting for the other host's datagrams")(error)),
             };
-            if source.ip().to_canonical() != self.other {
-                continue;
-            }
-            let flow = <&Shown>::try_from(&received[..len]).ok().and_then(|shown| self.ticket.admits(shown));
+            let flow = self.admission.admits(Some(source.ip()), &received[..len]);
             // A flow is admitted once: a later message with its number, perhaps a replay, is ignored.
             if let Some(place) = flow.and_then(|flow| flows.get_mut(flow)).filter(|place| place.is_none()) {
                 *place = Some(self.joined(source, setup)?);
@@ -313,6 +308,7 @@ mod datagram_admission_tests {
     use bytegauge_model::{Side, Spec};
 
     use super::*;
+    use crate::path::Ticket;
 
     fn path(flows: u64, ticket: Ticket) -> Setup {
         let levels = Spec::from([("transport", "udp".into()), ("flows", flows.into())]);

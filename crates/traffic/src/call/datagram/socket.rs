@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::call::socket::cpu_of_thread;
 use crate::datagram::TICKET_INTERVAL;
 use crate::end_error::EndError;
 use crate::lock;
-use crate::path::{LEN, Shown, Ticket};
+use crate::path::{Admission, LEN, Shown, Ticket};
 use crate::setup::Setup;
 use crate::transport::JOIN_TIMEOUT;
 use crate::transport::datagram::enlarge;
@@ -48,9 +48,9 @@ pub(super) enum SenderStatus {
 /// The admitted senders, shared by the threads of a server.
 #[derive(Debug)]
 pub(crate) struct Admissions {
-    ticket: Ticket,
-    /// The only host whose senders are admitted.
-    other: IpAddr,
+    admission: Admission,
+    /// The front of what a sender shows, and the answer to it.
+    answer: [u8; LEN],
     /// By flow.
     places: Mutex<Vec<AdmittedFlow>>,
 }
@@ -67,12 +67,13 @@ impl Admissions {
     pub(crate) fn of(setup: &Setup) -> Option<Arc<Admissions>> {
         let far = setup.far?;
         let places = Mutex::new(vec![AdmittedFlow::default(); setup.flows()]);
-        Some(Arc::new(Admissions { ticket: far.ticket, other: far.faces()?.ip().to_canonical(), places }))
+        let admission = Admission::new(far.ticket, Some(far.faces()?.ip()));
+        Some(Arc::new(Admissions { admission, answer: far.ticket.answer(), places }))
     }
 
     /// Whether these first bytes from a sender admit it, or admit it again.
     fn lets_in(&self, shown: &[u8], source: SocketAddr) -> bool {
-        let flow = <&Shown>::try_from(shown).ok().and_then(|shown| self.ticket.admits(shown));
+        let flow = self.admission.admits(Some(source.ip()), shown);
         let mut places = lock(&self.places);
         let Some(place) = flow.and_then(|flow| places.get_mut(flow)) else { return false };
         // A flow is admitted once: another sender with its number, perhaps with an overheard ticket, is refused.
@@ -114,10 +115,10 @@ impl AdmittedSenders {
     /// The same for a sender that was not seen, or may have sent a ticket.
     #[cold]
     fn looked_up(&mut self, datagram: &[u8], source: SocketAddr) -> SenderStatus {
-        if source.ip().to_canonical() != self.list.other {
+        if !self.list.admission.may_enter(Some(source.ip())) {
             return SenderStatus::Unknown;
         }
-        if datagram.starts_with(&self.list.ticket.answer()) {
+        if datagram.starts_with(&self.list.answer) {
             return if self.list.lets_in(datagram, source) { SenderStatus::ShowsTicket } else { SenderStatus::Unknown };
         }
         if self.met.contains(&source) || self.list.knows(source) {
@@ -129,7 +130,7 @@ impl AdmittedSenders {
 
     /// The answer to an admitted sender.
     pub(super) fn answer(&self) -> [u8; LEN] {
-        self.list.ticket.answer()
+        self.list.answer
     }
 }
 
