@@ -17,7 +17,7 @@ use crate::suggest;
 use crate::unit::significant;
 
 pub use crate::engine::{
-    Abilities, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, Threads, UringKind, UringMode,
+    Abilities, AfterEvent, Batches, ENGINES, Engine, EngineEnd, EngineRow, EpollMode, Threads, UringKind, UringMode,
 };
 pub use crate::profile::{PROFILES, Profile};
 

@@ -40,11 +40,30 @@ pub struct EpollMode {
     pub edge: bool,
     /// Connections are accepted until none is left instead of one per wake-up.
     pub batch: bool,
+    /// What an event costs before the next one of its connection.
+    pub after_event: AfterEvent,
+}
+
+/// What epoll_ctl(2) does after an event of a connection, so that the next one is reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AfterEvent {
+    /// Nothing: the connection stays registered.
+    #[default]
+    Nothing,
+    /// The event has disarmed it (`EPOLLONESHOT`): a wait arms it again.
+    Rearm,
+    /// It is removed, and a wait adds it again.
+    Replace,
 }
 
 impl EpollMode {
-    const fn of(edge: bool, batch: bool) -> Engine {
-        Engine::Epoll(EpollMode { edge, batch })
+    /// A mode whose connections stay registered.
+    pub const fn of(edge: bool, batch: bool) -> Engine {
+        Engine::Epoll(EpollMode { edge, batch, after_event: AfterEvent::Nothing })
+    }
+
+    const fn after(after_event: AfterEvent) -> Engine {
+        Engine::Epoll(EpollMode { edge: false, batch: false, after_event })
     }
 }
 
@@ -153,6 +172,7 @@ const fn row(value: Engine, name: &'static str, summary: &'static str, can: Abil
 
 const STREAM: &[EngineEnd] = &[EngineEnd::Stream];
 const SERVER_TOO: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Server];
+const CALL_ENDS: &[EngineEnd] = &[EngineEnd::Client, EngineEnd::Server];
 const ALL: &[EngineEnd] = &[EngineEnd::Stream, EngineEnd::Client, EngineEnd::Server];
 
 const NOTHING: Abilities = Abilities {
@@ -197,6 +217,9 @@ const ANY_STREAM: Abilities = Abilities {
 /// Many connections per thread, and sockets only.
 const CONNECTIONS: Abilities = Abilities { tcp: ALL, unix: ALL, ..NOTHING };
 
+/// The same for calls alone.
+const CALLS: Abilities = Abilities { tcp: CALL_ENDS, unix: CALL_ENDS, ..NOTHING };
+
 /// Descriptors with readiness: files and devices are always ready, and epoll_ctl(2) refuses them.
 const READINESS: Abilities = Abilities { pipes: STREAM, packets: ALL, vsock: ALL, ..CONNECTIONS };
 
@@ -221,6 +244,18 @@ pub const ENGINES: &[EngineRow] = &[
         "epoll:edge:batch",
         "epoll(7), edge-triggered, accepts until none is left",
         READINESS,
+    ),
+    row(
+        EpollMode::after(AfterEvent::Rearm),
+        "epoll:oneshot",
+        "epoll(7), EPOLLONESHOT: an epoll_ctl(2) more per wait, to arm it again",
+        CALLS,
+    ),
+    row(
+        EpollMode::after(AfterEvent::Replace),
+        "epoll:add-del",
+        "epoll(7), two epoll_ctl(2) more per wait: removes and adds the connection",
+        CALLS,
     ),
     row(Engine::Tokio, "tokio", "the Tokio runtime, a single-threaded one per thread", CONNECTIONS),
     row(UringMode::of(UringKind::Plain, false), "uring:plain", "io_uring(7), one receive and one send at a time", RING),
@@ -395,6 +430,9 @@ mod tests {
         let modes = [false, true];
         for (edge, batch) in modes.into_iter().flat_map(|edge| modes.map(|batch| (edge, batch))) {
             assert!(EpollMode::of(edge, batch).to_string().starts_with("epoll"));
+        }
+        for after in [AfterEvent::Rearm, AfterEvent::Replace] {
+            assert!(EpollMode::after(after).to_string().starts_with("epoll"));
         }
         for kind in [UringKind::Plain, UringKind::Multishot, UringKind::Bundle, UringKind::ZeroCopy] {
             assert!(modes.iter().all(|sqpoll| UringMode::of(kind, *sqpoll).to_string().starts_with("uring")));

@@ -60,7 +60,8 @@ pub mod workload;
 pub use by_role::{ByRole, EndReports};
 pub use call::{CallDatagrams, CallError, CallReport, EncodedHistogram, EngineReport, ErrorClass, ErrorPhase};
 pub use catalog::{
-    Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode, Work,
+    AfterEvent, Arrivals, Ends, Engine, EpollMode, Fill, Placement, Profile, RcvbufOn, Transport, UringKind, UringMode,
+    Work,
 };
 pub use cell::{Cell, CellId, CellKind, Group, GroupId};
 pub use datagram::{DatagramReport, Deaths, UdpUse};

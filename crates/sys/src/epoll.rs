@@ -33,6 +33,8 @@ impl Ready {
     pub const ERROR: Ready = Ready(libc::EPOLLERR as u32);
     /// Request changes instead of states.
     pub const EDGE: Ready = Ready(libc::EPOLLET as u32);
+    /// An event disarms the registration, which [`Epoll::modify`] arms again (`EPOLLONESHOT`).
+    pub const ONCE: Ready = Ready(libc::EPOLLONESHOT as u32);
     /// Request to wake one or a few of the threads that wait for the same descriptor, not all (Linux 4.5). Such a
     /// registration cannot be modified.
     pub const EXCLUSIVE: Ready = Ready(libc::EPOLLEXCLUSIVE as u32);

@@ -26,7 +26,7 @@ use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 
 /// The engine of methods with calls of their own: those call until a socket is not ready, so one registration lasts.
-const OWN_CALLS: Engine = Engine::Epoll(EpollMode { edge: true, batch: true });
+const OWN_CALLS: Engine = EpollMode::of(true, true);
 
 /// Relays the connections that the calling thread accepts, by a method of its own; several threads may share a listener.
 pub(super) fn carry_by<H: CopyMethod + 'static>(carrying: Carrying<'_, '_>) -> Result<EngineReport, EndError> {

@@ -44,7 +44,7 @@ fn round_of_busy_flows_ends_with_the_window() {
         let (near, _far): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
         let flows = near.into_iter().map(|fd| (Slow, OwnedFd::from(fd))).collect();
         let schedule = Schedule { warmup_ns: 0, window_ns: 1_000_000, until_stopped: false };
-        let engine = Engine::Epoll(EpollMode { edge, batch: false });
+        let engine = EpollMode::of(edge, false);
         let outcome = Running::start_by(engine, Group::joined(flows), None, 64, schedule).finish();
         // A turn of every flow is 64 × 32 calls; a slow machine makes fewer within the window, not more.
         assert!(outcome.total_bytes < 64 * 32 / 2, "{} calls", outcome.total_bytes);

@@ -13,8 +13,9 @@ use bytegauge_traffic::flow::{ConnectionEnd, Flow, Want};
 use bytegauge_traffic::meter::{Meter, Schedule};
 use bytegauge_traffic::pace::Pace;
 
+use crate::support::mirror::Mirror;
 use crate::support::running::Running;
-use crate::support::{Group, file_reads, for_all};
+use crate::support::{Group, file_reads, for_all, listener, plain, plain_call};
 
 /// Receives until the end, or this number of bytes.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ fn reads_of(engine: Engine, fd: OwnedFd, bytes: usize) -> Option<u64> {
 #[test]
 fn engines_without_a_ring_use_socket_calls() {
     const BYTES: usize = 1000;
-    for engine in [Engine::Blocking, Engine::Epoll(EpollMode { edge: false, batch: false })] {
+    for engine in [Engine::Blocking, EpollMode::of(false, false)] {
         let (mut near, far) = UnixStream::pair().unwrap();
         near.write_all(&[7; BYTES]).unwrap();
         let Some(reads) = reads_of(engine, far.into(), BYTES) else {
@@ -100,6 +101,24 @@ fn receives_have_the_requested_size() {
             assert_eq!(largest, buffer_size, "{engine}: {buffer_size} B were asked for");
         }
     });
+}
+
+#[test]
+fn each_wait_has_the_epoll_calls_of_its_mode() {
+    const CALLS: u64 = 300;
+    // Besides a wait, a receive and a send for each message.
+    for (engine, more) in [("epoll", 0), ("epoll:oneshot", 1), ("epoll:add-del", 2)] {
+        let (listener, address) = listener();
+        let server =
+            Running::start(engine.parse().unwrap(), Group::server(Mirror::default), Some(listener.into()), 4096);
+        let mut stream = plain(address);
+        (0..CALLS).for_each(|_| plain_call(&mut stream, 0, 60));
+        drop(stream);
+        let outcome = server.tell();
+        let a_call = outcome.report.system_calls as f64 / CALLS as f64;
+        // Few more, for the listener and the alarm.
+        assert!((3.0 + more as f64..3.9 + more as f64).contains(&a_call), "{engine}: {a_call} calls a message");
+    }
 }
 
 #[test]

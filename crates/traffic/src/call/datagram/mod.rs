@@ -68,7 +68,7 @@ fn unfit(engine: Engine) -> EndError {
 // its call times out like any other.
 
 /// Level-triggered: a datagram that no call waits for is still received.
-const ENGINE: Engine = Engine::Epoll(EpollMode { edge: false, batch: false });
+const ENGINE: Engine = EpollMode::of(false, false);
 
 /// The clients of a thread, and memory for what they send and receive.
 struct DatagramClients<'a> {

@@ -9,7 +9,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use bytegauge_model::EngineReport;
+use bytegauge_model::{AfterEvent, EngineReport, EpollMode};
 use bytegauge_sys::epoll::Ready;
 
 use crate::end_error::EndError;
@@ -87,6 +87,9 @@ impl<P: Party> EpollLoop<'_, P> {
         if !self.is_current(token) {
             return Ok(());
         }
+        if self.port.mode.after_event != AfterEvent::Nothing {
+            self.unregister(index)?;
+        }
         let slot = &mut self.slots[index as usize];
         let gone = ready.any(Ready::HANG_UP | Ready::ERROR);
         let (readable, writable) = (gone || ready.any(Ready::READ | Ready::PEER_SHUT), gone || ready.any(Ready::WRITE));
@@ -113,11 +116,26 @@ impl<P: Party> EpollLoop<'_, P> {
         self.advance(index, self.now_ns)
     }
 
+    /// After an event in a mode that registers again for each wait: the event has disarmed the connection, or it is removed.
+    #[cold]
+    fn unregister(&mut self, index: u32) -> Result<(), EndError> {
+        let slot = &mut self.slots[index as usize];
+        let (Some(fd), Some(_)) = (&slot.fd, slot.link.asked.take()) else { return Ok(()) };
+        if self.port.mode.after_event == AfterEvent::Rearm {
+            slot.link.asked = Some(Ready::NONE);
+            return Ok(());
+        }
+        self.report.system_calls += 1;
+        self.port.epoll.remove(fd.as_fd()).map_err(EndError::io("removing a connection"))
+    }
+
     /// Stops level-triggered events for which no flow waits: they would repeat.
     fn ignore_events(&mut self, index: u32, gone: bool) -> Result<(), EndError> {
         let token = self.token(index);
         let slot = &mut self.slots[index as usize];
-        let (false, Some(fd)) = (self.port.mode.edge, &slot.fd) else { return Ok(()) };
+        // An edge, or an event that has removed or disarmed its connection, does not repeat.
+        let repeats = !self.port.mode.edge && self.port.mode.after_event == AfterEvent::Nothing;
+        let (true, Some(fd)) = (repeats, &slot.fd) else { return Ok(()) };
         self.report.system_calls += 1;
         // The kernel reports these events in any case (epoll_ctl(2)).
         let asked = (!gone).then_some(Ready::NONE);
@@ -346,7 +364,11 @@ impl<P: Party> EpollLoop<'_, P> {
         let Some(fd) = &slot.fd else { return Ok(()) };
         // Edges are requested once.
         let everything = Ready::READ | Ready::WRITE | Ready::PEER_SHUT | Ready::EDGE;
-        let wanted = if self.port.mode.edge { everything } else { wanted };
+        let wanted = match self.port.mode {
+            EpollMode { edge: true, .. } => everything,
+            EpollMode { after_event: AfterEvent::Rearm, .. } => wanted | Ready::ONCE,
+            _ => wanted,
+        };
         if slot.link.asked == Some(wanted) {
             return Ok(());
         }
