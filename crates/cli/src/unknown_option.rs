@@ -14,6 +14,7 @@ use crate::mesh;
 
 /// Commands that are now part of another one, each with the advice.
 const MOVED: &[(&str, &str)] = &[
+    ("check", "values of a program's argument: bytegauge tune --values 4K..1M -- CMD … {value} …"),
     ("sessions", "stored sessions: bytegauge report list"),
     ("list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
     ("plans", "built-in plans: bytegauge run -h"),

@@ -96,7 +96,7 @@ impl FromStr for Slo {
 
     fn from_str(text: &str) -> Result<Slo, NameError> {
         let malformed = || NameError::Malformed(text.into(), EXPECTED);
-        let (name, limit) = text.split_once('=').ok_or_else(malformed)?;
+        let (name, limit) = text.split_once(['=', '<']).ok_or_else(malformed)?;
         let known = PERCENTILES.iter().find(|(percentile, _)| *percentile == name.trim());
         let (percentile, share) = *known.ok_or_else(malformed)?;
         let Nanos(limit_ns) = limit.parse().map_err(|_| malformed())?;
@@ -182,6 +182,7 @@ mod tests {
         check("p50=100us", "p50=100us", 20);
         check("p90=1s", "p90=1s", 100);
         check("p99=2ms", "p99=2ms", 1000);
+        check("p99<2ms", "p99=2ms", 1000);
         check("p99.9=1500us", "p99.9=1500us", 10_000);
         check("p99.99=10ms", "p99.99=10ms", 100_000);
     }
