@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, FactorKey, Level, Spec};
-use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family, Finalists, RunTime};
+use bytegauge_plan::{BLOCKS_WANTED, FINALISTS_MIN, Family, RunTime};
 use bytegauge_stats::finalists::{choose_over_profiles, score};
 use serde_json::json;
 
@@ -71,13 +71,12 @@ impl Run<'_> {
             families.iter().flat_map(|family| &family.groups).all(|group| self.done.finalists.contains_key(group));
         let most = self.finalists_that_fit();
         // Where as many as fit are wanted, fewer are no reduction.
-        let is_planned = screened.iter().any(|family| family.finalists != Finalists::ThatFit);
-        if is_planned && !fixed {
+        if !screened.is_empty() && !fixed && !self.plan.screens_changes() {
             let reductions = rounds.text("rounds of screening").into_iter().chain(self.finalists_text(most));
             self.note_reductions(&reductions.collect::<Vec<_>>())?;
         }
         for family in &families {
-            let most = if family.finalists == Finalists::ThatFit { self.wanted_that_fit(family) } else { most };
+            let most = if self.plan.screens_changes() { self.wanted_that_fit(family) } else { most };
             self.fix_finalists(family, most)?;
         }
         Ok(true)

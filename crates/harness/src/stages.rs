@@ -73,9 +73,11 @@ impl Run<'_> {
 
     /// After calibration of a program: extends an unstated budget to the minimum number of blocks, or notes that a stated
     /// one is too short. The blocks that fit are then measured, since the time of a run may be unknown in advance. Without
-    /// effect once the blocks are fixed: some of them are measured, and the analysis notes the rest.
+    /// effect once the blocks are fixed: some of them are measured, and the analysis notes the rest. What the finalists of changes
+    /// need is known after their screening.
     fn fit_runs(&mut self) -> Result<(), RunError> {
-        let Some(run) = self.times.mean_run().filter(|_| self.done.first_blocks.is_empty()) else { return Ok(()) };
+        let is_due = self.done.first_blocks.is_empty() && !self.plan.screens_changes();
+        let Some(run) = self.times.mean_run().filter(|_| is_due) else { return Ok(()) };
         let spent_ns = self.clock.spent_ns();
         if let Some(needed_ns) = self.plan.budget_for_runs(run, self.confirmed_run_ns(run.all_ns()), spent_ns) {
             let mut text = self.plan.too_short_for(run, needed_ns);

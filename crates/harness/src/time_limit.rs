@@ -68,10 +68,12 @@ impl Run<'_> {
     /// give no result. For a program, whose runs may take any time, a stated budget is kept except for its overtime.
     pub(crate) fn take_longer(&mut self, end_ns: u64) {
         let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
-        let text = self.plan.takes_longer(end, planned) + &self.stops_at(end_ns);
-        if self.plan.task.is_none() {
+        let extends = self.plan.task.is_none() || self.plan.screens_changes() && !self.plan.budget_is_stated();
+        if extends {
             self.plan.budget_ns = end.0;
-        } else if std::mem::replace(&mut self.noted_time, true) && self.plan.budget_is_stated() {
+        }
+        let text = self.plan.takes_longer(end, planned) + &self.stops_at(end_ns);
+        if !extends && std::mem::replace(&mut self.noted_time, true) && self.plan.budget_is_stated() {
             // The time is kept, whatever the forecast is by now.
             return;
         }

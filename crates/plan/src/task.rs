@@ -91,11 +91,16 @@ impl Plan {
         asked.any(|asked| *asked == value) || task.changes.as_ref().is_some_and(removes)
     }
 
+    /// Whether changes of a program are screened: as many as fit are confirmed.
+    pub fn screens_changes(&self) -> bool {
+        self.families.iter().any(|family| family.finalists == Finalists::ThatFit)
+    }
+
     /// Calibration trials of a family; for a program the first run, and one each of a few values.
     pub fn calibration_trials(&self, family: &Family) -> u64 {
         match self.task {
             // A run was watched before, and a screening of all follows.
-            Some(_) if family.finalists == Finalists::ThatFit => 2,
+            Some(_) if self.screens_changes() => 2,
             Some(_) => self.design.calibration_trials.min(family.choices as u64 + 1),
             None => self.design.calibration_trials,
         }
