@@ -120,7 +120,7 @@ pub enum Inconclusive {
 impl fmt::Display for Inconclusive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCells => write!(f, "only first runs were made"),
+            Self::NoCells => write!(f, "no block was measured"),
             Self::TooFewBlocks { blocks, merged_by: 1 } => {
                 let plural = if *blocks == 1 { "" } else { "s" };
                 write!(f, "{blocks} usable block{plural}; at least {MIN_BLOCKS} are needed")

@@ -25,7 +25,7 @@ use crate::interim::more_blocks;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionRecommendation {
     /// A proven cell; otherwise a default, or the one with the smallest bound, or without bounds the one with the least
-    /// estimate. `None` when only first runs were made.
+    /// estimate. `None` when no cell was confirmed.
     pub cell: Option<usize>,
     /// Whether the cell is proven.
     pub proven: bool,

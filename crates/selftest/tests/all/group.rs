@@ -49,7 +49,7 @@ fn an_absent_cell_leaves_its_blocks_usable() {
 #[test]
 fn no_blocks_and_no_cells() {
     let empty = GroupInput { cells: Vec::new(), twin_of: None, blocks: Vec::new() };
-    check(&empty, "best [], left [], absent [], only first runs were made");
+    check(&empty, "best [], left [], absent [], no block was measured");
 }
 
 #[test]
