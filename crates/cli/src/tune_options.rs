@@ -38,7 +38,8 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         words.map_or(Ok(()), |words| must_be_changeable(words))?;
     }
     let default_on = if task.server.is_some() { ChangedProgram::Server } else { ChangedProgram::Client };
-    let on = args::parsed::<ChangedProgram>(matches, "on")?.unwrap_or(default_on);
+    let given_on = args::parsed::<ChangedProgram>(matches, "on")?;
+    let on = given_on.unwrap_or(default_on);
     if on != ChangedProgram::Client && task.server.is_none() {
         return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
     }
@@ -63,7 +64,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
         let own = std::env::current_exe().map_err(|error| unwatched(&error.to_string()))?;
         let mut settings = changes.clone();
         sysctls.into_iter().flatten().for_each(|change| drop(settings.add(vec![change])));
-        let watched = watch(&task, &settings, &run, (&own, start_network), &stop);
+        let watched = watch(&task, &settings, given_on, &run, (&own, start_network), &stop);
         if stop.load(Ordering::Relaxed) {
             terminal::note("interrupted in the first run of the program: nothing was measured");
             return Ok(INTERRUPTED);
@@ -97,6 +98,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
             changes.filter_ns = seccomp::cost_ns().ok();
         }
         run_ns = watched.whole_ns;
+        changes.on = watched.on;
         changes.watched = Some(watched.seen);
         tried
     };

@@ -226,6 +226,9 @@ pub struct TaskReport {
     /// The sockets of the changed program; absent where none is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<Box<SocketsSeen>>,
+    /// Those of the command, where a watched run has those of its server above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_sockets: Option<Box<SocketsSeen>>,
     /// The counter's value while the command ran; absent without a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec};
+use bytegauge_model::{ChangedProgram, EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec};
 use bytegauge_report::words::phrase::join;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
@@ -14,6 +14,8 @@ use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
 pub struct Watched {
     /// The sockets of the program that is to be changed.
     pub seen: SocketsSeen,
+    /// The program.
+    pub on: ChangedProgram,
     /// Time of the run with the start and end of its programs, nanoseconds.
     pub whole_ns: u64,
 }
@@ -25,13 +27,15 @@ const LOOK: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(30);
 
 /// Runs a program once, as it is, at an end of its own, which outlives a killed session until the program is ended. `stop` ends the
-/// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings.
+/// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings. Without `on`
+/// the program that is to be changed follows from the run.
 ///
 /// # Errors
 /// The reason if it cannot be run, or fails.
 pub fn watch(
     task: &ProgramTask,
     changes: &SocketChanges,
+    on: Option<ChangedProgram>,
     spec: &Spec,
     (own, start_network): (&Path, StartNetwork),
     stop: &AtomicBool,
@@ -39,7 +43,8 @@ pub fn watch(
     let mut pool = EndPool::new(Ends::Processes, own).with_network(Some(start_network));
     pool.joined(None, spec.emulated_link(), 0).map_err(|error| error.to_string())?;
     let watching = |value: Level| {
-        let changes = SocketChanges { watches: true, ..changes.clone() };
+        let on = on.unwrap_or(if task.server.is_some() { ChangedProgram::Both } else { ChangedProgram::Client });
+        let changes = SocketChanges { watches: true, on, ..changes.clone() };
         let mut spec = spec.clone();
         spec.set("value", value);
         Setup::of_program(&spec, &ProgramTask { changes: Some(changes), ..task.clone() })
@@ -52,8 +57,21 @@ pub fn watch(
     let setup = Setup { networks: networks(&setup)?, ..setup };
     let began = Instant::now();
     let report = at_an_end(pool, setup, stop).map_err(|error| error.to_string())??;
-    let seen = report.task.and_then(|task| task.sockets).map(|seen| *seen).unwrap_or_default();
-    Ok(Watched { seen, whole_ns: began.elapsed().as_nanos() as u64 })
+    let whole_ns = began.elapsed().as_nanos() as u64;
+    let [seen, of_command] = report.task.map_or([None, None], |task| [task.sockets, task.command_sockets]);
+    let seen = seen.map(|seen| *seen).unwrap_or_default();
+    let (on, seen) = match (on, of_command) {
+        (None, Some(command)) if waits(&command) && !waits(&seen) => (ChangedProgram::Client, *command),
+        (None, _) if task.server.is_none() => (ChangedProgram::Client, seen),
+        (None, _) => (ChangedProgram::Server, seen),
+        (Some(on), command) => (on, command.into_iter().fold(seen, |seen, command| seen.plus(*command))),
+    };
+    Ok(Watched { seen, on, whole_ns })
+}
+
+/// Whether a program's connections wait for what an option of its own may change.
+fn waits(seen: &SocketsSeen) -> bool {
+    seen.waits.diagnoses().iter().any(|one| one.option.is_some())
 }
 
 fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Result<EndReport, String>, ChannelError> {

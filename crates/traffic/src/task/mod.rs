@@ -145,9 +145,12 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
         (error, _) => error,
     })?;
     filters().try_for_each(FilteredSockets::check)?;
-    let seen = seen();
+    let of = |filter: &Option<FilteredSockets>| filter.as_ref().map(|filter| Box::new(filter.seen()));
     if let Some(task) = &mut report.task {
-        task.sockets = seen.map(Box::new);
+        (task.sockets, task.command_sockets) = match &run.server_filter {
+            Some(_) if is_watched => (of(&run.server_filter), of(&run.command_filter)),
+            _ => (seen().map(Box::new), None),
+        };
     }
     Ok(report)
 }
