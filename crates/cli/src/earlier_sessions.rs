@@ -13,12 +13,13 @@ use crate::terminal;
 /// The most sessions that are searched, the latest first.
 pub const SESSIONS_MAX: usize = 200;
 
-/// Complete sessions of a plan that were measured here, the latest first.
+/// Complete sessions of a plan that were measured here, before another session if one is given, the latest first.
 pub fn of_plan<'a>(
     store: &'a Store,
     plan: &str,
+    before: Option<SessionId>,
 ) -> Result<impl Iterator<Item = Result<SessionRecord, StoreError>> + 'a, StoreError> {
-    let all = store.sessions()?.into_iter();
+    let all = store.sessions()?.into_iter().filter(move |own| before.is_none_or(|before| own.id.0 < before.0));
     let plan = plan.to_owned();
     let own = all.filter(move |own| own.status == SessionStatus::Complete && !own.imported && own.plan_name == plan);
     Ok(own.take(SESSIONS_MAX).map(|own| store.session(own.id)))
@@ -29,10 +30,8 @@ pub fn older<'a>(
     store: &'a Store,
     record: &'a SessionRecord,
 ) -> Result<impl Iterator<Item = Result<SessionRecord, StoreError>> + 'a, StoreError> {
-    let is_like_it = |other: &SessionRecord| {
-        other.id.0 < record.id.0 && is_same_machine(record, other) && is_same_question(record, other)
-    };
-    Ok(of_plan(store, &record.plan_name)?.filter(move |other| other.as_ref().map_or(true, is_like_it)))
+    let is_like_it = |other: &SessionRecord| is_same_machine(record, other) && is_same_question(record, other);
+    Ok(of_plan(store, &record.plan_name, Some(record.id))?.filter(move |other| other.as_ref().map_or(true, is_like_it)))
 }
 
 /// The latest of them that measured the same options.
@@ -82,7 +81,7 @@ pub fn note_between(before: &SessionRecord, after: &SessionRecord) {
 pub fn note_before(plan: &Plan, store: &Store) -> Result<(), Failure> {
     let wanted = json!(plan);
     let is_same = |other: &SessionRecord| other.plan.get("cells") == wanted.get("cells");
-    let found = of_plan(store, &plan.name)?.find(|other| other.as_ref().map_or(true, is_same)).transpose()?;
+    let found = of_plan(store, &plan.name, None)?.find(|other| other.as_ref().map_or(true, is_same)).transpose()?;
     let Some(record) = found else { return Ok(()) };
     let changed = changes(&record.machine, &this_machine(), &transports(&record.plan)).unwrap_or_default();
     if !changed.is_empty() {

@@ -166,7 +166,7 @@ pub fn report_across(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The sessions of the same plan that this machine completed, the oldest first.
 fn of_the_same_plan(store: &Store, session: SessionId) -> Result<Vec<SessionId>, Failure> {
     let record = store.session(session)?;
-    let same = of_plan(store, &record.plan_name)?.take(ACROSS_MAX).collect::<Result<Vec<_>, _>>()?;
+    let same = of_plan(store, &record.plan_name, None)?.take(ACROSS_MAX).collect::<Result<Vec<_>, _>>()?;
     let mut ids: Vec<SessionId> =
         same.iter().filter(|other| is_same_machine(&record, other)).map(|other| other.id).collect();
     ids.sort_unstable_by_key(|id| id.0);

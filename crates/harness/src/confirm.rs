@@ -124,7 +124,7 @@ impl Run<'_> {
                 return Ok(AnalysisEnd::OutOfTime);
             }
             if number == 0 {
-                self.warn_of_slow_blocks(groups);
+                self.warn_of_slow_blocks(groups)?;
             }
         }
         Ok(AnalysisEnd::Complete)
@@ -214,7 +214,7 @@ impl Run<'_> {
         self.declare_analyses(groups)?;
         let end_ns = (spent_ns + kept_ns) as f64 + blocks as f64 * main_ns + aside_blocks as f64 * aside_ns;
         if self.plan.blocks.is_none() && end_ns > self.plan.budget_ns as f64 * OVERTIME {
-            self.take_longer(end_ns as u64);
+            self.take_longer(end_ns as u64)?;
         }
         Ok(())
     }

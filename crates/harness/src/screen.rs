@@ -153,14 +153,17 @@ impl Run<'_> {
     fn wanted_that_fit(&self, family: &Family) -> usize {
         let ranked = self.ranked(family, family.choices);
         let choices = self.choices(family);
-        let mean_ns = self.times.mean_run().map_or(0, RunTime::all_ns);
+        let mean_ns = self.times.mean_run().map_or(self.plan.design.overhead_ns, RunTime::all_ns);
         let mut of_choice = vec![(mean_ns, false); family.choices];
         for cell in self.plan.cells.iter().filter(|cell| family.groups.contains(&cell.group)) {
-            let always = self.plan.always_confirms(&choice(cell));
-            of_choice[choices[&choice(cell)]] = (self.times.run_ns(&cell.id).unwrap_or(mean_ns), always);
+            let (run_ns, always) = &mut of_choice[choices[&choice(cell)]];
+            *run_ns = self.times.run_ns(&cell.id).unwrap_or(*run_ns);
+            *always = self.plan.always_confirms(&choice(cell));
         }
         let best = |finalists: usize| &ranked[..finalists.min(ranked.len())];
-        let block_ns = |finalists: usize| self.plan.stretch() * block_of_runs_ns(&of_choice, best(finalists));
+        // Every group has its blocks.
+        let blocks = self.plan.stretch() * self.plan.groups.len() as u64;
+        let block_ns = |finalists: usize| blocks * block_of_runs_ns(&of_choice, best(finalists));
         let fits = |finalists: &usize| (block_ns(*finalists) * BLOCKS_WANTED) as f64 <= self.left_of_budget_ns();
         (FINALISTS_MIN..=family.choices).rev().find(fits).unwrap_or(FINALISTS_MIN)
     }

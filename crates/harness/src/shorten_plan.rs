@@ -84,7 +84,7 @@ impl Run<'_> {
     fn fewest_ns(&self, finalists: usize) -> f64 {
         let design = &self.plan.design;
         let of_group = |family: &Family, group: &GroupId| {
-            let confirmed = family.confirmed().min(if family.is_screened() { finalists } else { usize::MAX });
+            let confirmed = family.fewest_confirmed().min(if family.is_screened() { finalists } else { usize::MAX });
             let shortest_ns = design.shortest_confirm_ns(self.conditions(group)).min(family.trial_ns);
             let window_ns = ((family.trial_ns as f64 * SHORTEST_SHARE) as u64).max(shortest_ns);
             // With an A/A control, and the harness's floor.

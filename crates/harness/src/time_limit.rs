@@ -9,7 +9,7 @@ use bytegauge_model::{GroupId, Nanos};
 use bytegauge_plan::OVERTIME;
 
 use crate::confirm::ConfirmedGroup;
-use crate::run::Run;
+use crate::run::{Run, RunError};
 use crate::run_state::TimeSum;
 
 /// The most time of the minimum number of blocks, as a multiple of the budget.
@@ -51,33 +51,34 @@ impl Run<'_> {
     }
 
     /// Warns before the minimum number of blocks exceeds the time: one timed block of every group gives a forecast.
-    pub(crate) fn warn_of_slow_blocks(&mut self, groups: &[ConfirmedGroup]) {
-        let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return };
+    pub(crate) fn warn_of_slow_blocks(&mut self, groups: &[ConfirmedGroup]) -> Result<(), RunError> {
+        let Some(limit_ns) = self.limit_ns().filter(|_| self.look == 1) else { return Ok(()) };
         let fewest = |confirmed: &ConfirmedGroup| {
             let target = self.target(&confirmed.group, 1).min(self.plan.design.blocks_min);
             let due = target.saturating_sub(self.visits(&confirmed.group, Stage::Confirm));
             due * self.forecast_ns(confirmed) as u64
         };
         let end_ns = self.clock.spent_ns() + groups.iter().map(fewest).sum::<u64>();
-        if end_ns as f64 > limit_ns {
-            self.take_longer(end_ns);
-        }
+        if end_ns as f64 > limit_ns { self.take_longer(end_ns) } else { Ok(()) }
     }
 
     /// Notes that the minimum number of blocks ends later than planned, and when, and extends the budget: fewer blocks would
     /// give no result. For a program, whose runs may take any time, a stated budget is kept except for its overtime.
-    pub(crate) fn take_longer(&mut self, end_ns: u64) {
+    pub(crate) fn take_longer(&mut self, end_ns: u64) -> Result<(), RunError> {
         let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
-        let extends = self.plan.task.is_none() || self.plan.screens_changes() && !self.plan.budget_is_stated();
-        if extends {
+        let is_kept = self.plan.task.is_some() && self.plan.budget_is_stated();
+        if is_kept && std::mem::replace(&mut self.noted_time, true) {
+            // The time is kept, whatever the forecast is by now.
+            return Ok(());
+        }
+        if self.plan.task.is_none() || self.plan.screens_changes() && !is_kept {
             self.plan.budget_ns = end.0;
         }
-        let text = self.plan.takes_longer(end, planned) + &self.stops_at(end_ns);
-        if !extends && std::mem::replace(&mut self.noted_time, true) && self.plan.budget_is_stated() {
-            // The time is kept, whatever the forecast is by now.
-            return;
+        match self.times.mean_run().filter(|_| self.plan.screens_changes()) {
+            Some(run) => self.record.note(self.plan.too_short_for(run, end_ns) + &self.stops_at(end_ns))?,
+            None => self.record.tell(self.plan.takes_longer(end, planned) + &self.stops_at(end_ns)),
         }
-        self.record.tell(text);
+        Ok(())
     }
 
     /// When a program's session that would end at this time stops, as the end of a note; empty where it does not.

@@ -82,7 +82,7 @@ impl Plan {
                     let block_ns = stretch * AUDIT_CELLS_MIN * (design.audit_ns + warmup_ns + overhead_ns);
                     shortest_audit_ns = Some(shortest_audit_ns.map_or(block_ns, |ns| ns.min(block_ns)));
                 }
-                let trials = family.confirmed() as u64 + u64::from(family.confirmed() > 1) + artefacts;
+                let trials = family.fewest_confirmed() as u64 + u64::from(family.confirmed() > 1) + artefacts;
                 let round_ns = stretch * (trials * trial_ns + design.floor_ns + design.overhead_ns);
                 if aside.contains(group) {
                     schedule.aside_round_ns += round_ns;

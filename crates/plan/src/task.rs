@@ -1,7 +1,7 @@
 //! The requirements of a user's program: values that fit its command, its present value among
 //! them, and runs that fit the budget.
 
-use bytegauge_model::{Level, Nanos, SocketChanges, Workload, factor};
+use bytegauge_model::{Cell, Level, Nanos, SocketChanges, Workload, factor};
 
 use crate::design::{BLOCKS_STATED_MAX, Design, Finalists};
 use crate::error::PlanError;
@@ -88,7 +88,7 @@ impl Plan {
         let advised = task.advice.iter().flat_map(|advice| &advice.values);
         let removes = |changes: &SocketChanges| changes.options_of(&value).iter().any(|one| one.level.is_none());
         let mut asked = task.default.iter().chain(advised.map(|advised| &advised.value));
-        asked.any(|asked| *asked == value) || task.changes.as_ref().is_some_and(removes)
+        asked.any(|asked| *asked == value) || self.screens_changes() && task.changes.as_ref().is_some_and(removes)
     }
 
     /// Whether changes of a program are screened: as many as fit are confirmed.
@@ -140,8 +140,9 @@ impl Plan {
         let (choices, screened) = (family.choices as u64, family.screened.len() as u64);
         let screening = screened * (screen_blocks * choices + narrow_blocks * choices.min(narrow_cells as u64));
         // With an A/A control, and values that are confirmed although they are no finalists.
-        let always = self.cells.iter().any(|cell| self.always_confirms(&cell.factors));
-        let confirmed = (family.fewest_confirmed() as u64 + u64::from(always)).min(choices) + 1;
+        let is_kept = |cell: &&Cell| cell.group == family.groups[0] && self.always_confirms(&cell.factors);
+        let always = self.cells.iter().filter(is_kept).count() as u64;
+        let confirmed = (family.fewest_confirmed() as u64 + always).min(choices) + 1;
         (screening, family.groups.len() as u64 * blocks_min * confirmed)
     }
 
@@ -173,16 +174,18 @@ impl Plan {
     pub fn too_short_for(&self, run: RunTime, needed_ns: u64) -> String {
         let seconds = needed_ns.div_ceil(1_000_000_000);
         let (blocks, needed) = (self.design.blocks_min, Nanos(seconds * 1_000_000_000));
-        let run = run.text(self.task.as_ref().is_some_and(|task| task.server.is_some()));
+        let task = self.task.as_ref();
+        let run = run.text(task.is_some_and(|task| task.server.is_some()));
+        let options = if task.is_some_and(|task| task.changes.is_some()) { "changes by --option" } else { "values" };
         let fewest = format!("{run}, so the minimum of {blocks} blocks needs about {needed}");
         match self.budget_is_stated() {
             true => format!(
                 "{fewest}: the blocks that fit the budget of {} may give no significant result; for one give --time \
-                 {seconds}s, fewer values, or less to do in a run",
+                 {seconds}s, fewer {options}, or less to do in a run",
                 Nanos(self.budget_ns)
             ),
             false => {
-                format!("{fewest}, which the session takes; --time, fewer values or shorter runs reduce it")
+                format!("{fewest}, which the session takes; --time, fewer {options} or shorter runs reduce it")
             }
         }
     }
@@ -260,10 +263,8 @@ mod tests {
         // The user wants each of these, or gave the number of blocks.
         assert_eq!(family(&changed(false, &values, None)), (false, Finalists::All));
         assert_eq!(family(&changed(true, &values, Some(6))), (false, Finalists::All));
-        // Two screenings of all four, and six blocks of two finalists, the program as it is and an A/A control.
-        let run = RunTime { run_ns: 3_000_000_000, around_ns: 0 };
-        let runs_ns = (2 * 4 + 6 * 4) * run.run_ns;
-        assert_eq!(proposed.budget_for_runs(run, run.run_ns, 0), Some((runs_ns as f64 * SPARE) as u64));
+        // Two runs of calibration, two screenings of all four, and six blocks of all four and an A/A control.
+        assert_eq!(proposed.longest_run_ns(), Some(proposed.budget_ns / (2 + 2 * 4 + 6 * 5)));
     }
 
     #[test]

@@ -101,7 +101,10 @@ impl Screen<'_> {
         let has_best = self.best().is_some();
         let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
         let is_left = self.changes.left_for().is_some();
-        let is_open = [Effect::Undecided, Effect::NotMeasured].iter().any(|effect| self.with(*effect).next().is_some());
+        let is_open = |change: &ChangeView| {
+            matches!(self.effect(change), Effect::Undecided | Effect::NotMeasured) && !change.dropped
+        };
+        let is_open = self.changes.changes.iter().any(is_open);
         let is_useful = |step: &&NextStep| continues(step) || !(has_best || is_left) && is_open;
         match self.view.next.iter().find(is_useful) {
             Some(NextStep { command: None, text, .. }) => self.section("Next", text),
@@ -278,6 +281,7 @@ impl Screen<'_> {
             _ => (name, format!("{}: {why}", labels.join("; "))),
         });
         out.extend(lines);
+        out.extend(self.not_inherited().map(|text| ("Not changed", text)));
         out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
         let lasting = self.task.options().filter(|change| has_memory(&change.option));
         let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
@@ -325,10 +329,19 @@ impl Screen<'_> {
         if let Some(best) = self.best() {
             return Some(self.code_and_gain(best));
         }
-        let is_open = self.with(Effect::Undecided).next().is_some();
+        let is_open =
+            self.with(Effect::Undecided).next().is_some() || self.changes.changes.iter().any(|one| one.dropped);
         let is_shown = if is_open { "no change is shown to help" } else { "no change that was tried helps" };
         let is_judged = self.changes.changes.iter().any(|change| change.upper.is_some());
         is_judged.then(|| format!("keep the program as it is: {is_shown}"))
+    }
+
+    /// The connections that an option of a server does not reach.
+    fn not_inherited(&self) -> Option<String> {
+        let accepts = |kind: &String| kind.starts_with("unix") && kind.ends_with("listen");
+        let is_accepted = self.changes.on != "client" && self.task.watched.as_ref()?.opened.keys().any(accepts);
+        let text = "connections that it accepts over Unix sockets, which inherit no option";
+        (is_accepted && self.task.options().next().is_some()).then(|| text.to_owned())
     }
 
     /// What the options that help do on a network, where the program was measured within this machine.
@@ -380,6 +393,9 @@ mod tests {
 
     use super::*;
 
+    /// A change with only its first runs.
+    const DROPPED: &str = "sndbuf=1048576";
+
     fn change(value: &str, ends: Option<[f64; 3]>) -> ChangeView {
         let [change, lower, upper] = ends.map_or([None; 3], |ends| ends.map(Some));
         let reason = ends.is_none().then(|| "2 usable blocks; at least 6 are needed".to_owned());
@@ -391,7 +407,7 @@ mod tests {
             upper,
             reason,
             left_for: None,
-            dropped: false,
+            dropped: value == DROPPED,
         }
     }
 
@@ -492,5 +508,14 @@ mod tests {
         assert!(!text.contains("./program") && text.contains("nothing is left to decide"), "{text}");
         let open = shown(&[("nodelay=on", Some([0.0, -0.2, 0.2]))], step("bytegauge tune -- ./program"));
         assert!(open.contains("./program\n") && open.contains("repeat it"), "{open}");
+    }
+
+    #[test]
+    fn a_dropped_change_is_neither_open_nor_judged() {
+        let text =
+            shown(&[("nodelay=on", Some([0.0, -0.01, 0.01])), (DROPPED, None)], step("bytegauge tune -- ./program"));
+        assert!(text.contains("sndbuf 1 MiB") && text.contains("dropped after the first runs"), "{text}");
+        assert!(text.contains("no change is shown to help") && !text.contains("that was tried"), "{text}");
+        assert!(text.contains("nothing is left to decide") && !text.contains("usable block"), "{text}");
     }
 }

@@ -29,7 +29,7 @@ fn small_receive_buffer_loses_bursts() {
     assert_eq!(small["harm"], serde_json::json!(["lost-datagrams"]), "{small}");
     assert!(large["harm"].as_array().is_none_or(Vec::is_empty), "{large}");
     assert_ne!(document["tests"][0]["recommended"], small["id"], "{document}");
-    bench.run("report 1").exits(0).prints(&["lost", "avoid SO_RCVBUF 8K", "of the datagrams lost"]);
+    bench.run("report 1").exits(0).prints(&["lost", "Avoid SO_RCVBUF 8K", "of the datagrams lost"]);
 }
 
 /// A request in two parts waits for a delayed acknowledgement of 40 ms, with Nagle's algorithm.
