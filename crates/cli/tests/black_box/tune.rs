@@ -214,6 +214,24 @@ fn options_of_accepted_connections_are_changed() {
     check_no_process_is_left(&bench);
 }
 
+#[test]
+fn the_end_that_waits_is_changed() {
+    let Some(python) = python("the programs are written in Python", "import socket") else { return };
+    let bench = Bench::new();
+    let (served, client) = TWO_WRITES.split_once("threading.Thread").expect("a server and its client");
+    let at_port = "server = socket.create_server(('127.0.0.1', int(sys.argv[1])))";
+    let served = served.replace("server = socket.create_server(('127.0.0.1', 0))", at_port).replace("threading", "sys");
+    let server = bench.write("server.py", &format!("{served}while True:\n    serve()\n"));
+    let (_, client) = client.split_once('\n').expect("its first line");
+    let client = client.replace("server.getsockname()", "('127.0.0.1', int(sys.argv[1]))").replace("24", "12");
+    let client = bench.write("client.py", &format!("import socket, sys, time\n{client}"));
+    let port = free_address().port().to_string();
+    let (start, ready) = (format!("exec {python} -S {server} {port}"), format!("tcp:{port}"));
+    let flags = ["--option", "nodelay=on", "--start", &start, "--ready", &ready];
+    let program = [&python, "-S", client.as_str(), port.as_str()];
+    tune(&bench, &flags, &program).exits(0).prints(&["of the client alone", "TCP_NODELAY, 1): "]);
+}
+
 /// Like many databases: over TCP and over a Unix socket, whose connections inherit no buffer.
 #[test]
 fn a_unix_listener_does_not_keep_an_option_from_the_others() {
