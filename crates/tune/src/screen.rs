@@ -281,7 +281,7 @@ impl Screen<'_> {
             _ => (name, format!("{}: {why}", labels.join("; "))),
         });
         out.extend(lines);
-        out.extend(self.not_inherited().map(|text| ("Not changed", text)));
+        out.extend(self.not_inherited().map(|text| ("Unchanged", text)));
         out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
         let lasting = self.task.options().filter(|change| has_memory(&change.option));
         let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
@@ -438,7 +438,8 @@ mod tests {
         };
         let by_value = changes.iter().map(|(value, _)| ((*value).to_owned(), option(value))).collect();
         let waits = SocketWaits { over_loopback: true, ..SocketWaits::default() };
-        let watched = Some(SocketsSeen { waits, ..SocketsSeen::default() });
+        let opened = [("unix listen".to_owned(), 1), ("tcp listen".to_owned(), 1)].into();
+        let watched = Some(SocketsSeen { waits, opened, ..SocketsSeen::default() });
         let task = SocketChanges { by_value, watched, ..SocketChanges::default() };
         let changes = ChangesView {
             on: "both".into(),
@@ -489,6 +490,12 @@ mod tests {
         assert!(shown("congestion=reno").contains(told), "{}", shown("congestion=reno"));
         assert!(!shown("congestion=unset").contains("over loopback"), "its own call is left out");
         assert!(!shown("notsent_lowat=65536").contains("over loopback"));
+    }
+
+    #[test]
+    fn connections_that_inherit_nothing_are_named() {
+        let text = shown(&[("sndbuf=65536", Some([0.0, -0.01, 0.01]))], step("bytegauge tune"));
+        assert!(text.contains("\nUnchanged  connections that it accepts over Unix sockets"), "{text}");
     }
 
     #[test]
