@@ -1,8 +1,7 @@
 //! `tune` without `{value}`: the values of the session are options of the program's sockets, set from outside.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;

@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_secs(30);
 
 /// Runs a program once, as it is, at an end of its own, which outlives a killed session until the program is ended. `stop` ends the
 /// run; `own` is this program's file. `changes` are those of the session; the kernel must take all of their settings. Without `on`
-/// the program that is to be changed follows from the run.
+/// it is the client that is to be changed where only it waits, else the program of `changes`.
 ///
 /// # Errors
 /// The reason if it cannot be run, or fails.
@@ -62,8 +62,7 @@ pub fn watch(
     let seen = seen.map(|seen| *seen).unwrap_or_default();
     let (on, seen) = match (on, of_command) {
         (None, Some(command)) if waits(&command) && !waits(&seen) => (ChangedProgram::Client, *command),
-        (None, _) if task.server.is_none() => (ChangedProgram::Client, seen),
-        (None, _) => (ChangedProgram::Server, seen),
+        (None, _) => (changes.on, seen),
         (Some(on), command) => (on, command.into_iter().fold(seen, |seen, command| seen.plus(*command))),
     };
     Ok(Watched { seen, on, whole_ns })
