@@ -117,7 +117,6 @@ impl<P: Party> EpollLoop<'_, P> {
     }
 
     /// After an event in a mode that registers again for each wait: the event has disarmed the connection, or it is removed.
-    #[cold]
     fn unregister(&mut self, index: u32) -> Result<(), EndError> {
         let slot = &mut self.slots[index as usize];
         let (Some(fd), Some(_)) = (&slot.fd, slot.link.asked.take()) else { return Ok(()) };
@@ -321,7 +320,8 @@ impl<P: Party> EpollLoop<'_, P> {
     /// Receives if there are bytes, or else sends if there is room, or else waits for either.
     pub(super) fn try_both(&mut self, index: u32, now_ns: &mut u64) -> Result<Then, EndError> {
         let slot = &self.slots[index as usize];
-        if slot.link.asked.is_none_or(|asked| !asked.any(Ready::READ)) {
+        let hears_of_bytes = slot.link.readable || slot.link.asked.is_some_and(|asked| asked.any(Ready::READ));
+        if slot.link.writable && !hears_of_bytes {
             // Receive first, or a peer that accepts everything would never be read from.
             self.ask_for(index, Ready::READ)?;
         }
