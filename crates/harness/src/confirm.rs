@@ -102,32 +102,37 @@ impl Run<'_> {
                 break;
             }
             if live.iter().any(|confirmed| self.is_out_of_time(number, confirmed)) {
-                let progress = |confirmed: &&ConfirmedGroup| {
-                    (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
-                };
-                let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
-                let least = live.iter().map(progress).min_by(|a, b| share(a).total_cmp(&share(b)));
-                let Some((done, of)) = least.filter(|(done, of)| done < of) else { break };
-                let why = spending.used_up_by(self);
-                let time = match look {
-                    1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
-                    _ => "the time of --max-time".to_owned(),
-                };
-                let note =
-                    format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over: {why}");
-                if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
-                    self.record.note(note)?;
-                    return Ok(AnalysisEnd::CutShort);
-                }
-                // Not stored with the session: it is only true until the session is resumed.
-                self.record.tell(format!("{note}; --resume measures what the analysis lacks"));
-                return Ok(AnalysisEnd::OutOfTime);
+                return self.end_by_time(&live, &spending);
             }
             if number == 0 {
                 self.warn_of_slow_blocks(groups)?;
             }
         }
         Ok(AnalysisEnd::Complete)
+    }
+
+    /// Ends an analysis whose time is over, with a note where blocks are missing.
+    fn end_by_time(&mut self, live: &[&ConfirmedGroup], spending: &TimeUse) -> Result<AnalysisEnd, RunError> {
+        let look = self.look;
+        let progress = |confirmed: &&ConfirmedGroup| {
+            (self.visits(&confirmed.group, Stage::Confirm), self.target(&confirmed.group, look))
+        };
+        let share = |(done, of): &(u64, u64)| *done as f64 / (*of).max(1) as f64;
+        let least = live.iter().map(progress).min_by(|a, b| share(a).total_cmp(&share(b)));
+        let Some((done, of)) = least.filter(|(done, of)| done < of) else { return Ok(AnalysisEnd::Complete) };
+        let time = match look {
+            1 => format!("the budget of {}", Nanos(self.plan.budget_ns)),
+            _ => "the time of --max-time".to_owned(),
+        };
+        let why = spending.used_up_by(self);
+        let note = format!("the blocks of analysis {look} stopped after {done} of {of}, when {time} was over: {why}");
+        if look == 1 && live.iter().all(|confirmed| self.has_fewest(confirmed)) {
+            self.record.note(note)?;
+            return Ok(AnalysisEnd::CutShort);
+        }
+        // Not stored with the session: it is only true until the session is resumed.
+        self.record.tell(format!("{note}; --resume measures what the analysis lacks"));
+        Ok(AnalysisEnd::OutOfTime)
     }
 
     /// Whether a group still has a cell to compare.

@@ -69,14 +69,14 @@ impl Run<'_> {
         }
         let fixed =
             families.iter().flat_map(|family| &family.groups).all(|group| self.done.finalists.contains_key(group));
-        let most = self.finalists_that_fit();
         // Where as many as fit are wanted, fewer are no reduction.
-        if !screened.is_empty() && !fixed && !self.plan.screens_changes() {
+        let most = (!self.plan.screens_changes()).then(|| self.finalists_that_fit());
+        if let Some(most) = most.filter(|_| !screened.is_empty() && !fixed) {
             let reductions = rounds.text("rounds of screening").into_iter().chain(self.finalists_text(most));
             self.note_reductions(&reductions.collect::<Vec<_>>())?;
         }
         for family in &families {
-            let most = if self.plan.screens_changes() { self.wanted_that_fit(family) } else { most };
+            let most = most.unwrap_or_else(|| self.wanted_that_fit(family));
             self.fix_finalists(family, most)?;
         }
         Ok(true)
