@@ -43,21 +43,26 @@ fn time(plan: &Plan) -> String {
     }
 }
 
-/// The blocks until the first analysis.
-fn first_analysis(plan: &Plan) -> String {
+/// The stages until the first analysis with their times, and what follows it.
+fn stages(plan: &Plan) -> String {
     let schedule = plan.schedule();
-    format!(
-        "  analysis 1 of {}: {}{}\n",
-        plan.looks,
-        match has_known_blocks(plan) {
-            // The pace of this machine is not known yet.
-            true if plan.blocks.is_none() =>
-                format!("at most {}", counted(schedule.blocks as usize, "confirmation block")),
-            true => counted(schedule.blocks as usize, "confirmation block"),
-            false => "as many blocks as fit into this time; the first runs show how many".into(),
-        },
-        if plan.groups.len() > 1 { " in each test" } else { "" },
-    )
+    let fewest = plan.design.blocks_min;
+    let blocks = match has_known_blocks(plan) {
+        // The pace of this machine is not known yet.
+        true if plan.blocks.is_none() => format!("at most {}", counted(schedule.blocks as usize, "block")),
+        true => counted(schedule.blocks as usize, "block"),
+        false => format!("as many blocks as fit, at least {fewest},"),
+    };
+    let stages = [
+        (schedule.calibrate_ns, "to calibrate".to_owned()),
+        (schedule.screen_ns + schedule.narrow_ns, "to screen all options".to_owned()),
+        (schedule.confirm_ns(), format!("for {blocks} of each test")),
+        (schedule.audit_ns, "for long trials".to_owned()),
+    ];
+    let stages = stages.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} {what}", Nanos(ns)));
+    let stages = stages.collect::<Vec<_>>().join(", ");
+    let further = if plan.looks > 1 { "  if tests are inconclusive then, --resume measures on\n" } else { "" };
+    format!("  until analysis 1 of {}: {stages}\n{further}", plan.looks)
 }
 
 /// Facts that may be a reason to change the plan before the session.
@@ -127,7 +132,7 @@ fn continued(begun: &Begun) -> String {
     let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
         return format!(
             "session {id} continues to analysis {look} of {of} with the missing part of its plan:\n\n{}",
-            full(plan, false)
+            full(plan)
         );
     };
     let time =
@@ -158,93 +163,9 @@ fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
     names.filter(|name| plan.name == plan.workload.row().name && levels(name).len() > 1).collect()
 }
 
-/// The terms of a plan, explained where they appear first.
-const WORDS: &str = "  block: every option of a test once, in random order\n  analysis: of all blocks so far, at a time fixed \
-                     beforehand\n  conditions at their default are not listed\n";
-
-/// The analyses after the first.
-fn further_looks(plan: &Plan, until_proven: bool) -> String {
-    let schedule = plan.schedule();
-    let added = |look: u64| {
-        let (blocks, ns) = schedule.added_by(look);
-        let blocks = match has_known_blocks(plan) {
-            true => counted(blocks as usize, "more block"),
-            false => "as many blocks again".into(),
-        };
-        format!("analysis {look} {blocks} ({})", forecast(ns))
-    };
-    let further: Vec<String> = (2..=plan.looks).map(added).collect();
-    let when = match (until_proven, &plan.versus) {
-        _ if further.is_empty() => return String::new(),
-        (true, None) => "at once, until more blocks would not help",
-        (true, Some(_)) => "at once, until it is decided",
-        (false, None) => "with --resume afterwards, or at once with --until conclusive",
-        (false, Some(_)) => "with --resume afterwards, or at once with --until conclusive",
-    };
-    format!("  if tests are inconclusive: {}, {when}\n", further.join(", "))
-}
-
-/// The whole plan: every family with its levels, stages and times.
-pub fn full(plan: &Plan, until_proven: bool) -> String {
-    fitted(all(plan, until_proven).lines(), COLUMNS)
-}
-
-fn all(plan: &Plan, until_proven: bool) -> String {
-    let mut text = size(plan) + &first_analysis(plan) + &notes(plan) + WORDS + &further_looks(plan, until_proven);
-    text += &families(plan);
-    let schedule = plan.schedule();
-    let stages = [
-        (
-            "calibrate",
-            schedule.calibrate_ns,
-            if plan.task.is_some() { "how long a run takes" } else { "how long a path takes to settle" }.to_owned(),
-        ),
-        (
-            "screen",
-            schedule.screen_ns,
-            format!("{} over all options", counted(plan.design.screen_blocks as usize, "block")),
-        ),
-        (
-            "narrow",
-            schedule.narrow_ns,
-            format!("{} over the best options", counted(plan.design.narrow_blocks as usize, "more block")),
-        ),
-        (
-            "confirm",
-            schedule.confirm_ns(),
-            format!(
-                "{}, over the finalists, one of them twice (A/A control)",
-                match has_known_blocks(plan) {
-                    true => {
-                        let fewer = format!(" ({} of those with fewer)", schedule.aside_blocks);
-                        let fewer = if schedule.aside_round_ns > 0 { fewer } else { String::new() };
-                        format!("{} of each test{fewer}", counted(schedule.blocks as usize, "block"))
-                    }
-                    false => format!("the blocks that fit, at least {}", plan.design.blocks_min),
-                }
-            ),
-        ),
-        (
-            "long",
-            schedule.audit_ns,
-            format!(
-                "the long-trial check: recommended options and close ones in trials of {}",
-                Nanos(plan.design.audit_ns)
-            ),
-        ),
-    ];
-    text.push('\n');
-    for (name, ns, what) in stages.into_iter().filter(|(_, ns, _)| *ns > 0) {
-        let _ = writeln!(text, "{name:>10}  {:>8}  {what}", Nanos(ns).to_string());
-    }
-    let _ = writeln!(
-        text,
-        "{:>10}  {:>8}  until analysis 1, of a budget of {}",
-        "total",
-        Nanos(schedule.total_ns()).to_string(),
-        Nanos(plan.budget_ns)
-    );
-    text
+/// The whole plan: its stages and times, and every family with its levels.
+pub fn full(plan: &Plan) -> String {
+    fitted((size(plan) + &stages(plan) + &notes(plan) + &families(plan)).lines(), COLUMNS)
 }
 
 /// Whether a level is that of a session whose plan does not state the factor.

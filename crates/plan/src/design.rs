@@ -345,13 +345,4 @@ impl StageTimes {
     pub fn total_ns(&self) -> u64 {
         (self.calibrate_ns + self.screen_ns + self.narrow_ns + self.audit_ns).saturating_add(self.confirm_ns())
     }
-
-    /// The addition by an analysis after the first: the same number of blocks of a main group, and the same time in
-    /// nanoseconds, as all analyses before it together, with the long-trial check in proportion. The first one also includes the screening.
-    pub fn added_by(&self, look: u64) -> (u64, u64) {
-        let times = 1_u64 << look.saturating_sub(2).min(62);
-        let others_ns = self.total_ns() - self.audit_ns;
-        let audit_ns = self.confirm_ns() as f64 / others_ns.max(1) as f64 * self.audit_ns as f64;
-        (self.blocks.saturating_mul(times), self.confirm_ns().saturating_add(audit_ns as u64).saturating_mul(times))
-    }
 }

@@ -186,18 +186,13 @@ fn dry_run_shows_cells_blocks_and_time() {
     let words = "stream --connection-age fresh --transport unix,tcp,/dev/zero --nodelay on,off --read-size 1K..2M --write-size 4K..2M --finalists 6 --dry-run";
     let ran = bench.run(words).exits(0).prints(&[
         "options in",
-        "confirmation blocks",
         "nodelay does not apply to unix: collapsed there",
         "write-size does not apply to /dev/zero: collapsed there",
-        "calibrate",
-        "screen",
-        "narrow",
-        "confirm",
-        "total",
-        "until analysis 1, of a budget of 60 s",
-        "analysis 1 of 3",
-        "if tests are inconclusive: analysis 2 ",
-        "or at once with --until conclusive",
+        "until analysis 1 of 3: ",
+        " to calibrate, ",
+        " to screen all options, ",
+        " blocks of each test",
+        "if tests are inconclusive then, --resume measures on",
     ]);
     assert_eq!(ran.stderr, "");
 }
