@@ -3,7 +3,7 @@
 import { common, madeAt, nothingMeasured } from "./data";
 import { h } from "./dom";
 import { makers, type Maker } from "./figures/all";
-import { cells, missing, options } from "./figures/facts";
+import { missing, options } from "./figures/facts";
 import { type Figure, frame, lacking } from "./frame";
 import { index, picker } from "./picker";
 import type { Looking, State } from "./state";
@@ -57,7 +57,7 @@ export function evidence(state: State): Evidence {
     const looking = state.looking();
     const empty = emptyEvidence(state, looking);
     if (empty || !looking) return element.replaceChildren(...(empty ?? []));
-    const figures = h("div", { class: "figures" }, ...makers(state).map(slot), options(looking), cells(looking));
+    const figures = h("div", { class: "figures" }, ...makers(state).map(slot), options(looking));
     const list = index(figures);
     relist = list.fill;
     element.replaceChildren(picker(state, looking), list.element, figures);

@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from "vitest";
 import { axisName, common, type FactorView } from "../src/data";
-import { brokenOff } from "../src/figures/compared";
 import { percentiles } from "../src/figures/percentiles";
 import { indistinct } from "../src/figures/axes";
 import { carried } from "../src/measure";
@@ -26,11 +25,6 @@ describe("texts of figures", () => {
     expect(axisName(factor("pipe_size", "F_SETPIPE_SZ"))).toBe("F_SETPIPE_SZ");
     expect(axisName(factor("read_size", "read"))).toBe("read size");
     expect(axisName(factor("call_rate", "rate"))).toBe("offered rate");
-  });
-  test("an option that failed in some blocks has the reason", () => {
-    const one = { ...cell({ id: "a", factors: {} }), reason: "the link took too long" };
-    expect(brokenOff(one)).toBe("not in every block: the link took too long");
-    expect(brokenOff(cell({ id: "b", factors: {} }))).toBe(null);
   });
   test("groups without a different factor are not drawn together", () => {
     const view = session(

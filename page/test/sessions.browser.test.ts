@@ -65,7 +65,7 @@ inBrowser(
           .evaluateAll((all) => all.map((one) => (one as HTMLOptionElement).value))) {
           await page.locator(".picker select").selectOption(group);
           for (const id of await page.locator("figure").evaluateAll((all) => all.map((each) => each.id))) seen.add(id);
-          expect(await page.locator("#cells tbody tr").count(), `${name} ${group}`).toBeGreaterThan(0);
+          expect(await page.locator("#results .test tbody tr").count(), `${name} ${group}`).toBeGreaterThan(0);
           expect(await page.locator(broken).count(), `${name} ${group}`).toBe(0);
         }
         expect([...seen], name).toEqual(expect.arrayContaining(expected));

@@ -18,7 +18,3 @@ export function ranked(view: View, group: GroupView): CellView[] {
     .filter((cell) => isMeasured(cell) && isConfirmed(cell))
     .sort((a, b) => most(a) - most(b) || leads(b) - leads(a) || (b.estimate.median ?? 0) - (a.estimate.median ?? 0));
 }
-
-/** Why some trials of a measured option failed: it is not compared then. */
-export const brokenOff = (cell: CellView): string | null =>
-  isMeasured(cell) && cell.reason ? `not in every block: ${cell.reason}` : null;

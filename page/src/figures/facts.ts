@@ -1,13 +1,12 @@
-// Tables: socket options, cells that were not measured, all cells, the machine.
+// Tables: socket options, cells that were not measured, the machine.
 
-import { type CellView, candidates, factorOf, isMeasured, slowerHeading, slowerText, type View } from "../data";
+import { type CellView, factorOf, isMeasured, type View } from "../data";
 import { h } from "../dom";
-import { axisUnit, count, digits, duration, percent, size } from "../format";
-import { ends, percentOf } from "../outward";
+import { count, duration, percent, size } from "../format";
+import { percentOf } from "../outward";
 import { headed, tableOf } from "../frame";
 import { named } from "../levels";
 import { csv, save, type Table } from "../save";
-import { brokenOff, mayBeBest } from "./compared";
 import type { Looking } from "../state";
 import { hinted, type Explained } from "../words";
 
@@ -106,73 +105,6 @@ function listed(cells: CellView[], several: boolean): string {
   for (const cell of cells) groups.set(withRole(cell), [...(groups.get(withRole(cell)) ?? []), cell.group]);
   return [...groups].map(([name, all]) => (several ? `${name} (${all.join(", ")})` : name)).join("; ");
 }
-
-/** The columns of the table of cells: some only in the saved file, some only where cells differ. */
-interface Columns {
-  outcome: boolean;
-  stage: boolean;
-  compared: boolean;
-  /** The page has short evidence, the file all of it. */
-  short: boolean;
-  /** The unit of the rates, and its divisor. */
-  unit: string;
-  divisor: number;
-}
-
-/** The cells of a group; rates have one unit, so that a column can be compared. */
-export function cells({ view, group }: Looking): HTMLElement | null {
-  const all = candidates(view, group);
-  const known = all.flatMap((cell) => cell.estimate.median ?? []);
-  const { name, divisor } = axisUnit(all[0]?.estimate.unit ?? "", Math.max(...known, 0));
-  // An imported table has no stages.
-  const staged = view.status !== "imported";
-  const columns = (short: boolean): Columns => ({
-    outcome: all.some((cell) => cell.outcome !== "measured"),
-    stage: staged && (!short || new Set(all.map(({ stage }) => stage)).size > 1),
-    compared: !view.versus && all.length > 1,
-    short,
-    unit: name,
-    divisor,
-  });
-  const slower = slowerHeading(view, group);
-  const table = (of: Columns): Table => ({
-    columns: [
-      of.short ? "option" : "cell",
-      ...(of.outcome ? ["outcome"] : []),
-      ...(of.stage ? ["stage"] : []),
-      "trials",
-      `rate, ${of.unit}`,
-      `interval, ${of.unit}`,
-      ...(of.compared ? [slower, "may be the best"] : []),
-      "limited by",
-      "evidence",
-    ],
-    rows: all.map((cell) => row(view, cell, of)),
-  });
-  const caption = "Rates are medians of trials; the evidence is of all trials together.";
-  return panel("cells", "All options of this test", caption, table(columns(false)), table(columns(true)));
-}
-
-function row(view: View, cell: CellView, of: Columns): Table["rows"][number] {
-  const { id, label, outcome, stage, trials, estimate, limit } = cell;
-  const { median, lower, upper } = estimate;
-  return [
-    (label || id).replaceAll(" ", "\u00a0").replaceAll(",\u00a0", ", "),
-    ...(of.outcome ? [outcome] : []),
-    ...(of.stage ? [stage ?? "–"] : []),
-    trials,
-    median == null ? "–" : digits(median / of.divisor),
-    lower == null || upper == null ? "–" : ends(lower / of.divisor, upper / of.divisor),
-    ...(of.compared ? [slowerText(view, cell), mayBeBest(view, cell) ?? "–"] : []),
-    ...(median == null ? ["–", cell.reason ?? limit.sentence] : [limit.title, evidence(cell, of.short)]),
-  ];
-}
-
-/** What limits a cell, and why some of its trials failed. */
-const evidence = (cell: CellView, short: boolean): string =>
-  [brokenOff(cell), short ? cell.limit.brief : cell.limit.sentence, short && cell.limit.doubt?.text]
-    .filter((part) => part)
-    .join("; ");
 
 /** How quiet a machine of a grade is. */
 const QUIETNESS: Record<string, string> = {
