@@ -1,13 +1,18 @@
-//! Exit codes, and errors with their exit code.
+//! Exit codes: of errors, and of results.
 
 use std::fmt;
 
 use bytegauge_harness::RunError;
 use bytegauge_import::ImportError;
-use bytegauge_model::Bytes;
+use bytegauge_model::{Bytes, CellKind, SessionStatus};
 use bytegauge_plan::PlanError;
+use bytegauge_report::Report;
+use bytegauge_report::results::{Claim, InvalidReason, Test};
+use bytegauge_report::view::numbers::{CellOutcome, Verdict};
 use bytegauge_store::StoreError;
 use bytegauge_sys::process::{self, Limit};
+
+use crate::terminal;
 
 /// Success.
 pub const DONE: u8 = 0;
@@ -132,6 +137,67 @@ impl From<RunError> for Failure {
             }
             _ => Failure::failed(error.to_string()),
         }
+    }
+}
+
+/// The exit code of a session. Prints the reason of a failure to standard error.
+pub fn code_of(view: &Report, strict: bool) -> u8 {
+    let code = verdict_code(view, strict);
+    if code == FAILED {
+        let why = match view.status {
+            SessionStatus::Complete | SessionStatus::Imported => {
+                "nothing could be measured or compared: the reasons are in the report"
+            }
+            SessionStatus::Running | SessionStatus::Incomplete => "it was interrupted before anything was measured",
+        };
+        terminal::note(&format!("session {}: {why}", view.session));
+    }
+    code
+}
+
+/// The exit code of a result: failures always count, the rest only if requested.
+pub fn verdict_code(view: &Report, strict: bool) -> u8 {
+    // The harness's own floor is no result.
+    let measured = view.cells.iter().any(|cell| cell.outcome == CellOutcome::Measured && cell.kind != CellKind::Floor);
+    if let Some(versus) = &view.versus {
+        let both = versus.a.trials > 0 && versus.b.trials > 0;
+        return match versus.difference.verdict {
+            _ if !both => FAILED,
+            Verdict::Worse => REGRESSION,
+            Verdict::Open if strict => INCONCLUSIVE,
+            _ => DONE,
+        };
+    }
+    // Fewer than two of a program's values are left to compare.
+    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+    let alone = view.check.is_some()
+        && candidates().any(|cell| cell.outcome != CellOutcome::Measured)
+        && candidates().filter(|cell| cell.outcome == CellOutcome::Measured).count() < 2;
+    let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
+    if !measured || alone || changes.is_some_and(|changes| changes.left_for().is_some()) {
+        FAILED
+    } else if strict {
+        strict_code(view)
+    } else {
+        DONE
+    }
+}
+
+/// The exit code of results that must all be significant.
+fn strict_code(view: &Report) -> u8 {
+    let compared = || view.tests.iter().filter(|test| !test.varied.is_empty());
+    let has_interval = |test: &Test| {
+        test.is_compared() || matches!(test.claim, Claim::Invalid { reason: InvalidReason::ControlDiffers })
+    };
+    // A reader without work is no program: its result is no recommendation.
+    let works = |test: &&Test| !view.groups.iter().any(|group| group.id == test.id && group.throws_away);
+    let mut with_work = compared().filter(works).peekable();
+    if !compared().all(has_interval) {
+        UNBOUNDED
+    } else if with_work.peek().is_none() || !with_work.all(Test::is_decided) {
+        INCONCLUSIVE
+    } else {
+        DONE
     }
 }
 

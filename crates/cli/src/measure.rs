@@ -17,7 +17,7 @@ use bytegauge_traffic::leftovers::Leftovers;
 use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 
-use crate::exit_code::{DONE, Failure, HOST_LOST, INTERRUPTED};
+use crate::exit_code::{self, DONE, Failure, HOST_LOST, INTERRUPTED};
 use crate::interval_lines::Listing;
 use crate::json_stream::JsonLines;
 use crate::progress::Display;
@@ -158,7 +158,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         Ended::Complete | Ended::OutOfTime => None,
     };
     // A failed session shows its reasons.
-    let before = before.filter(|_| cut_short.is_none() && stored::verdict_code(&view, false) == DONE);
+    let before = before.filter(|_| cut_short.is_none() && exit_code::verdict_code(&view, false) == DONE);
     // In a comparison with earlier sessions, the result of this session alone is not requested.
     let is_comparison = before.is_some() && matches!(args::text(matches, "format"), Some("text" | "json") | None);
     if lines.is_some() {
@@ -196,7 +196,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         Ok(Some(word)) => word == "fail",
         _ => matches.get_flag("strict"),
     };
-    Ok(stored::code_of(&view, strict))
+    Ok(exit_code::code_of(&view, strict))
 }
 
 /// How a session is shown while it runs.

@@ -9,18 +9,17 @@ use std::path::{Path, PathBuf};
 use bytegauge_compare::BetweenView;
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Bytes, CellKind, GroupId, Nanos, SessionId, SessionStatus};
+use bytegauge_model::{Bytes, GroupId, Nanos, SessionId, SessionStatus};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::render::{csv, go_bench, junit, openmetrics};
-use bytegauge_report::results::{Claim, InvalidReason, Test};
-use bytegauge_report::view::numbers::{CellOutcome, Verdict, View};
+use bytegauge_report::view::numbers::View;
 use bytegauge_report::view::over_time;
 use bytegauge_report::{Report, SessionData, Settings, paused_ns, render};
 use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
 use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
-use crate::exit_code::{DONE, FAILED, Failure, INCONCLUSIVE, REGRESSION, UNBOUNDED};
+use crate::exit_code::{DONE, Failure, code_of};
 use crate::session_list::{self, ListedSession};
 use crate::{args, earlier_sessions, page, terminal};
 
@@ -257,67 +256,6 @@ pub fn show(view: &Report, matches: &ArgMatches, store: &Path) -> Result<(), Fai
 fn options_changed(view: &View) -> bool {
     let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
     changes.is_some_and(|changes| !changes.changes.is_empty())
-}
-
-/// The exit code of a session. Prints the reason of a failure to standard error.
-pub fn code_of(view: &Report, strict: bool) -> u8 {
-    let code = verdict_code(view, strict);
-    if code == FAILED {
-        let why = match view.status {
-            SessionStatus::Complete | SessionStatus::Imported => {
-                "nothing could be measured or compared: the reasons are in the report"
-            }
-            SessionStatus::Running | SessionStatus::Incomplete => "it was interrupted before anything was measured",
-        };
-        terminal::note(&format!("session {}: {why}", view.session));
-    }
-    code
-}
-
-/// The exit code of a result: failures always count, the rest only if requested.
-pub fn verdict_code(view: &Report, strict: bool) -> u8 {
-    // The harness's own floor is no result.
-    let measured = view.cells.iter().any(|cell| cell.outcome == CellOutcome::Measured && cell.kind != CellKind::Floor);
-    if let Some(versus) = &view.versus {
-        let both = versus.a.trials > 0 && versus.b.trials > 0;
-        return match versus.difference.verdict {
-            _ if !both => FAILED,
-            Verdict::Worse => REGRESSION,
-            Verdict::Open if strict => INCONCLUSIVE,
-            _ => DONE,
-        };
-    }
-    // Fewer than two of a program's values are left to compare.
-    let candidates = || view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let alone = view.check.is_some()
-        && candidates().any(|cell| cell.outcome != CellOutcome::Measured)
-        && candidates().filter(|cell| cell.outcome == CellOutcome::Measured).count() < 2;
-    let changes = view.check.as_ref().and_then(|check| check.changes.as_ref());
-    if !measured || alone || changes.is_some_and(|changes| changes.left_for().is_some()) {
-        FAILED
-    } else if strict {
-        strict_code(view)
-    } else {
-        DONE
-    }
-}
-
-/// The exit code of results that must all be significant.
-fn strict_code(view: &Report) -> u8 {
-    let compared = || view.tests.iter().filter(|test| !test.varied.is_empty());
-    let has_interval = |test: &Test| {
-        test.is_compared() || matches!(test.claim, Claim::Invalid { reason: InvalidReason::ControlDiffers })
-    };
-    // A reader without work is no program: its result is no recommendation.
-    let works = |test: &&Test| !view.groups.iter().any(|group| group.id == test.id && group.throws_away);
-    let mut with_work = compared().filter(works).peekable();
-    if !compared().all(has_interval) {
-        UNBOUNDED
-    } else if with_work.peek().is_none() || !with_work.all(Test::is_decided) {
-        INCONCLUSIVE
-    } else {
-        DONE
-    }
 }
 
 /// The named sessions, each once; the latest without a name.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_model::option::OptionRow;
-use bytegauge_model::running_service::why_not_switched;
+use bytegauge_model::option::Switching;
 use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Level, Metric, OptionChange, ProgramTask, RunningService, SocketChanges};
@@ -113,13 +113,14 @@ pub fn held(plan: &Plan) -> Result<Option<ServiceLock>, Failure> {
 fn changes(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
     let mut lists = tune_options::named(matches)?;
     for change in lists.iter().flatten() {
-        if let Some(why) = why_not_switched(&change.option) {
+        if let Switching::Never(why) = change.row().switching {
             return Err(Failure::usage(format!(
                 "--option {change}: {} is not switched on a running program, since {why}: let bytegauge start it (tune -- COMMAND)",
                 change.row().name
             )));
         }
     }
+    // As it is, a running program is measured in any case.
     lists.iter_mut().for_each(|list| list.retain(|change| change.level.is_some()));
     lists.retain(|list| !list.is_empty());
     if lists.is_empty() {

@@ -88,6 +88,17 @@ pub enum ValueForm {
     Engine,
 }
 
+/// Whether an option can be switched on the open sockets of a running program, and set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switching {
+    /// Its effect ends when it is set back.
+    Ends,
+    /// A part of its effect lasts for some time.
+    Lasts,
+    /// It cannot: the reason.
+    Never(&'static str),
+}
+
 /// Another option of the kernel with the same meaning: its name, level, number and type.
 pub type Variant = (&'static str, OptionLayer, i32, ValueForm);
 
@@ -128,6 +139,8 @@ pub struct OptionRow {
     pub readable: fn(&Transport) -> bool,
     /// Whether it belongs to the listening socket of a server, and accepted connections do not inherit it.
     pub of_listener: bool,
+    /// Whether a running program's sockets can be switched.
+    pub switching: Switching,
     /// The reason why a request cannot have an effect on a path, where that is known before it is measured.
     pub no_effect: fn(&Spec) -> Option<&'static str>,
     /// Why the value in force may differ from the requested one, and what to do.
@@ -200,6 +213,17 @@ mod tests {
             assert!(OPTIONS[..index].iter().all(|other| other.factor != row.factor && other.name != row.name));
             assert!(factor.description().contains(row.name) || row.name == "TCP_CONGESTION", "{}", row.factor);
             assert!(row.unit > 0 && !row.why.is_empty() && !(row.sites)(&Spec::default()).0.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_changes_by_itself_is_not_switched() {
+        for row in OPTIONS.iter().filter(|row| !matches!(row.switching, Switching::Never(_))) {
+            // What the kernel changes, or has at a listener alone, cannot be compared or set back.
+            assert!(!row.changes && !row.of_listener, "{}", row.factor);
+        }
+        for name in ["nodelay", "congestion", "rcvbuf"] {
+            assert!(!matches!(of_factor(name).unwrap().switching, Switching::Never(_)), "{name}");
         }
     }
 

@@ -1,5 +1,4 @@
-//! A running program whose socket options are switched while it serves: its connections, the length of a trial, and which
-//! options can be switched.
+//! A running program whose socket options are switched while it serves: its connections, and the length of a trial.
 //!
 //! Only the definition. Nothing is opened here.
 
@@ -64,45 +63,9 @@ impl ServiceCounts {
     }
 }
 
-/// Whether a change of an option lasts for some time after it was set back.
-pub fn has_memory(factor: &str) -> bool {
-    matches!(factor, "congestion" | "rcvbuf" | "sndbuf")
-}
-
-/// Why an option cannot be switched on the open sockets of a program and set back; `None` if it can.
-pub fn why_not_switched(factor: &str) -> Option<&'static str> {
-    Some(match factor {
-        "nodelay" | "notsent_lowat" | "congestion" | "sndbuf" | "rcvbuf" => return None,
-        "busy_poll" | "prefer_busy_poll" | "busy_poll_budget" => return None,
-        "rto_min" | "rto_max" | "delack_max" | "txrehash" => return None,
-        "quickack" => "the kernel changes it by itself within a moment",
-        "reuseport" | "incoming_cpu" | "defer_accept" | "fastopen" => {
-            "it takes effect when a socket begins to listen or connects"
-        }
-        "pacing_rate" | "tx_delay" => "the kernel keeps pacing a connection after it is set back",
-        "tos" => "it replaces SO_PRIORITY too, which could not be set back",
-        "linger" | "cork" | "rcvlowat" => "it changes when the program gets or sends data, which can block it",
-        _ => "the program has to use it in its own calls",
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::option::{OPTIONS, of_factor};
-
-    #[test]
-    fn options_are_switched_or_refused() {
-        for name in ["nodelay", "congestion", "rcvbuf"] {
-            assert!(of_factor(name).is_some() && why_not_switched(name).is_none(), "{name}");
-        }
-        let switched = OPTIONS.iter().filter(|row| why_not_switched(row.factor).is_none());
-        for row in switched {
-            // What the kernel changes by itself, or has at a listener alone, cannot be compared or set back.
-            assert!(!row.changes && !row.of_listener, "{}", row.factor);
-        }
-        assert!(why_not_switched("reuseport").is_some_and(|why| why.contains("begins to listen")));
-    }
 
     #[test]
     fn a_service_is_named_by_its_sockets() {

@@ -1,7 +1,7 @@
 //! The line of a program that a change stands for.
 
-use bytegauge_model::option::{OptionLayer, OptionRow, ValueForm};
-use bytegauge_model::{Level, OptionChange, ProgramChange, SocketsSeen};
+use bytegauge_model::option::{OptionLayer, Setter, ValueForm, Variant};
+use bytegauge_model::{Level, OptionChange, ProgramChange, SocketsSeen, Transport};
 
 /// What to change in the source, `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`, or on the machine.
 pub(crate) fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
@@ -13,31 +13,56 @@ pub(crate) fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String
 
 fn line_of_option(change: &OptionChange, seen: Option<&SocketsSeen>) -> String {
     let row = change.row();
+    let call = KernelCall(variant(change, seen));
     let own = seen.into_iter().flat_map(|seen| seen.own.values());
     let own = own.filter(|own| own.option.as_deref() == Some(row.factor)).map(|own| own.value.as_str()).next();
     match (&change.level, own) {
-        (None, own) => format!("remove {}", call(row, own.unwrap_or("…"))),
-        (Some(level), Some(own)) => format!("replace {} by {}", call(row, own), call(row, &value(row, level))),
-        (Some(level), None) => format!("add {}", call(row, &value(row, level))),
+        (None, own) => format!("remove {}", call.with(own.unwrap_or("…"))),
+        (Some(level), Some(own)) => format!("replace {} by {}", call.with(own), call.with(&call.value(change, level))),
+        (Some(level), None) => format!("add {}", call.with(&call.value(change, level))),
     }
 }
 
-fn call(row: &OptionRow, value: &str) -> String {
-    let layer = match row.layer {
-        OptionLayer::Socket => "SOL_SOCKET",
-        OptionLayer::Ip => "IPPROTO_IP",
-        OptionLayer::Ipv6 => "IPPROTO_IPV6",
-        OptionLayer::Tcp => "IPPROTO_TCP",
+/// The option of the kernel that was set on the program's sockets: the row's own, unless they all have a variant.
+fn variant(change: &OptionChange, seen: Option<&SocketsSeen>) -> Variant {
+    let row = change.row();
+    let socket = |kind: &String| {
+        let (transport, verb) = kind.split_once(' ')?;
+        let setter = if verb == "listen" { Setter::Server } else { Setter::Client };
+        Some((setter, transport.parse::<Transport>().ok()?))
     };
-    format!("setsockopt(fd, {layer}, {}, {value})", row.name)
+    let sockets = seen.into_iter().flat_map(|seen| seen.opened.keys()).filter_map(socket);
+    let mut variants = sockets.filter(|(_, of)| (row.fits)(of)).map(|(setter, of)| (row.variant)(setter, &of));
+    let first = variants.next().flatten();
+    let common = first.filter(|_| variants.all(|other| other == first));
+    common.unwrap_or((row.name, row.layer, row.number, row.form))
 }
 
-fn value(row: &OptionRow, level: &Level) -> String {
-    match row.in_kernel_units(level.clone()) {
-        Level::Number(number) => number.to_string(),
-        Level::Switch(on) => u8::from(on).to_string(),
-        Level::Name(name) if row.form == ValueForm::Text => format!("\"{name}\""),
-        other => other.to_string(),
+/// A call of setsockopt(2).
+struct KernelCall(Variant);
+
+impl KernelCall {
+    fn with(&self, value: &str) -> String {
+        let KernelCall((name, layer, ..)) = self;
+        let layer = match layer {
+            OptionLayer::Socket => "SOL_SOCKET",
+            OptionLayer::Ip => "IPPROTO_IP",
+            OptionLayer::Ipv6 => "IPPROTO_IPV6",
+            OptionLayer::Tcp => "IPPROTO_TCP",
+        };
+        format!("setsockopt(fd, {layer}, {name}, {value})")
+    }
+
+    fn value(&self, change: &OptionChange, level: &Level) -> String {
+        let KernelCall((.., form)) = self;
+        match (form, change.row().in_kernel_units(level.clone())) {
+            (ValueForm::Flag, Level::Number(_)) => "1".to_owned(),
+            (ValueForm::Linger, Level::Number(seconds)) => format!("{{1, {seconds}}}"),
+            (_, Level::Number(number)) => number.to_string(),
+            (_, Level::Switch(on)) => u8::from(on).to_string(),
+            (ValueForm::Text, Level::Name(name)) => format!("\"{name}\""),
+            (_, other) => other.to_string(),
+        }
     }
 }
 
@@ -61,5 +86,22 @@ mod tests {
         check("nodelay=on", "add setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, 1)");
         check("congestion=bbr", "add setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"bbr\")");
         check("rto-min=40ms", "add setsockopt(fd, IPPROTO_TCP, TCP_RTO_MIN_US, 40000)");
+        check("linger=5", "add setsockopt(fd, SOL_SOCKET, SO_LINGER, {1, 5})");
+    }
+
+    #[test]
+    fn lines_name_the_variant_that_was_set() {
+        let check = |opened: &[&str], text: &str, expected: &str| {
+            let opened = opened.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
+            let seen = SocketsSeen { opened, ..SocketsSeen::default() };
+            let line = line_of_option(&parse(text).unwrap()[0], Some(&seen));
+            assert!(line.contains(expected), "{:?} {line}", seen.opened);
+        };
+        check(&["tcp connect"], "tos=184", "IPPROTO_IP, IP_TOS, 184");
+        check(&["tcp6 connect"], "tos=184", "IPPROTO_IPV6, IPV6_TCLASS, 184");
+        check(&["unix connect", "tcp6 connect"], "tos=184", "IPV6_TCLASS");
+        check(&["tcp connect", "tcp6 connect"], "tos=184", "IP_TOS");
+        check(&["tcp connect"], "fastopen=256", "IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)");
+        check(&["tcp listen"], "fastopen=256", "IPPROTO_TCP, TCP_FASTOPEN, 256)");
     }
 }

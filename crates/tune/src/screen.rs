@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytegauge_model::running_service::has_memory;
+use bytegauge_model::option::Switching;
 use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
@@ -12,11 +12,13 @@ use bytegauge_report::Report;
 use bytegauge_report::document::NextStep;
 use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
 use bytegauge_report::render::TerminalStyle;
-use bytegauge_report::view::numbers::{ChangeView, ChangesView, ServiceView};
-use bytegauge_report::words::interval_rounding::{ShareScale, at_most};
+use bytegauge_report::results::Test;
+use bytegauge_report::view::numbers::{CellView, ChangeEffect, ChangeView, ChangesView, ServiceView};
+use bytegauge_report::words::change_label;
+use bytegauge_report::words::interval_rounding::{ShareScale, at_most, reversed};
 use bytegauge_report::words::number::{number, rate, time};
 use bytegauge_report::words::paint::wrap;
-use bytegauge_report::words::phrase::{join, level};
+use bytegauge_report::words::phrase::join;
 
 use crate::code;
 use crate::watched::sentence;
@@ -24,47 +26,23 @@ use crate::watched::sentence;
 /// Room for the name of a section.
 const NAME: usize = 11;
 
+/// Cautions below the results.
+const CAUTIONS_MAX: usize = 2;
+
 /// Longer lines of text are hard to read.
 const TEXT_MAX: usize = 100;
-
-/// What a change does, by its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    Better,
-    Worse,
-    /// Less than the margin in both directions.
-    Nothing,
-    Undecided,
-    NotMeasured,
-}
-
-impl Effect {
-    fn of(change: &ChangeView, margin: f64) -> Effect {
-        match (change.lower, change.upper) {
-            (_, Some(upper)) if upper < 0.0 => Effect::Better,
-            (Some(lower), _) if lower > 0.0 => Effect::Worse,
-            (Some(lower), Some(upper)) if -lower <= margin && upper <= margin => Effect::Nothing,
-            (Some(_), Some(_)) => Effect::Undecided,
-            _ => Effect::NotMeasured,
-        }
-    }
-}
 
 /// The estimate of a change of the cost, and its interval.
 fn ends(change: &ChangeView) -> [f64; 3] {
     [change.change, change.lower, change.upper].map(|share| share.unwrap_or(f64::NAN))
 }
 
-/// The change of a rate, from that of the time.
-fn speed(share: f64) -> f64 {
-    1.0 / (1.0 + share) - 1.0
-}
-
 /// The result of a session; `None` if it changed no options.
 #[must_use]
 pub fn render(view: &Report, style: &TerminalStyle) -> Option<String> {
     let changes = view.check.as_ref()?.changes.as_ref()?;
-    let screen = Screen { view, changes, task: changes.task.as_ref()?, width: style.columns.clamp(40, TEXT_MAX) };
+    let width = style.columns.clamp(40, TEXT_MAX);
+    let screen = Screen { view, changes, task: changes.task.as_ref()?, test: None, width };
     Some(screen.lines().join("\n") + "\n")
 }
 
@@ -72,6 +50,8 @@ struct Screen<'a> {
     view: &'a Report,
     changes: &'a ChangesView,
     task: &'a SocketChanges,
+    /// The test that is shown, where a session has several; else all.
+    test: Option<&'a Test>,
     width: usize,
 }
 
@@ -89,11 +69,25 @@ impl Screen<'_> {
             seen.waits.diagnoses().iter().for_each(|one| out.extend(self.section("Waits", &one.text)));
             out.push(String::new());
         }
-        out.extend(self.table());
-        out.push(String::new());
-        self.results().iter().for_each(|(name, text)| out.extend(self.section(name, text)));
+        let tests = self.view.tests.iter().map(Some);
+        let tests: Vec<Option<&Test>> = if tests.len() > 1 { tests.collect() } else { vec![None] };
+        for test in tests {
+            let part = Screen { test, ..*self };
+            out.extend(test.iter().map(|test| test.title.clone()));
+            out.extend(part.table());
+            out.push(String::new());
+            part.results().iter().for_each(|(name, text)| out.extend(self.section(name, text)));
+            out.extend(test.map(|_| String::new()));
+        }
+        self.circumstances().iter().for_each(|(name, text)| out.extend(self.section(name, text)));
         out.extend(self.next());
         out
+    }
+
+    /// The changes that are shown.
+    fn changes(&self) -> impl Iterator<Item = &ChangeView> {
+        let is_shown = |change: &&ChangeView| self.test.is_none_or(|test| test.option(&change.cell).is_some());
+        self.changes.changes.iter().filter(is_shown)
     }
 
     /// What to do next: more runs where something is open, else other changes.
@@ -102,7 +96,7 @@ impl Screen<'_> {
         let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
         let is_left = self.changes.left_for().is_some();
         let is_open = |change: &ChangeView| {
-            matches!(self.effect(change), Effect::Undecided | Effect::NotMeasured) && !change.dropped
+            matches!(change.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured) && !change.dropped
         };
         let is_open = self.changes.changes.iter().any(is_open);
         let is_useful = |step: &&NextStep| continues(step) || !(has_best || is_left) && is_open;
@@ -130,44 +124,18 @@ impl Screen<'_> {
         lines.map(|(at, line)| format!("{:NAME$}{line}", if at == 0 { name } else { "" })).collect()
     }
 
-    fn effect(&self, change: &ChangeView) -> Effect {
-        Effect::of(change, self.view.plan.margin)
+    fn with(&self, effect: ChangeEffect) -> impl Iterator<Item = &ChangeView> {
+        self.changes().filter(move |change| change.effect == effect)
     }
 
-    fn with(&self, effect: Effect) -> impl Iterator<Item = &ChangeView> {
-        self.changes.changes.iter().filter(move |change| self.effect(change) == effect)
-    }
-
-    /// The change to make, of those that are shown to save something: the one that saves most, or the removal of a call of the program
-    /// that may save as much, since it is the simpler change.
+    /// The change to make.
     fn best(&self) -> Option<&ChangeView> {
-        let by_change = |a: &&ChangeView, b: &&ChangeView| a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0));
-        let most = self.with(Effect::Better).min_by(by_change)?;
-        let is_as_good =
-            |change: &&ChangeView| change.lower.zip(most.upper).is_some_and(|(lower, upper)| lower <= upper);
-        let removal = self.with(Effect::Better).filter(|change| self.removes_a_call(change)).filter(is_as_good);
-        Some(removal.min_by(by_change).unwrap_or(most))
+        self.changes().find(|change| change.is_best)
     }
 
-    /// Whether a change only leaves out calls that the program makes itself.
-    fn removes_a_call(&self, change: &ChangeView) -> bool {
-        let changes = self.task.by_value.get(&change.value).map_or(&[][..], Vec::as_slice);
-        let removes = |one: &ProgramChange| matches!(one, ProgramChange::Option(OptionChange { level: None, .. }));
-        !changes.is_empty() && changes.iter().all(removes)
-    }
-
-    /// A change as a row is headed: `without its SO_RCVBUF`, `nodelay on`.
+    /// A change as a row is headed.
     fn label(&self, value: &str) -> String {
-        let changes = self.task.by_value.get(value).map_or(&[][..], Vec::as_slice);
-        let each = changes.iter().map(|change| match change {
-            ProgramChange::Option(OptionChange { option, level: Some(set) }) => {
-                format!("{} {}", option.replace('_', "-"), level(option, set))
-            }
-            ProgramChange::Option(change) => format!("without its {}", change.row().name),
-            ProgramChange::Sysctl(change) => format!("{} = {}", change.sysctl, change.value),
-        });
-        let all: Vec<String> = each.collect();
-        if all.is_empty() { value.to_owned() } else { all.join(", ") }
+        change_label(self.task, value)
     }
 
     fn metric(&self) -> Option<Metric> {
@@ -183,7 +151,7 @@ impl Screen<'_> {
     fn shown(&self, change: &ChangeView) -> [f64; 3] {
         let [share, lower, upper] = ends(change);
         match self.counted() {
-            Counted::Printed | Counted::Bytes => [speed(share), speed(upper), speed(lower)],
+            Counted::Printed | Counted::Bytes => [reversed(share), reversed(upper), reversed(lower)],
             Counted::Runs | Counted::CpuTime | Counted::Events => [share, lower, upper],
         }
     }
@@ -191,7 +159,8 @@ impl Screen<'_> {
     /// The cost of a run with a value, or its rate.
     fn cost(&self, value: &str) -> String {
         let is_it = |name: Option<&str>| name == Some(value);
-        let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+        let is_shown = |cell: &&CellView| self.test.is_none_or(|test| test.id == cell.group);
+        let mut cells = self.view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).filter(is_shown);
         let cell = cells.find(|cell| is_it(cell.level("value").name()));
         let median = cell.and_then(|cell| cell.estimate.median).filter(|median| *median > 0.0);
         match (median, self.counted()) {
@@ -218,11 +187,10 @@ impl Screen<'_> {
             Counted::Runs | Counted::CpuTime | Counted::Events => format!("{} {unit}", self.changes.cost),
         };
         let mut rows = vec![[String::new(), head, "change (95 %)".to_owned()]];
-        rows.push(["as it is".to_owned(), now, String::new()]);
-        let best = self.best().map(|change| &change.cell);
-        for change in &self.changes.changes {
+        rows.push([self.label(AS_IT_IS), now, String::new()]);
+        for change in self.changes() {
             let cost = self.cost(&change.value);
-            if self.effect(change) == Effect::NotMeasured {
+            if change.effect == ChangeEffect::NotMeasured {
                 if change.dropped {
                     rows.push([self.label(&change.value), String::new(), "dropped after the first runs".to_owned()]);
                 } else if !cost.is_empty() {
@@ -230,8 +198,8 @@ impl Screen<'_> {
                 }
                 continue;
             }
-            let mark = if Some(&change.cell) == best { "  <- use" } else { "" };
-            let open = if self.effect(change) == Effect::Undecided { "  undecided" } else { "" };
+            let mark = if change.is_best { "  <- use" } else { "" };
+            let open = if change.effect == ChangeEffect::Undecided { "  undecided" } else { "" };
             let [share, lower, upper] = self.shown(change);
             let scale = ShareScale::of([share, lower, upper]);
             let shown = format!("{} ({}){open}{mark}", scale.signed(share), scale.signed_interval(lower, upper));
@@ -251,22 +219,23 @@ impl Screen<'_> {
         let is_apart = |change: &&ChangeView| {
             self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.name() != one.name())))
         };
-        out.extend(self.with(Effect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))));
+        out.extend(
+            self.with(ChangeEffect::Better).filter(is_apart).map(|change| ("Also helps", self.code_and_gain(change))),
+        );
         out.extend(self.beyond_loopback().into_iter().map(|text| ("Network", text)));
-        let labels = |effect: Effect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
-        let nothing = labels(Effect::Nothing);
+        let labels =
+            |effect: ChangeEffect| self.with(effect).map(|change| self.label(&change.value)).collect::<Vec<_>>();
+        let nothing = labels(ChangeEffect::Nothing);
         if !nothing.is_empty() {
-            let most = self.with(Effect::Nothing).flat_map(ends).map(f64::abs).fold(0.0, f64::max);
+            let most = self.with(ChangeEffect::Nothing).flat_map(ends).map(f64::abs).fold(0.0, f64::max);
             out.push(("No effect", format!("{}: at most ±{}", nothing.join("; "), at_most(most))));
         }
-        let is_in_table = self.with(Effect::NotMeasured).next().is_none();
-        out.extend(self.changes.left_for().filter(|_| is_in_table).map(|why| ("Ended", why.to_owned())));
-        let open = labels(Effect::Undecided);
+        let open = labels(ChangeEffect::Undecided);
         if !open.is_empty() {
             out.push(("Undecided", format!("{}: more runs are needed", open.join("; "))));
         }
         let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-        for change in self.with(Effect::NotMeasured) {
+        for change in self.with(ChangeEffect::NotMeasured) {
             let name = match self.cost(&change.value).is_empty() {
                 _ if change.dropped => continue,
                 true => "Skipped",
@@ -275,15 +244,23 @@ impl Screen<'_> {
             let why = change.reason.as_deref().unwrap_or("no run of it was complete");
             by_reason.entry((name, why)).or_default().push(self.label(&change.value));
         }
-        let all = self.changes.changes.len();
+        let all = self.changes().count();
         let lines = by_reason.into_iter().map(|((name, why), labels)| match labels.len() {
             count if count > 1 && count == all => (name, format!("every change: {why}")),
             _ => (name, format!("{}: {why}", labels.join("; "))),
         });
         out.extend(lines);
+        out
+    }
+
+    /// What holds for the whole session, each under its name.
+    fn circumstances(&self) -> Vec<(&str, String)> {
+        let is_in_table = self.with(ChangeEffect::NotMeasured).next().is_none();
+        let ended = self.changes.left_for().filter(|_| is_in_table).map(|why| ("Ended", why.to_owned()));
+        let mut out: Vec<(&str, String)> = ended.into_iter().collect();
         out.extend(self.not_inherited().map(|text| ("Unchanged", text)));
         out.extend(self.changes.not_tried.iter().map(|why| ("Not tried", why.clone())));
-        let lasting = self.task.options().filter(|change| has_memory(&change.option));
+        let lasting = self.task.options().filter(|change| change.row().switching == Switching::Lasts);
         let lasting: BTreeSet<&str> = lasting.map(|change| change.row().name).collect();
         if self.task.service.is_some() && !lasting.is_empty() {
             let names: Vec<String> = lasting.into_iter().map(str::to_owned).collect();
@@ -306,6 +283,7 @@ impl Screen<'_> {
                 "the programs run in one of their own, and reach each other over its loopback".into(),
             ));
         }
+        out.extend(self.view.cautions.iter().take(CAUTIONS_MAX).map(|text| ("Caution", text.clone())));
         if let Some(ns) = self.task.filter_ns {
             out.push((
                 "Cost",
@@ -317,7 +295,7 @@ impl Screen<'_> {
 
     /// What the connections of a running program did with a value.
     fn moved(&self, row: &ServiceView) -> String {
-        let label = if row.value == AS_IT_IS { "as it is".to_owned() } else { self.label(&row.value) };
+        let label = self.label(&row.value);
         let moved = row.gib_per_s.map_or_else(String::new, |gib| rate("B/s", gib * (1_u64 << 30) as f64));
         let trip = row.rtt_us.map_or_else(String::new, |us| time(us * 1e3));
         let repeated = number(row.retransmitted_per_gib);
@@ -329,10 +307,9 @@ impl Screen<'_> {
         if let Some(best) = self.best() {
             return Some(self.code_and_gain(best));
         }
-        let is_open =
-            self.with(Effect::Undecided).next().is_some() || self.changes.changes.iter().any(|one| one.dropped);
+        let is_open = self.with(ChangeEffect::Undecided).next().is_some() || self.changes().any(|one| one.dropped);
         let is_shown = if is_open { "no change is shown to help" } else { "no change that was tried helps" };
-        let is_judged = self.changes.changes.iter().any(|change| change.upper.is_some());
+        let is_judged = self.changes().any(|change| change.upper.is_some());
         is_judged.then(|| format!("keep the program as it is: {is_shown}"))
     }
 
@@ -350,7 +327,8 @@ impl Screen<'_> {
         if has_link || !self.task.watched.as_ref().is_some_and(|seen| seen.waits.over_loopback) {
             return Vec::new();
         }
-        let helping = self.with(Effect::Better).filter_map(|change| self.task.by_value.get(&change.value)).flatten();
+        let helping =
+            self.with(ChangeEffect::Better).filter_map(|change| self.task.by_value.get(&change.value)).flatten();
         let helping: Vec<&OptionChange> = helping.filter_map(ProgramChange::option).collect();
         let concerns = |row: &&BeyondLoopback| {
             let sets = |one: &&OptionChange| one.option == row.factor && one.level.as_ref().is_some_and(row.concerns);
@@ -375,7 +353,7 @@ impl Screen<'_> {
             let scale = ShareScale::of([share, lower, upper]);
             return format!("{} {} ({})", self.changes.cost, scale.signed(share), scale.signed_interval(lower, upper));
         }
-        let [gain, least, most] = [speed(share), speed(upper), speed(lower)];
+        let [gain, least, most] = [reversed(share), reversed(upper), reversed(lower)];
         // Small gains are percentages.
         let scale = ShareScale { multiples: gain >= 0.1 };
         match scale.multiples {
@@ -388,6 +366,7 @@ impl Screen<'_> {
 #[cfg(test)]
 mod tests {
     use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus, SocketWaits, SocketsSeen};
+    use bytegauge_report::view::check::mark_best;
     use bytegauge_report::{SessionData, Settings};
     use serde_json::Value;
 
@@ -405,6 +384,8 @@ mod tests {
             change,
             lower,
             upper,
+            effect: ChangeEffect::of(lower, upper, 0.05),
+            is_best: false,
             reason,
             left_for: None,
             dropped: value == DROPPED,
@@ -441,15 +422,17 @@ mod tests {
         let opened = [("unix listen".to_owned(), 1), ("tcp listen".to_owned(), 1)].into();
         let watched = Some(SocketsSeen { waits, opened, ..SocketsSeen::default() });
         let task = SocketChanges { by_value, watched, ..SocketChanges::default() };
+        let mut changes: Vec<ChangeView> = changes.iter().map(|(value, ends)| change(value, *ends)).collect();
+        mark_best(&mut changes, &task);
         let changes = ChangesView {
             on: "both".into(),
             cost: "time",
-            changes: changes.iter().map(|(value, ends)| change(value, *ends)).collect(),
+            changes,
             not_tried: Vec::new(),
             service: Vec::new(),
             task: Some(task.clone()),
         };
-        Screen { view: &view, changes: &changes, task: &task, width: 100 }.lines().join("\n")
+        Screen { view: &view, changes: &changes, task: &task, test: None, width: 100 }.lines().join("\n")
     }
 
     fn step(command: &str) -> NextStep {
@@ -458,14 +441,14 @@ mod tests {
 
     #[test]
     fn an_interval_decides_the_effect() {
-        let check = |ends: Option<[f64; 3]>, expected: Effect| {
-            assert_eq!(Effect::of(&change("x", ends), 0.05), expected, "{ends:?}");
+        let check = |ends: Option<[f64; 3]>, expected: ChangeEffect| {
+            assert_eq!(change("x", ends).effect, expected, "{ends:?}");
         };
-        check(Some([-0.5, -0.6, -0.4]), Effect::Better);
-        check(Some([0.5, 0.4, 0.6]), Effect::Worse);
-        check(Some([0.0, -0.04, 0.04]), Effect::Nothing);
-        check(Some([0.0, -0.06, 0.04]), Effect::Undecided);
-        check(None, Effect::NotMeasured);
+        check(Some([-0.5, -0.6, -0.4]), ChangeEffect::Better);
+        check(Some([0.5, 0.4, 0.6]), ChangeEffect::Worse);
+        check(Some([0.0, -0.04, 0.04]), ChangeEffect::Nothing);
+        check(Some([0.0, -0.06, 0.04]), ChangeEffect::Undecided);
+        check(None, ChangeEffect::NotMeasured);
     }
 
     #[test]

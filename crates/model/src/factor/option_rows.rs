@@ -16,6 +16,7 @@ macro_rules! with_option_rows {
             details: "as requested: the kernel doubles and clamps it",
             fits: SOCKETS,
             option: Some(OptionRow {
+                switching: Switching::Lasts,
                 doubled: true,
                 always: true,
                 why: "the kernel doubles what is asked for and clamps it at twice net.core.wmem_max: raise that, or ask for less",
@@ -32,6 +33,7 @@ macro_rules! with_option_rows {
             details: "as requested, at the server of calls; auto keeps autotuning on, over UDP it requests 4 MiB",
             fits: SOCKETS,
             option: Some(OptionRow {
+                switching: Switching::Lasts,
                 sites: rcvbuf_sites,
                 doubled: true,
                 always: true,
@@ -49,6 +51,7 @@ macro_rules! with_option_rows {
             summary: "SO_RCVLOWAT: bytes that wake a blocked reader, or auto",
             fits: CONNECTIONS,
             option: Some(OptionRow {
+                switching: BLOCKS,
                 sites: |_| (&[Setter::Sink], When::Early),
                 always: true,
                 why: "TCP keeps it within half of a receive buffer that was set: leave --rcvbuf to the system, or ask for less",
@@ -62,7 +65,7 @@ macro_rules! with_option_rows {
             summary: "TCP_NODELAY: on, off or auto",
             details: "at the writer of a stream, at both ends of calls",
             example: "off",
-            option: Some(OptionRow { sites: nodelay_sites, always: true, ..tcp_option("TCP_NODELAY", 1) }),
+            option: Some(OptionRow { switching: Switching::Ends, sites: nodelay_sites, always: true, ..tcp_option("TCP_NODELAY", 1) }),
             ..OPTION
         },
         /// The ends of calls whose `TCP_NODELAY` is set.
@@ -83,6 +86,7 @@ macro_rules! with_option_rows {
             // Built into every kernel and allowed for every user.
             example: "reno",
             option: Some(OptionRow {
+                switching: Switching::Lasts,
                 form: ValueForm::Text,
                 always: true,
                 why: "a route or a BPF program of the system chooses another",
@@ -99,6 +103,7 @@ macro_rules! with_option_rows {
             details: "of accepted connections; 0 closes with a reset",
             example: "1",
             option: Some(OptionRow {
+                switching: BLOCKS,
                 form: ValueForm::Linger,
                 suffix: "s",
                 sites: |_| (&[Setter::Server], When::Accepted),
@@ -116,6 +121,7 @@ macro_rules! with_option_rows {
             example: "on",
             fits: PORTS,
             option: Some(OptionRow {
+                switching: AT_THE_START,
                 sites: |_| (&[Setter::Server], When::Early),
                 ..socket_option("SO_REUSEPORT", 15)
             }),
@@ -130,6 +136,7 @@ macro_rules! with_option_rows {
             example: "50us",
             fits: PORTS,
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 suffix: "us",
                 unit: 1000,
                 sites: |_| (READERS, When::Early),
@@ -146,6 +153,7 @@ macro_rules! with_option_rows {
             details: "at the reader, set once; TCP may change the mode later",
             example: "off",
             option: Some(OptionRow {
+                switching: Switching::Never("the kernel changes it by itself within a moment"),
                 sites: |_| (READERS, When::Accepted),
                 changes: true,
                 why: "it does not last: TCP enters and leaves the mode by itself (tcp(7))",
@@ -181,7 +189,7 @@ macro_rules! with_option_rows {
             heading: "notsent lowat",
             summary: "TCP_NOTSENT_LOWAT: limit of unsent bytes, or auto",
             details: "at the writer: a socket with more unsent bytes is not writable",
-            option: Some(tcp_option("TCP_NOTSENT_LOWAT", 25)),
+            option: Some(OptionRow { switching: Switching::Ends, ..tcp_option("TCP_NOTSENT_LOWAT", 25) }),
             ..OPTION
         },
         /// `TCP_CORK`.
@@ -191,7 +199,7 @@ macro_rules! with_option_rows {
             summary: "TCP_CORK: on, off or auto",
             details: "at the writer: only full segments leave, a partial one waits up to 200 ms",
             example: "off",
-            option: Some(OptionRow { sites: |_| (&[Setter::Source], When::Early), ..tcp_option("TCP_CORK", 3) }),
+            option: Some(OptionRow { switching: BLOCKS, sites: |_| (&[Setter::Source], When::Early), ..tcp_option("TCP_CORK", 3) }),
             ..OPTION
         },
         /// `SO_MAX_PACING_RATE`, bytes per second.
@@ -201,7 +209,7 @@ macro_rules! with_option_rows {
             summary: "SO_MAX_PACING_RATE: most bytes per second, or auto",
             details: "at the writer, of each connection; the kernel spreads segments over time",
             example: "1Gbit",
-            option: Some(OptionRow { form: ValueForm::Long, ..socket_option("SO_MAX_PACING_RATE", 47) }),
+            option: Some(OptionRow { switching: Switching::Never("the kernel keeps pacing a connection after it is set back"), form: ValueForm::Long, ..socket_option("SO_MAX_PACING_RATE", 47) }),
             ..OPTION
         },
         /// `TCP_RTO_MIN_US`, nanoseconds.
@@ -212,6 +220,7 @@ macro_rules! with_option_rows {
             details: "at the writer; Linux 6.17 and later, which take 8ms to 200ms",
             example: "40ms",
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 suffix: "us",
                 unit: 1_000,
                 no_effect: without_loss,
@@ -228,6 +237,7 @@ macro_rules! with_option_rows {
             details: "at the writer; Linux 6.15 and later, which take 1s to 120s",
             example: "5s",
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 suffix: "ms",
                 unit: 1_000_000,
                 no_effect: without_loss,
@@ -244,6 +254,7 @@ macro_rules! with_option_rows {
             details: "at the reader; Linux 6.17 and later, which take 40ms to 200ms",
             example: "40ms",
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 suffix: "us",
                 unit: 1_000,
                 sites: |_| (READERS, When::Early),
@@ -260,6 +271,7 @@ macro_rules! with_option_rows {
             details: "at the writer; only the fq packet scheduler delays",
             example: "1ms",
             option: Some(OptionRow {
+                switching: Switching::Never("the kernel keeps pacing a connection after it is set back"),
                 suffix: "us",
                 unit: 1_000,
                 no_effect: |spec| over_loopback(spec, "only the fq packet scheduler delays packets, and loopback has no scheduler"),
@@ -275,6 +287,7 @@ macro_rules! with_option_rows {
             details: "at the writer; Linux 6.0 and later",
             example: "off",
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 no_effect: |spec| over_loopback(spec, "loopback is the only path"),
                 ..socket_option("SO_TXREHASH", 74)
             }),
@@ -289,6 +302,7 @@ macro_rules! with_option_rows {
             example: "184",
             fits: PORTS,
             option: Some(OptionRow {
+                switching: Switching::Never("it replaces SO_PRIORITY too, which could not be set back"),
                 variant: |setter, transport| ipv6(setter, transport, ("IPV6_TCLASS", OptionLayer::Ipv6, 67, ValueForm::Int)),
                 no_effect: |spec| over_loopback(spec, "loopback has one queue for all classes"),
                 why: "TCP keeps the two lowest bits, which are of ECN, for itself",
@@ -305,6 +319,7 @@ macro_rules! with_option_rows {
             example: "off",
             fits: PORTS,
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 sites: |_| (READERS, When::Early),
                 no_effect: |spec| over_loopback(spec, NO_QUEUE),
                 ..socket_option("SO_PREFER_BUSY_POLL", 69)
@@ -320,6 +335,7 @@ macro_rules! with_option_rows {
             example: "4",
             fits: PORTS,
             option: Some(OptionRow {
+                switching: Switching::Ends,
                 sites: |_| (READERS, When::Early),
                 readable: |_| false,
                 no_effect: |spec| over_loopback(spec, NO_QUEUE),
@@ -336,6 +352,7 @@ macro_rules! with_option_rows {
             details: "at the server: a connection can be accepted once it has sent data, or after this time",
             example: "1",
             option: Some(OptionRow {
+                switching: AT_THE_START,
                 suffix: "s",
                 sites: |_| (&[Setter::Server], When::Early),
                 of_listener: true,
@@ -354,6 +371,7 @@ macro_rules! with_option_rows {
             details: "at the server; clients set TCP_FASTOPEN_CONNECT, so a request can go with the SYN",
             example: "256",
             option: Some(OptionRow {
+                switching: AT_THE_START,
                 variant: |setter, _| (setter == Setter::Client).then_some(("TCP_FASTOPEN_CONNECT", OptionLayer::Tcp, 30, ValueForm::Flag)),
                 sites: |_| (&[Setter::Client, Setter::Server], When::Early),
                 of_listener: true,
@@ -371,7 +389,7 @@ macro_rules! with_option_rows {
             details: "at the writer, with --engine blocking or epoll; the report has the share of sends that the kernel copied",
             example: "on",
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| matches!(spec.engine(), Some(Engine::Blocking | Engine::Epoll(_))), text: "--engine blocking or epoll (for io_uring there is --engine uring:zc)" }),
-            option: Some(OptionRow { sites: |_| (&[Setter::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
+            option: Some(OptionRow { switching: IN_ITS_CALLS, sites: |_| (&[Setter::Source], When::Early), ..socket_option("SO_ZEROCOPY", 60) }),
             ..OPTION
         },
         /// Whether a reader asks the kernel to map its pages (`TCP_ZEROCOPY_RECEIVE`).
@@ -384,6 +402,7 @@ macro_rules! with_option_rows {
             fits: |transport| matches!(transport, Transport::Tcp | Transport::Tcp6),
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
             option: Some(OptionRow {
+                switching: IN_ITS_CALLS,
                 name: "TCP_ZEROCOPY_RECEIVE",
                 form: ValueForm::Engine,
                 sites: |_| (&[Setter::Sink], When::Early),
@@ -403,6 +422,7 @@ macro_rules! with_option_rows {
             fits: |transport| transport.is_tcp() || *transport == Transport::Unix,
             needs: Some(Needs { with: &[FactorKey::engine], when: |spec| spec.engine() == Some(Engine::Blocking), text: "--engine blocking" }),
             option: Some(OptionRow {
+                switching: IN_ITS_CALLS,
                 variant: |_, transport| (*transport == Transport::Unix).then_some(("SO_INQ", OptionLayer::Socket, 84, ValueForm::Int)),
                 sites: |_| (&[Setter::Sink], When::Accepted),
                 // unix(7) sockets have no getsockopt(2) for it.
@@ -421,6 +441,7 @@ macro_rules! with_option_rows {
             fits: PORTS,
             needs: Some(Needs { with: &[FactorKey::reuseport], when: |spec| spec.reuseport() == Some(true), text: "--reuseport on" }),
             option: Some(OptionRow {
+                switching: AT_THE_START,
                 form: ValueForm::Cpu,
                 sites: |_| (&[Setter::Server], When::Early),
                 of_listener: true,
@@ -437,6 +458,7 @@ macro_rules! with_option_rows {
             example: "50us",
             needs: Some(Needs { with: &[FactorKey::engine, FactorKey::server_engine], when: |spec| reads_with(spec, |engine| matches!(engine, Engine::Epoll(_))), text: "--engine epoll (in call: --server-engine epoll)" }),
             option: Some(OptionRow {
+                switching: IN_ITS_CALLS,
                 name: "EPIOCSPARAMS",
                 form: ValueForm::Engine,
                 suffix: "us",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{EngineEnd, Transport};
 use crate::factor::FactorKey;
 use crate::level::LevelKind;
-use crate::option::{OptionLayer, OptionRow, Setter, ValueForm, When};
+use crate::option::{OptionLayer, OptionRow, Setter, Switching, ValueForm, When};
 use crate::spec::Spec;
 use crate::value::TypedLevel;
 use crate::workload::Workload;
@@ -332,6 +332,7 @@ pub(crate) const KERNEL: OptionRow = OptionRow {
     changes: false,
     readable: |_| true,
     of_listener: false,
+    switching: Switching::Never("it is not known to leave nothing behind when it is set back"),
     no_effect: |_| None,
     why: "the kernel may change it",
     why_more: None,

@@ -8,7 +8,7 @@ use crate::factor::row::*;
 use crate::far::Direction;
 use crate::level::LevelKind;
 use crate::message_parts::{CallEnds, MessageWrites};
-use crate::option::{OptionLayer, OptionRow, Setter, Sites, ValueForm, Variant, When};
+use crate::option::{OptionLayer, OptionRow, Setter, Sites, Switching, ValueForm, Variant, When};
 use crate::place::Place;
 use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
@@ -125,6 +125,15 @@ const LEAST_BUFFER: &str = "that is the minimum of the kernel: use at least that
 
 /// The kernel's timers have a resolution of one tick (`CONFIG_HZ`).
 const TICKS: &str = "the kernel rounds up to whole ticks of its timer, of 1 to 10 ms";
+
+/// Options of a socket's first moments.
+const AT_THE_START: Switching = Switching::Never("it takes effect when a socket begins to listen or connects");
+
+/// Options that hold data back.
+const BLOCKS: Switching = Switching::Never("it changes when the program gets or sends data, which can block it");
+
+/// Options that do nothing by themselves.
+const IN_ITS_CALLS: Switching = Switching::Never("the program has to use it in its own calls");
 
 /// The ends whose `TCP_NODELAY` is set.
 fn nodelay_sites(spec: &Spec) -> Sites {

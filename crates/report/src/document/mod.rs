@@ -4,6 +4,7 @@
 mod calls;
 mod decision;
 mod details;
+mod finding_texts;
 mod further_steps;
 mod heading;
 mod matrix;
@@ -11,7 +12,7 @@ mod next;
 mod next_of_check;
 mod relays;
 mod scope;
-mod sentences;
+mod sentence;
 mod tables;
 mod title;
 
@@ -132,9 +133,9 @@ impl Report {
         let results = Results { view: &view, tests: &tests, findings: &findings };
         let decisions: Vec<Decision> = tests.iter().map(|test| decision::decision(&results, test)).collect();
         let texts = tests.iter().map(|test| tables::texts(&results, test)).collect();
-        let reported: Vec<ReportedFinding> = sentences::reported(&results);
-        let (heading, sentence) = (heading::heading(&results), decision::sentence(&results));
-        let (matrix, cautions) = (matrix::matrix(&results), sentences::cautions(&results, CAUTIONS_MAX));
+        let reported: Vec<ReportedFinding> = finding_texts::reported(&results);
+        let (heading, sentence) = (heading::heading(&results), sentence::sentence(&results));
+        let (matrix, cautions) = (matrix::matrix(&results), finding_texts::cautions(&results, CAUTIONS_MAX));
         let (scope, next) = (scope::lines(&results), next::next(&results));
         Report { heading, sentence, decisions, matrix, texts, cautions, findings: reported, scope, next, tests, view }
     }

@@ -14,7 +14,7 @@ use crate::view::numbers::{AuditFinding, AuditView, CellOutcome, CellView, Group
 use crate::view::recommendation::is_control_wide;
 use crate::words::number::common_unit;
 use crate::words::phrase::rate_unit;
-use crate::words::{option_label, phrase};
+use crate::words::{change_label, option_label, phrase};
 
 /// One test: options that are compared with each other under the same conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -401,7 +401,7 @@ fn option(view: &View, group: &GroupView, cell: &CellView, least: &harm::Least) 
     let settings: Spec = group.varied.iter().map(|name| (name.as_str(), cell.level(name))).collect();
     OptionResult {
         id: cell.id.clone(),
-        label: side_of(view, cell).map_or_else(|| label(group, cell), str::to_owned),
+        label: label(view, group, cell),
         settings,
         status: match (cell.outcome, upper) {
             (CellOutcome::Failed, _) => OptionStatus::Failed,
@@ -461,7 +461,14 @@ fn side_of(view: &View, cell: &CellView) -> Option<&'static str> {
     [("A", &versus.a), ("B", &versus.b)].into_iter().find(|(_, side)| side.cell == cell.id).map(|(name, _)| name)
 }
 
-fn label(group: &GroupView, cell: &CellView) -> String {
+/// The name of an option: of a side where two are compared, of what it changes in a program, or of the levels that differ.
+fn label(view: &View, group: &GroupView, cell: &CellView) -> String {
+    if let Some(side) = side_of(view, cell) {
+        return side.to_owned();
+    }
+    if let (Some(changes), Some(value)) = (view.socket_changes(), cell.level("value").name()) {
+        return change_label(changes, value);
+    }
     let own = option_label(&group.varied, &cell.factors);
     match (own.is_empty(), cell.label.is_empty()) {
         (false, _) => own,

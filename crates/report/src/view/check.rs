@@ -4,13 +4,17 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::{Counted, Level, Metric, ProgramTask, ReadyWhen, ServiceCounts, Trial};
+use bytegauge_model::{
+    Counted, Level, Metric, OptionChange, ProgramChange, ProgramTask, ReadyWhen, ServiceCounts, SocketChanges, Trial,
+};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::numbers::difference::share;
-use super::numbers::{AdviceView, CellView, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
+use super::numbers::{
+    AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached,
+};
 use super::recommendation::Conditions;
 use crate::phrase;
 
@@ -134,9 +138,22 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             });
             let (change, lower, upper) = (end(0.0), end(-1.0), end(1.0));
             let left_for = cell.reason.clone();
-            ChangeView { value: shown(&value), cell: cell.id.clone(), change, lower, upper, reason, left_for, dropped }
+            ChangeView {
+                value: shown(&value),
+                cell: cell.id.clone(),
+                change,
+                lower,
+                upper,
+                effect: ChangeEffect::of(lower, upper, conditions.margin),
+                is_best: false,
+                reason,
+                left_for,
+                dropped,
+            }
         });
-        each.collect::<Vec<_>>()
+        let mut each = each.collect::<Vec<_>>();
+        mark_best(&mut each, changes);
+        each
     };
     Some(ChangesView {
         on: changes.on.to_string(),
@@ -150,6 +167,23 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
         service: changes.service.iter().flat_map(|_| service(conditions)).collect(),
         task: Some(changes.clone()),
     })
+}
+
+/// Marks the change to make, of those that are shown to save something: the one that saves most, or the removal of a call of the
+/// program that may save as much, since it is the simpler change.
+pub fn mark_best(all: &mut [ChangeView], changes: &SocketChanges) {
+    let saves = |change: &ChangeView| change.change.unwrap_or(0.0);
+    let removes = |change: &ChangeView| {
+        let parts = changes.by_value.get(&change.value).map_or(&[][..], Vec::as_slice);
+        let removes = |one: &ProgramChange| matches!(one, ProgramChange::Option(OptionChange { level: None, .. }));
+        !parts.is_empty() && parts.iter().all(removes)
+    };
+    let mut better: Vec<usize> = (0..all.len()).filter(|at| all[*at].effect == ChangeEffect::Better).collect();
+    better.sort_by(|a, b| saves(&all[*a]).total_cmp(&saves(&all[*b])));
+    let Some(most) = better.first().map(|at| all[*at].upper) else { return };
+    let is_as_good = |change: &ChangeView| change.lower.zip(most).is_some_and(|(lower, upper)| lower <= upper);
+    let simpler = better.iter().find(|at| removes(&all[**at]) && is_as_good(&all[**at]));
+    all[*simpler.unwrap_or(&better[0])].is_best = true;
 }
 
 /// What the connections of a running program did with each value that was measured.

@@ -7,7 +7,7 @@ mod audit;
 pub(crate) mod bottleneck_inputs;
 pub(crate) mod calls;
 mod cells;
-pub(crate) mod check;
+pub mod check;
 mod compare;
 pub mod confirmed;
 mod consistency;

@@ -16,7 +16,7 @@ pub mod schema;
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionStatus};
+use bytegauge_model::{CellId, GroupId, Role, SessionId, SessionStatus, SocketChanges};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub use cell::{
     CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,
     OptionView, PerFlow, RelayProgramView, RingView,
 };
-pub use check::{AdviceView, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
+pub use check::{AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
 pub use difference::{SubjectDifference, Verdict, VersusCost, VersusSideView, VersusView};
 pub use group::{
     AuditFinding, AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView,
@@ -250,5 +250,10 @@ impl View {
     /// The cells of a group.
     pub fn cells_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a CellView> {
         self.cells.iter().filter(move |cell| cell.group == *group)
+    }
+
+    /// The options of a program that the session changed.
+    pub fn socket_changes(&self) -> Option<&SocketChanges> {
+        self.check.as_ref()?.changes.as_ref()?.task.as_ref()
     }
 }

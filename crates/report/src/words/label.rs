@@ -1,7 +1,8 @@
 //! The names of options: the levels in which they differ.
 
+use bytegauge_model::socket_changes::AS_IT_IS;
 use bytegauge_model::unit::Bytes;
-use bytegauge_model::{Level, ProgramRole, RelayMethod, Spec};
+use bytegauge_model::{Level, OptionChange, ProgramChange, ProgramRole, RelayMethod, SocketChanges, Spec};
 
 use super::phrase;
 
@@ -45,6 +46,22 @@ pub fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) 
         true => text,
         false => format!("{name} {text}"),
     }
+}
+
+/// What a value of a session changes that tries options of a program: `nodelay on`, `without its SO_RCVBUF`, `as it is`.
+pub fn change_label(changes: &SocketChanges, value: &str) -> String {
+    if value == AS_IT_IS {
+        return "as it is".to_owned();
+    }
+    let each = changes.by_value.get(value).into_iter().flatten().map(|change| match change {
+        ProgramChange::Option(OptionChange { option, level: Some(set) }) => {
+            format!("{} {}", option.replace('_', "-"), phrase::level(option, set))
+        }
+        ProgramChange::Option(change) => format!("without its {}", change.row().name),
+        ProgramChange::Sysctl(change) => format!("{} = {}", change.sysctl, change.value),
+    });
+    let all: Vec<String> = each.collect();
+    if all.is_empty() { value.to_owned() } else { all.join(", ") }
 }
 
 /// The method of bytegauge's own relay.

@@ -8,4 +8,4 @@ pub mod paint;
 pub mod phrase;
 pub mod table;
 
-pub use label::{level_label, option_label, own_buffer, relay_method};
+pub use label::{change_label, level_label, option_label, own_buffer, relay_method};

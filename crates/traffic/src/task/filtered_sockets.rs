@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use bytegauge_model::option::{OPTIONS, OptionRow, Setter};
+use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
 use bytegauge_model::socket_changes::OwnOption;
 use bytegauge_model::{OptionChange, SocketsSeen, Transport};
 use bytegauge_sys::descendants;
@@ -188,13 +188,17 @@ fn own_option(level: i32, number: i32, value: &[u8]) -> Option<(&'static str, Ow
     let row = OPTIONS.iter().find(of_row);
     let name = row.map(|row| row.name).or(forced.map(|(_, option)| option.name))?;
     let factor = row.map(|row| row.factor).or(forced.map(|(factor, _)| *factor))?;
-    let text = match value.first_chunk() {
-        _ if row.is_some_and(|row| row.form == bytegauge_model::option::ValueForm::Text) => {
+    let (ints, _) = value.as_chunks::<4>();
+    let ints: Vec<i32> = ints.iter().map(|int| i32::from_ne_bytes(*int)).collect();
+    let text = match (row.map_or(ValueForm::Int, |row| row.form), ints.as_slice()) {
+        (ValueForm::Text, _) => {
             let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
             format!("\"{}\"", String::from_utf8_lossy(name))
         }
-        Some(int) => i32::from_ne_bytes(*int).to_string(),
-        None => "?".into(),
+        (ValueForm::Linger, [is_on, seconds]) => format!("{{{is_on}, {seconds}}}"),
+        (ValueForm::Long, [_, _]) => u64::from_ne_bytes(*value.first_chunk()?).to_string(),
+        (_, [int, ..]) => int.to_string(),
+        (_, []) => "?".into(),
     };
     Some((name, OwnOption { option: Some(factor.to_owned()), value: text, calls: 0 }))
 }

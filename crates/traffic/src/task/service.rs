@@ -12,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use bytegauge_model::running_service::has_memory;
+use bytegauge_model::option::Switching;
 use bytegauge_model::{
     EndCounts, EndReport, Level, Metric, OptionChange, RunningService, ServiceCounts, SocketChanges, TaskReport,
 };
@@ -112,8 +112,8 @@ pub(super) fn run(
 
 /// The same in all trials of a session, so that both sides are measured alike.
 fn settle_factor(changes: &SocketChanges) -> u32 {
-    let has_memory = changes.options().any(|change| has_memory(&change.option));
-    if has_memory { SETTLE_MEMORY } else { 1 }
+    let lasts = changes.options().any(|change| change.row().switching == Switching::Lasts);
+    if lasts { SETTLE_MEMORY } else { 1 }
 }
 
 /// An error after which no other trial can be made.

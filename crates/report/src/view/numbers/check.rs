@@ -85,6 +85,35 @@ pub struct ServiceView {
     pub rtt_us: Option<f64>,
 }
 
+/// What a change does, by its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeEffect {
+    /// The program is better with it.
+    Better,
+    /// It is worse.
+    Worse,
+    /// It differs by less than the margin in both directions.
+    Nothing,
+    /// None of these is shown.
+    Undecided,
+    /// It has no interval.
+    NotMeasured,
+}
+
+impl ChangeEffect {
+    /// The effect by the ends of an interval of the cost.
+    pub fn of(lower: Option<f64>, upper: Option<f64>, margin: f64) -> ChangeEffect {
+        match (lower, upper) {
+            (_, Some(upper)) if upper < 0.0 => ChangeEffect::Better,
+            (Some(lower), _) if lower > 0.0 => ChangeEffect::Worse,
+            (Some(lower), Some(upper)) if -lower <= margin && upper <= margin => ChangeEffect::Nothing,
+            (Some(_), Some(_)) => ChangeEffect::Undecided,
+            _ => ChangeEffect::NotMeasured,
+        }
+    }
+}
+
 /// One change. Intervals hold for all changes at once.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChangeView {
@@ -98,6 +127,10 @@ pub struct ChangeView {
     pub lower: Option<f64>,
     /// Upper end of its interval.
     pub upper: Option<f64>,
+    /// What it does.
+    pub effect: ChangeEffect,
+    /// Whether it is the change to make.
+    pub is_best: bool,
     /// Why there is no interval.
     pub reason: Option<String>,
     /// Why it is not measured any more.

@@ -8,7 +8,7 @@ use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::Test;
 use crate::view::numbers::HarmKind;
-use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent};
+use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::phrase::{capital, rate_unit};
 use crate::words::{number, phrase};
 
@@ -97,7 +97,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         }
         Fact::ControlDiffers { lower, upper, .. } => {
             // The reverse of 7 % less time is 7.5 % more.
-            let more = |share: f64| if share < 0.0 { 1.0 / (1.0 + share) - 1.0 } else { share };
+            let more = |share: f64| if share < 0.0 { reversed(share) } else { share };
             let range = lower
                 .zip(*upper)
                 .map(|(lower, upper)| (more(lower), more(upper)))

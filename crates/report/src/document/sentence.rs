@@ -1,0 +1,253 @@
+//! The result of a session in a sentence that one can quote: of one test or several, of a program, of two sides.
+
+use bytegauge_model::unit::significant;
+
+use super::Results;
+use super::decision::{alternatives, avoided, listed, present, set, why};
+use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test, harm};
+use crate::view::numbers::{ChangesView, GainView, HarmKind, Verdict, VersusCost, VersusView};
+use crate::words::interval_rounding::{BOUND_MAX, ShareScale, at_least, at_most, percent, reversed};
+use crate::words::number::{time, times_at_least};
+use crate::words::phrase::{self, capital};
+
+/// More places than this of one option are not in the sentence.
+const PLACES_MAX: usize = 2;
+
+/// The result of a session in a sentence that one can quote.
+pub fn sentence(results: &Results) -> String {
+    if let Some(versus) = &results.versus {
+        return of_two(results, versus);
+    }
+    match results.tests {
+        [] => "Nothing was planned.".into(),
+        [test] => of_program(results, test).unwrap_or_else(|| of_test(results, test)),
+        tests => of_tests(results, tests),
+    }
+}
+
+/// The sentences of one test.
+fn of_test(results: &Results, test: &Test) -> String {
+    let named = test.named();
+    let why = why(results, test);
+    let first = match &test.claim {
+        Claim::Use { .. } => match test.searched().map(|slo| phrase::objective(&slo)) {
+            Some(objective) => {
+                let rate = kept_rate(results, test, named[0]);
+                format!("Use {}: {objective} up to {rate}, {why}.", alternatives(&named))
+            }
+            None => format!("Use {}: {why}.", alternatives(&named)),
+        },
+        Claim::FreeChoice { .. } if named.len() > 1 => {
+            let names = listed(test, &named);
+            format!("{names} may be the best, {}.", why.trim_start_matches(&format!("{names}: ")))
+        }
+        Claim::FreeChoice { .. } => format!("{} may be the best: {why}.", named[0].label),
+        Claim::OnlyCertain { .. } => format!("Undecided: {why}."),
+        Claim::Undecided { .. } => format!("Undecided: {why}; nothing is ruled out."),
+        Claim::Invalid { reason: InvalidReason::NothingMeasured } => format!("{}.", capital(&why)),
+        Claim::Invalid { .. } => format!("No result: {why}."),
+    };
+    match avoided(test).first().map(|worst| is_slower(results, test, worst)) {
+        Some(worst) => format!("{first} {worst}."),
+        None => first,
+    }
+}
+
+/// The rate at which all calls together keep an objective; the median of the searches where none is known.
+fn kept_rate(results: &Results, test: &Test, option: &OptionResult) -> String {
+    let knee = results.cell(&option.id).and_then(|cell| cell.call.as_ref()?.knee.as_ref());
+    let overall = knee.and_then(|knee| knee.overall_per_second);
+    rate_with_unit(results, test, &OptionResult { rate: overall.or(option.rate), ..option.clone() })
+}
+
+/// `41 k calls/s`.
+fn rate_with_unit(results: &Results, test: &Test, option: &OptionResult) -> String {
+    let Some(rate) = option.rate.filter(|rate| *rate > 0.0) else { return "an unknown rate".into() };
+    if test.unit == "runs/s" {
+        return format!("{} a run", time(1e9 / rate));
+    }
+    let (divisor, unit) = test.rate_scale(results.tests);
+    format!("{} {unit}", significant(rate / divisor, 3))
+}
+
+/// `4K takes at least 2.1× the time`, or its harm.
+fn is_slower(results: &Results, test: &Test, option: &OptionResult) -> String {
+    match option.slower_lower.filter(|lower| *lower > 0.0) {
+        Some(lower) => format!("{} {}", option.label, takes(test.compares, lower, lower >= 1.0)),
+        None => format!("Avoid {}: {}", option.label, harmed(results, option)),
+    }
+}
+
+/// `takes at least 36 % longer`, `takes at least 2.1× the time`.
+fn takes(compares: Compares, lower: f64, as_times: bool) -> String {
+    match (compares, as_times) {
+        (Compares::Time, true) => format!("takes at least {}× the time", times_at_least(lower)),
+        (Compares::Time, false) => format!("takes at least {} longer", at_least(lower)),
+        (Compares::Cpu, true) => format!("uses at least {}× the CPU time", times_at_least(lower)),
+        (Compares::Cpu, false) => format!("uses at least {} more CPU time", at_least(lower)),
+    }
+}
+
+/// The first harm of an option: `71.6 % of the datagrams lost`.
+pub fn harmed(results: &Results, option: &OptionResult) -> String {
+    let Some(cell) = results.cell(&option.id) else { return "harmful".into() };
+    let of = |share: Option<f64>, text: &str| match share {
+        Some(share) => format!("{} of the {text}", percent(share)),
+        None => text.to_owned(),
+    };
+    match option.harm.first() {
+        Some(HarmKind::LostDatagrams) => of(cell.harm.lost_share, "datagrams lost"),
+        Some(HarmKind::FailedCalls) => of(cell.harm.failed_share, "calls failed"),
+        Some(HarmKind::StarvedClients) => of(cell.harm.starved_share, "clients without an answer"),
+        Some(HarmKind::ListenOverflows) => "listener's queue full".into(),
+        Some(HarmKind::TimeOuts) => "time-outs of TCP".into(),
+        Some(HarmKind::MissedLoad) => of(harm::carried_share(cell), "offered load carried"),
+        Some(HarmKind::Stalled) => "trials without data".into(),
+        Some(HarmKind::CutDatagrams) => "datagrams cut off".into(),
+        Some(HarmKind::CopiedSends) | None => "harmful".into(),
+    }
+}
+
+/// The strongest statement about several tests: the option that is surely slower in most of them, by most.
+fn of_tests(results: &Results, tests: &[Test]) -> String {
+    let mut known: Vec<(&str, Vec<(f64, &Test)>)> = Vec::new();
+    for test in tests {
+        for option in test.with(OptionStatus::Avoid) {
+            let Some(lower) = option.slower_lower.filter(|lower| *lower > test.margin) else { continue };
+            match known.iter_mut().find(|(label, _)| *label == option.label) {
+                Some((_, places)) => places.push((lower, test)),
+                None => known.push((&option.label, vec![(lower, test)])),
+            }
+        }
+    }
+    let worst = |places: &[(f64, &Test)]| places.iter().map(|(lower, _)| *lower).fold(0.0, f64::max);
+    let most = known.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(worst(&a.1).total_cmp(&worst(&b.1))));
+    if let Some((label, mut places)) = most {
+        places.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let as_times = worst(&places) >= 1.0;
+        let amount = |lower: f64| if as_times { format!("{}×", times_at_least(lower)) } else { at_least(lower) };
+        let (first, test) = places[0];
+        let rest =
+            places.iter().take(PLACES_MAX).skip(1).map(|(lower, test)| format!(", {} ({})", amount(*lower), test.name));
+        let rest: String = rest.collect();
+        return format!("{label} {} ({}){rest}.", takes(test.compares, first, as_times), test.name);
+    }
+    if let Some(test) = tests.iter().find(|test| test.is_decided()) {
+        return format!("{}: use {}, {}.", capital(&test.name), set(results, test), why(results, test));
+    }
+    match tests.iter().any(Test::is_compared) {
+        true => "Nothing is certain yet: in each test several options may be the best.".into(),
+        false => format!("No result. {}: {}.", capital(&tests[0].name), why(results, &tests[0])),
+    }
+}
+
+/// The gain of a program over its present value.
+fn of_program(results: &Results, test: &Test) -> Option<String> {
+    let check = results.check.as_ref()?;
+    if let Some(changes) = &check.changes {
+        return of_changes(results, changes, test);
+    }
+    let gain: &GainView = check.gains.iter().find(|gain| gain.group == test.id)?;
+    let (lower, upper) = (gain.lower?, gain.upper?);
+    let now = present(results, test)?;
+    let own = test.option(gain.cell.as_ref()?)?;
+    if own.id == now.id || lower <= 0.0 {
+        let bound = match upper.max(0.0) {
+            upper if upper < BOUND_MAX => format!(", and none by more than {}", at_most(upper)),
+            _ => String::new(),
+        };
+        return Some(format!("Keep {}: no value is surely faster{bound}.", now.label));
+    }
+    let [then, before] = [own, now].map(|option| amount(results, test, option));
+    let verb = if test.unit == "runs/s" { "a run takes" } else { "it reaches" };
+    let range = times_range(lower, upper);
+    let level = percent(results.plan.level);
+    let (own, now, is_best) = (&own.label, &now.label, test.is_decided());
+    let gain = format!("{then} instead of {before}. That is {range} times as fast, with {level} confidence.");
+    Some(match is_best {
+        true => format!("Use {own}, not {now}: {verb} {gain}"),
+        false => format!("{own} is faster than {now}: {verb} {gain} Another value may be faster still."),
+    })
+}
+
+/// The same for a program whose options were changed; `None` where no change has an interval.
+fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<String> {
+    let own = || changes.changes.iter().filter(|change| test.option(&change.cell).is_some());
+    own().find(|change| change.upper.is_some())?;
+    let now = present(results, test)?;
+    let Some(best) = own().find(|change| change.is_best) else {
+        return Some(format!("Keep the program {}: no change is shown to help.", now.label));
+    };
+    let (option, share, lower, upper) = (test.option(&best.cell)?, best.change?, best.lower?, best.upper?);
+    let [then, before] = [option, now].map(|option| amount(results, test, option));
+    let level = percent(results.plan.level);
+    if changes.cost != "time" {
+        let scale = ShareScale::of([share, lower, upper]);
+        let range = scale.signed_interval(lower, upper);
+        return Some(format!("Use {}: {} {} ({range}, {level}).", option.label, changes.cost, scale.signed(share)));
+    }
+    let verb = if test.unit == "runs/s" { "a run takes" } else { "it reaches" };
+    let range = times_range(reversed(upper), reversed(lower));
+    Some(format!(
+        "Use {}: {verb} {then} instead of {before}. That is {range} times as fast, with {level} confidence.",
+        option.label
+    ))
+}
+
+/// `4.98 to 5.45`: how many times as fast.
+fn times_range(lower: f64, upper: f64) -> String {
+    ShareScale { multiples: true }.interval(lower, upper).replace('×', "").replace('–', " to ")
+}
+
+fn amount(results: &Results, test: &Test, option: &OptionResult) -> String {
+    rate_with_unit(results, test, option).trim_end_matches(" a run").to_owned()
+}
+
+/// `SLOWER  B takes 63 to 77 % longer than A (pairs, 95 %); 2 % is allowed.`
+fn of_two(results: &Results, versus: &VersusView) -> String {
+    for (name, side) in [("A", &versus.a), ("B", &versus.b)] {
+        if side.trials == 0 {
+            let why = side.reason.clone().unwrap_or_else(|| "the session ended before".into());
+            return format!("NOT COMPARED  {name} was not measured: {}.", why.trim_end_matches('.'));
+        }
+    }
+    let word = match versus.difference.verdict {
+        Verdict::Worse => "SLOWER",
+        Verdict::Better => "FASTER",
+        Verdict::Equivalent => "NOT SLOWER",
+        Verdict::Open => "UNDECIDED",
+    };
+    let sure = format!("(pairs, {}); {} is allowed", percent(results.plan.level), percent(versus.margin));
+    let why = versus.why_open.as_ref().map_or_else(String::new, |why| format!(" But {why}."));
+    match versus.difference.lower.zip(versus.difference.upper) {
+        Some((lower, upper)) => format!("{word}  {} {sure}.{why}", longer(versus.cost, lower, upper)),
+        None => format!("{word}  {}.", versus.why_open.as_deref().unwrap_or("no block is complete")),
+    }
+}
+
+/// `B takes 63 to 77 % longer than A`, or `39 to 43 % less time than A`. A difference is a share of the time of the faster one.
+fn longer(cost: VersusCost, lower: f64, upper: f64) -> String {
+    let scale = ShareScale::of([lower]);
+    let (verb, what) = match cost {
+        VersusCost::Time => ("takes", "time"),
+        VersusCost::CpuTime => ("uses", "CPU time"),
+        VersusCost::Events => ("has", "events"),
+    };
+    if scale.multiples {
+        return format!("B {verb} {} the {what} of A", scale.interval(lower, upper));
+    }
+    if cost == VersusCost::Time && ShareScale::of([-upper]).multiples {
+        return format!("B is {} times as fast as A", times_range(-upper, -lower));
+    }
+    let less = |share: f64| -reversed(share);
+    let range = match (lower > 0.0, upper < 0.0) {
+        (true, _) => scale.interval(lower, upper).replace('–', " to "),
+        (_, true) => format!("{} less {what}", scale.interval(less(-upper), less(-lower)).replace('–', " to ")),
+        _ => scale.signed_interval(lower, upper).replacen(" %", "", 1),
+    };
+    match cost {
+        _ if upper < 0.0 => format!("B {verb} {range} than A"),
+        VersusCost::Time => format!("B takes {range} longer than A"),
+        _ => format!("B {verb} {range} more {what} than A"),
+    }
+}
