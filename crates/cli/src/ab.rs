@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::socket_changes::parse;
 use bytegauge_model::task::by_shell;
 use bytegauge_model::{ChangedProgram, SocketChanges, Workload, factor};
 use bytegauge_plan::versus::AB;
@@ -10,7 +9,7 @@ use bytegauge_plan::{Plan, PlanSpec, resolve};
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
-use crate::{args, command_line, connect, design_flags, measure, resume, tune};
+use crate::{args, command_line, connect, design_flags, measure, resume, tune, tune_options};
 
 /// The forms of a side.
 const SIDES: &str = "run:WORKLOAD FLAGS, cmd:COMMAND, start:COMMAND (a server; the measured command is after --), or \
@@ -136,16 +135,19 @@ impl Programs {
     }
 }
 
-/// The options that `--a-option` and `--b-option` change on the sockets of each side.
+/// What `--a-option`, `--a-sysctl` and their kin change around the program of each side.
 fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
     let mut changes = SocketChanges::default();
-    for (name, flag) in [("a", "a-option"), ("b", "b-option")] {
-        for text in matches.get_many::<String>(flag).into_iter().flatten() {
-            let parsed = parse(text).map_err(|error| Failure::usage(format!("--{flag}: {error}")))?;
-            if parsed.len() != 1 {
-                return Err(Failure::usage(format!("--{flag}: `{text}` has several values: a side takes one")));
+    for (side, of_sockets, of_network) in [("a", "a-option", "a-sysctl"), ("b", "b-option", "b-sysctl")] {
+        let named = tune_options::options(matches, of_sockets)?.into_iter().map(|parsed| (of_sockets, parsed));
+        let sysctls = tune_options::sysctls(matches, of_network)?;
+        changes.sysctls.extend(tune_options::present(&sysctls)?);
+        for (flag, parsed) in named.chain(sysctls.into_iter().map(|parsed| (of_network, parsed))) {
+            if let [first, _, ..] = parsed.as_slice() {
+                let name = first.name();
+                return Err(Failure::usage(format!("--{flag}: {name} has several values: a side takes one")));
             }
-            changes.by_value.entry(name.to_owned()).or_default().extend(parsed.into_iter().map(Into::into));
+            changes.by_value.entry(side.to_owned()).or_default().extend(parsed);
         }
     }
     Ok(Some(changes).filter(|changes| !changes.by_value.is_empty()))
@@ -193,11 +195,10 @@ fn split(text: &str) -> Vec<String> {
 
 /// Refuses flags that apply to programs only.
 fn refuse_what_programs_take(matches: &ArgMatches) -> Result<(), Failure> {
-    let of_programs =
-        ["metric", "prepare", "start", "ready", "load", "command", "placement", "timeout", "a-option", "b-option"];
-    match of_programs.iter().find(|name| args::is_given(matches, name)) {
+    let of_programs = "metric prepare start ready load command placement timeout a-option b-option a-sysctl b-sysctl";
+    match of_programs.split(' ').find(|name| args::is_given(matches, name)) {
         None => Ok(()),
-        Some(&"placement" | &"timeout") => Err(Failure::usage(
+        Some("placement" | "timeout") => Err(Failure::usage(
             "--placement and --timeout apply to programs here: for a workload write them in its flags, run:stream --placement \
              same-cpu",
         )),

@@ -42,8 +42,8 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     if on != ChangedProgram::Client && task.server.is_none() {
         return Err(Failure::usage(format!("--on {on} needs a server: add --start and --ready")));
     }
-    let sysctls = sysctls(matches)?;
-    let named: Vec<Vec<ProgramChange>> = options(matches)?.into_iter().chain(sysctls.clone()).collect();
+    let sysctls = sysctls(matches, "sysctl")?;
+    let named: Vec<Vec<ProgramChange>> = options(matches, "option")?.into_iter().chain(sysctls.clone()).collect();
     let (run, catalog) = planned_run(spec.clone(), &task, matches)?;
     measure::check_output(matches)?;
     let mut run_ns = 0;
@@ -167,33 +167,33 @@ fn must_be_changeable(words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The changes of each `--option`.
-pub fn named(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
-    let given = matches.get_many::<String>("option").into_iter().flatten();
-    given.map(|text| parse(text).map_err(|error| Failure::usage(format!("--option: {error}")))).collect()
+/// The changes of each flag of that name, such as `--option`.
+pub fn named(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<OptionChange>>, Failure> {
+    let given = matches.get_many::<String>(flag).into_iter().flatten();
+    given.map(|text| parse(text).map_err(|error| Failure::usage(format!("--{flag}: {error}")))).collect()
 }
 
 /// The same, as changes of a program.
-fn options(matches: &ArgMatches) -> Result<Vec<Vec<ProgramChange>>, Failure> {
-    Ok(named(matches)?.into_iter().map(|list| list.into_iter().map(ProgramChange::from).collect()).collect())
+pub fn options(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<ProgramChange>>, Failure> {
+    Ok(named(matches, flag)?.into_iter().map(|list| list.into_iter().map(ProgramChange::from).collect()).collect())
 }
 
-/// The changes of each `--sysctl`.
-fn sysctls(matches: &ArgMatches) -> Result<Vec<Vec<ProgramChange>>, Failure> {
-    let given = matches.get_many::<String>("sysctl").into_iter().flatten();
+/// The changes of each flag that sets kernel settings, such as `--sysctl`.
+pub fn sysctls(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<ProgramChange>>, Failure> {
+    let given = matches.get_many::<String>(flag).into_iter().flatten();
     let parsed = |text: &String| {
-        let changes = parse_sysctl(text).map_err(|error| Failure::usage(format!("--sysctl: {error}")))?;
+        let changes = parse_sysctl(text).map_err(|error| Failure::usage(format!("--{flag}: {error}")))?;
         Ok(changes.into_iter().map(ProgramChange::Sysctl).collect())
     };
     given.map(parsed).collect()
 }
 
 /// The values that this machine has of settings of the kernel.
-fn present(changes: &[Vec<ProgramChange>]) -> Result<BTreeMap<String, String>, Failure> {
+pub fn present(changes: &[Vec<ProgramChange>]) -> Result<BTreeMap<String, String>, Failure> {
     let read = |change: &SysctlChange| {
         let name = change.sysctl.clone();
         let value = network_option(&SysctlChange::file(&name)).map_err(|error| {
-            Failure::usage(format!("--sysctl: {name} cannot be read ({error}): sysctl -a lists all names"))
+            Failure::usage(format!("sysctl: {name} cannot be read ({error}): sysctl -a lists all names"))
         })?;
         Ok((name, value))
     };

@@ -111,7 +111,7 @@ pub fn held(plan: &Plan) -> Result<Option<ServiceLock>, Failure> {
 
 /// The sets of changes to try. The present level needs no name: it is the reference.
 fn changes(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
-    let mut lists = tune_options::named(matches)?;
+    let mut lists = tune_options::named(matches, "option")?;
     for change in lists.iter().flatten() {
         if let Switching::Never(why) = change.row().switching {
             return Err(Failure::usage(format!(

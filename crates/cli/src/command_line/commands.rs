@@ -159,8 +159,12 @@ pub fn tune(command: Command) -> Command {
 /// The meaning of the options of a side.
 const OF_SIDE: &str = "set from outside; NAME=unset leaves the program's own call out; without B, both sides are A";
 
-/// An option of the sockets of one side.
-fn option_of(flag: &'static str, help: &'static str) -> Arg {
+/// The meaning of the kernel's settings of a side.
+const SYSCTL_OF_SIDE: &str =
+    "the programs of each side run in a network of their own; the other side has this machine's value";
+
+/// A change around the program of one side.
+fn change_of(flag: &'static str, help: &'static str) -> Arg {
     valued(flag, "NAME=VALUE", help).action(ArgAction::Append)
 }
 
@@ -173,8 +177,10 @@ pub fn ab(command: Command) -> Command {
         .arg(valued("b", "SIDE", "Side that may replace it, of the same kind"))
         .arg(Arg::new("present").value_name("A").conflicts_with("a").help("Present command, or a side as for --a"))
         .arg(Arg::new("new").value_name("B").conflicts_with("b").help("Command that may replace it"))
-        .arg(with_details(option_of("a-option", "Socket option of A's program, such as nodelay=on"), OF_SIDE))
-        .arg(with_details(option_of("b-option", "Socket option of B's program"), OF_SIDE));
+        .arg(with_details(change_of("a-option", "Socket option of A's program, such as nodelay=on"), OF_SIDE))
+        .arg(with_details(change_of("b-option", "Socket option of B's program"), OF_SIDE))
+        .arg(with_details(change_of("a-sysctl", "Network setting of A: net.ipv4.tcp_sack=0"), SYSCTL_OF_SIDE))
+        .arg(with_details(change_of("b-sysctl", "Network setting of B's program"), SYSCTL_OF_SIDE));
     let hidden = |arg: Arg| arg.hide(true);
     let command = measuring(with_program(command), Some(Workload::Check))
         .after_help(AB_HELP)

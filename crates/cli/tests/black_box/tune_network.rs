@@ -30,13 +30,22 @@ print('setting', here, 'ms', ms)
 ";
 
 fn tune(bench: &Bench, flags: &[&str], host: &str) -> Ran {
+    with_server(bench, |python, client, port| {
+        let program = ["--", python, "-S", client, host, port];
+        ["tune"].iter().chain(flags).chain(&program).map(|word| (*word).to_owned()).collect()
+    })
+}
+
+/// Runs bytegauge with the words for the client and its port, and with its server.
+fn with_server(bench: &Bench, words: impl Fn(&str, &str, &str) -> Vec<String>) -> Ran {
     let python = python("the program is written in Python", "import socket").unwrap_or_default();
     let (server, client) = (bench.write("server.py", SERVER), bench.write("client.py", CLIENT));
     let port = free_address().port().to_string();
     let (start, ready) = (format!("exec {python} -S {server} {port}"), format!("tcp:{port}"));
-    let quick = ["tune", "--blocks", "6", "--analyses", "1", "--seed", "1", "--start", &start, "--ready", &ready];
-    let program = ["--", &python, "-S", &client, host, &port];
-    bench.run_args(&quick.iter().chain(flags).chain(&program).copied().collect::<Vec<_>>())
+    let mut all = words(&python, &client, &port);
+    let quick = ["--blocks", "6", "--analyses", "1", "--seed", "1", "--start", &start, "--ready", &ready];
+    all.splice(1..1, quick.map(str::to_owned));
+    bench.run_args(&all.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn is_possible() -> bool {
@@ -70,6 +79,23 @@ fn a_setting_of_the_kernel_is_tried_on_the_program_alone() {
     assert_eq!(rates, [before.trim().parse().expect("a number"), 1000.0, 3000.0]);
     assert!(document["check"]["changes"]["task"]["filter_ns"].is_null(), "no filter is needed: {document:#}");
     check_no_process_is_left(&bench);
+}
+
+#[test]
+fn sides_differ_by_a_setting_of_the_kernel() {
+    if !is_possible() {
+        return;
+    }
+    let bench = Bench::new();
+    let compare = |setting: &str| {
+        with_server(&bench, |python, client, port| {
+            let side = format!("{python} -S {client} 127.0.0.1 {port}");
+            ["ab", "--metric", "regex:setting ([0-9]+)", "--b-sysctl", setting, &side].map(str::to_owned).into()
+        })
+    };
+    compare("net.ipv4.tcp_notsent_lowat=1000").exits(1).prints(&["SLOWER"]);
+    compare("net.ipv4.tcp_notsent_lowat=1000,2000").exits(2).complains(&["--b-sysctl", "a side takes one"]);
+    compare("net.ipv4.nosuch=1").exits(2).complains(&["nosuch cannot be read"]);
 }
 
 #[test]
