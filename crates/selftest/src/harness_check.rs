@@ -18,7 +18,7 @@ use bytegauge_sys::affinity;
 use bytegauge_traffic::{EndPool, Setup};
 use thiserror::Error;
 
-use crate::verify::{Scale, VerificationRow};
+use crate::verify::{PUBLISHED, Scale, VerificationRow, number};
 
 /// The reason why a check could not run.
 #[derive(Debug, Error)]
@@ -109,7 +109,7 @@ pub fn run(
         }
         rows.push(aa_row(path, alarms, comparisons));
         let name = format!("standard deviation of these differences between blocks, {path}");
-        rows.push(published(&name, percent(median(&spreads)), "%"));
+        rows.push(published(name, median(&spreads).unwrap_or(f64::NAN) * 100.0, "%", String::new()));
     }
     let mut bench = EndsPair::start(PATHS[0], seed)?;
     let mut injected = Vec::new();
@@ -240,13 +240,10 @@ fn aa_row(path: &str, alarms: u64, comparisons: u64) -> VerificationRow {
             (0.05 - 3.0 * deviation, 0.05 + 3.0 * deviation)
         }
     };
-    row(
-        format!("of {comparisons} comparisons of equal options over {path} find a difference"),
-        format!("{} to {} % (5 % on average)", (low.max(0.0) * 1000.0).round() / 10.0, (high * 1000.0).round() / 10.0),
-        share * 100.0,
-        "%",
-        (low..=high).contains(&share),
-    )
+    let name = format!("of {comparisons} comparisons of equal options over {path} find a difference");
+    let per_cent = |share: f64| (share * 1000.0).round() / 10.0;
+    let target = format!("{} to {} % (5 % on average)", per_cent(low.max(0.0)), per_cent(high));
+    number(name, target, share * 100.0, "%", (low..=high).contains(&share), "")
 }
 
 fn power_row(share: f64, injected: &[Injected]) -> VerificationRow {
@@ -255,23 +252,17 @@ fn power_row(share: f64, injected: &[Injected]) -> VerificationRow {
     let power = found as f64 / of_share.len().max(1) as f64;
     let spread = median(&of_share.iter().map(|one| one.spread).collect::<Vec<_>>()).unwrap_or(f64::NAN);
     let name = format!("of comparisons find a slowdown of {} % in {BLOCKS} blocks of /dev/zero", share * 100.0);
-    let needed = if share >= 0.05 {
-        Some(0.95)
-    } else if share >= 0.02 {
-        Some(0.80)
-    } else {
-        None
+    let needed = match share {
+        0.05.. => 0.95,
+        0.02.. => 0.80,
+        _ => return published(name, power * 100.0, "%", String::new()),
     };
-    match needed {
-        Some(needed) if spread <= 0.01 => {
-            row(name, format!("at least {} %", needed * 100.0), power * 100.0, "%", power >= needed)
-        }
-        Some(_) => VerificationRow {
-            note: format!("not judged: this machine's spread is {:.1} %, above the 1 % of the target", spread * 100.0),
-            ..published(&name, power * 100.0, "%")
-        },
-        None => published(&name, power * 100.0, "%"),
+    if spread > 0.01 {
+        let spread = spread * 100.0;
+        let note = format!("not judged: this machine's spread is {spread:.1} %, above the 1 % of the target");
+        return published(name, power * 100.0, "%", note);
     }
+    number(name, format!("at least {} %", needed * 100.0), power * 100.0, "%", power >= needed, "")
 }
 
 /// Least squares of the measured slowdown on the injected slowdown.
@@ -284,15 +275,15 @@ fn slope_row(injected: &[Injected]) -> VerificationRow {
     if tolerance >= SLOPE_BLIND {
         // A harness that cannot see a slowdown would pass.
         let name = format!("{name}: undecided, chance alone makes it 1 ± {tolerance:.2}");
-        return VerificationRow { note, ..published(&name, slope, "") };
+        return published(name, slope, "", note);
     }
     let target =
         format!("1 ± {tolerance:.2}, of which chance with {} comparisons is {:.2}", injected.len(), tolerance - 0.05);
-    VerificationRow { note, ..row(name.into(), target, slope, "", (slope - 1.0).abs() <= tolerance) }
+    number(name, target, slope, "", (slope - 1.0).abs() <= tolerance, note)
 }
 
 /// The slope of least squares and its standard error.
-fn slope(points: &[(f64, f64)]) -> (f64, f64) {
+pub(crate) fn slope(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
     let centred = || points.iter().map(|(x, y)| (x - mean_x, y - mean_y));
@@ -308,16 +299,9 @@ fn spread(differences: &[f64]) -> f64 {
     (differences.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / (n - 1.0)).sqrt()
 }
 
-fn percent(share: Option<f64>) -> f64 {
-    share.unwrap_or(f64::NAN) * 100.0
-}
-
-fn published(name: &str, got: f64, unit: &str) -> VerificationRow {
-    row(name.into(), "published".into(), got, unit, true)
-}
-
-fn row(name: String, target: String, got: f64, unit: &str, passed: bool) -> VerificationRow {
-    VerificationRow { name, target, got, unit: unit.into(), passed, negative_control: false, note: String::new() }
+/// A number without a target.
+fn published(name: String, got: f64, unit: &str, note: String) -> VerificationRow {
+    number(name, PUBLISHED, got, unit, true, note)
 }
 
 #[cfg(test)]

@@ -37,6 +37,9 @@ pub enum Environment {
     },
 }
 
+/// A machine whose level swings as that of usual sessions does.
+pub const SWINGS: Environment = Environment::Swings { rho: 0.7, spread: 0.18 };
+
 /// CPU time that a hypervisor takes: trials that are hit cost more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Steal {
@@ -53,7 +56,6 @@ impl Steal {
     }
 
     /// Its addition to the mean ln cost of a cell.
-    #[must_use]
     pub fn effect(&self, cell: usize) -> f64 {
         self.share(cell) * self.ln_cost
     }
@@ -63,7 +65,6 @@ impl Steal {
 pub type Order = fn(blocks: usize, cells: usize, random: &mut RandomStream) -> Vec<(usize, usize)>;
 
 /// Randomised complete blocks: each block visits all cells in a random order.
-#[must_use]
 pub fn randomised_blocks(blocks: usize, cells: usize, random: &mut RandomStream) -> Vec<(usize, usize)> {
     let mut visits = Vec::with_capacity(blocks * cells);
     let mut order: Vec<usize> = (0..cells).collect();
@@ -75,7 +76,6 @@ pub fn randomised_blocks(blocks: usize, cells: usize, random: &mut RandomStream)
 }
 
 /// One sweep: all repetitions of the first cell, then all of the second, and so on.
-#[must_use]
 pub fn serial_sweep(blocks: usize, cells: usize, _random: &mut RandomStream) -> Vec<(usize, usize)> {
     (0..cells).flat_map(|cell| (0..blocks).map(move |block| (block, cell))).collect()
 }
@@ -112,7 +112,6 @@ pub struct Trials {
 
 impl Scenario {
     /// A quiet group in randomised blocks without an A/A control.
-    #[must_use]
     pub fn new(effects: Vec<f64>, noise: Noise, spread: f64) -> Self {
         Self {
             effects,
@@ -127,19 +126,16 @@ impl Scenario {
     }
 
     /// Runs it: ln costs, one row per block, one column per cell; the A/A control is the last column, if there is one.
-    #[must_use]
     pub fn rows(&self, blocks: usize, random: &mut RandomStream) -> Vec<Vec<f64>> {
         self.trials(blocks, random).rows
     }
 
     /// True mean ln cost of every cell: its own cost and the addition by steal.
-    #[must_use]
     pub fn truth(&self) -> Vec<f64> {
         self.effects.iter().enumerate().map(|(cell, effect)| effect + self.steal.effect(cell)).collect()
     }
 
     /// Runs it, and returns which trials were hit.
-    #[must_use]
     pub fn trials(&self, blocks: usize, random: &mut RandomStream) -> Trials {
         let cells = self.effects.len();
         let columns = cells + usize::from(self.twin_of.is_some());
@@ -176,11 +172,14 @@ impl Scenario {
     }
 
     /// Runs it as the input of [`bytegauge_stats::group::analyse`]. Footprints rise with the cell's index.
-    #[must_use]
     pub fn group(&self, blocks: usize, seed: u64) -> GroupInput {
-        let rows = self.rows(blocks, &mut seeded(seed, 0x51b));
+        self.packed(&self.rows(blocks, &mut seeded(seed, 0x51b)))
+    }
+
+    /// Packs its ln costs as a group. Footprints rise with the cell's index.
+    pub fn packed(&self, rows: &[Vec<f64>]) -> GroupInput {
         let footprints: Vec<f64> = (0..self.effects.len()).map(|i| i as f64 + 1.0).collect();
-        group_input(&rows, &footprints, self.twin_of)
+        group_input(rows, &footprints, self.twin_of)
     }
 
     fn levels(&self, trials: usize, a_block: usize, random: &mut RandomStream) -> Vec<f64> {
@@ -203,7 +202,6 @@ impl Scenario {
 }
 
 /// Packs ln costs (the A/A control in the last column, if there is one) as a group.
-#[must_use]
 pub fn group_input(rows: &[Vec<f64>], footprints: &[f64], twin_of: Option<usize>) -> GroupInput {
     let cells = footprints.len();
     let cell = |(order, &bytes): (usize, &f64)| CellInput {

@@ -36,7 +36,6 @@ impl Noise {
         [Self::Normal, Self::StudentT3, Self::LogNormal, Self::Bimodal, Self::IntraTrial, Self::Spikes, Self::Bursts];
 
     /// Its name in tables.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Normal => "normal",
@@ -83,7 +82,6 @@ impl Noise {
     }
 
     /// The true median of [`Noise::draw`].
-    #[must_use]
     pub fn median(self) -> f64 {
         match self {
             Self::Normal | Self::StudentT3 | Self::IntraTrial => 0.0,

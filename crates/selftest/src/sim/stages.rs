@@ -5,7 +5,7 @@
 //! very large ones leave the cache, and every cell has a random effect of its own of about 1.5 %. The size of
 //! each effect is drawn for every world and profile.
 
-use super::{Environment, Noise, Scenario, Steal, group_input, randomised_blocks};
+use super::{Noise, SWINGS, Scenario, group_input};
 use bytegauge_stats::finalists::{choose_over_profiles, score, worst_excess};
 use bytegauge_stats::group::{GroupInput, GroupVerdict, Method, analyse};
 use bytegauge_stats::recommend::{OptionRecommendation, recommend};
@@ -36,7 +36,6 @@ pub struct WorldDesign {
 
 impl WorldDesign {
     /// The usual design with paired differences of the given spread.
-    #[must_use]
     pub fn paired(finalists: usize, blocks: usize, paired_spread: f64) -> Self {
         Self { finalists, blocks, spread: paired_spread / 2.0_f64.sqrt(), noise: Noise::Normal }
     }
@@ -55,7 +54,6 @@ pub struct SimulatedSession {
 
 impl World {
     /// A world of `side`² cells (read size × write size, powers of two from 4 KiB).
-    #[must_use]
     pub fn draw(profiles: usize, side: usize, random: &mut RandomStream) -> Self {
         let between = |random: &mut RandomStream, low: f64, high: f64| low * (high / low).powf(random.uniform());
         let quirks: Vec<f64> = (0..side * side).map(|_| 0.015 * random.normal()).collect();
@@ -77,21 +75,18 @@ impl World {
     }
 
     /// How much worse than the best of `cells` the cell truly is, in ln.
-    #[must_use]
     pub fn regret_among(&self, profile: usize, cell: usize, cells: &[usize]) -> f64 {
         let effects = &self.effects[profile];
         effects[cell] - cells.iter().map(|&other| effects[other]).fold(f64::INFINITY, f64::min)
     }
 
     /// The truly best cell of a profile.
-    #[must_use]
     pub fn best(&self, profile: usize) -> usize {
         let effects = &self.effects[profile];
         (0..effects.len()).min_by(|&a, &b| effects[a].total_cmp(&effects[b])).expect("a world has cells")
     }
 
     /// Runs a session in this world.
-    #[must_use]
     pub fn session(&self, design: &WorldDesign, method: &Method, seed: u64) -> SimulatedSession {
         let mut random = seeded(seed, 0x5e55);
         let screening = screen(&self.effects, design, &mut random);
@@ -118,8 +113,8 @@ impl World {
         design: &WorldDesign,
         random: &mut RandomStream,
     ) -> GroupInput {
-        let mut scenario = scenario(finalists.iter().map(|&i| effects[i]).collect(), design, 1.0);
-        scenario.twin_of = Some(0);
+        let few = finalists.iter().map(|&i| effects[i]).collect();
+        let scenario = Scenario { twin_of: Some(0), ..scenario(few, design, 1.0) };
         let rows = scenario.rows(design.blocks, random);
         let few = group_input(&rows, &vec![1.0; finalists.len()], Some(0));
         // Back to the indices of the whole grid; unconfirmed cells have no cost.
@@ -168,14 +163,5 @@ fn screen(effects: &[Vec<f64>], design: &WorldDesign, random: &mut RandomStream)
 }
 
 fn scenario(effects: Vec<f64>, design: &WorldDesign, factor: f64) -> Scenario {
-    Scenario {
-        effects,
-        noise: vec![design.noise],
-        spread: design.spread * factor,
-        own_rho: 0.0,
-        environment: Environment::Swings { rho: 0.7, spread: 0.18 },
-        order: randomised_blocks,
-        twin_of: None,
-        steal: Steal::default(),
-    }
+    Scenario { environment: SWINGS, ..Scenario::new(effects, design.noise, design.spread * factor) }
 }

@@ -1,7 +1,8 @@
 //! Two subjects: are equal subjects called equal, and is a slowdown found and measured?
 
-use super::{Demand, RunTally, Scale, VerificationRow, number};
-use crate::sim::{Environment, Noise, Scenario, Steal};
+use super::{Demand, RunTally, Runs, VerificationRow, number};
+use crate::harness_check::slope;
+use crate::sim::{Noise, SWINGS, Scenario, Steal};
 use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
@@ -10,52 +11,41 @@ const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 /// Spread of the A/A control's difference, 1 %, as a trial's spread.
 const SPREAD: f64 = 0.01 / std::f64::consts::SQRT_2;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let mut rows = equal_arms(scale, seed);
-    rows.extend(slowdowns(scale, seed));
-    rows.extend(borderline(scale, seed));
-    rows.push(false_discoveries(scale, seed));
+pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
+    let mut rows = equal_arms(runs);
+    rows.extend(slowdowns(runs));
+    rows.extend(borderline(runs));
+    rows.push(false_discoveries(runs));
     rows
 }
 
 /// A/A: two names for the same thing.
-fn equal_arms(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(8000);
+fn equal_arms(runs: Runs) -> Vec<VerificationRow> {
     let row = |noise: Noise, demand: Demand| {
-        let mut random = seeded(seed, 700);
-        let mut tally = RunTally::default();
-        for _ in 0..repetitions {
-            tally.count(paired(&differences(0.0, noise, &mut random), &TERMS).p_any < 0.05);
-        }
+        let tally = runs.share(8000, 700, |random| paired(&differences(0.0, noise, random), &TERMS).p_any < 0.05);
         let name = format!("A/A called different, {}", noise.name());
-        tally.row(name, demand, scale, format!("{BLOCKS} blocks, alpha 5 %"))
+        runs.row(tally, name, demand, format!("{BLOCKS} blocks, alpha 5 %"))
     };
     let mut rows = vec![row(Noise::Normal, Demand::Within(3.0, 7.0))];
-    rows.push(stolen_arms(scale, seed));
+    rows.push(stolen_arms(runs));
     // Heavy tails make Student's t conservative, never too narrow.
     rows.extend(Noise::ALL.into_iter().skip(1).map(|noise| row(noise, Demand::AtMost(7.0))));
     rows
 }
 
 /// A/A on a shared machine: heavy noise, and steal hits one trial in four of either arm.
-fn stolen_arms(scale: Scale, seed: u64) -> VerificationRow {
-    let mut scenario = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
-    scenario.steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
-    let mut random = seeded(seed, 701);
-    let mut tally = RunTally::default();
-    for _ in 0..scale.repetitions(8000) {
-        let rows = scenario.rows(BLOCKS, &mut random);
-        let differences: Vec<f64> = rows.iter().map(|row| row[1] - row[0]).collect();
-        tally.count(paired(&differences, &TERMS).p_any < 0.05);
-    }
+fn stolen_arms(runs: Runs) -> VerificationRow {
+    let steal = Steal { shares: vec![0.25], ln_cost: 0.4 };
+    let quiet = Scenario::new(vec![0.0, 0.0], Noise::Normal, 0.3 / std::f64::consts::SQRT_2);
+    let scenario = Scenario { steal, ..quiet };
+    let tally = runs.share(8000, 701, |random| paired(&second_minus_first(&scenario, random), &TERMS).p_any < 0.05);
     let note = format!("{BLOCKS} blocks, paired noise 30 %, one trial in four costs 50 % more");
-    tally.row("A/A called different, steal", Demand::Within(3.0, 7.0), scale, note)
+    runs.row(tally, "A/A called different, steal", Demand::Within(3.0, 7.0), note)
 }
 
 /// Slowdowns of known size: power, and whether the size is measured right.
-fn slowdowns(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(4000);
-    let mut random = seeded(seed, 800);
+fn slowdowns(runs: Runs) -> Vec<VerificationRow> {
+    let mut random = seeded(runs.seed, 800);
     let (mut rows, mut points) = (Vec::new(), Vec::new());
     for (percent, demand) in [
         (0.0, Demand::Within(3.0, 7.0)),
@@ -64,40 +54,39 @@ fn slowdowns(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         (10.0, Demand::AtLeast(95.0)),
     ] {
         let mut tally = RunTally::default();
-        for _ in 0..repetitions {
+        for _ in 0..runs.repetitions(4000) {
             let got = paired(&differences(percent / 100.0, Noise::Normal, &mut random), &TERMS);
             tally.count(got.p_any < 0.05);
             points.push((percent, 100.0 * got.difference.exp_m1()));
         }
         let note = format!("{BLOCKS} blocks, A/A control's spread 1 %");
-        rows.push(tally.row(format!("slowdown of {percent} % seen"), demand, scale, note));
+        rows.push(runs.row(tally, format!("slowdown of {percent} % seen"), demand, note));
     }
-    let slope = slope(&points);
+    let (slope, _) = slope(&points);
     let right = (slope - 1.0).abs() <= 0.05;
     rows.push(number("slowdown measured over injected", "1 ± 0.05", slope, "", right, "least squares over 0 to 10 %"));
     rows
 }
 
 /// A difference of exactly δ is neither within nor beyond: either claim is an error.
-fn borderline(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(8000);
-    let mut random = seeded(seed, 900);
-    let (mut within, mut beyond) = (RunTally::default(), RunTally::default());
-    for _ in 0..repetitions {
+fn borderline(runs: Runs) -> Vec<VerificationRow> {
+    let mut random = seeded(runs.seed, 900);
+    let [mut within, mut beyond] = [RunTally::default(); 2];
+    for _ in 0..runs.repetitions(8000) {
         let verdict = paired(&differences(TERMS.delta, Noise::Normal, &mut random), &TERMS).verdict;
         within.count(verdict == ComparisonResult::Equivalent);
         beyond.count(matches!(verdict, ComparisonResult::Worse | ComparisonResult::Better));
     }
     vec![
-        within.row("a difference of δ called equivalent", Demand::AtMost(5.5), scale, "nominal 5 %"),
-        beyond.row("a difference of δ called beyond", Demand::AtMost(5.5), scale, "nominal 2.5 %"),
+        runs.row(within, "a difference of δ called equivalent", Demand::AtMost(5.5), "nominal 5 %"),
+        runs.row(beyond, "a difference of δ called beyond", Demand::AtMost(5.5), "nominal 2.5 %"),
     ]
 }
 
 /// Forty cells of which ten are slower by 5 %: the share of "worse" that is false.
-fn false_discoveries(scale: Scale, seed: u64) -> VerificationRow {
-    let repetitions = scale.repetitions(1000);
-    let mut random = seeded(seed, 1000);
+fn false_discoveries(runs: Runs) -> VerificationRow {
+    let repetitions = runs.repetitions(1000);
+    let mut random = seeded(runs.seed, 1000);
     let (mut false_share, mut found) = (0.0, RunTally::default());
     for _ in 0..repetitions {
         let slower = |cell: usize| cell < 10;
@@ -115,19 +104,15 @@ fn false_discoveries(scale: Scale, seed: u64) -> VerificationRow {
         (0..10).for_each(|cell| found.count(claimed(&cell)));
     }
     let note = format!("40 cells, 30 of them at δ; {:.0} % of the slower ones found", found.percent());
-    number("false among cells called worse", "at most 5 %", 100.0 * false_share, "%", false_share <= 0.05, &note)
+    number("false among cells called worse", "at most 5 %", 100.0 * false_share, "%", false_share <= 0.05, note)
 }
 
 fn differences(slowdown: f64, noise: Noise, random: &mut RandomStream) -> Vec<f64> {
-    let mut scenario = Scenario::new(vec![0.0, slowdown.ln_1p()], noise, SPREAD);
-    scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
-    scenario.rows(BLOCKS, random).iter().map(|row| row[1] - row[0]).collect()
+    let effects = vec![0.0, slowdown.ln_1p()];
+    let scenario = Scenario { environment: SWINGS, ..Scenario::new(effects, noise, SPREAD) };
+    second_minus_first(&scenario, random)
 }
 
-fn slope(points: &[(f64, f64)]) -> f64 {
-    let n = points.len() as f64;
-    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));
-    let (product, square) =
-        points.iter().fold((0.0, 0.0), |(p, s), (x, y)| (p + (x - mean_x) * (y - mean_y), s + (x - mean_x).powi(2)));
-    product / square
+fn second_minus_first(scenario: &Scenario, random: &mut RandomStream) -> Vec<f64> {
+    scenario.rows(BLOCKS, random).iter().map(|row| row[1] - row[0]).collect()
 }

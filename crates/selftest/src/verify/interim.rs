@@ -1,6 +1,6 @@
 //! Do planned interim analyses keep the error level, and do unplanned ones exceed it?
 
-use super::{Demand, RunTally, Scale, VerificationRow};
+use super::{Demand, RunTally, Runs, Scale, VerificationRow};
 use crate::sim::{Noise, Scenario};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
 use bytegauge_stats::interim::{LOOKS, level, schedule};
@@ -11,21 +11,16 @@ const FIRST: usize = 16;
 /// Spread of paired differences, over √2.
 const SPREAD: f64 = 0.14 / std::f64::consts::SQRT_2;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
     // Errors are few, and the control has to miss by more than chance.
-    let repetitions = match scale {
-        Scale::Full => 4000,
-        Scale::Minute | Scale::Test => 400,
-        Scale::Glance => scale.repetitions(400),
-    };
+    let repetitions = runs.at_least(400, if runs.scale == Scale::Full { 4000 } else { 400 });
     // The cheaper cell costs slightly more than the margin above the best: a claim for it is an error.
-    let mut scenario = Scenario::new(vec![0.05_f64.ln_1p() + 1e-4, 0.0], Noise::Normal, SPREAD);
-    scenario.twin_of = Some(1);
+    let effects = vec![0.05_f64.ln_1p() + 1e-4, 0.0];
+    let scenario = Scenario { twin_of: Some(1), ..Scenario::new(effects, Noise::Normal, SPREAD) };
     let looks = schedule(FIRST, LOOKS, 0.95);
     let most = looks.last().map_or(FIRST, |look| look.blocks);
     let [mut shared, mut whole, mut peeked] = [RunTally::default(); 3];
-    for run in 0..repetitions as u64 {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+    for seed in runs.seeds(repetitions) {
         let input = scenario.group(most, seed);
         let proves = |blocks: usize, level: f64| proves(&input, blocks, 0, &Method { level, seed, ..method() });
         shared.count(looks.iter().any(|look| proves(look.blocks, look.level)));
@@ -34,9 +29,9 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
     }
     let shape = format!("a cell just beyond the margin; {FIRST} to {most} blocks, paired noise 14 %");
     vec![
-        shared.row("false results over three analyses", FALSE, scale, format!("{shape}; each at 98.3 %")),
-        whole.row("false results, one analysis", FALSE, scale, format!("{shape}; at 95 %")),
-        peeked.control("analyses at any time", FALSE, scale, format!("{shape}; after every other block, at 95 %")),
+        runs.row(shared, "false results over three analyses", FALSE, format!("{shape}; each at 98.3 %")),
+        runs.row(whole, "false results, one analysis", FALSE, format!("{shape}; at 95 %")),
+        runs.row(peeked, "analyses at any time", FALSE, format!("{shape}; after every other block, at 95 %")).control(),
     ]
 }
 

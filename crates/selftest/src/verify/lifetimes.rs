@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Demand, RunTally, Scale, VerificationRow};
+use super::{Demand, RunTally, Runs, VerificationRow};
 use bytegauge_stats::lifetimes::Lifetimes;
-use bytegauge_stats::rng::{RandomStream, seeded};
+use bytegauge_stats::rng::RandomStream;
 
 const NEAR: Demand = Demand::AtLeast(95.0);
 /// Each begins its next call when the last one is over.
@@ -16,13 +16,13 @@ const QUICK_SHARE: f64 = 0.8;
 const QUICK: f64 = 50_000.0;
 const SLOW: f64 = 3_000_000.0;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for share in [0.5, 0.75] {
         let truth = truth(share);
         let mut tallies = [RunTally::default(); 2];
-        for run in 0..scale.repetitions(1000) as u64 {
-            let seen = watched(&mut seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0x11fe));
+        for mut random in runs.streams(runs.repetitions(1000), 0x11fe) {
+            let seen = watched(&mut random);
             let whole = Lifetimes { ended: seen.ended.clone(), ..Lifetimes::default() };
             for (tally, lifetimes) in tallies.iter_mut().zip([seen, whole]) {
                 let found = lifetimes.percentile(share).unwrap_or(f64::INFINITY);
@@ -33,8 +33,8 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
             "{CLIENTS} clients in a closed loop, a window of a third of the slow calls' mean, soon after all began"
         );
         let name = format!("percentile {share} of calls of which the window cuts some, within 15 %");
-        rows.push(tallies[0].row(&name, NEAR, scale, &note));
-        rows.push(tallies[1].control(format!("{name}, of calls seen whole alone"), NEAR, scale, note));
+        rows.push(runs.row(tallies[0], &name, NEAR, &note));
+        rows.push(runs.row(tallies[1], format!("{name}, of calls seen whole alone"), NEAR, note).control());
     }
     rows
 }

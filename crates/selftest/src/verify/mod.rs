@@ -22,6 +22,7 @@ mod sessions;
 mod shared;
 mod unchanged;
 
+use bytegauge_stats::rng::{RandomStream, seeded};
 use serde::{Deserialize, Serialize};
 
 /// How much to simulate.
@@ -35,23 +36,6 @@ pub enum Scale {
     Minute,
     /// At least 4,000 repetitions where the target is a coverage; minutes.
     Full,
-}
-
-impl Scale {
-    /// Repetitions: `full` at the full scale, fewer below.
-    fn repetitions(self, full: usize) -> usize {
-        match self {
-            Self::Glance => 8,
-            Self::Test => (full / 40).max(40),
-            Self::Minute => (full / 6).max(100),
-            Self::Full => full,
-        }
-    }
-
-    /// The same, but at least `least`, where fewer would show nothing.
-    fn at_least(self, least: usize, full: usize) -> usize {
-        if self == Self::Glance { self.repetitions(full) } else { self.repetitions(full).max(least) }
-    }
 }
 
 /// One line of the verification table.
@@ -74,14 +58,22 @@ pub struct VerificationRow {
     pub note: String,
 }
 
+impl VerificationRow {
+    /// The row of a crippled method: it passes if the demand is missed. A control has to miss clearly, so the widening works against it.
+    fn control(self) -> VerificationRow {
+        let target = format!("must miss: {}", self.target);
+        VerificationRow { target, passed: !self.passed, negative_control: true, ..self }
+    }
+}
+
 /// The target of a number that has none: what the harness measures of a machine.
 pub const PUBLISHED: &str = "published";
 
 /// A part of the table: its name, and what makes its rows.
-pub type TablePart = (&'static str, fn(Scale, u64) -> Vec<VerificationRow>);
+type TablePart = (&'static str, fn(Runs) -> Vec<VerificationRow>);
 
 /// Every part, in the order of the table. The same scale and seed give the same rows, whichever others are run.
-pub const PARTS: [TablePart; 21] = [
+const PARTS: [TablePart; 21] = [
     ("sign intervals", intervals::sign_coverage),
     ("paired differences", intervals::paired_coverage),
     ("absolute intervals", intervals::absolute_flags),
@@ -111,7 +103,7 @@ pub fn run(scale: Scale, seed: u64, mut progress: impl FnMut(usize, usize, &str)
     let mut rows = Vec::new();
     for (done, (name, part)) in PARTS.into_iter().enumerate() {
         progress(done, PARTS.len(), name);
-        rows.extend(part(scale, seed));
+        rows.extend(part(Runs { scale, seed }));
     }
     progress(PARTS.len(), PARTS.len(), "done");
     rows
@@ -180,49 +172,73 @@ impl RunTally {
     fn percent(self) -> f64 {
         100.0 * self.held as f64 / self.of.max(1) as f64
     }
+}
 
-    fn row(self, name: impl Into<String>, demand: Demand, scale: Scale, note: impl Into<String>) -> VerificationRow {
-        VerificationRow {
-            name: name.into(),
-            target: demand.words(self.of, scale),
-            got: self.percent(),
-            unit: "%".to_owned(),
-            passed: demand.met(self.percent(), self.of, scale),
-            negative_control: false,
-            note: format!("{} of {}; {}", self.held, self.of, note.into()),
+/// How many runs each row counts, and the seed of their random numbers.
+#[derive(Clone, Copy)]
+struct Runs {
+    scale: Scale,
+    seed: u64,
+}
+
+impl Runs {
+    /// Repetitions: `full` at the full scale, fewer below.
+    fn repetitions(self, full: usize) -> usize {
+        match self.scale {
+            Scale::Glance => 8,
+            Scale::Test => (full / 40).max(40),
+            Scale::Minute => (full / 6).max(100),
+            Scale::Full => full,
         }
     }
 
-    /// The row of a crippled method: it passes if the demand is missed.
-    fn control(
+    /// The same, but at least `least`, where fewer would show nothing.
+    fn at_least(self, least: usize, full: usize) -> usize {
+        if self.scale == Scale::Glance { self.repetitions(full) } else { self.repetitions(full).max(least) }
+    }
+
+    /// A seed for each run.
+    fn seeds(self, repetitions: usize) -> impl Iterator<Item = u64> {
+        (0..repetitions as u64).map(move |run| self.seed.wrapping_mul(1_000_003).wrapping_add(run))
+    }
+
+    /// Random numbers for each run.
+    fn streams(self, repetitions: usize, stream: u64) -> impl Iterator<Item = RandomStream> {
+        self.seeds(repetitions).map(move |seed| seeded(seed, stream))
+    }
+
+    /// Counts how often something holds, with the random numbers of one stream.
+    fn share(self, full: usize, stream: u64, mut holds: impl FnMut(&mut RandomStream) -> bool) -> RunTally {
+        let mut random = seeded(self.seed, stream);
+        let mut tally = RunTally::default();
+        (0..self.repetitions(full)).for_each(|_| tally.count(holds(&mut random)));
+        tally
+    }
+
+    fn row(
         self,
+        tally: RunTally,
         name: impl Into<String>,
         demand: Demand,
-        scale: Scale,
-        note: impl Into<String>,
+        note: impl std::fmt::Display,
     ) -> VerificationRow {
-        let row = self.row(name, demand, scale, note);
-        VerificationRow {
-            target: format!("must miss: {}", row.target),
-            // A control has to miss clearly, so the widening works against it.
-            passed: !demand.met(row.got, self.of, scale),
-            negative_control: true,
-            ..row
-        }
+        let RunTally { held, of } = tally;
+        let (got, met) = (tally.percent(), demand.met(tally.percent(), of, self.scale));
+        number(name, demand.words(of, self.scale), got, "%", met, format!("{held} of {of}; {note}"))
     }
 }
 
-/// A number that is published without a target, or judged by the caller.
-fn number(name: impl Into<String>, target: &str, got: f64, unit: &str, passed: bool, note: &str) -> VerificationRow {
-    VerificationRow {
-        name: name.into(),
-        target: target.to_owned(),
-        got,
-        unit: unit.to_owned(),
-        passed,
-        negative_control: false,
-        note: note.to_owned(),
-    }
+/// A number that is judged by the caller.
+pub(crate) fn number(
+    name: impl Into<String>,
+    target: impl Into<String>,
+    got: f64,
+    unit: &str,
+    passed: bool,
+    note: impl Into<String>,
+) -> VerificationRow {
+    let (name, target, note) = (name.into(), target.into(), note.into());
+    VerificationRow { name, target, got, unit: unit.to_owned(), passed, negative_control: false, note }
 }
 
 #[cfg(test)]
@@ -244,7 +260,8 @@ mod tests {
 
     #[test]
     fn the_target_shows_the_tolerance() {
-        let row = |scale, held, of| RunTally { held, of }.row("coverage", Demand::AtLeast(95.0), scale, "");
+        let row =
+            |scale, held, of| Runs { scale, seed: 1 }.row(RunTally { held, of }, "coverage", Demand::AtLeast(95.0), "");
         let short = row(Scale::Minute, 1893, 2000);
         assert!(short.passed, "{short:?}");
         assert_eq!(short.target, "at least 95 % (give or take 1.46 % by chance, with 2000 repetitions)");
@@ -258,7 +275,7 @@ mod tests {
         // of the seeds 2 to 9 one has rows that miss.
         // The parts at once: one after another is half of what all other tests of this crate take.
         let rows: Vec<VerificationRow> = thread::scope(|scope| {
-            let parts = PARTS.map(|(_, part)| scope.spawn(move || part(Scale::Test, 1)));
+            let parts = PARTS.map(|(_, part)| scope.spawn(move || part(Runs { scale: Scale::Test, seed: 1 })));
             parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
         });
         let failing: Vec<&VerificationRow> = rows.iter().filter(|row| !row.passed).collect();

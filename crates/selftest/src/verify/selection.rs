@@ -1,8 +1,8 @@
 //! Is the best kept, and are significant results true?
 
-use super::{Demand, RunTally, Scale, VerificationRow};
+use super::{Demand, RunTally, Runs, Scale, VerificationRow};
 use crate::sim::stages::{World, WorldDesign};
-use crate::sim::{Environment, Noise, Scenario};
+use crate::sim::{Noise, SWINGS, Scenario};
 use bytegauge_stats::claim::{ClaimKind, OptionState, claim, state};
 use bytegauge_stats::group::{Method, analyse};
 use bytegauge_stats::rng::seeded;
@@ -16,59 +16,55 @@ const BURSTS_SPREAD: f64 = BURSTS_PAIRED / std::f64::consts::SQRT_2;
 
 /// Equal cells are the hard case for a best set: every one of them is the best. The control keeps
 /// the observed standard error at every flip.
-pub(super) fn best_set_of_equals(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(8000);
+pub(super) fn best_set_of_equals(runs: Runs) -> Vec<VerificationRow> {
+    let seeds = || runs.seeds(runs.repetitions(8000));
     let mut rows = Vec::new();
     for blocks in [6, 8, 12, 20, 48] {
-        let (kept, size) = kept(&[Noise::Normal], blocks, repetitions, &Method { seed, ..method() });
+        let (kept, size) = kept(&[Noise::Normal], blocks, seeds(), &method(runs));
         let note = format!("7 equal cells, {blocks} blocks; mean size {size:.2}");
-        rows.push(kept.row(format!("best set keeps the best, {blocks} blocks"), KEPT, scale, note));
+        rows.push(runs.row(kept, format!("best set keeps the best, {blocks} blocks"), KEPT, note));
     }
     for blocks in [6, 8] {
-        let fixed = Method { seed, studentise_each_flip: false, ..method() };
-        let (kept, _) = kept(&[Noise::Normal], blocks, repetitions, &fixed);
+        let fixed = Method { studentise_each_flip: false, ..method(runs) };
+        let (kept, _) = kept(&[Noise::Normal], blocks, seeds(), &fixed);
         let note = "the observed standard error kept at every flip";
-        rows.push(kept.control(format!("fixed standard error, {blocks} blocks"), KEPT, scale, note));
+        rows.push(runs.row(kept, format!("fixed standard error, {blocks} blocks"), KEPT, note).control());
     }
     rows
 }
 
 /// Other noise than normal; also cells of one group with different kinds, whose differences are
 /// skewed.
-pub(super) fn unlike_noise(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(4000);
+pub(super) fn unlike_noise(runs: Runs) -> Vec<VerificationRow> {
+    let seeds = || runs.seeds(runs.repetitions(4000));
     let mut rows = Vec::new();
     for noise in Noise::ALL.into_iter().skip(1) {
-        let (kept, _) = kept(&[noise], 20, repetitions, &Method { seed, ..method() });
-        rows.push(kept.row(format!("best set keeps the best, {}", noise.name()), KEPT, scale, "20 blocks"));
+        let (kept, _) = kept(&[noise], 20, seeds(), &method(runs));
+        rows.push(runs.row(kept, format!("best set keeps the best, {}", noise.name()), KEPT, "20 blocks"));
     }
     for (kinds, name) in [
         ([Noise::Normal, Noise::LogNormal], "normal among log-normal"),
         ([Noise::Spikes, Noise::Normal], "spikes among normal"),
     ] {
-        let (both, _) = kept(&kinds, 20, repetitions, &Method { seed, ..method() });
-        rows.push(both.row(format!("best set keeps the best, {name}"), KEPT, scale, "20 blocks, 7 equal means"));
+        let (both, _) = kept(&kinds, 20, seeds(), &method(runs));
+        rows.push(runs.row(both, format!("best set keeps the best, {name}"), KEPT, "20 blocks, 7 equal means"));
     }
     rows
 }
 
 /// Claims about independent blocks. The negative control assumes independence where a cell's own noise lasts from block to block,
 /// which pairing cannot remove.
-pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let repetitions = scale.repetitions(2000);
+pub(super) fn dependent_blocks(runs: Runs) -> Vec<VerificationRow> {
+    let seeds = || runs.seeds(runs.repetitions(2000));
     let lasting = |rho: f64| Scenario { own_rho: rho, ..Scenario::new(CLAIMED.to_vec(), Noise::Normal, 0.04) };
-    let (is_true, useful) = claims(&lasting(0.0), 12, repetitions, &Method { seed, ..method() });
+    let (is_true, useful) = claims(&lasting(0.0), 12, seeds(), &method(runs));
     let note = format!("12 blocks; {:.0} % of tests have a claim", useful.percent());
-    let believing = Method { seed, merge_dependent_blocks: false, ..method() };
-    let (trusted, _) = claims(&lasting(0.9), 48, repetitions, &believing);
+    let believing = Method { merge_dependent_blocks: false, ..method(runs) };
+    let (trusted, _) = claims(&lasting(0.9), 48, seeds(), &believing);
     vec![
-        is_true.row("claim is true, independent, 12 blocks", KEPT, scale, note),
-        trusted.control(
-            "no merging, own noise AR(1) 0.9",
-            KEPT,
-            scale,
-            "neighbouring blocks believed to be independent",
-        ),
+        runs.row(is_true, "claim is true, independent, 12 blocks", KEPT, note),
+        runs.row(trusted, "no merging, own noise AR(1) 0.9", KEPT, "neighbouring blocks believed to be independent")
+            .control(),
     ]
 }
 
@@ -76,11 +72,16 @@ pub(super) fn dependent_blocks(scale: Scale, seed: u64) -> Vec<VerificationRow> 
 const CLAIMED: [f64; 5] = [0.0, 0.02, 0.06, 0.12, 0.7];
 
 /// How often every number of a claim is true, and how often there is a claim that excludes or bounds.
-fn claims(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Method) -> (RunTally, RunTally) {
+fn claims(
+    scenario: &Scenario,
+    blocks: usize,
+    seeds: impl Iterator<Item = u64>,
+    method: &Method,
+) -> (RunTally, RunTally) {
     let [mut is_true, mut useful] = [RunTally::default(); 2];
     let truth = &scenario.effects;
-    for run in 0..repetitions as u64 {
-        let input = scenario.group(blocks, method.seed.wrapping_mul(1_000_003).wrapping_add(run));
+    for seed in seeds {
+        let input = scenario.group(blocks, seed);
         let verdict = analyse(&input, method);
         // As the report does: shares, and options that plain means contradict are doubted.
         let option = |&cell: &usize| {
@@ -102,16 +103,11 @@ fn claims(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Metho
 }
 
 /// How often the first of seven equal cells is kept, and the mean size of the best set.
-fn kept(kinds: &[Noise], blocks: usize, repetitions: usize, method: &Method) -> (RunTally, f64) {
-    let mut scenario = Scenario::new(vec![0.0; 7], Noise::Normal, 0.03);
-    scenario.noise = kinds.to_vec();
-    kept_in(&scenario, blocks, repetitions, method)
-}
-
-fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Method) -> (RunTally, f64) {
+fn kept(kinds: &[Noise], blocks: usize, seeds: impl Iterator<Item = u64>, method: &Method) -> (RunTally, f64) {
+    let scenario = Scenario { noise: kinds.to_vec(), ..Scenario::new(vec![0.0; 7], Noise::Normal, 0.03) };
     let (mut tally, mut size) = (RunTally::default(), 0);
-    for run in 0..repetitions as u64 {
-        let input = scenario.group(blocks, method.seed.wrapping_mul(1_000_003).wrapping_add(run));
+    for seed in seeds {
+        let input = scenario.group(blocks, seed);
         let verdict = analyse(&input, method);
         // A group without a result keeps everything and would make the method look better.
         if verdict.inconclusive.is_none() {
@@ -123,47 +119,40 @@ fn kept_in(scenario: &Scenario, blocks: usize, repetitions: usize, method: &Meth
 }
 
 /// A grid of 64 cells, screened, six finalists, 48 blocks; by noise.
-pub(super) fn one_profile(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn one_profile(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for percent in [3.0, 6.0, 10.0, 14.0] {
         let design = WorldDesign::paired(6, 48, percent / 100.0);
-        rows.extend(session_rows(&format!("noise {percent} %"), 1, &design, &method(), scale, seed));
+        rows.extend(session_rows(&format!("noise {percent} %"), 1, &design, runs));
     }
     for noise in [Noise::Spikes, Noise::LogNormal] {
         let design = WorldDesign { noise, ..WorldDesign::paired(6, 48, 0.06) };
-        rows.extend(session_rows(&format!("noise 6 %, {}", noise.name()), 1, &design, &method(), scale, seed));
+        rows.extend(session_rows(&format!("noise 6 %, {}", noise.name()), 1, &design, runs));
     }
     // As on a shared machine.
     let design = WorldDesign { noise: Noise::Bursts, ..WorldDesign::paired(4, 80, BURSTS_PAIRED) };
-    rows.extend(session_rows("bursts, 4 finalists, 80 blocks", 1, &design, &method(), scale, seed));
+    rows.extend(session_rows("bursts, 4 finalists, 80 blocks", 1, &design, runs));
     rows
 }
 
 /// The same grid in three and four profiles at once.
-pub(super) fn several_profiles(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn several_profiles(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (profiles, blocks, percent) in [(3, 24, 2.7), (4, 24, 2.7), (4, 24, 6.0), (4, 48, 6.0)] {
         let design = WorldDesign::paired(6, blocks, percent / 100.0);
         let name = format!("{profiles} profiles, {blocks} blocks, noise {percent} %");
-        rows.extend(session_rows(&name, profiles, &design, &method(), scale, seed));
+        rows.extend(session_rows(&name, profiles, &design, runs));
     }
     rows
 }
 
-fn session_rows(
-    name: &str,
-    profiles: usize,
-    design: &WorldDesign,
-    method: &Method,
-    scale: Scale,
-    seed: u64,
-) -> Vec<VerificationRow> {
-    let Sessions { held, within, mean_size } = sessions(profiles, design, method, scale, seed);
+fn session_rows(name: &str, profiles: usize, design: &WorldDesign, runs: Runs) -> Vec<VerificationRow> {
+    let Sessions { held, within, mean_size } = sessions(profiles, design, runs);
     let shape = format!("64 cells, {} finalists, {} blocks", design.finalists, design.blocks);
     let note = format!("{shape}; mean size of the best set {mean_size:.2}");
     vec![
-        held.row(format!("best set or undecided holds the best, {name}"), KEPT, scale, note),
-        within.row(format!("proven is true of the finalists, {name}"), KEPT, scale, shape),
+        runs.row(held, format!("best set or undecided holds the best, {name}"), KEPT, note),
+        runs.row(within, format!("proven is true of the finalists, {name}"), KEPT, shape),
     ]
 }
 
@@ -177,14 +166,13 @@ struct Sessions {
     mean_size: f64,
 }
 
-fn sessions(profiles: usize, design: &WorldDesign, method: &Method, scale: Scale, seed: u64) -> Sessions {
-    let repetitions = scale.repetitions(2000) as u64;
+fn sessions(profiles: usize, design: &WorldDesign, runs: Runs) -> Sessions {
+    let repetitions = runs.repetitions(2000);
     let [mut held, mut within] = [RunTally::default(); 2];
     let mut size = 0;
-    for run in 0..repetitions {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+    for seed in runs.seeds(repetitions) {
         let world = World::draw(profiles, 8, &mut seeded(seed, 500));
-        let method = Method { seed, ..*method };
+        let method = Method { seed, ..method(runs) };
         let session = world.session(design, &method, seed);
         let all_held = session.groups.iter().enumerate().all(|(profile, (_, verdict))| {
             let best = world.best(profile);
@@ -206,7 +194,7 @@ const FALSE_ALARMS: Demand = Demand::AtMost(1.5);
 
 /// How often an equal A/A control alarms, and how often one that is 2 % off does. Uses the whole path of a report:
 /// limiting, merging, judging. Limiting is meant for spikes and bursts.
-pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn twin_alarms(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (noise, spread, shift, demand) in [
         (Noise::Normal, 0.019, 0.0, FALSE_ALARMS),
@@ -215,35 +203,33 @@ pub(super) fn twin_alarms(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         (Noise::Bursts, BURSTS_SPREAD, 0.0, FALSE_ALARMS),
         (Noise::Normal, 0.019, 0.02, Demand::AtLeast(95.0)),
     ] {
-        let (tally, reach) = alarms(noise, spread, shift, scale, seed);
+        let (tally, reach) = alarms(noise, spread, shift, runs);
         let name = format!("A/A alarm, {}, control {:.0} % off", noise.name(), 100.0 * shift);
         let note = format!("48 blocks, one group of 3 cells; mean A/A interval {:.2} %", 100.0 * reach);
-        rows.push(tally.row(name, demand, scale, note));
+        rows.push(runs.row(tally, name, demand, note));
     }
     rows
 }
 
 /// How often the A/A control of a group alarms, and its mean interval in ln.
-fn alarms(noise: Noise, spread: f64, shift: f64, scale: Scale, seed: u64) -> (RunTally, f64) {
+fn alarms(noise: Noise, spread: f64, shift: f64, runs: Runs) -> (RunTally, f64) {
     // The whole path is slow: a self-test has a minute for everything.
-    let repetitions = scale.repetitions(if scale == Scale::Full { 8000 } else { 2400 });
-    let mut scenario = Scenario::new(vec![0.0, 0.02, 0.05], noise, spread);
-    scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
-    scenario.twin_of = Some(0);
+    let repetitions = runs.repetitions(if runs.scale == Scale::Full { 8000 } else { 2400 });
+    let quiet = Scenario::new(vec![0.0, 0.02, 0.05], noise, spread);
+    let scenario = Scenario { environment: SWINGS, twin_of: Some(0), ..quiet };
     let (mut tally, mut reach) = (RunTally::default(), 0.0);
-    for run in 0..repetitions as u64 {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+    for seed in runs.seeds(repetitions) {
         let mut input = scenario.group(48, seed);
         input.blocks.iter_mut().filter_map(|block| block.twin_cost.as_mut()).for_each(|cost| *cost *= shift.exp());
         // The flips judge the cells, not the control.
-        let verdict = analyse(&input, &Method { seed, random_flips: 19, ..method() });
+        let verdict = analyse(&input, &Method { seed, random_flips: 19, ..method(runs) });
         tally.count(verdict.twin_alarm);
         reach += verdict.twin_reach.unwrap_or(0.0) / repetitions as f64;
     }
     (tally, reach)
 }
 
-fn method() -> Method {
+fn method(runs: Runs) -> Method {
     // Fewer flips than in a report: they only affect the critical value, not its mean.
-    Method { random_flips: 999, ..Method::default() }
+    Method { seed: runs.seed, random_flips: 999, ..Method::default() }
 }

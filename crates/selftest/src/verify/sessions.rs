@@ -1,6 +1,6 @@
 //! Do results over several sessions hold for the mean session, and would pooled blocks be wrong?
 
-use super::{Demand, RunTally, Scale, VerificationRow};
+use super::{Demand, RunTally, Runs, VerificationRow};
 use bytegauge_stats::across::{Replicate, across};
 use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -10,24 +10,20 @@ const CELLS: usize = 5;
 /// Standard error of a difference within a session: 14 % over 64 blocks.
 const OWN: f64 = 0.0175;
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for sessions in [3, 6] {
         for between in [0.0, 0.1] {
-            let (bounded, _) = covered(sessions, between, scale, seed);
+            let (bounded, _) = covered(sessions, between, runs);
             let name = format!("bound over {sessions} sessions covers, {:.0} % between them", between * 100.0);
-            rows.push(bounded.row(
-                name,
-                COVERED,
-                scale,
-                format!("{CELLS} cells, the one with the least bound is chosen"),
-            ));
+            let note = format!("{CELLS} cells, the one with the least bound is chosen");
+            rows.push(runs.row(bounded, name, COVERED, note));
         }
     }
-    let (_, heap) = covered(6, 0.1, scale, seed);
+    let (_, heap) = covered(6, 0.1, runs);
     let note = "the sessions' own errors alone, as if all blocks were of one session";
-    rows.push(heap.control("blocks of six sessions pooled", COVERED, scale, note));
-    rows.extend(compared(scale, seed));
+    rows.push(runs.row(heap, "blocks of six sessions pooled", COVERED, note).control());
+    rows.extend(compared(runs));
     rows
 }
 
@@ -38,55 +34,42 @@ const TRIAL: f64 = 0.05;
 const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.05 };
 
 /// Two subjects in sessions of their own: six and three of them, and two runs alone.
-fn compared(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let mut random = seeded(seed, 0xac06);
+fn compared(runs: Runs) -> Vec<VerificationRow> {
+    let mut random = seeded(runs.seed, 0xac06);
     let [mut same, mut wild, mut called, mut alike] = [RunTally::default(); 4];
-    for _ in 0..scale.repetitions(4000) {
+    for _ in 0..runs.repetitions(4000) {
         let mut run = |between: f64| {
             let middle = between * random.normal();
-            (middle, (0..TRIALS).map(|_| middle + TRIAL * random.normal()).collect::<Vec<f64>>())
+            (0..TRIALS).map(|_| middle + TRIAL * random.normal()).collect::<Vec<f64>>()
         };
         let covers = |one: &[f64], other: &[f64]| {
             apart(one, other, 0.95).is_some_and(|(lower, upper)| lower <= 0.0 && upper >= 0.0)
         };
-        same.count(covers(&run(0.0).1, &run(0.0).1));
-        wild.count(covers(&run(0.1).1, &run(0.1).1));
-        let mean = |(_, trials): (f64, Vec<f64>)| trials.iter().sum::<f64>() / TRIALS as f64;
+        same.count(covers(&run(0.0), &run(0.0)));
+        wild.count(covers(&run(0.1), &run(0.1)));
+        let mean = |trials: Vec<f64>| trials.iter().sum::<f64>() / TRIALS as f64;
         let before: Vec<f64> = (0..6).map(|_| mean(run(0.1))).collect();
         let after: Vec<f64> = (0..3).map(|_| mean(run(0.1))).collect();
         let judged = between_sessions(&before, &after, &TERMS);
         called.count(matches!(judged.verdict, ComparisonResult::Worse | ComparisonResult::Better));
         alike.count(judged.lower <= 0.0 && judged.upper >= 0.0);
     }
-    let runs = format!("{TRIALS} trials a run, noise {:.0} %", TRIAL * 100.0);
+    let note = format!("{TRIALS} trials a run, noise {:.0} %", TRIAL * 100.0);
     let far = "equal subjects, 10 % between sessions";
+    let wild_note = format!("{note}, {far}");
+    let several = format!("6 and 3 sessions, {far}");
+    let covers = Demand::Within(93.5, 96.5);
     vec![
-        same.row("difference of two runs covers", Demand::Within(93.5, 96.5), scale, runs.clone()),
-        wild.control(
-            "two runs as if all their sessions were such",
-            Demand::AtLeast(93.5),
-            scale,
-            format!("{runs}, {far}"),
-        ),
-        called.row(
-            "sessions of equals called different",
-            Demand::AtMost(5.0),
-            scale,
-            format!("6 and 3 sessions, {far}"),
-        ),
-        alike.row(
-            "difference over sessions covers",
-            Demand::Within(93.5, 96.5),
-            scale,
-            format!("6 and 3 sessions, {far}"),
-        ),
+        runs.row(same, "difference of two runs covers", covers, note),
+        runs.row(wild, "two runs as if all their sessions were such", Demand::AtLeast(93.5), wild_note).control(),
+        runs.row(called, "sessions of equals called different", Demand::AtMost(5.0), &several),
+        runs.row(alike, "difference over sessions covers", covers, several),
     ]
 }
 
-fn covered(sessions: usize, between: f64, scale: Scale, seed: u64) -> (RunTally, RunTally) {
+fn covered(sessions: usize, between: f64, runs: Runs) -> (RunTally, RunTally) {
     let (mut bounded, mut heap) = (RunTally::default(), RunTally::default());
-    for run in 0..scale.at_least(200, 4000) as u64 {
-        let mut random = seeded(seed.wrapping_mul(1_000_003).wrapping_add(run), 0xac05);
+    for mut random in runs.streams(runs.at_least(200, 4000), 0xac05) {
         let effects: Vec<f64> = (0..CELLS).map(|_| 0.03 * random.normal()).collect();
         let best = effects.iter().copied().fold(f64::INFINITY, f64::min);
         let seen: Vec<Replicate> = (0..sessions).map(|_| session(&effects, between, &mut random)).collect();

@@ -1,7 +1,7 @@
 //! A shared machine: heavy noise, and steal that hits all cells equally or some more than others.
 
-use super::{Demand, RunTally, Scale, VerificationRow};
-use crate::sim::{Environment, Noise, Scenario, Steal, Trials, group_input};
+use super::{Demand, RunTally, Runs, Scale, VerificationRow};
+use crate::sim::{Noise, SWINGS, Scenario, Steal, Trials};
 use bytegauge_stats::group::{BlockInput, GroupInput, Method, analyse};
 use bytegauge_stats::noise_grade::uneven;
 use bytegauge_stats::recommend::recommend;
@@ -41,7 +41,7 @@ struct Groups {
     covered: RunTally,
 }
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for (kind, name) in [
         (USUAL, "noise 30 %"),
@@ -49,25 +49,24 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         (WorldKind { hit: Hit::All, ..USUAL }, "noise 30 %, steal hits all cells alike"),
         (WorldKind { hit: Hit::Some, ..USUAL }, "noise 30 %, steal depends on the cell"),
     ] {
-        let Groups { is_true, covered } = groups(kind, scale, seed);
+        let Groups { is_true, covered } = groups(kind, runs);
         let note = format!("{CELLS} cells, {} blocks", kind.blocks);
-        rows.push(is_true.row(format!("proven is true of the finalists, {name}"), TRUE, scale, note.clone()));
-        rows.push(covered.row(format!("bound of the chosen cell covers, {name}"), TRUE, scale, note));
+        rows.push(runs.row(is_true, format!("proven is true of the finalists, {name}"), TRUE, note.clone()));
+        rows.push(runs.row(covered, format!("bound of the chosen cell covers, {name}"), TRUE, note));
     }
-    let left_out = groups(WorldKind { hit: Hit::Some, blocks: 256, all_blocks: false, ..USUAL }, scale, seed).is_true;
+    let left_out = groups(WorldKind { hit: Hit::Some, blocks: 256, all_blocks: false, ..USUAL }, runs).is_true;
     let note = "the same groups; the remaining blocks do not contain the cost of steal";
-    rows.push(left_out.control("blocks with steal left out, steal depends on the cell", TRUE, scale, note));
+    rows.push(runs.row(left_out, "blocks with steal left out, steal depends on the cell", TRUE, note).control());
     rows
 }
 
-fn groups(kind: WorldKind, scale: Scale, seed: u64) -> Groups {
+fn groups(kind: WorldKind, runs: Runs) -> Groups {
     let mut found = Groups::default();
     // Seven kinds of worlds: a self-test has a minute for everything.
-    let full = if scale == Scale::Full { 2000 } else { 600 };
+    let full = if runs.scale == Scale::Full { 2000 } else { 600 };
     // Few groups are proven where blocks are left out, and the control has to miss by more than chance.
-    let repetitions = if kind.all_blocks { scale.repetitions(full) } else { scale.at_least(240, full) };
-    for run in 0..repetitions as u64 {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+    let repetitions = if kind.all_blocks { runs.repetitions(full) } else { runs.at_least(240, full) };
+    for seed in runs.seeds(repetitions) {
         let mut random = seeded(seed, 0x5a4e);
         let method = Method { seed, random_flips: 299, ..Method::default() };
         let quirks: Vec<f64> = (0..CELLS).map(|_| 0.12 * random.uniform()).collect();
@@ -89,21 +88,18 @@ fn groups(kind: WorldKind, scale: Scale, seed: u64) -> Groups {
 
 fn world(kind: WorldKind, quirks: &[f64], hit: &[f64], random: &mut RandomStream) -> Scenario {
     let effects = quirks.iter().map(|quirk| quirk + 0.02 * random.normal()).collect();
-    let mut scenario = Scenario::new(effects, Noise::Normal, kind.paired / 2.0_f64.sqrt());
-    scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
-    scenario.twin_of = Some(0);
-    scenario.steal = match kind.hit {
+    let steal = match kind.hit {
         Hit::None => Steal::default(),
         Hit::All => Steal { shares: vec![0.16], ln_cost: STEAL_COST },
         Hit::Some => Steal { shares: hit.to_vec(), ln_cost: STEAL_COST },
     };
-    scenario
+    let quiet = Scenario::new(effects, Noise::Normal, kind.paired / 2.0_f64.sqrt());
+    Scenario { environment: SWINGS, twin_of: Some(0), steal, ..quiet }
 }
 
 fn confirmed(scenario: &Scenario, kind: WorldKind, random: &mut RandomStream) -> GroupInput {
     let Trials { rows, hits } = scenario.trials(kind.blocks, random);
-    let footprints: Vec<f64> = (0..CELLS).map(|cell| cell as f64 + 1.0).collect();
-    let mut input = group_input(&rows, &footprints, scenario.twin_of);
+    let mut input = scenario.packed(&rows);
     if !kind.all_blocks {
         let blocks = std::mem::take(&mut input.blocks).into_iter().zip(&hits);
         let calm = blocks.filter(|(_, hits)| hits[..CELLS].iter().all(|hit| !hit));
@@ -113,23 +109,14 @@ fn confirmed(scenario: &Scenario, kind: WorldKind, random: &mut RandomStream) ->
 }
 
 /// Whether steal is called uneven where it is not.
-pub(super) fn uneven_steal(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let tally = steal_seen(&[0.25; 4], scale, seed);
-    vec![tally.row(
-        "steal called uneven that is not",
-        Demand::Within(3.0, 7.0),
-        scale,
-        "4 cells, 58 blocks, at p < 0.05",
-    )]
-}
-
-fn steal_seen(shares: &[f64], scale: Scale, seed: u64) -> RunTally {
-    let mut tally = RunTally::default();
-    let mut random = seeded(seed, 0x57ea);
-    for run in 0..scale.repetitions(4000) as u64 {
-        let hits: Vec<Vec<bool>> =
-            (0..58).map(|_| shares.iter().map(|share| random.uniform() < *share).collect()).collect();
-        tally.count(uneven(&hits, seed.wrapping_add(run)).is_some_and(|found| found.p_value < 0.05));
-    }
-    tally
+pub(super) fn uneven_steal(runs: Runs) -> Vec<VerificationRow> {
+    let mut seed = runs.seed;
+    let tally = runs.share(4000, 0x57ea, |random| {
+        let hits: Vec<Vec<bool>> = (0..58).map(|_| (0..4).map(|_| random.uniform() < 0.25).collect()).collect();
+        let found = uneven(&hits, seed);
+        seed = seed.wrapping_add(1);
+        found.is_some_and(|found| found.p_value < 0.05)
+    });
+    let note = "4 cells, 58 blocks, at p < 0.05";
+    vec![runs.row(tally, "steal called uneven that is not", Demand::Within(3.0, 7.0), note)]
 }

@@ -4,8 +4,8 @@
 //! nothing contradicts it, although another option has the smallest bound, and sometimes although it is slower. Its own
 //! bound must then cover its excess cost.
 
-use super::{Demand, RunTally, Scale, VerificationRow};
-use crate::sim::{Environment, Noise, Scenario, group_input};
+use super::{Demand, RunTally, Runs, VerificationRow};
+use crate::sim::{Noise, SWINGS, Scenario};
 use bytegauge_stats::group::{GroupInput, Method, analyse};
 use bytegauge_stats::recommend::recommend;
 use bytegauge_stats::rng::{RandomStream, seeded};
@@ -55,25 +55,21 @@ struct GroupCounts {
     anyway: RunTally,
 }
 
-pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
+pub(super) fn rows(runs: Runs) -> Vec<VerificationRow> {
     let mut rows = Vec::new();
     for kind in [USUAL, NOISY, BURSTS, ONE_RIVAL, NO_ANSWER] {
         let [mut proven, mut is_true] = [RunTally::default(); 2];
         let name = kind.name;
         let shape = format!("{} cells, {} blocks", 1 + kind.others, kind.blocks);
         for excess in EXCESS {
-            let found = groups(kind, excess, scale, seed);
+            let found = groups(kind, excess, runs);
             let world = format!("auto costs {:.0} % more, {name}", 100.0 * excess);
             let note = format!("{shape}; auto is recommended in {:.1} % of groups", found.auto.percent());
-            rows.push(found.covered.row(format!("bound of the recommended cell covers, {world}"), TRUE, scale, note));
+            rows.push(runs.row(found.covered, format!("bound of the recommended cell covers, {world}"), TRUE, note));
             if excess > Method::default().margin {
                 let note = format!("{shape}; of all groups, {} of which recommend it", found.auto.held);
-                rows.push(found.beyond_bound.row(
-                    format!("auto is recommended and exceeds its bound, {world}"),
-                    FALSE,
-                    scale,
-                    note,
-                ));
+                let name = format!("auto is recommended and exceeds its bound, {world}");
+                rows.push(runs.row(found.beyond_bound, name, FALSE, note));
             }
             proven.add(found.proven);
             is_true.add(found.is_true);
@@ -81,27 +77,26 @@ pub(super) fn rows(scale: Scale, seed: u64) -> Vec<VerificationRow> {
         // The other kinds have almost no significant results.
         if kind.blocks == USUAL.blocks {
             let note = format!("{shape}; auto costs 0 to 40 % more; something is proven in {:.1} %", proven.percent());
-            rows.push(is_true.row(format!("proven is true of the finalists, one is auto, {name}"), TRUE, scale, note));
+            rows.push(runs.row(is_true, format!("proven is true of the finalists, one is auto, {name}"), TRUE, note));
         }
     }
-    rows.extend(crippled(scale, seed));
+    rows.extend(crippled(runs));
     rows
 }
 
 /// Bounds that could be shown in place of its own.
-fn crippled(scale: Scale, seed: u64) -> Vec<VerificationRow> {
-    let [noisy, open] = [NOISY, NO_ANSWER].map(|kind| groups(kind, EXCESS[2], scale, seed));
+fn crippled(runs: Runs) -> Vec<VerificationRow> {
+    let [noisy, open] = [NOISY, NO_ANSWER].map(|kind| groups(kind, EXCESS[2], runs));
     let note = |kind: MachineKind| format!("auto costs 10 % more, {}, {} blocks", kind.name, kind.blocks);
     vec![
-        open.by_estimate.control("auto's estimate in place of its bound", FALSE, scale, note(NO_ANSWER)),
-        noisy.anyway.control("auto always recommended, with the least bound", FALSE, scale, note(NOISY)),
+        runs.row(open.by_estimate, "auto's estimate in place of its bound", FALSE, note(NO_ANSWER)).control(),
+        runs.row(noisy.anyway, "auto always recommended, with the least bound", FALSE, note(NOISY)).control(),
     ]
 }
 
-fn groups(kind: MachineKind, excess: f64, scale: Scale, seed: u64) -> GroupCounts {
+fn groups(kind: MachineKind, excess: f64, runs: Runs) -> GroupCounts {
     let mut found = GroupCounts::default();
-    for run in 0..scale.repetitions(4000) as u64 {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(run);
+    for seed in runs.seeds(runs.repetitions(4000)) {
         let mut random = seeded(seed, 0xa070);
         let method = Method { seed, random_flips: 299, ..Method::default() };
         let truth = truth(kind, excess, &mut random);
@@ -137,11 +132,9 @@ fn truth(kind: MachineKind, excess: f64, random: &mut RandomStream) -> Vec<f64> 
 }
 
 fn confirmed(truth: &[f64], kind: MachineKind, random: &mut RandomStream) -> GroupInput {
-    let mut scenario = Scenario::new(truth.to_vec(), kind.noise, kind.paired / 2.0_f64.sqrt());
-    scenario.environment = Environment::Swings { rho: 0.7, spread: 0.18 };
-    scenario.twin_of = Some(1);
-    let footprints: Vec<f64> = (0..truth.len()).map(|cell| cell as f64 + 1.0).collect();
-    let mut input = group_input(&scenario.rows(kind.blocks, random), &footprints, scenario.twin_of);
+    let quiet = Scenario::new(truth.to_vec(), kind.noise, kind.paired / 2.0_f64.sqrt());
+    let scenario = Scenario { environment: SWINGS, twin_of: Some(1), ..quiet };
+    let mut input = scenario.packed(&scenario.rows(kind.blocks, random));
     input.cells[AUTO].is_default = true;
     input
 }
