@@ -26,8 +26,6 @@ pub struct Package {
     pub name: String,
     /// Its dependencies of every kind.
     pub dependencies: Vec<Dependency>,
-    /// Its libraries, binaries, tests, …
-    pub targets: Vec<Target>,
 }
 
 /// A dependency as a manifest declares it.
@@ -37,15 +35,6 @@ pub struct Dependency {
     pub name: String,
     /// `dev`, `build`, or none for a normal one.
     pub kind: Option<String>,
-}
-
-/// Something that cargo can build.
-#[derive(Deserialize)]
-pub struct Target {
-    /// `lib`, `bin`, `test`, `example`, `custom-build`, …
-    pub kind: Vec<String>,
-    /// Its root file.
-    pub src_path: PathBuf,
 }
 
 /// The repository's folder.
@@ -99,12 +88,7 @@ pub fn release_build() -> Result<PathBuf> {
 
 /// The crates of the workspace alone; needs no network.
 pub fn workspace() -> Result<Metadata> {
-    metadata(&["--no-deps"])
-}
-
-fn metadata(args: &[&str]) -> Result<Metadata> {
-    let output = command(&["metadata", "--format-version", "1"])
-        .args(args)
+    let output = command(&["metadata", "--format-version", "1", "--no-deps"])
         .output()
         .context("starting `cargo metadata`: is cargo on the PATH?")?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim_end());

@@ -12,7 +12,6 @@ mod hot_loops;
 mod package;
 mod page;
 mod rules;
-mod skips;
 mod test;
 
 use std::process::ExitCode;

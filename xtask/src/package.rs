@@ -10,7 +10,7 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
 
-use xtask::cargo;
+use xtask::{cargo, steps};
 
 /// Shells with completions: the name, and the file as the shell looks for it.
 const SHELLS: [(&str, &str); 3] = [("bash", "bytegauge.bash"), ("zsh", "_bytegauge"), ("fish", "bytegauge.fish")];
@@ -34,14 +34,10 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let own = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let target = matches.get_one::<String>("target").unwrap_or(&own);
-    let built =
-        cargo::command(&["build", "--locked", "--profile", "dist", "--package", "bytegauge", "--target", target])
-            .status()
-            .context("starting cargo")?;
-    ensure!(
-        built.success(),
-        "no binary: it needs `rustup target add {target}` and musl's C compiler (Debian: musl-tools)"
-    );
+    let build = ["build", "--locked", "--profile", "dist", "--package", "bytegauge", "--target", target];
+    steps::visible(&mut cargo::command(&build)).with_context(|| {
+        format!("no binary: it needs `rustup target add {target}` and musl's C compiler (Debian: musl-tools)")
+    })?;
     let binary = cargo::workspace()?.target_directory.join(target).join("dist/bytegauge");
     // Where the manifest of the Debian package looks for them.
     let folder = cargo::root().join("target/package");
@@ -75,7 +71,7 @@ fn debian(target: &str, folder: &Path) -> Result<()> {
         return Ok(());
     }
     deb.args(["--no-build", "--no-strip", "--profile", "dist", "--package", "bytegauge", "--target", target]);
-    made("cargo deb", deb.arg("--output").arg(folder))
+    steps::visible(deb.arg("--output").arg(folder)).context("no Debian package")
 }
 
 /// The Python wheel: the binary, found by pip on every Linux, since it needs no library.
@@ -90,18 +86,12 @@ fn wheel(target: &str, folder: &Path) -> Result<()> {
     maturin.current_dir(cargo::root());
     maturin.args(["build", "--locked", "--bindings", "bin", "--profile", "dist", "--target", target]);
     maturin.args(["--compatibility", "manylinux2014", "musllinux_1_2", "--manifest-path", "crates/cli/Cargo.toml"]);
-    made("maturin", maturin.arg("--out").arg(folder))
+    steps::visible(maturin.arg("--out").arg(folder)).context("no wheel")
 }
 
 /// Whether a tool prints its version.
 fn is_there(mut version: Process) -> bool {
     version.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-fn made(name: &str, tool: &mut Process) -> Result<()> {
-    let status = tool.status().with_context(|| format!("starting {name}"))?;
-    ensure!(status.success(), "{name} made no package");
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use std::process::Command as Process;
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use xtask::steps::{self, StepDone};
-use xtask::{cargo, setup};
+use xtask::{cargo, setup, steps};
 
 /// The pages as npm builds them, and where the program embeds them from.
 const PAGES: [(&str, &str); 2] =
@@ -35,18 +34,14 @@ pub fn command() -> Command {
 /// # Errors
 /// When npm is missing, a test fails, or the committed page is stale.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    work(matches.get_flag("check"))
+    build(matches.get_flag("check"))
 }
 
-/// The step of `cargo xtask test`.
+/// As [`run`].
 ///
 /// # Errors
 /// As [`run`].
-pub fn check() -> Result<StepDone> {
-    work(true).map(|()| StepDone::Passed)
-}
-
-fn work(check: bool) -> Result<()> {
+pub fn build(check: bool) -> Result<()> {
     let folder = cargo::root().join("page");
     npm(&folder, &["ci", "--no-audit", "--no-fund"])?;
     npm(&folder, &["run", "build"])?;
@@ -66,12 +61,11 @@ fn work(check: bool) -> Result<()> {
     if let Some(path) = BROWSERS.iter().find_map(|name| setup::on_path(name, None).ok()) {
         tests.env("CHROMIUM", path);
     }
-    steps::visible(&mut tests).map(drop)
+    steps::visible(&mut tests)
 }
 
 fn npm(folder: &Path, words: &[&str]) -> Result<()> {
     steps::visible(Process::new("npm").current_dir(folder).args(words))
-        .map(drop)
         .with_context(|| format!("npm {}", words.join(" ")))
 }
 

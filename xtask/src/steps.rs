@@ -5,22 +5,21 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// How a step ended, if it did not fail.
-pub enum StepDone {
-    /// All is well.
-    Passed,
-    /// Some parts could not be tried, or none; the reasons.
-    Partly(Vec<String>),
-}
-
 /// One step.
 pub struct Step<'a> {
     /// Its name.
     pub name: &'a str,
     /// The command that repeats this step alone.
     pub repeat: String,
-    /// Its work. Output appears as it is printed.
-    pub work: Box<dyn FnOnce() -> Result<StepDone> + 'a>,
+    /// Its work: the parts that could not be tried, with the reasons. Output appears as it is printed.
+    pub work: Box<dyn FnOnce() -> Result<Vec<String>> + 'a>,
+}
+
+impl<'a> Step<'a> {
+    /// A step that skips nothing.
+    pub fn new(name: &'a str, repeat: impl Into<String>, work: impl FnOnce() -> Result<()> + 'a) -> Step<'a> {
+        Step { name, repeat: repeat.into(), work: Box::new(move || work().map(|()| Vec::new())) }
+    }
 }
 
 /// Runs the steps in order and prints a summary line.
@@ -36,8 +35,8 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
         let done = (step.work)();
         let took = step_began.elapsed().as_secs_f64();
         match done {
-            Ok(StepDone::Passed) => println!("   passed in {took:.1} s"),
-            Ok(StepDone::Partly(reasons)) => {
+            Ok(reasons) if reasons.is_empty() => println!("   passed in {took:.1} s"),
+            Ok(reasons) => {
                 println!("   passed in {took:.1} s, except {} skipped:", reasons.len());
                 reasons.iter().for_each(|reason| println!("      {reason}"));
                 skipped += reasons.len();
@@ -57,25 +56,25 @@ pub fn run(steps: Vec<Step<'_>>) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot be started or does not succeed.
-pub fn visible(command: &mut Command) -> Result<StepDone> {
+pub fn visible(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("starting {name}"))?;
     ensure!(status.success(), "{status}");
-    Ok(StepDone::Passed)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn step(name: &str, done: Result<StepDone>) -> Step<'_> {
+    fn step(name: &str, done: Result<Vec<String>>) -> Step<'_> {
         Step { name, repeat: format!("cargo {name}"), work: Box::new(move || done) }
     }
 
     #[test]
     fn a_failure_names_the_command_that_repeats_it() {
         let after = Step { name: "after", repeat: String::new(), work: Box::new(|| panic!("must not run")) };
-        let steps = vec![step("fmt", Ok(StepDone::Passed)), step("clippy", Err(anyhow::anyhow!("exit code 1"))), after];
+        let steps = vec![step("fmt", Ok(Vec::new())), step("clippy", Err(anyhow::anyhow!("exit code 1"))), after];
         let error = run(steps).unwrap_err().to_string();
         assert_eq!(error, "clippy failed: exit code 1\nrepeat this step with: cargo clippy");
     }

@@ -5,37 +5,29 @@
 //! a browser, makes a release build and verifies bytes with it. Nothing here measures
 //! speed: comparisons with other programs are `cargo lab peers`.
 
+use std::io::{BufRead, BufReader};
 use std::num::NonZero;
-use std::process::Command as Process;
+use std::process::{Command as Process, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::{generate, hot_loops, page, rules, skips};
-use xtask::steps::{self, Step, StepDone};
+use crate::{generate, hot_loops, page, rules};
+use xtask::steps::{self, Step};
 use xtask::{cargo, setup};
 
 /// All tests of the product. No document has code that runs: with all targets rustdoc does not look for it in each crate.
-const TESTS: [&str; 9] =
-    ["test", "--locked", "--workspace", "--exclude", "xtask", "--exclude", "lab", "--all-targets", "--no-fail-fast"];
+const TESTS: &str = "test --locked --workspace --exclude xtask --exclude lab --all-targets --no-fail-fast";
 
 /// Every crate as it would be published: complete manifests, files and versions.
-const CRATES: [&str; 10] = [
-    "package",
-    "--offline",
-    "--locked",
-    "--workspace",
-    "--exclude",
-    "xtask",
-    "--exclude",
-    "lab",
-    "--no-verify",
-    "--allow-dirty",
-];
+const CRATES: &str = "package --offline --locked --workspace --exclude xtask --exclude lab --no-verify --allow-dirty";
 
 /// The tests of the development tools.
-const TOOL_TESTS: [&str; 7] = ["test", "--locked", "--package", "xtask", "--package", "lab", "--all-targets"];
+const TOOL_TESTS: &str = "test --locked --package xtask --package lab --all-targets";
+
+/// The documentation of every crate.
+const DOCS: &str = "doc --locked --workspace --no-deps";
 
 /// Tests at once for each CPU: most of those that start the program wait for it far longer than they compute. With two of them
 /// two CPUs rested a third of the time.
@@ -64,81 +56,168 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut all = Vec::new();
     if is_all {
         all.extend([
-            cargo_step("fmt", &["fmt", "--all", "--check"], &[]),
-            Step {
-                name: "rules",
-                repeat: "cargo xtask rules".into(),
-                work: Box::new(|| rules::check().map(|()| StepDone::Passed)),
-            },
-            Step {
-                name: "generated files",
-                repeat: "cargo xtask generate --check".into(),
-                work: Box::new(|| generate::check().map(|()| StepDone::Passed)),
-            },
-            cargo_step(
-                "clippy",
-                &["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"],
-                &[],
-            ),
+            cargo_step("fmt", "fmt --all --check"),
+            Step::new("rules", "cargo xtask rules", rules::check),
+            Step::new("generated files", "cargo xtask generate --check", generate::check),
+            cargo_step("clippy", "clippy --locked --workspace --all-targets -- --deny warnings"),
         ]);
     }
     all.extend([
         Step { name: "programs", repeat: "apt-get install liburing-dev iperf3".into(), work: Box::new(programs) },
         Step {
             name: "tests",
-            repeat: format!("cargo {}", TESTS.join(" ")),
+            repeat: format!("cargo {TESTS}"),
             work: Box::new(|| {
                 let threads = thread::available_parallelism().map_or(2, NonZero::get) * TESTS_A_CPU;
-                let mut tests = cargo::command(&TESTS);
-                skips::run(tests.args(["--", "--show-output"]).env("RUST_TEST_THREADS", threads.to_string()))
+                let mut tests = cargo_command(TESTS);
+                run_with_skips(tests.args(["--", "--show-output"]).env("RUST_TEST_THREADS", threads.to_string()))
             }),
         },
     ]);
     if is_all {
         all.extend([
-            cargo_step("tests of the tools", &TOOL_TESTS, &[]),
-            cargo_step(
-                "docs",
-                &["doc", "--locked", "--workspace", "--no-deps"],
-                &[("RUSTDOCFLAGS", "--deny warnings")],
-            ),
-            Step { name: "page", repeat: "cargo xtask page --check".into(), work: Box::new(page::check) },
-            cargo_step("crates", &CRATES, &[]),
-            cargo_step("release build", &["build", "--locked", "--release", "--package", "bytegauge"], &[]),
-            Step {
-                name: "hot loops",
-                repeat: "cargo xtask hot-loops".into(),
-                work: Box::new(|| hot_loops::check(&cargo::release_build()?).map(|()| StepDone::Passed)),
-            },
-            Step {
-                name: "release run",
-                repeat: format!("target/release/bytegauge {RELEASE_RUN}"),
-                work: Box::new(release_run),
-            },
+            cargo_step("tests of the tools", TOOL_TESTS),
+            Step::new("docs", format!("RUSTDOCFLAGS='--deny warnings' cargo {DOCS}"), || {
+                steps::visible(cargo_command(DOCS).env("RUSTDOCFLAGS", "--deny warnings"))
+            }),
+            Step::new("page", "cargo xtask page --check", || page::build(true)),
+            cargo_step("crates", CRATES),
+            cargo_step("release build", "build --locked --release --package bytegauge"),
+            Step::new("hot loops", "cargo xtask hot-loops", || hot_loops::check(&cargo::release_build()?)),
+            Step::new("release run", format!("target/release/bytegauge {RELEASE_RUN}"), release_run),
         ]);
     }
     steps::run(all)
 }
 
-fn cargo_step<'a>(name: &'a str, args: &'a [&'a str], variables: &'a [(&'a str, &'a str)]) -> Step<'a> {
-    let set: String = variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
-    Step {
-        name,
-        repeat: format!("{set}cargo {}", args.join(" ")),
-        work: Box::new(move || steps::visible(cargo::command(args).envs(variables.iter().copied()))),
-    }
+fn cargo_command(words: &str) -> Process {
+    cargo::command(&words.split(' ').collect::<Vec<_>>())
+}
+
+fn cargo_step<'a>(name: &'a str, words: &'a str) -> Step<'a> {
+    Step::new(name, format!("cargo {words}"), || steps::visible(&mut cargo_command(words)))
 }
 
 /// Looks for what tests need and skip themselves without: a ring over liburing, and the peer of the tests of interoperation.
-fn programs() -> Result<StepDone> {
+fn programs() -> Result<Vec<String>> {
     let found = [setup::library("liburing", "liburing-dev"), setup::package("iperf3", "iperf3")];
-    let missing: Vec<String> = found.into_iter().filter_map(Result::err).collect();
-    Ok(if missing.is_empty() { StepDone::Passed } else { StepDone::Partly(missing) })
+    Ok(found.into_iter().filter_map(Result::err).collect())
 }
 
 /// The program as users build it carries bytes over every kind of path, and looks at each of them.
-fn release_run() -> Result<StepDone> {
+fn release_run() -> Result<()> {
     let folder = tempfile::tempdir().context("a folder for the store")?;
     let mut run = Process::new(cargo::workspace()?.target_directory.join("release/bytegauge"));
     steps::visible(run.args(RELEASE_RUN.split(' ')).args(["--quiet", "--store"]).arg(folder.path().join("results.db")))
+}
+
+/// Start of the line that a skipped test prints.
+const MARK: &str = "SKIPPED: ";
+
+/// Runs tests with their output visible, and collects those that skip themselves because the machine lacks something, such as a
+/// permission. Such a test passes and prints `SKIPPED: reason`, which libtest hides without `--show-output`, with which the command
+/// ends. The output of failed tests is forwarded to the terminal.
+fn run_with_skips(command: &mut Process) -> Result<Vec<String>> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("starting {name}"))?;
+    let mut output = OutputSoFar::default();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.with_context(|| format!("reading from {name}"))?;
+            let line = String::from_utf8_lossy(&line);
+            if output.shows(&line) {
+                println!("{line}");
+            }
+        }
+    }
+    let status = child.wait().with_context(|| format!("waiting for {name}"))?;
+    ensure!(status.success(), "{status}");
+    Ok(output.skips)
+}
+
+/// The output read so far.
+#[derive(Default)]
+struct OutputSoFar {
+    /// Whether it is what passed tests printed.
+    of_passed: bool,
+    /// The test whose output it is.
+    test: String,
+    /// Tests that skipped themselves, each with its reason, once.
+    skips: Vec<String>,
+}
+
+impl OutputSoFar {
+    /// Takes a line. Whether it is to be seen.
+    fn shows(&mut self, line: &str) -> bool {
+        if line == "successes:" {
+            self.of_passed = true;
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            self.of_passed = false;
+        } else if let Some(test) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.test = test.to_owned();
+        } else if let Some(reason) = line.strip_prefix(MARK).filter(|_| self.of_passed) {
+            let skip = format!("{}: {}", self.test, reason.trim());
+            if !self.skips.contains(&skip) {
+                self.skips.push(skip);
+            }
+        }
+        !self.of_passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "\
+running 3 tests
+test limits::ipv6 ... ok
+test limits::rights ... ok
+test limits::wrong ... FAILED
+
+successes:
+
+---- limits::ipv6 stdout ----
+engine epoll
+SKIPPED: a network of its own: `unshare -Urn true` does not work here
+SKIPPED: a network of its own: `unshare -Urn true` does not work here
+
+---- limits::rights stdout ----
+SKIPPED: a user without rights
+
+successes:
+    limits::ipv6
+    limits::rights
+
+failures:
+
+---- limits::wrong stdout ----
+SKIPPED: nothing, it failed
+panicked
+
+failures:
+    limits::wrong
+
+test result: FAILED. 2 passed; 1 failed";
+
+    #[test]
+    fn skips_are_collected_and_passed_tests_hidden() {
+        let mut output = OutputSoFar::default();
+        let shown: Vec<&str> = PRINTED.lines().filter(|line| output.shows(line)).collect();
+        assert_eq!(
+            output.skips,
+            [
+                "limits::ipv6: a network of its own: `unshare -Urn true` does not work here",
+                "limits::rights: a user without rights"
+            ]
+        );
+        assert!(shown.contains(&"test limits::ipv6 ... ok") && shown.contains(&"panicked"));
+        assert!(!shown.contains(&"engine epoll") && !shown.contains(&"    limits::rights"), "{shown:?}");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error() {
+        assert!(run_with_skips(&mut Process::new("false")).is_err());
+        assert_eq!(run_with_skips(&mut Process::new("true")).unwrap(), Vec::<String>::new());
+    }
 }

@@ -8,8 +8,19 @@
 pub mod across;
 pub mod between;
 pub mod history;
-pub mod schema;
 
 pub use across::AcrossView;
 pub use between::BetweenView;
+use bytegauge_report::view::numbers::schema;
 pub use history::HistoryView;
+
+/// JSON Schema (2020-12) of the comparison of several sessions, indented, with a newline at its end: `cargo xtask generate` writes it
+/// to `schema/`.
+pub fn between_schema() -> String {
+    schema::of::<BetweenView>("between", "bytegauge between")
+}
+
+/// The same for sessions before and after.
+pub fn history_schema() -> String {
+    schema::of::<HistoryView>("compare", "bytegauge report compare")
+}

@@ -145,7 +145,7 @@ pub fn build_tokio_echo() -> Result<()> {
     let to = folder()?.join("tokio-echo");
     let mut command = cargo::command(&["build", "--locked", "--release", "--quiet"]);
     command.current_dir(source().join("tokio-echo")).env("CARGO_TARGET_DIR", &to);
-    steps::visible(&mut command).map(drop).context("building tokio-echo")
+    steps::visible(&mut command).context("building tokio-echo")
 }
 
 /// Builds the sink in Go. Its file.

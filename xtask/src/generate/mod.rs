@@ -7,7 +7,7 @@ mod screen;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use bytegauge_compare::schema as compared;
+use bytegauge_compare::{between_schema, history_schema};
 use bytegauge_report::render::json;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
@@ -25,12 +25,12 @@ const DOCUMENTS: &[Document] = &[
     Document { path: "docs/factors.md", notice: NOTICE, text: factors::text },
     Document { path: "docs/plans.md", notice: NOTICE, text: plans::text },
     // Only the screen of these two is generated.
-    Document { path: "README.md", notice: "", text: screen::readme },
-    Document { path: "docs/tutorial.md", notice: "", text: screen::tutorial },
+    Document { path: "README.md", notice: "", text: || screen::within("README.md") },
+    Document { path: "docs/tutorial.md", notice: "", text: || screen::within("docs/tutorial.md") },
     // JSON has no comments; the README describes how it is made.
     Document { path: "crates/report/schema/report.schema.json", notice: "", text: || Ok(json::schema()) },
-    Document { path: "crates/compare/schema/between.schema.json", notice: "", text: || Ok(compared::between_text()) },
-    Document { path: "crates/compare/schema/compare.schema.json", notice: "", text: || Ok(compared::compare_text()) },
+    Document { path: "crates/compare/schema/between.schema.json", notice: "", text: || Ok(between_schema()) },
+    Document { path: "crates/compare/schema/compare.schema.json", notice: "", text: || Ok(history_schema()) },
 ];
 
 const NOTICE: &str = "<!-- Made by `cargo xtask generate`; edit the tables that it reads instead. -->\n\n";

@@ -10,8 +10,6 @@ use flate2::read::GzDecoder;
 
 use xtask::cargo;
 
-const README: &str = "README.md";
-const TUTORIAL: &str = "docs/tutorial.md";
 /// Made by `bytegauge report export`.
 const SESSION: &str = "docs/example/session.jsonl.gz";
 /// The lines before and after the screen.
@@ -20,23 +18,12 @@ const ENDS: &str = "```\n";
 /// As wide as a usual terminal.
 const COLUMNS: usize = 80;
 
-/// The README with the screen in its place.
+/// A document with the screen in its place.
 ///
 /// # Errors
-/// When the session cannot be read, or the README has no place for it.
-pub fn readme() -> Result<String> {
-    with_screen(README, &screen()?)
-}
-
-/// The tutorial with the screen in its place.
-///
-/// # Errors
-/// When the session cannot be read, or the tutorial has no place for it.
-pub fn tutorial() -> Result<String> {
-    with_screen(TUTORIAL, &screen()?)
-}
-
-fn with_screen(path: &str, screen: &str) -> Result<String> {
+/// When the session cannot be read, or the document has no place for it.
+pub fn within(path: &str) -> Result<String> {
+    let screen = screen()?;
     let document = fs::read_to_string(cargo::root().join(path)).with_context(|| format!("reading {path}"))?;
     let missing = || format!("{path} has no lines `{}` and a block of code below it", BEGINS.trim_end());
     let (before, rest) = document.split_once(BEGINS).with_context(missing)?;
