@@ -352,9 +352,9 @@ pub fn continuation(view: &Report, store: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::SessionRecord;
+
     use super::*;
-    use bytegauge_store::NewSession;
-    use serde_json::json;
 
     #[test]
     fn a_command_of_a_message_names_one_store() {
@@ -374,17 +374,7 @@ mod tests {
     fn sessions_of_ended_processes_do_not_run() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&folder.path().join("results.db")).unwrap();
-        let begun = NewSession {
-            plan_name: "stream".into(),
-            workload: "stream".into(),
-            seed: 1,
-            margin: 0.05,
-            version: "0.1.0".into(),
-            plan: json!({}),
-            machine: json!({}),
-            notes: Vec::new(),
-            started_unix_ns: 1,
-        };
+        let begun = SessionRecord { plan_name: "stream".into(), workload: "stream".into(), ..SessionRecord::default() };
         let (owned, left) = (store.create_session(&begun).unwrap(), store.create_session(&begun).unwrap());
         let _owner = store.own(owned).unwrap();
         let statuses: Vec<_> =

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, GroupId, SessionId, Spec, Trial, Workload};
 use bytegauge_plan::Plan;
-use bytegauge_store::{NewSession, SessionLock, Store, StoreError};
+use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
 use bytegauge_sys::machine::irq_time_accounting;
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,
     ) -> Result<Run<'a>, RunError> {
-        let session = store.create_session(&NewSession {
+        let session = store.create_session(&bytegauge_model::SessionRecord {
             plan_name: plan.name.clone(),
             workload: plan.workload.to_string(),
             seed: plan.seed,
@@ -105,6 +105,7 @@ impl<'a> Run<'a> {
             machine: machine(&options.links),
             notes: plan.notes.clone(),
             started_unix_ns: unix_ns(),
+            ..bytegauge_model::SessionRecord::default()
         })?;
         store.add_groups(session, &plan.groups)?;
         let visited = visited(&plan);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::end::stored_names;
 use crate::spec::Spec;
 
 /// A cell's name within its session: `c17`; its A/A control is `c17t`, its group's harness floor `g3n`. Trials of a cell share
@@ -47,6 +48,10 @@ pub enum CellKind {
     /// A published loop that measures something other than it seems to: shown, never compared.
     Artefact,
 }
+
+stored_names!(CellKind, CELL_KINDS {
+    Candidate = "candidate", Twin = "twin", Floor = "floor", Ceiling = "ceiling", Artefact = "artefact",
+});
 
 /// One combination of factor levels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

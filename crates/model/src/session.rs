@@ -9,7 +9,7 @@ use crate::cell::GroupId;
 use crate::end::stored_names;
 
 /// A session's number in its store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SessionId(pub i64);
 
@@ -47,10 +47,11 @@ pub fn kind_of_note(note: &str) -> NoteKind {
 }
 
 /// The status of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionStatus {
     /// Begun; if no process works on it any more, it was cut off.
+    #[default]
     Running,
     /// Every planned block was measured.
     Complete,
@@ -120,7 +121,7 @@ pub struct Surroundings {
 }
 
 /// A session as it is listed and reported.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// Its number.
     pub id: SessionId,

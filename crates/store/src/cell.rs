@@ -166,7 +166,7 @@ pub(crate) fn upsert_cell(connection: &Connection, session: SessionId, cell: &Ce
             session.0,
             &*id.0,
             group.0,
-            kind_name(*kind),
+            kind.name(),
             twin_of.as_ref().map(|twin| &*twin.0),
             Json(factors)
         ])?;
@@ -201,7 +201,7 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
     let cell = Cell {
         id: CellId(row.get(0)?),
         group: GroupId(row.get(1)?),
-        kind: named(row, 2, kind_from_name)?,
+        kind: named(row, 2, CellKind::from_name)?,
         twin_of: row.get::<_, Option<Arc<str>>>(3)?.map(CellId),
         factors: factors(row, 4, 7)?,
     };
@@ -210,23 +210,4 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
         Some(name) => Some(outcome::stored(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
     };
     Ok(CellRow { cell, outcome })
-}
-
-const KINDS: [CellKind; 5] =
-    [CellKind::Candidate, CellKind::Twin, CellKind::Floor, CellKind::Ceiling, CellKind::Artefact];
-
-/// The name of a kind of cell.
-pub(crate) fn kind_name(kind: CellKind) -> &'static str {
-    match kind {
-        CellKind::Candidate => "candidate",
-        CellKind::Twin => "twin",
-        CellKind::Floor => "floor",
-        CellKind::Ceiling => "ceiling",
-        CellKind::Artefact => "artefact",
-    }
-}
-
-/// The kind of cell of that name.
-pub fn kind_from_name(name: &str) -> Option<CellKind> {
-    KINDS.into_iter().find(|kind| kind_name(*kind) == name)
 }

@@ -7,76 +7,103 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-use bytegauge_model::{
-    CellId, EndReport, EndRole, Level, MachineUse, SessionId, Side, Trial, Workload, escape, factor,
-};
+use bytegauge_model::{CellId, EndReport, EndRole, Level, SessionId, Side, Trial, Workload, escape, factor};
 
-use crate::cell::{CellRow, kind_name};
+use crate::cell::CellRow;
 use crate::error::StoreError;
 use crate::line::{self, ExchangeLine};
 use crate::{Store, column, redact, trial};
 
+/// A trial with everything of which it has a column.
+struct CsvRow<'a> {
+    session: SessionId,
+    row: &'a CellRow,
+    trial: &'a Trial,
+    /// Whether its block is complete, if it has one.
+    block_complete: Option<bool>,
+}
+
+/// The heading of a column, and its text in a row.
+type CsvColumn = (&'static str, fn(&CsvRow<'_>) -> String);
+
 /// The columns before the factors.
-const IDENTITY: [&str; 12] = [
-    "session",
-    "group",
-    "cell",
-    "kind",
-    "twin_of",
-    "stage",
-    "block",
-    "position",
-    "block_complete",
-    "outcome",
-    "reason",
-    "started_unix_ns",
+const IDENTITY: &[CsvColumn] = &[
+    ("session", |row| row.session.to_string()),
+    ("group", |row| row.row.cell.group.to_string()),
+    ("cell", |row| row.row.cell.id.to_string()),
+    ("kind", |row| row.row.cell.kind.name().into()),
+    ("twin_of", |row| text(row.row.cell.twin_of.as_ref())),
+    ("stage", |row| row.trial.stage.name().into()),
+    ("block", |row| row.trial.block.to_string()),
+    ("position", |row| row.trial.position.to_string()),
+    ("block_complete", |row| text(row.block_complete)),
+    ("outcome", |row| row.trial.outcome.tag().into()),
+    ("reason", |row| text(row.trial.outcome.reason())),
+    ("started_unix_ns", |row| row.trial.started_unix_ns.to_string()),
 ];
 
-/// The columns after the factors, before the counters of both ends.
-const RESULT: [&str; 6] = ["bytes", "wall_ns", "throughput_bytes_per_second", "warmup_ns", "source_cpu", "sink_cpu"];
+/// The columns after the factors.
+const RESULT: &[CsvColumn] = &[
+    ("bytes", |row| row.trial.bytes.to_string()),
+    ("wall_ns", |row| row.trial.wall_ns.to_string()),
+    ("throughput_bytes_per_second", |row| text(row.trial.rate())),
+];
 
 /// The same for calls; their histograms are only in the JSON lines.
-const RESULT_OF_CALLS: [&str; 9] = [
-    "bytes",
-    "completed_calls",
-    "wall_ns",
-    "calls_per_second",
-    "failed_calls",
-    "competing_calls",
-    "warmup_ns",
-    "source_cpu",
-    "sink_cpu",
+const RESULT_OF_CALLS: &[CsvColumn] = &[
+    ("bytes", |row| row.trial.bytes.to_string()),
+    ("completed_calls", |row| row.trial.calls.to_string()),
+    ("wall_ns", |row| row.trial.wall_ns.to_string()),
+    ("calls_per_second", |row| text(row.trial.rate())),
+    ("failed_calls", |row| text(row.trial.client().map(|client| client.errors.iter().map(|e| e.count).sum::<u64>()))),
+    ("competing_calls", |row| text(row.trial.end(EndRole::Competitor).and_then(|end| Some(end.call.as_ref()?.calls)))),
 ];
 
 /// The same for rings.
-const RESULT_OF_RINGS: [&str; 10] = [
-    "completed_nops",
-    "wall_ns",
-    "nops_per_second",
-    "submitted_nops",
-    "system_calls",
-    "checked_nops",
-    "overflowed_after_rounds",
-    "warmup_ns",
-    "source_cpu",
-    "sink_cpu",
+const RESULT_OF_RINGS: &[CsvColumn] = &[
+    ("completed_nops", |row| row.trial.calls.to_string()),
+    ("wall_ns", |row| row.trial.wall_ns.to_string()),
+    ("nops_per_second", |row| text(row.trial.rate())),
+    ("submitted_nops", |row| text(row.trial.ring().map(|ring| ring.submitted))),
+    ("system_calls", |row| text(row.trial.ring().map(|ring| ring.enters))),
+    ("checked_nops", |row| text(row.trial.ring().map(|ring| ring.checked))),
+    ("overflowed_after_rounds", |row| text(row.trial.ring().and_then(|ring| ring.overflowed_after_rounds))),
 ];
 
 /// The same for programs of the user. The rate uses the metric of the plan.
-const RESULT_OF_CHECKS: [&str; 9] = [
-    "wall_ns",
-    "rate_per_second",
-    "cpu_ns",
-    "server_cpu_ns",
-    "left_behind",
-    "events",
-    "warmup_ns",
-    "source_cpu",
-    "sink_cpu",
+const RESULT_OF_CHECKS: &[CsvColumn] = &[
+    ("wall_ns", |row| row.trial.wall_ns.to_string()),
+    ("rate_per_second", |row| text(row.trial.rate())),
+    ("cpu_ns", |row| text(row.trial.cpu_ns_per_run())),
+    ("server_cpu_ns", |row| text(row.trial.task().and_then(|task| task.server_cpu_ns))),
+    ("left_behind", |row| text(row.trial.task().map(|task| task.left_behind))),
+    ("events", |row| text(row.trial.task().and_then(|task| task.events))),
+];
+
+/// The columns after those of the result, before the counters of both ends.
+const SET_UP: &[CsvColumn] = &[
+    ("warmup_ns", |row| row.trial.warmup_ns.to_string()),
+    ("source_cpu", |row| text(cpu(row.trial, Side::Source))),
+    ("sink_cpu", |row| text(cpu(row.trial, Side::Sink))),
 ];
 
 /// The columns at the end.
-const MACHINE: [&str; 4] = ["machine_wall_ns", "machine_busy_ns", "machine_softirq_ns", "machine_steal_ns"];
+const MACHINE: &[CsvColumn] = &[
+    ("machine_wall_ns", |row| text(row.trial.machine.as_ref().map(|machine| machine.wall_ns))),
+    ("machine_busy_ns", |row| text(row.trial.machine.as_ref().map(|machine| machine.busy_ns))),
+    ("machine_softirq_ns", |row| text(row.trial.machine.as_ref().map(|machine| machine.softirq_ns))),
+    ("machine_steal_ns", |row| text(row.trial.machine.as_ref().map(|machine| machine.steal_ns))),
+];
+
+/// The columns of the results of a workload.
+fn results(workload: Workload) -> &'static [CsvColumn] {
+    match workload {
+        Workload::Stream => RESULT,
+        Workload::Call => RESULT_OF_CALLS,
+        Workload::Ring => RESULT_OF_RINGS,
+        Workload::Check => RESULT_OF_CHECKS,
+    }
+}
 
 impl Store {
     /// Writes the raw trials of a session as CSV, one row each, in the order of measurement. If `redact` is set, output
@@ -105,7 +132,8 @@ impl Store {
                     // Foreign keys of the tables rule this out.
                     return Err(StoreError::NoCell { session: id, cell: trial.cell });
                 };
-                write(record(id, workload, row, &trial, complete.get(&trial.block).copied(), &extra))?;
+                let block_complete = complete.get(&trial.block).copied();
+                write(record(workload, &extra, &CsvRow { session: id, row, trial: &trial, block_complete }))?;
                 Ok(())
             })
         })?;
@@ -160,94 +188,32 @@ fn factors_beyond_the_table(rows: &[CellRow]) -> BTreeSet<&str> {
 }
 
 fn header(workload: Workload, extra: &BTreeSet<&str>) -> Vec<String> {
+    let names = |columns: &'static [CsvColumn]| columns.iter().map(|(name, _)| (*name).to_owned());
+    let factors = factors(workload, extra).map(str::to_owned);
     let ends = ["source", "sink"].into_iter().flat_map(|end| column::NAMES.map(|name| format!("{end}_{name}")));
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let mut header = owned(&IDENTITY);
-    header.extend(factor::of(workload).map(|factor| factor.name.to_owned()));
-    header.extend(extra.iter().map(|name| (*name).to_owned()));
-    header.extend(match workload {
-        Workload::Stream => owned(&RESULT),
-        Workload::Call => owned(&RESULT_OF_CALLS),
-        Workload::Ring => owned(&RESULT_OF_RINGS),
-        Workload::Check => owned(&RESULT_OF_CHECKS),
-    });
-    header.extend(ends);
-    header.extend(owned(&MACHINE));
-    header
+    let results = names(results(workload)).chain(names(SET_UP));
+    names(IDENTITY).chain(factors).chain(results).chain(ends).chain(names(MACHINE)).collect()
 }
 
-fn record(
-    id: SessionId,
-    workload: Workload,
-    row: &CellRow,
-    trial: &Trial,
-    block_complete: Option<bool>,
-    extra: &BTreeSet<&str>,
-) -> Vec<String> {
-    let cell = &row.cell;
-    let mut record: Vec<String> = vec![
-        id.to_string(),
-        cell.group.to_string(),
-        cell.id.to_string(),
-        kind_name(cell.kind).into(),
-        text(cell.twin_of.as_ref()),
-        trial.stage.name().into(),
-        trial.block.to_string(),
-        trial.position.to_string(),
-        text(block_complete),
-        trial.outcome.tag().into(),
-        text(trial.outcome.reason()),
-        trial.started_unix_ns.to_string(),
-    ];
-    let factors = factor::of(workload).map(|factor| factor.name).chain(extra.iter().copied());
-    record.extend(factors.map(|name| match cell.factors.get(name) {
+fn record(workload: Workload, extra: &BTreeSet<&str>, row: &CsvRow<'_>) -> Vec<String> {
+    let texts = |columns: &'static [CsvColumn]| columns.iter().map(|(_, text)| text(row));
+    let factors = factors(workload, extra).map(|name| match row.row.cell.factors.get(name) {
         Level::Absent => String::new(),
         level => level.to_string(),
-    }));
-    record.extend(match workload {
-        Workload::Stream => vec![trial.bytes.to_string(), trial.wall_ns.to_string(), text(trial.rate())],
-        Workload::Call => vec![
-            trial.bytes.to_string(),
-            trial.calls.to_string(),
-            trial.wall_ns.to_string(),
-            text(trial.rate()),
-            text(failed_calls(trial)),
-            text(trial.end(EndRole::Competitor).and_then(|end| Some(end.call.as_ref()?.calls))),
-        ],
-        Workload::Check => vec![
-            trial.wall_ns.to_string(),
-            text(trial.rate()),
-            text(trial.cpu_ns_per_run()),
-            text(trial.task().and_then(|task| task.server_cpu_ns)),
-            text(trial.task().map(|task| task.left_behind)),
-            text(trial.task().and_then(|task| task.events)),
-        ],
-        Workload::Ring => vec![
-            trial.calls.to_string(),
-            trial.wall_ns.to_string(),
-            text(trial.rate()),
-            text(trial.ring().map(|ring| ring.submitted)),
-            text(trial.ring().map(|ring| ring.enters)),
-            text(trial.ring().map(|ring| ring.checked)),
-            text(trial.ring().and_then(|ring| ring.overflowed_after_rounds)),
-        ],
     });
-    record.extend([trial.warmup_ns.to_string(), text(cpu(trial, Side::Source)), text(cpu(trial, Side::Sink))]);
-    for end in [trial.source_side(), trial.sink_side()] {
-        record.extend(end_counters(end));
-    }
-    record.extend(machine(trial.machine.as_ref()));
-    record
+    let ends = [row.trial.source_side(), row.trial.sink_side()].into_iter().flat_map(end_counters);
+    let results = texts(results(workload)).chain(texts(SET_UP));
+    texts(IDENTITY).chain(factors).chain(results).chain(ends).chain(texts(MACHINE)).collect()
+}
+
+/// Names of the factors of a workload, and of those that an import added.
+fn factors<'a>(workload: Workload, extra: &'a BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
+    factor::of(workload).map(|factor| factor.name).chain(extra.iter().copied())
 }
 
 /// The CPU of the end on one side; competing clients have no column.
 fn cpu(trial: &Trial, side: Side) -> Option<usize> {
     trial.cpus.iter().find(|(role, _)| role.side() == side && *role != EndRole::Competitor).map(|(_, cpu)| *cpu)
-}
-
-fn failed_calls(trial: &Trial) -> Option<u64> {
-    let report = trial.client()?;
-    Some(report.errors.iter().map(|error| error.count).sum())
 }
 
 fn text(value: Option<impl ToString>) -> String {
@@ -256,8 +222,4 @@ fn text(value: Option<impl ToString>) -> String {
 
 fn end_counters(end: Option<&EndReport>) -> [String; column::COUNT] {
     end.map(|end| column::of_end(end).map(|count| count.to_string())).unwrap_or_default()
-}
-
-fn machine(machine: Option<&MachineUse>) -> [String; MACHINE.len()] {
-    machine.map(|m| [m.wall_ns, m.busy_ns, m.softirq_ns, m.steal_ns].map(|ns| ns.to_string())).unwrap_or_default()
 }

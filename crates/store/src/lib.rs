@@ -35,9 +35,9 @@ use bytegauge_sys::new_file::{create_folder, is_own_link};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-pub use cell::{CellRow, GroupRow, kind_from_name};
+pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
-pub use session::{NewSession, SessionSummary};
+pub use session::SessionSummary;
 pub use session_lock::SessionLock;
 pub use trial::Series;
 use watch::FileWatch;
@@ -299,10 +299,12 @@ fn closed_cleanly(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytegauge_model::SessionRecord;
+
     use super::*;
 
-    fn session() -> NewSession {
-        NewSession { plan_name: "buffer-size".into(), ..NewSession::default() }
+    fn session() -> SessionRecord {
+        SessionRecord { plan_name: "buffer-size".into(), ..SessionRecord::default() }
     }
 
     fn check(error: &StoreError, expected: &[&str]) {

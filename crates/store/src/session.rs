@@ -9,29 +9,6 @@ use crate::Store;
 use crate::column::{Json, UnsignedColumn, named};
 use crate::error::StoreError;
 
-/// The properties of a new session.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NewSession {
-    /// The plan's name: `buffer-size`, `stream`, or a file's.
-    pub plan_name: String,
-    /// The workload: `stream`.
-    pub workload: String,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// "Within x of the best", as a share.
-    pub margin: f64,
-    /// Version of bytegauge that measures it.
-    pub version: String,
-    /// The resolved plan, for `--resume`.
-    pub plan: Value,
-    /// The machine before the first trial.
-    pub machine: Value,
-    /// Notes on collapsed or refused parts of the plan.
-    pub notes: Vec<String>,
-    /// Its start, nanoseconds of Unix time.
-    pub started_unix_ns: u64,
-}
-
 /// A line of `bytegauge report list`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSummary {
@@ -64,28 +41,12 @@ pub struct SessionSummary {
 }
 
 impl Store {
-    /// Creates a session with status `running`.
+    /// Creates a session under a new number; that of the record is not used.
     ///
     /// # Errors
     /// When the store cannot be written.
-    pub fn create_session(&mut self, new: &NewSession) -> Result<SessionId, StoreError> {
-        let record = SessionRecord {
-            id: SessionId(0),
-            started_unix_ns: new.started_unix_ns,
-            finished_unix_ns: None,
-            status: SessionStatus::Running,
-            plan_name: new.plan_name.clone(),
-            workload: new.workload.clone(),
-            seed: new.seed,
-            margin: new.margin,
-            version: new.version.clone(),
-            plan: new.plan.clone(),
-            machine: new.machine.clone(),
-            machine_after: Value::Null,
-            notes: new.notes.clone(),
-            imported: false,
-        };
-        self.write(|connection| insert(connection, &record))
+    pub fn create_session(&mut self, record: &SessionRecord) -> Result<SessionId, StoreError> {
+        self.write(|connection| insert(connection, record))
     }
 
     /// Marks a session as running again.

@@ -54,19 +54,11 @@ fn a_session_comes_back() {
     let new = new_session();
     let expected = SessionRecord {
         id,
-        started_unix_ns: new.started_unix_ns,
         finished_unix_ns: Some(1_700_000_060_000_000_000),
         status: SessionStatus::Complete,
-        plan_name: new.plan_name,
-        workload: new.workload,
-        seed: new.seed,
-        margin: new.margin,
-        version: new.version,
-        plan: new.plan,
-        machine: new.machine,
         machine_after: json!({"load": 0.25}),
         notes: vec![new.notes[0].clone(), "a note".into()],
-        imported: false,
+        ..new
     };
     assert_eq!(store.session(id).unwrap(), expected);
 }

@@ -12,7 +12,7 @@ use bytegauge_model::{
     factor,
 };
 use bytegauge_report::SessionData;
-use bytegauge_store::{CellRow, GroupRow, NewSession, Store};
+use bytegauge_store::{CellRow, GroupRow, Store};
 use serde_json::{Map, json};
 
 /// Options as the kernel reports them.
@@ -321,20 +321,7 @@ fn block(data: &mut SessionData, plan: &Plan, group: &GroupId, stage: Stage, cel
 /// The session in a store of its own.
 pub fn stored(data: &SessionData, folder: &Path) -> (Store, SessionId) {
     let mut store = Store::open(&folder.join("results.db")).expect("a store");
-    let record = &data.record;
-    let id = store
-        .create_session(&NewSession {
-            plan_name: record.plan_name.clone(),
-            workload: record.workload.clone(),
-            seed: record.seed,
-            margin: record.margin,
-            version: record.version.clone(),
-            plan: record.plan.clone(),
-            machine: record.machine.clone(),
-            notes: record.notes.clone(),
-            started_unix_ns: record.started_unix_ns,
-        })
-        .expect("a session");
+    let id = store.create_session(&data.record).expect("a session");
     let groups: Vec<_> = data.groups.iter().map(|row| row.group.clone()).collect();
     let cells: Vec<_> = data.cells.iter().map(|row| row.cell.clone()).collect();
     store.add_groups(id, &groups).expect("groups");
@@ -350,8 +337,5 @@ pub fn stored(data: &SessionData, folder: &Path) -> (Store, SessionId) {
     for trial in &data.trials {
         store.record_trial(id, trial).expect("a trial");
     }
-    store
-        .finish_session(id, record.status, record.finished_unix_ns.expect("an end"), &record.machine_after)
-        .expect("an end");
     (store, id)
 }

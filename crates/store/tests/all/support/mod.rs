@@ -4,7 +4,7 @@ use bytegauge_model::Bin;
 use bytegauge_model::option::OPTIONS;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::*;
-use bytegauge_store::{NewSession, Store};
+use bytegauge_store::Store;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -12,8 +12,8 @@ use proptest::sample::select;
 use serde_json::json;
 
 /// A new session.
-pub fn new_session() -> NewSession {
-    NewSession {
+pub fn new_session() -> SessionRecord {
+    SessionRecord {
         plan_name: "buffer-size".into(),
         workload: "stream".into(),
         seed: u64::MAX - 1,
@@ -23,6 +23,7 @@ pub fn new_session() -> NewSession {
         machine: json!({"cpus": 2, "kernel": "6.18"}),
         notes: vec!["write size is absent for /dev/zero".into()],
         started_unix_ns: 1_700_000_000_000_000_000,
+        ..SessionRecord::default()
     }
 }
 
