@@ -3,22 +3,20 @@
 //! Rows that agree in every condition form a group; rows that also agree in every other factor form a cell. The nth row
 //! of each cell of a group is its nth block. Numbers of blocks in the table are kept.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytegauge_model::factor::Role;
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{
-    BlockRecord, Cell, CellId, CellKind, Group, GroupId, SessionId, SessionRecord, SessionStatus, Spec, Stage, Trial,
-    Workload,
+    BlockRecord, Cell, CellId, CellKind, Group, GroupId, SessionRecord, SessionStatus, Spec, Stage, Trial, Workload,
 };
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use bytegauge_store::{CellRow, GroupRow};
+use bytegauge_store::{CellRow, GroupRow, WholeSession};
 
 use super::observation::Observation;
-use super::serial::{self, Visit};
 use super::{ImportDraft, ImportError, limits};
 
 /// The margin of "within 5 % of the best", as in the plans.
@@ -36,12 +34,8 @@ pub(super) fn arrange(
     let mut found = GroupsAndCells::default();
     let places = rows.iter().map(|row| found.place(row)).collect::<Result<Vec<_>, _>>()?;
     let numbers = block_numbers(&rows, &places);
-    let visit = |(row, place): (&Observation, &RowPlace)| Visit {
-        block: row.block.unwrap_or(0),
-        group: place.group,
-        cell: place.cell,
-    };
-    let serial = serial::in_one_go(rows.iter().zip(&places).map(visit).collect());
+    let visits = rows.iter().zip(&places).map(|(row, place)| (row.block.unwrap_or(0), *place));
+    let serial = in_one_go(visits.collect());
 
     // The block, and its cells.
     let mut blocks: BTreeMap<u64, (usize, HashSet<usize>)> = BTreeMap::new();
@@ -68,10 +62,14 @@ pub(super) fn arrange(
     let mut session = session(name, workload, &warnings);
     if !serial.is_empty() {
         let ids: Vec<String> = serial.iter().map(|&group| found.groups[group].group.id.to_string()).collect();
-        session.notes.push(serial::note(&ids));
+        session.notes.push(format!(
+            "{}: each option was measured in one go, in the order of the table: a drift of the machine cannot be separated \
+             from the choice",
+            ids.join(", ")
+        ));
     }
     let GroupsAndCells { groups, cells, .. } = found;
-    Ok(ImportDraft { session, groups, cells, blocks, trials, warnings })
+    Ok(ImportDraft { whole: WholeSession { session, groups, cells, blocks, trials }, warnings })
 }
 
 /// The groups and cells found.
@@ -123,6 +121,23 @@ impl GroupsAndCells {
     }
 }
 
+/// Groups of several cells in which no cell was measured again later: effects of time (a CPU that warmed up, a neighbour that
+/// became idle) and effects of the options cannot be separated there. `visits` has the block and the place of each row; rows of
+/// a block are taken in the order of the table. Uses only the order, never a result.
+fn in_one_go(mut visits: Vec<(u64, RowPlace)>) -> BTreeSet<usize> {
+    visits.sort_by_key(|(block, _)| *block);
+    let mut orders: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (_, place) in visits {
+        orders.entry(place.group).or_default().push(place.cell);
+    }
+    let serial = |order: &mut Vec<usize>| {
+        order.dedup();
+        let cells: BTreeSet<usize> = order.iter().copied().collect();
+        cells.len() > 1 && cells.len() == order.len()
+    };
+    orders.into_iter().filter_map(|(group, mut order)| serial(&mut order).then_some(group)).collect()
+}
+
 /// The block of every row. The table's own numbers are kept if each belongs to one group. Otherwise, and in tables
 /// without numbers, blocks are the repetitions within a group.
 fn block_numbers(rows: &[Observation], places: &[RowPlace]) -> Vec<u64> {
@@ -150,19 +165,41 @@ fn block_numbers(rows: &[Observation], places: &[RowPlace]) -> Vec<u64> {
 fn session(name: Option<String>, workload: Workload, warnings: &[String]) -> SessionRecord {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     SessionRecord {
-        id: SessionId(0),
         started_unix_ns: now,
         finished_unix_ns: Some(now),
         status: SessionStatus::Imported,
         plan_name: name.unwrap_or_else(|| "import".into()),
         workload: workload.to_string(),
-        seed: 0,
         margin: MARGIN,
         version: "unknown".into(),
-        plan: Value::Null,
-        machine: Value::Null,
-        machine_after: Value::Null,
         notes: warnings.to_vec(),
         imported: true,
+        ..SessionRecord::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cells of one group, in the order of the table.
+    fn check(rows: &[(u64, usize)], expected: bool) {
+        let visits = rows.iter().map(|(block, cell)| (*block, RowPlace { group: 3, cell: *cell }));
+        let found = in_one_go(visits.collect());
+        assert_eq!(found.contains(&3), expected, "{rows:?}");
+    }
+
+    #[test]
+    fn repeated_cells_separate_drift_from_effects() {
+        check(&[(0, 1), (0, 2), (0, 3)], true);
+        check(&[(0, 1), (0, 1), (0, 2), (0, 2)], true);
+        check(&[(0, 1), (0, 2), (0, 1), (0, 2)], false);
+        // Sorted by cell, but the blocks show another order of measurement.
+        check(&[(0, 1), (1, 1), (0, 2), (1, 2)], false);
+    }
+
+    #[test]
+    fn a_single_cell_is_not_compared() {
+        check(&[(0, 1), (0, 1)], false);
     }
 }

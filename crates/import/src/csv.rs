@@ -73,8 +73,13 @@ impl Columns {
         let mut targets: Vec<(usize, ColumnTarget)> = Vec::new();
         for pair in &mapping.columns {
             let Some(index) = header.iter().position(|heading| heading == pair.theirs) else {
-                let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());
-                return Err(ImportError::MapNoColumn { ours, theirs, found: found() });
+                let reason = format!(
+                    "there is no such column; the columns are {:.500} (for one level in every row write --map {}=={})",
+                    found(),
+                    pair.ours,
+                    pair.theirs
+                );
+                return Err(ImportError::map(pair.ours, pair.theirs, reason));
             };
             targets.push((index, pair.target));
         }
@@ -110,9 +115,7 @@ impl Columns {
             }
         }
         if !has(|target| matches!(target, ColumnTarget::Wall(_))) {
-            if !has(|target| {
-                matches!(target, ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit | ColumnTarget::CallRate)
-            }) {
+            if !has(|target| matches!(target, ColumnTarget::Rate(_) | ColumnTarget::CallRate)) {
                 return Err(ImportError::MissingColumn {
                     what: "the length of a trial",
                     name: "duration_sec",
@@ -161,6 +164,6 @@ const STREAM_NEEDS: &[Need] = &[
     Need {
         what: "bytes or throughput",
         name: "throughput_mib_s",
-        met_by: |target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit),
+        met_by: |target| matches!(target, ColumnTarget::Bytes | ColumnTarget::Rate(_)),
     },
 ];

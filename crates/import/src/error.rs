@@ -7,7 +7,7 @@ use bytegauge_model::Bytes;
 use bytegauge_store::StoreError;
 use thiserror::Error;
 
-use super::format::Format;
+use super::Format;
 
 /// Why data were not imported. The store is unchanged then.
 #[derive(Debug, Error)]
@@ -51,14 +51,6 @@ pub enum ImportError {
          the format with --from"
     )]
     Unrecognised,
-    /// Not one of [`FORMATS`](super::FORMATS).
-    #[error("no import format is called `{name}`{hint}")]
-    UnknownFormat {
-        /// The given text.
-        name: String,
-        /// The likely intention, or the valid names.
-        hint: String,
-    },
     /// The data hold no trial.
     #[error("there is no trial in the data: nothing was imported; check that the file is whole")]
     Empty,
@@ -97,57 +89,30 @@ pub enum ImportError {
         /// The existing columns.
         found: String,
     },
-    /// The name in a mapping is unknown.
-    #[error("--map {ours}={theirs}: nothing is called `{ours}`{hint}")]
-    MapUnknown {
-        /// The name in bytegauge.
-        ours: String,
-        /// The column in the data.
-        theirs: String,
-        /// The likely intention, or the valid names.
-        hint: String,
-    },
-    /// The column in a mapping does not exist.
-    #[error(
-        "--map {ours}={theirs}: there is no such column; the columns are {found:.500} (for one level in every row write --map {ours}=={theirs})"
-    )]
-    MapNoColumn {
-        /// The name in bytegauge.
-        ours: String,
-        /// The column in the data.
-        theirs: String,
-        /// The existing columns.
-        found: String,
-    },
-    /// Two columns are mapped to one name.
-    #[error("--map {ours}={theirs}: {ours} is mapped twice: leave one of the two out")]
-    MapTwice {
-        /// The name in bytegauge.
-        ours: String,
-        /// The column in the data.
-        theirs: String,
-    },
-    /// A mapping for a format without columns.
-    #[error("--map {ours}={theirs}: data in the format {format} have no columns to map: leave --map out")]
-    MapUseless {
-        /// The name in bytegauge.
-        ours: String,
-        /// The column in the data.
-        theirs: String,
-        /// The format.
-        format: Format,
-    },
-    /// The store cannot be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A level of a mapping is not valid.
+    /// A mapping that cannot be used.
     #[error("--map {ours}={theirs}: {reason}")]
-    MapLevel {
+    Map {
         /// The name in bytegauge.
         ours: String,
-        /// The level.
+        /// The column in the data, or `=` and a level.
         theirs: String,
         /// The reason.
         reason: String,
     },
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ImportError {
+    /// A mapping that cannot be used.
+    pub(super) fn map(ours: &str, theirs: &str, reason: impl Into<String>) -> ImportError {
+        ImportError::Map { ours: ours.to_owned(), theirs: theirs.to_owned(), reason: reason.into() }
+    }
+
+    /// A mapping for a format without columns.
+    pub(super) fn map_without_columns(ours: &str, theirs: &str, format: Format) -> ImportError {
+        let reason = format!("data in the format {format} have no columns to map: leave --map out");
+        ImportError::map(ours, theirs, reason)
+    }
 }

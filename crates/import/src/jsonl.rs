@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use bytegauge_store::line::{self, ExchangeLine};
 use bytegauge_store::outcome;
-use bytegauge_store::{CellRow, GroupRow};
+use bytegauge_store::{CellRow, GroupRow, WholeSession};
 
 use super::{Format, ImportDraft, ImportError};
 
 /// Parses an export of a session: `bytegauge report export`.
 pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft, ImportError> {
-    if let Some((ours, theirs)) = map.first().cloned() {
-        return Err(ImportError::MapUseless { ours, theirs, format: Format::JsonLines });
+    if let Some((ours, theirs)) = map.first() {
+        return Err(ImportError::map_without_columns(ours, theirs, Format::JsonLines));
     }
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let (version, mut draft) = match lines.next() {
+    let (version, mut whole) = match lines.next() {
         Some((number, line)) => first(number, line)?,
         None => return Err(ImportError::Empty),
     };
@@ -29,37 +29,37 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft,
             true => Ok(()),
             false => Err(wrong(format!("group {group} is not described by an earlier line"))),
         };
-        match read(line, version, &draft.session.workload).map_err(|error| wrong(error.to_string()))? {
+        match read(line, version, &whole.session.workload).map_err(|error| wrong(error.to_string()))? {
             ExchangeLine::Session { .. } => {
                 return Err(wrong("a second session begins here; import one at a time".into()));
             }
             ExchangeLine::Group { group, facts } => {
                 groups.insert(group.id.clone());
-                draft.groups.push(GroupRow { group, facts });
+                whole.groups.push(GroupRow { group, facts });
             }
             ExchangeLine::Cell { cell, outcome } => {
                 needs_group(&groups, &cell.group)?;
                 cells.insert(cell.id.clone());
-                draft.cells.push(CellRow { cell, outcome: outcome.map(outcome::typed) });
+                whole.cells.push(CellRow { cell, outcome: outcome.map(outcome::typed) });
             }
             ExchangeLine::Block { block } => {
                 needs_group(&groups, &block.group)?;
-                draft.blocks.push(block);
+                whole.blocks.push(block);
             }
             ExchangeLine::Trial { mut trial } => {
                 if !cells.contains(&trial.cell) {
                     return Err(wrong(format!("cell {} is not described by an earlier line", trial.cell)));
                 }
                 trial.outcome = outcome::typed(trial.outcome);
-                draft.trials.push(*trial);
+                whole.trials.push(*trial);
             }
         }
     }
-    Ok(draft)
+    Ok(ImportDraft { whole, warnings: Vec::new() })
 }
 
 /// Reads the header line.
-fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
+fn first(number: u64, line: &str) -> Result<(u64, WholeSession), ImportError> {
     let wrong = |reason: String| ImportError::Line { line: number, reason };
     let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
     // Before anything else is read: a newer header may hold what this version cannot parse.
@@ -71,7 +71,7 @@ fn first(number: u64, line: &str) -> Result<(u64, ImportDraft), ImportError> {
     match serde_json::from_value(value).map_err(|error| wrong(error.to_string()))? {
         ExchangeLine::Session { session, .. } => {
             let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            Ok((version, ImportDraft { session, groups, cells, blocks, trials, warnings: Vec::new() }))
+            Ok((version, WholeSession { session, groups, cells, blocks, trials }))
         }
         _ => Err(wrong("it is not the first line of `bytegauge report export --format jsonl`".into())),
     }

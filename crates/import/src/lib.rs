@@ -8,28 +8,54 @@
 mod arrange;
 mod csv;
 mod error;
-mod format;
 mod jsonl;
 mod limits;
 mod mapping;
 mod number;
 mod observation;
 mod published_tables;
-mod serial;
 mod target;
 
 use std::io::Read;
 use std::path::Path;
 
-use bytegauge_model::{BlockRecord, Bytes, SessionId, SessionRecord, Trial};
-
+use bytegauge_model::catalog::Row;
+use bytegauge_model::{Bytes, SessionId};
 use bytegauge_store::default_path::special;
-use bytegauge_store::{CellRow, GroupRow};
 use bytegauge_store::{Store, WholeSession};
 
 pub use error::ImportError;
-pub use format::{FORMATS, Format};
 pub use number::units as rate_units;
+
+/// The format of data to import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// An export of bytegauge.
+    JsonLines,
+    /// A table with a header line.
+    Csv,
+    /// Lines such as `buf_size=4096; duration=2.1s; num_syscalls=226948; 420.6 MiB/s; short_reads=0`.
+    Text,
+}
+
+/// The formats that can be imported.
+pub const FORMATS: &[Row<Format>] = &[
+    Row {
+        value: Format::JsonLines,
+        name: "jsonl",
+        summary: "JSON lines as `bytegauge report export --format jsonl` writes",
+    },
+    Row { value: Format::Csv, name: "csv", summary: "a table of trials with a header line" },
+    Row {
+        value: Format::Text, name: "text", summary: "lines of buf_size=…; duration=…; num_syscalls=…; … MiB/s"
+    },
+];
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(FORMATS.iter().find(|row| row.value == *self).map_or("?", |row| row.name))
+    }
+}
 
 /// How to import data.
 #[derive(Clone, Debug, Default)]
@@ -59,11 +85,7 @@ pub struct Imported {
 
 /// A session parsed whole, ready to be written.
 struct ImportDraft {
-    session: SessionRecord,
-    groups: Vec<GroupRow>,
-    cells: Vec<CellRow>,
-    blocks: Vec<BlockRecord>,
-    trials: Vec<Trial>,
+    whole: WholeSession,
     warnings: Vec<String>,
 }
 
@@ -104,12 +126,11 @@ fn import_text(
         Format::Text => published_tables::parse(text, &options.map, file_name)?,
     };
     limits::check(&draft)?;
-    let ImportDraft { mut session, groups, cells, blocks, trials, warnings } = draft;
+    let ImportDraft { mut whole, warnings } = draft;
     if let Some(name) = &options.name {
-        session.plan_name.clone_from(name);
+        whole.session.plan_name.clone_from(name);
     }
-    session.imported = true;
-    let whole = WholeSession { session, groups, cells, blocks, trials };
+    whole.session.imported = true;
     let session = store.add_whole(&whole)?;
     Ok(Imported { session, trials: whole.trials.len(), cells: whole.cells.len(), warnings })
 }

@@ -1,6 +1,7 @@
 //! The limits of every import, whatever its format: checked where data come in, before and after they are parsed.
 
 use bytegauge_model::Outcome;
+use bytegauge_store::WholeSession;
 
 use super::{ImportDraft, ImportError};
 
@@ -36,7 +37,7 @@ pub(super) fn check_lines(text: &str) -> Result<(), ImportError> {
 
 /// Refuses a session with too many options, or with longer texts than any that a report shows.
 pub(super) fn check(draft: &ImportDraft) -> Result<(), ImportError> {
-    let ImportDraft { session, groups, cells, trials, warnings, .. } = draft;
+    let ImportDraft { whole: WholeSession { session, groups, cells, trials, .. }, warnings } = draft;
     options(cells.len())?;
     let field = |len: usize| within("bytes in a field", len, FIELD_MAX);
     field(session.plan_name.len())?;

@@ -27,14 +27,10 @@ impl<'a> Mapping<'a> {
     pub(super) fn new(map: &'a [(String, String)]) -> Result<Mapping<'a>, ImportError> {
         let mut mapping = Mapping { columns: Vec::new(), levels: Vec::new() };
         for (ours, theirs) in map {
-            let given = || (ours.clone(), theirs.clone());
-            let target = target::ours(ours).map_err(|hint| {
-                let (ours, theirs) = given();
-                ImportError::MapUnknown { ours, theirs, hint }
-            })?;
+            let wrong = |reason: String| ImportError::map(ours, theirs, reason);
+            let target = target::ours(ours).map_err(|hint| wrong(format!("nothing is called `{ours}`{hint}")))?;
             if mapping.columns.iter().chain(&mapping.levels).any(|pair| pair.target.key() == target.key()) {
-                let (ours, theirs) = given();
-                return Err(ImportError::MapTwice { ours, theirs });
+                return Err(wrong(format!("{ours} is mapped twice: leave one of the two out")));
             }
             match theirs.strip_prefix('=') {
                 Some(level) => mapping.levels.push(MapEntry { ours, theirs: level, target }),
@@ -48,11 +44,8 @@ impl<'a> Mapping<'a> {
     pub(super) fn constants(&self) -> Result<Fields, ImportError> {
         let mut constants = Fields::default();
         for MapEntry { ours, theirs, target } in &self.levels {
-            constants.set(*target, theirs).map_err(|reason| ImportError::MapLevel {
-                ours: (*ours).to_owned(),
-                theirs: format!("={theirs}"),
-                reason,
-            })?;
+            let wrong = |reason| ImportError::map(ours, &format!("={theirs}"), reason);
+            constants.set(*target, theirs).map_err(wrong)?;
         }
         Ok(constants)
     }

@@ -146,7 +146,6 @@ impl Fields {
             ColumnTarget::Completed => self.calls = Some(count(text)?),
             ColumnTarget::Wall(unit) => self.wall_ns = Some(duration_ns(text, unit)?),
             ColumnTarget::Rate(unit) => self.rate = Some(printed(text, unit)?),
-            ColumnTarget::RateWithUnit => self.rate = Some(printed_with_unit(text)?),
             ColumnTarget::CallRate => self.call_rate = Some(number(text)?),
             ColumnTarget::ReadCalls => self.read_calls = Some(count(text)?),
             ColumnTarget::ShortReads => self.short_reads = Some(count(text)?),
@@ -265,27 +264,9 @@ pub(super) fn transport(text: &str) -> Option<(Transport, bool)> {
     } else {
         return None;
     };
-    const TRANSPORT_WORDS: [&str; 18] = [
-        "unix",
-        "uds",
-        "tcp",
-        "tcp6",
-        "ipv4",
-        "ipv6",
-        "pipe",
-        "pipes",
-        "dev",
-        "zero",
-        "urandom",
-        "socket",
-        "sockets",
-        "stream",
-        "local",
-        "localhost",
-        "loopback",
-        "domain",
-    ];
-    Some((transport, words.iter().any(|word| !TRANSPORT_WORDS.contains(word))))
+    const TRANSPORT_WORDS: &str = "unix uds tcp tcp6 ipv4 ipv6 pipe pipes dev zero urandom socket sockets stream local localhost \
+                                   loopback domain";
+    Some((transport, words.iter().any(|word| TRANSPORT_WORDS.split(' ').all(|known| known != *word))))
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -316,14 +297,9 @@ fn duration_ns(text: &str, unit_ns: f64) -> Result<u64, String> {
     Ok((number(digits.trim())? * unit).round() as u64)
 }
 
-/// A rate with its unit in the cell.
-fn printed_with_unit(text: &str) -> Result<Printed, String> {
-    let (digits, unit) = rate(text, None)?;
-    printed(digits, unit)
-}
-
-fn printed(text: &str, unit: f64) -> Result<Printed, String> {
-    let (text, unit) = rate(text, Some(unit))?;
+/// A rate in the unit of its column, or with its unit in the cell.
+fn printed(text: &str, unit: Option<f64>) -> Result<Printed, String> {
+    let (text, unit) = rate(text, unit)?;
     let decimals = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let half_digit = 0.5 * 10f64.powi(-(decimals as i32)) * unit;
     Ok(Printed { bytes_per_second: number(text)? * unit, half_digit })

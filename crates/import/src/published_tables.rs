@@ -26,8 +26,7 @@ pub(super) fn is_row(line: &str) -> bool {
 pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) -> Result<ImportDraft, ImportError> {
     let mapping = Mapping::new(map)?;
     if let Some(pair) = mapping.columns.first() {
-        let (ours, theirs) = (pair.ours.to_owned(), pair.theirs.to_owned());
-        return Err(ImportError::MapUseless { ours, theirs, format: Format::Text });
+        return Err(ImportError::map_without_columns(pair.ours, pair.theirs, Format::Text));
     }
     let constants = mapping.constants()?;
     let names_transport = mapping.levels.iter().any(|pair| pair.target.key() == "transport");
@@ -50,7 +49,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
     }
     let machine_note = "times, seed and machine are not known: the tables have none";
     let mut draft = arrange(rows, name, Vec::new())?;
-    draft.session.notes.push(machine_note.into());
+    draft.whole.session.notes.push(machine_note.into());
     Ok(draft)
 }
 

@@ -24,10 +24,8 @@ pub(super) enum ColumnTarget {
     Completed,
     /// Length of the trial, in a unit of this number of nanoseconds.
     Wall(f64),
-    /// Throughput, in a unit of this number of bytes per second.
-    Rate(f64),
-    /// Throughput, with its unit in each cell.
-    RateWithUnit,
+    /// Throughput, in a unit of this number of bytes per second, or with its unit in each cell.
+    Rate(Option<f64>),
     /// Read calls of the sink.
     ReadCalls,
     /// Those that returned less than their buffer holds.
@@ -40,7 +38,7 @@ impl ColumnTarget {
         match self {
             ColumnTarget::Factor(factor) => factor.name.into(),
             ColumnTarget::Wall(_) => "wall_ns".into(),
-            ColumnTarget::Rate(_) | ColumnTarget::RateWithUnit => "throughput_bytes_per_second".into(),
+            ColumnTarget::Rate(_) => "throughput_bytes_per_second".into(),
             ColumnTarget::CallRate => "calls_per_second".into(),
             other => format!("{other:?}"),
         }
@@ -62,15 +60,15 @@ const NAMES: &[(&str, ColumnTarget)] = &[
     ("duration_us", ColumnTarget::Wall(1e3)),
     ("duration_ms", ColumnTarget::Wall(1e6)),
     ("duration_sec", ColumnTarget::Wall(1e9)),
-    ("throughput_bytes_per_second", ColumnTarget::Rate(1.0)),
-    ("throughput_kib_s", ColumnTarget::Rate(KIB)),
-    ("throughput_mib_s", ColumnTarget::Rate(KIB * KIB)),
-    ("throughput_gib_s", ColumnTarget::Rate(KIB * KIB * KIB)),
-    ("throughput_megabytes_s", ColumnTarget::Rate(1e6)),
-    ("throughput_gigabytes_s", ColumnTarget::Rate(1e9)),
-    ("throughput_mbit_s", ColumnTarget::Rate(1e6 / 8.0)),
-    ("throughput_gbit_s", ColumnTarget::Rate(1e9 / 8.0)),
-    ("throughput", ColumnTarget::RateWithUnit),
+    ("throughput_bytes_per_second", ColumnTarget::Rate(Some(1.0))),
+    ("throughput_kib_s", ColumnTarget::Rate(Some(KIB))),
+    ("throughput_mib_s", ColumnTarget::Rate(Some(KIB * KIB))),
+    ("throughput_gib_s", ColumnTarget::Rate(Some(KIB * KIB * KIB))),
+    ("throughput_megabytes_s", ColumnTarget::Rate(Some(1e6))),
+    ("throughput_gigabytes_s", ColumnTarget::Rate(Some(1e9))),
+    ("throughput_mbit_s", ColumnTarget::Rate(Some(1e6 / 8.0))),
+    ("throughput_gbit_s", ColumnTarget::Rate(Some(1e9 / 8.0))),
+    ("throughput", ColumnTarget::Rate(None)),
     ("sink_calls", ColumnTarget::ReadCalls),
     ("sink_short_calls", ColumnTarget::ShortReads),
 ];
@@ -162,7 +160,7 @@ mod tests {
         let check = |heading: &str, expected: &str| {
             assert_eq!(
                 recognise(heading).map_or("none".into(), |target| match target {
-                    ColumnTarget::Rate(unit) => format!("{unit} B/s"),
+                    ColumnTarget::Rate(Some(unit)) => format!("{unit} B/s"),
                     other => other.key(),
                 }),
                 expected,
