@@ -1,10 +1,10 @@
 //! The agent: listens, verifies that callers hold the key, and gives each caller a session.
 //!
-//! One thread listens and serves all unproven connections ([`PendingConns`]). A proven caller gets a thread; there are at
+//! One thread listens and serves all unproven connections ([`ProvenListener`]). A proven caller gets a thread; there are at
 //! most [`CALLERS_MAX`] of them.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::relay::RELAY_METHODS;
 use bytegauge_model::{Place, RelayMethod};
-use bytegauge_sys::epoll::Events;
-use bytegauge_sys::process;
 use bytegauge_traffic::end_error::EndError;
 use bytegauge_traffic::{agent_callers, relay};
 use bytegauge_wire::Key;
@@ -22,15 +20,13 @@ use serde_json::Value;
 use crate::limits::Limits;
 use crate::log::{Class, Log};
 use crate::protocol::VERSION;
+use crate::proven_listener::{ListenerEvent, ProvenListener};
 use crate::session;
 use crate::session_slots::{SessionRegistry, Slots};
-use crate::unproven::{Caller, PendingConns, PendingOutcome, TURN, Wake};
+use crate::unproven::{PendingOutcome, ProvenCaller};
 
 /// Most proven callers at a time, measuring ones included.
 const CALLERS_MAX: usize = 64;
-
-/// Interval at which the agent checks whether to stop.
-const LOOK_AFTER_NS: u64 = 250_000_000;
 
 /// Least interval between log lines about exhausted descriptors.
 const EXHAUSTED_EVERY: Duration = Duration::from_secs(60);
@@ -60,7 +56,7 @@ pub(super) struct AgentState {
     /// Relay methods that this machine lacks, with the reason.
     pub(super) missing_relays: BTreeMap<String, String>,
     pub(super) log: Log,
-    pending: PendingConns,
+    listener: ProvenListener,
     /// Proven callers that are connected.
     callers: AtomicUsize,
     /// Callers so far.
@@ -69,7 +65,6 @@ pub(super) struct AgentState {
 
 /// An agent that listens.
 pub struct Agent {
-    listener: TcpListener,
     state: Arc<AgentState>,
 }
 
@@ -90,23 +85,20 @@ impl Agent {
                 shares_port = false;
             }
         })?;
-        let listener: TcpListener = listener.into();
-        let port = listener.local_addr().map_err(EndError::io("reading the agent's port"))?.port();
-        // If the number of descriptors is unknown, a small one is assumed.
-        let open_files = process::raise_open_files().or_else(|_| process::open_files()).map_or(0, |limit| limit.soft);
-        let pending = PendingConns::new(&listener, (setup.key.clone(), VERSION), open_files);
+        let listener = ProvenListener::new(listener.into(), setup.key.clone(), VERSION)?;
+        let port = listener.place()?.port();
         let state = AgentState {
             slots: Slots::new(setup.limits.sessions),
             registry: SessionRegistry::default(),
             data_port: if shares_port { port } else { 0 },
             missing_relays: missing_relays(),
             log: Log::new(setup.log),
-            pending: pending.map_err(EndError::io("watching the agent's port"))?,
+            listener,
             callers: AtomicUsize::new(0),
             called: AtomicU64::new(0),
             setup,
         };
-        Ok(Agent { listener, state: Arc::new(state) })
+        Ok(Agent { state: Arc::new(state) })
     }
 
     /// Where it listens.
@@ -114,44 +106,25 @@ impl Agent {
     /// # Errors
     /// If the kernel does not report it.
     pub fn place(&self) -> Result<SocketAddr, EndError> {
-        self.listener.local_addr().map_err(EndError::io("reading the agent's port"))
+        self.state.listener.place()
     }
 
     /// Serves until `stop` is set. Running sessions end with the process.
     pub fn serve(&self, stop: &AtomicBool) {
-        let AgentState { pending, log, .. } = &*self.state;
-        let mut events = Events::with_room(TURN);
-        let (mut looked, mut exhausted) = (Instant::now(), None);
-        while !stop.load(Ordering::Relaxed) {
-            for wake in pending.wait(&mut events, LOOK_AFTER_NS) {
-                match wake {
-                    Wake::Listener => self.accept(&mut exhausted),
-                    Wake::Pending(number) => self.state.settle(pending.serve(number)),
+        let AgentState { listener, log, .. } = &*self.state;
+        // When a lack of descriptors was last logged.
+        let mut exhausted: Option<Instant> = None;
+        listener.run(stop, |event| match event {
+            ListenerEvent::Settled(outcome) => self.state.settle(outcome),
+            ListenerEvent::Exhausted(error) => {
+                if exhausted.is_none_or(|logged| logged.elapsed() >= EXHAUSTED_EVERY) {
+                    exhausted = Some(Instant::now());
+                    log.own(&format!("no connection can be accepted ({error}): raise ulimit -n"));
                 }
             }
-            let now = Instant::now();
-            if now.saturating_duration_since(looked) >= Duration::from_nanos(LOOK_AFTER_NS) {
-                looked = now;
-                self.state.settle(pending.expire(now));
-                log.look(now);
-            }
-        }
+            ListenerEvent::Passed(now) => log.look(now),
+        });
         log.finish(Instant::now());
-    }
-
-    /// Accepts waiting connections, a few at a time. `exhausted`: when a lack of descriptors was last logged.
-    fn accept(&self, exhausted: &mut Option<Instant>) {
-        let (outcomes, error) = self.state.pending.accept(&self.listener);
-        if let Some(error) = error {
-            if exhausted.is_none_or(|logged| logged.elapsed() >= EXHAUSTED_EVERY) {
-                *exhausted = Some(Instant::now());
-                self.state.log.own(&format!("no connection can be accepted ({error}): raise ulimit -n"));
-            }
-            if outcomes.is_empty() {
-                std::thread::sleep(Duration::from_nanos(LOOK_AFTER_NS));
-            }
-        }
-        self.state.settle(outcomes);
     }
 }
 
@@ -166,20 +139,18 @@ fn missing_relays() -> BTreeMap<String, String> {
 impl AgentState {
     /// Adds a connection whose first bytes, `received`, an end has already read.
     pub(super) fn hear(self: &Arc<AgentState>, stream: TcpStream, peer: SocketAddr, received: &[u8]) {
-        self.settle(self.pending.add(stream, peer, received));
+        self.listener.add(stream, peer, received).into_iter().for_each(|outcome| self.settle(outcome));
     }
 
-    fn settle(self: &Arc<AgentState>, outcomes: impl IntoIterator<Item = PendingOutcome>) {
-        for outcome in outcomes {
-            match outcome {
-                PendingOutcome::Proven(caller) => self.admit(caller),
-                PendingOutcome::Refused(peer, why) => self.log.enter(Class::Unproven, peer, &why),
-            }
+    fn settle(self: &Arc<AgentState>, outcome: PendingOutcome) {
+        match outcome {
+            PendingOutcome::Proven(caller) => self.admit(caller),
+            PendingOutcome::Refused(peer, why) => self.log.enter(Class::Unproven, peer, &why),
         }
     }
 
     /// Gives a caller a thread.
-    fn admit(self: &Arc<AgentState>, caller: Caller) {
+    fn admit(self: &Arc<AgentState>, caller: ProvenCaller) {
         let peer = caller.peer;
         let Some(place) = CallerPlace::take(self) else {
             self.log.enter(Class::Refused, peer, &format!("was refused: {CALLERS_MAX} callers are connected"));

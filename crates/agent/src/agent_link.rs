@@ -4,7 +4,7 @@
 //! next request for an end begins a new one; results so far are in the store.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -66,10 +66,16 @@ fn silence_remedy(error: &std::io::Error) -> &'static str {
 /// One session at an agent.
 #[derive(Debug)]
 pub struct AgentLink {
+    call: AgentCall,
+    state: Mutex<LinkState>,
+}
+
+/// The agent that is called, and the request that begins or continues a session.
+#[derive(Clone, Debug)]
+struct AgentCall {
     agent: SocketAddr,
     key: Key,
     ask: Ask,
-    state: Mutex<LinkState>,
 }
 
 #[derive(Debug)]
@@ -91,10 +97,8 @@ struct Live {
 /// State shared by the sending and the receiving side of a session.
 #[derive(Debug)]
 struct LinkShared {
-    agent: SocketAddr,
-    key: Key,
-    /// The request that continues the session over another line.
-    ask: Ask,
+    /// Continues the session over another line.
+    call: AgentCall,
     post: Mutex<OutgoingPost<ToAgent>>,
     heard: Mutex<LinkReplies>,
 }
@@ -146,17 +150,13 @@ impl AgentLink {
     pub fn open(agent: SocketAddr, key: &Key, duration_ns: u64) -> Result<AgentLink, FarError> {
         let ask = Ask { program: env!("CARGO_PKG_VERSION").into(), duration_ns, session: None };
         let state = Mutex::new(LinkState { live: None, ends: 0, facts: None });
-        let link = AgentLink { agent, key: key.clone(), ask, state };
-        link.connect(&mut link.state(), PATIENCE)?;
+        let link = AgentLink { call: AgentCall { agent, key: key.clone(), ask }, state };
+        link.connect(&mut lock(&link.state), PATIENCE)?;
         Ok(link)
     }
 
     fn send(&self, word: ToAgent) -> bool {
-        self.state().live.as_ref().is_some_and(|live| !live.heard().over && live.send(word).is_ok())
-    }
-
-    fn state(&self) -> MutexGuard<'_, LinkState> {
-        lock(&self.state)
+        lock(&self.state).live.as_ref().is_some_and(|live| !live.heard().over && live.send(word).is_ok())
     }
 
     fn connect(&self, state: &mut LinkState, patience: Duration) -> Result<(), FarError> {
@@ -167,55 +167,52 @@ impl AgentLink {
 
     fn meet(&self, patience: Duration) -> Result<(Live, RemoteFacts), FarError> {
         let deadline = Instant::now() + patience;
-        let mut met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
-        for reset in 0..RESETS {
-            // The agent's port may briefly be occupied by an end, or its queue be full.
-            if !matches!(met, Err(FarError::Line(_, LineError::Broken(_)))) {
-                break;
-            }
-            std::thread::sleep(REST * (1 << reset));
-            met = meet(self.agent, &self.key, (&self.ask, 0), deadline);
+        let mut met = self.call.meet(0, deadline);
+        let mut resets = 0;
+        // The agent's port may briefly be occupied by an end, or its queue be full.
+        while resets < RESETS && matches!(met, Err(FarError::Line(_, LineError::Broken(_)))) {
+            std::thread::sleep(REST * (1 << resets));
+            resets += 1;
+            met = self.call.meet(0, deadline);
         }
         let Met { sender, receiver, near, welcome, .. } = met?;
-        let Welcome { program, machine, missing_relays, session } = welcome;
+        let Welcome { facts, session } = welcome;
         let shared = Arc::new(LinkShared {
-            agent: self.agent,
-            key: self.key.clone(),
-            ask: Ask { session: Some(session), ..self.ask.clone() },
+            call: AgentCall { ask: Ask { session: Some(session), ..self.call.ask.clone() }, ..self.call.clone() },
             post: Mutex::new(OutgoingPost::new(sender)),
             heard: Mutex::default(),
         });
         let hears = Arc::clone(&shared);
         let listener = std::thread::Builder::new().name("far-replies".into());
         let listener =
-            listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.agent, error))?;
-        Ok((Live { shared, near, listener: Some(listener) }, RemoteFacts { program, machine, missing_relays }))
+            listener.spawn(move || hears.listen(receiver)).map_err(|error| FarError::Silent(self.call.agent, error))?;
+        Ok((Live { shared, near, listener: Some(listener) }, facts))
     }
 }
 
 impl RemoteHost for AgentLink {
     fn agent(&self) -> SocketAddr {
-        self.agent
+        self.call.agent
     }
 
     fn near(&self) -> IpAddr {
-        let loopback = if self.agent.is_ipv6() { [0u16, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
-        self.state().live.as_ref().map_or(loopback, |live| live.near)
+        let loopback = if self.call.agent.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        lock(&self.state).live.as_ref().map_or(loopback, |live| live.near)
     }
 
     fn facts(&self) -> Option<Arc<RemoteFacts>> {
-        self.state().facts.clone()
+        lock(&self.state).facts.clone()
     }
 
     fn reopen(&self, patience: Duration) -> Result<(), RemoteError> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         // Close the old session first, to free its place.
         state.live = None;
         Ok(self.connect(&mut state, patience)?)
     }
 
     fn start(&self) -> Result<(u64, mpsc::Receiver<Reply>), RemoteError> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.live.as_ref().is_none_or(|live| live.heard().over) {
             // Close the old session first, to free its place.
             state.live = None;
@@ -230,7 +227,7 @@ impl RemoteHost for AgentLink {
                 (heard.by, heard.lost) = (Some((end, outbox)), None);
             }
             let sent = live.send(ToAgent::Start(end));
-            sent.map_err(|error| FarError::Line(self.agent, error))?;
+            sent.map_err(|error| FarError::Line(self.call.agent, error))?;
         }
         Ok((end, replies))
     }
@@ -238,7 +235,7 @@ impl RemoteHost for AgentLink {
     fn used_ns(&self) -> Option<u64> {
         let (outbox, used) = mpsc::channel();
         let shared = {
-            let state = self.state();
+            let state = lock(&self.state);
             let live = state.live.as_ref()?;
             if live.heard().over || live.heard().unanswered {
                 return None;
@@ -261,7 +258,7 @@ impl RemoteHost for AgentLink {
     }
 
     fn finish(&self, end: u64) {
-        if let Some(live) = &self.state().live {
+        if let Some(live) = &lock(&self.state).live {
             let mut heard = live.heard();
             heard.by = heard.by.take().filter(|(number, _)| *number != end);
         }
@@ -270,29 +267,33 @@ impl RemoteHost for AgentLink {
     }
 
     fn lost(&self) -> String {
-        let state = self.state();
+        let state = lock(&self.state);
         let lost = state.live.as_ref().and_then(|live| live.heard().lost.clone());
         lost.unwrap_or_else(|| "the connection to its agent broke".into())
     }
 }
 
-/// Establishes a line before a deadline, asks to begin or continue a session, and takes the agent's welcome.
-fn meet(agent: SocketAddr, key: &Key, (ask, heard): (&Ask, u64), deadline: Instant) -> Result<Met, FarError> {
-    let silent = |error| FarError::Silent(agent, error);
-    let line = |error| FarError::Line(agent, error);
-    // A timeout of 0 would mean none.
-    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
-    let near = stream.local_addr().map_err(silent)?.ip();
-    watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
-    let (mut sender, mut receiver) = connect(stream, key, VERSION, deadline).map_err(line)?;
-    sender.send(&NumberedMessage(0, heard, ToAgent::Ask(ask.clone()))).map_err(line)?;
-    let NumberedMessage(_, heard, word) =
-        receiver.receive::<NumberedMessage<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
-    match word.within_caps().map_err(line)? {
-        ToHome::Welcome(welcome) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
-        ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
-        _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
+impl AgentCall {
+    /// Establishes a line before a deadline, asks to begin or continue a session, and takes the agent's welcome. `heard` is the number
+    /// of the last message received.
+    fn meet(&self, heard: u64, deadline: Instant) -> Result<Met, FarError> {
+        let agent = self.agent;
+        let silent = |error| FarError::Silent(agent, error);
+        let line = |error| FarError::Line(agent, error);
+        // A timeout of 0 would mean none.
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let stream = TcpStream::connect_timeout(&agent, left).map_err(silent)?;
+        let near = stream.local_addr().map_err(silent)?.ip();
+        watch(&stream).map_err(|fault| silent(std::io::Error::other(fault.to_string())))?;
+        let (mut sender, mut receiver) = connect(stream, &self.key, VERSION, deadline).map_err(line)?;
+        sender.send(&NumberedMessage(0, heard, ToAgent::Ask(self.ask.clone()))).map_err(line)?;
+        let NumberedMessage(_, heard, word) =
+            receiver.receive::<NumberedMessage<ToHome>>(WELCOME_MAX, Some(deadline)).map_err(line)?;
+        match word.within_caps().map_err(line)? {
+            ToHome::Welcome(welcome) => Ok(Met { sender, receiver, near, heard, welcome: *welcome }),
+            ToHome::Refused(reason) => Err(FarError::Refused(agent, reason)),
+            _ => Err(line(LineError::Garbled("an agent that does not welcome"))),
+        }
     }
 }
 
@@ -403,7 +404,7 @@ impl LinkShared {
             if Instant::now() >= until {
                 return None;
             }
-            match meet(self.agent, &self.key, (&self.ask, heard), until) {
+            match self.call.meet(heard, until) {
                 Ok(Met { sender, receiver, heard, .. }) => {
                     let mut post = lock(&self.post);
                     // Leaving closes this line only, never a later one.

@@ -57,8 +57,8 @@ fn check_command(command: Command) {
 fn check_reply(word: &ToHome) {
     match word {
         ToHome::Welcome(welcome) => {
-            assert!(welcome.program.len() <= PROGRAM_MAX);
-            assert!(welcome.missing_relays.values().all(|why| why.len() <= TEXT_MAX));
+            assert!(welcome.facts.program.len() <= PROGRAM_MAX);
+            assert!(welcome.facts.missing_relays.values().all(|why| why.len() <= TEXT_MAX));
         }
         ToHome::Refused(text) | ToHome::Gone(_, text) => assert!(text.len() <= TEXT_MAX),
         ToHome::Heard(_, reply) => match &**reply {

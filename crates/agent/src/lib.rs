@@ -22,11 +22,11 @@ mod session_counts;
 mod session_slots;
 mod silent_peer;
 mod unproven;
-mod visit_limits;
 
 pub use agent::{Agent, AgentSetup};
 pub use agent_link::{AgentLink, FarError};
 pub use forward::Forward;
 pub use limits::Limits;
 pub use protocol::VERSION;
-pub use proven_listener::{ProvenCaller, ProvenListener};
+pub use proven_listener::ProvenListener;
+pub use unproven::ProvenCaller;

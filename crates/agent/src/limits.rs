@@ -9,7 +9,8 @@ mod tests;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytegauge_model::{Bytes, EndRole, FactorKey, Nanos, RelayChoice, Transport, Workload};
+use bytegauge_model::{Bytes, EndRole, FACTORS, Factor, FactorKey, Nanos, RelayChoice, Spec, Transport, Workload};
+use bytegauge_traffic::VisitLimits;
 use bytegauge_traffic::address::{Address, Host};
 use bytegauge_traffic::message::Command;
 use bytegauge_traffic::meter::Schedule;
@@ -22,7 +23,6 @@ use bytegauge_traffic::transport::socket_buffers;
 use crate::forward::{self, Forward};
 use crate::session_counts::Spent;
 use crate::session_counts::{EndDemand, not_made_for};
-use crate::visit_limits::in_range;
 
 /// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
 const GRACE_MAX_NS: u64 = 60_000_000_000;
@@ -148,7 +148,7 @@ impl Limits {
         )
     }
 
-    pub(super) fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
+    fn allows(&self, role: EndRole, setup: &Setup) -> Result<(), String> {
         let EndDemand { flows, rate, largest, threads, besides } = EndDemand::of(role, setup)?;
         let transport = setup.transport();
         if !(transport.is_udp() || transport.is_tcp()) {
@@ -212,6 +212,39 @@ impl Limits {
             )),
         }
     }
+}
+
+impl VisitLimits for Limits {
+    /// Checks a trial that another host asks this one to measure with a third: its ends here move data over the network to
+    /// that host, or to an external server that the user of this host has named, within these limits, and do nothing else.
+    fn allow_visit(&self, setup: &Setup) -> Result<(), String> {
+        if setup.relay().is_some() || setup.spec.emulated_link().is_some() || setup.program.is_some() {
+            return Err("a relay, an emulated link or a program is not measured for another host".into());
+        }
+        let far = setup.far.is_some_and(|far| far.end.is_some());
+        if far == setup.external().is_some() {
+            return Err("a trial without another host is not measured for one".into());
+        }
+        let roles = match (setup.workload(), far) {
+            (Workload::Call, true) => &[EndRole::Client, EndRole::Server][..],
+            (Workload::Call, false) => &[EndRole::Client],
+            (_, true) => &[EndRole::Source, EndRole::Sink],
+            (_, false) => &[EndRole::Source],
+        };
+        roles.iter().try_for_each(|role| self.allows(*role, setup))
+    }
+}
+
+/// Checks that every number is one that the command line takes. The demand of an end is counted for such numbers only.
+///
+/// # Errors
+/// The reason of a refusal, with the range.
+fn in_range(spec: &Spec) -> Result<(), String> {
+    let checked = |factor: &Factor| {
+        let checked = factor.kind.check(&spec.level(factor.key));
+        checked.map_err(|error| format!("the agent does not allow this --{}: {error}", factor.flag()))
+    };
+    FACTORS.iter().try_for_each(checked)
 }
 
 /// Whether an end is to be a relay: one of our methods without privileges, on a TCP path whose relay is here.

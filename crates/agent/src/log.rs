@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use bytegauge_traffic::lock;
 
 use crate::unproven::network;
 
@@ -106,7 +108,7 @@ impl Log {
 
     fn change(&self, lines: impl FnOnce(&mut Minutes) -> Vec<String>) {
         // Written under the lock to keep the order of lines.
-        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut minutes = lock(&self.minutes);
         lines(&mut minutes).iter().for_each(|line| (self.write)(line));
     }
 }

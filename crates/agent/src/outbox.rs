@@ -76,18 +76,15 @@ impl<T: Serialize> OutgoingPost<T> {
         }
         self.last_sent += 1;
         let number = self.last_sent;
-        match self.transmit(number, &word) {
+        let word = match self.transmit(number, &word) {
             Err(LineError::TooLong { max }) => {
-                let word = instead(max);
-                let sent = self.transmit(number, &word);
-                self.kept.push_back((number, word));
-                self.sent(&sent);
+                let shorter = instead(max);
+                let _ = self.transmit(number, &shorter);
+                shorter
             }
-            sent => {
-                self.kept.push_back((number, word));
-                self.sent(&sent);
-            }
-        }
+            _ => word,
+        };
+        self.kept.push_back((number, word));
         Ok(())
     }
 
@@ -135,8 +132,7 @@ impl<T: Serialize> OutgoingPost<T> {
         self.kept.retain(|(kept, _)| *kept > heard);
         let kept = std::mem::take(&mut self.kept);
         for (number, word) in &kept {
-            let sent = self.transmit(*number, word);
-            self.sent(&sent);
+            let _ = self.transmit(*number, word);
         }
         self.kept = kept;
     }
@@ -151,23 +147,20 @@ impl<T: Serialize> OutgoingPost<T> {
         self.sender.as_ref()
     }
 
+    /// Sends a message if the line is up. One that could not be sent breaks it off, and is sent again over the next line; of one that
+    /// is too long nothing was sent.
     fn transmit(&mut self, number: u64, word: &T) -> Result<(), LineError> {
-        let (heard, until) = (self.heard, self.until);
-        self.sender.as_mut().map_or(Ok(()), |sender| {
-            before_sending(sender);
-            let word = NumberedMessage(number, heard, word);
-            match until {
-                Some(until) => sender.send_until(&word, until.max(Instant::now() + LAST_WORDS)),
-                None => sender.send(&word),
-            }
-        })
-    }
-
-    /// A message that could not be sent is sent again over the next line.
-    fn sent(&mut self, sent: &Result<(), LineError>) {
-        if sent.is_err() {
+        let Some(sender) = self.sender.as_mut() else { return Ok(()) };
+        before_sending(sender);
+        let word = NumberedMessage(number, self.heard, word);
+        let sent = match self.until {
+            Some(until) => sender.send_until(&word, until.max(Instant::now() + LAST_WORDS)),
+            None => sender.send(&word),
+        };
+        if !matches!(sent, Ok(()) | Err(LineError::TooLong { .. })) {
             self.break_off();
         }
+        sent
     }
 }
 

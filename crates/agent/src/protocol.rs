@@ -1,14 +1,13 @@
 //! The messages between this host and an agent. Each is sent in a [`NumberedMessage`], which numbers it.
 
-use std::collections::BTreeMap;
-
+use bytegauge_model::escape;
 use bytegauge_model::relay::RELAY_METHODS;
+use bytegauge_traffic::RemoteFacts;
 use bytegauge_traffic::address::Address;
 use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::path::Ticket;
 use bytegauge_wire::{LineError, MESSAGE_MAX};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The version of these messages and of the line. An agent of another version is not used.
 pub const VERSION: u16 = 3;
@@ -36,12 +35,8 @@ pub(super) const TEXT_MAX: usize = 2 << 10;
 pub(super) const PROGRAM_MAX: usize = 40;
 
 /// A text of the other side, cut to [`TEXT_MAX`].
-pub(super) fn cut(mut text: String) -> String {
-    // Looking for a boundary beyond the end finds none, so short texts stay whole.
-    if let Some(end) = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)) {
-        text.truncate(end);
-    }
-    text
+fn cut(text: String) -> String {
+    escape::cut(text, TEXT_MAX)
 }
 
 /// The other side's program version, made safe for a log.
@@ -100,13 +95,8 @@ pub(super) enum ToHome {
 /// An agent's description of itself.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Welcome {
-    /// The version of its program.
-    pub(super) program: String,
-    /// Its machine, as sessions record one.
-    pub(super) machine: Value,
-    /// Relay methods that it lacks, with the reason.
-    #[serde(default)]
-    pub(super) missing_relays: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub(super) facts: RemoteFacts,
     /// The ticket by which the session continues after its line broke.
     pub(super) session: Ticket,
 }
@@ -114,10 +104,11 @@ pub(super) struct Welcome {
 impl Welcome {
     /// The same within the caps.
     pub(super) fn within_caps(self) -> Welcome {
-        let known = |method: &String| RELAY_METHODS.iter().any(|row| row.name == method);
-        let missing_relays =
-            self.missing_relays.into_iter().filter(|(method, _)| known(method)).map(|(method, why)| (method, cut(why)));
-        Welcome { program: program(&self.program), missing_relays: missing_relays.collect(), ..self }
+        let Welcome { mut facts, session } = self;
+        facts.program = program(&facts.program);
+        facts.missing_relays.retain(|method, _| RELAY_METHODS.iter().any(|row| row.name == method));
+        facts.missing_relays.values_mut().for_each(|why| *why = cut(std::mem::take(why)));
+        Welcome { facts, session }
     }
 }
 
@@ -150,7 +141,7 @@ impl ToHome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -186,9 +177,10 @@ mod tests {
         let welcome =
             json!({"program": "1\u{1b}[2J".repeat(99), "machine": {}, "missing_relays": missing, "session": ticket});
         let Ok(ToHome::Welcome(welcome)) = received(json!({"welcome": welcome})) else { panic!() };
-        assert_eq!(welcome.program.len(), PROGRAM_MAX);
-        assert!(!welcome.program.contains('\u{1b}'));
-        let kept: Vec<(&String, usize)> = welcome.missing_relays.iter().map(|(name, why)| (name, why.len())).collect();
+        assert_eq!(welcome.facts.program.len(), PROGRAM_MAX);
+        assert!(!welcome.facts.program.contains('\u{1b}'));
+        let kept: Vec<(&String, usize)> =
+            welcome.facts.missing_relays.iter().map(|(name, why)| (name, why.len())).collect();
         assert_eq!(kept, [(&"splice".to_owned(), TEXT_MAX)]);
     }
 

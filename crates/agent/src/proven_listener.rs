@@ -1,8 +1,9 @@
-//! A listener for other services than an agent whose callers have the agent's key, such as rank 0 of a mesh.
+//! A listener whose callers have the key: that of an agent, and those of other services, such as rank 0 of a mesh.
 //!
-//! Connections without a proof are kept as an agent keeps them ([`crate::unproven`]): without a thread, for a limited
+//! One thread serves all connections without a proof ([`crate::unproven`]): without a thread of their own, for a limited
 //! time, and so that a host that opens many loses its own first.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::epoll::Events;
 use bytegauge_sys::process;
 use bytegauge_traffic::end_error::EndError;
-use bytegauge_wire::{Key, LineError, Proven, Receiver, Sender};
+use bytegauge_wire::Key;
 
-use crate::unproven::{Caller, PendingConns, PendingOutcome, TURN, Wake};
+use crate::unproven::{PendingConns, PendingOutcome, ProvenCaller, TURN, Wake};
 
 /// How often the listener checks whether to stop.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
@@ -23,14 +24,14 @@ pub struct ProvenListener {
     pending: PendingConns,
 }
 
-/// A connection that has proved that its peer holds the key and is alive.
-pub struct ProvenCaller {
-    stream: TcpStream,
-    proven: Box<Proven>,
-    /// The address of the peer.
-    pub peer: SocketAddr,
-    /// When its first message must have been received.
-    pub until: Instant,
+/// Something that a listener reports to its owner.
+pub(super) enum ListenerEvent {
+    /// A connection no longer waits.
+    Settled(PendingOutcome),
+    /// No connection can be accepted, for this reason: descriptors ran out.
+    Exhausted(io::Error),
+    /// Some time has passed.
+    Passed(Instant),
 }
 
 impl ProvenListener {
@@ -47,52 +48,59 @@ impl ProvenListener {
         Ok(ProvenListener { listener, pending })
     }
 
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the kernel does not report it.
+    pub fn place(&self) -> Result<SocketAddr, EndError> {
+        self.listener.local_addr().map_err(EndError::io("reading a listener's port"))
+    }
+
     /// Passes callers on until `stop` is set.
     pub fn serve(&self, stop: &AtomicBool, mut admit: impl FnMut(ProvenCaller)) {
+        self.run(stop, |event| {
+            if let ListenerEvent::Settled(PendingOutcome::Proven(caller)) = event {
+                admit(caller);
+            }
+        });
+    }
+
+    /// Passes all events on until `stop` is set.
+    pub(super) fn run(&self, stop: &AtomicBool, mut handle: impl FnMut(ListenerEvent)) {
         let mut events = Events::with_room(TURN);
         let mut looked = Instant::now();
         while !stop.load(Ordering::Relaxed) {
-            let mut outcomes: Vec<PendingOutcome> = Vec::new();
             for wake in self.pending.wait(&mut events, LOOK_AFTER.as_nanos() as u64) {
                 match wake {
-                    Wake::Listener => {
-                        let (news, exhausted) = self.pending.accept(&self.listener);
-                        if exhausted.is_some() && news.is_empty() {
-                            std::thread::sleep(LOOK_AFTER);
-                        }
-                        outcomes.extend(news);
+                    Wake::Listener => self.accept(&mut handle),
+                    Wake::Pending(number) => {
+                        self.pending.serve(number).map(ListenerEvent::Settled).into_iter().for_each(&mut handle);
                     }
-                    Wake::Pending(number) => outcomes.extend(self.pending.serve(number)),
                 }
             }
             let now = Instant::now();
             if now.saturating_duration_since(looked) >= LOOK_AFTER {
                 looked = now;
-                self.pending.expire(now);
-            }
-            for outcome in outcomes {
-                if let PendingOutcome::Proven(Caller { stream, peer, proven, until }) = outcome {
-                    admit(ProvenCaller { stream, proven, peer, until });
-                }
+                self.pending.expire(now).into_iter().map(ListenerEvent::Settled).for_each(&mut handle);
+                handle(ListenerEvent::Passed(now));
             }
         }
     }
-}
 
-impl ProvenCaller {
-    /// The address of this host that the peer reached.
-    ///
-    /// # Errors
-    /// If the connection is gone.
-    pub fn near(&self) -> std::io::Result<SocketAddr> {
-        self.stream.local_addr()
+    /// Accepts waiting connections, a few at a time.
+    fn accept(&self, handle: &mut impl FnMut(ListenerEvent)) {
+        let (outcomes, exhausted) = self.pending.accept(&self.listener);
+        let must_rest = exhausted.is_some() && outcomes.is_empty();
+        exhausted.map(ListenerEvent::Exhausted).into_iter().for_each(&mut *handle);
+        outcomes.into_iter().map(ListenerEvent::Settled).for_each(handle);
+        if must_rest {
+            std::thread::sleep(LOOK_AFTER);
+        }
     }
 
-    /// The line to the caller.
-    ///
-    /// # Errors
-    /// [`LineError::Broken`] if the connection is gone.
-    pub fn line(self) -> Result<(Sender, Receiver), LineError> {
-        self.proven.line(self.stream)
+    /// Adds a connection of which an end has already read `received`. The outcomes: its own, and that of a connection removed
+    /// to make room.
+    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, received: &[u8]) -> Vec<PendingOutcome> {
+        self.pending.add(stream, peer, received)
     }
 }

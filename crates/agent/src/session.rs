@@ -16,7 +16,7 @@ use bytegauge_sys::process::cpu_time_ns;
 use bytegauge_traffic::end::Channel;
 use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::path::Ticket;
-use bytegauge_traffic::{agent_callers, lock};
+use bytegauge_traffic::{RemoteFacts, agent_callers, lock};
 use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::agent::{AgentState, CallerPlace};
@@ -28,13 +28,13 @@ use crate::protocol::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcom
 use crate::session_counts::AgentCounts;
 use crate::session_slots::{AgentSlot, ControlLine, HostOutbox, RegisteredSession};
 use crate::silent_peer::watch;
-use crate::unproven::Caller;
+use crate::unproven::ProvenCaller;
 
 /// Longest silence between trials, in which the caller writes a report or measures other cells.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Serves a caller's request, and logs the result.
-pub(super) fn serve(place: &CallerPlace, caller: Caller) {
+pub(super) fn serve(place: &CallerPlace, caller: ProvenCaller) {
     let (log, peer) = (&place.state.log, caller.peer);
     match meet(place, caller) {
         Ok(did) => log.enter(Class::Session, peer, &did),
@@ -43,12 +43,11 @@ pub(super) fn serve(place: &CallerPlace, caller: Caller) {
 }
 
 /// The log line of a caller's session, or the reason of a refusal.
-fn meet(place: &CallerPlace, caller: Caller) -> Result<String, String> {
-    let Caller { stream, peer, proven, until } = caller;
-    let state = &place.state;
-    watch(&stream).map_err(|fault| fault.to_string())?;
-    let here = stream.local_addr().map_err(|error| error.to_string())?;
-    let (mut sender, mut receiver) = proven.line(stream).map_err(|error| error.to_string())?;
+fn meet(place: &CallerPlace, caller: ProvenCaller) -> Result<String, String> {
+    let (peer, until, state) = (caller.peer, caller.until, &place.state);
+    watch(&caller.stream).map_err(|fault| fault.to_string())?;
+    let here = caller.near().map_err(|error| error.to_string())?;
+    let (mut sender, mut receiver) = caller.line().map_err(|error| error.to_string())?;
     let first = receiver.receive(COMMAND_MAX, Some(until)).map_err(|error| error.to_string())?;
     let NumberedMessage(_, heard, ToAgent::Ask(ask)) = first else {
         return Err("it did not ask for a session".into());
@@ -108,9 +107,12 @@ fn refuse(sender: &mut Sender, reason: String) -> String {
 
 /// The first message of a session, or of another line of it.
 fn welcome(state: &AgentState, session: Ticket) -> ToHome {
-    let machine = (state.setup.machine)();
-    let missing_relays = state.missing_relays.clone();
-    ToHome::Welcome(Box::new(Welcome { program: env!("CARGO_PKG_VERSION").into(), machine, missing_relays, session }))
+    let facts = RemoteFacts {
+        program: env!("CARGO_PKG_VERSION").into(),
+        machine: (state.setup.machine)(),
+        missing_relays: state.missing_relays.clone(),
+    };
+    ToHome::Welcome(Box::new(Welcome { facts, session }))
 }
 
 /// A place for a session, if one is free.

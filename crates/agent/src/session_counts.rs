@@ -3,8 +3,8 @@
 //! Bytes are those in the ends' reports. An end without a report (it died or was given up) is charged the most that it can
 //! have moved. A caller whose ends die therefore moves no more than others, and is charged no more than such an end can move.
 
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Workload};
@@ -57,12 +57,12 @@ impl Moves {
 impl AgentCounts {
     /// The bytes of the session so far.
     pub(super) fn spent(&self) -> Spent {
-        self.moved().0
+        lock(&self.moved).0
     }
 
     /// An end is opened. A server (`serves`) moves bytes from now on, other ends from `Go`.
     pub(super) fn opens(&self, bound: Bound, serves: bool) {
-        let moves = &mut self.moved().1;
+        let moves = &mut lock(&self.moved).1;
         // Opening an end again does not reduce its bytes.
         let since = moves.and_then(|moves| moves.since).or_else(|| serves.then(Instant::now));
         *moves = Some(Moves { since, bound, until: None });
@@ -70,12 +70,12 @@ impl AgentCounts {
 
     /// Whether an end was opened and has not reported.
     pub(super) fn is_open(&self) -> bool {
-        self.moved().1.is_some()
+        lock(&self.moved).1.is_some()
     }
 
     /// The end received `Go`: its time runs from now on.
     pub(super) fn goes(&self) {
-        if let Some(moves) = &mut self.moved().1 {
+        if let Some(moves) = &mut lock(&self.moved).1 {
             let now = Instant::now();
             moves.since = moves.since.or(Some(now));
             moves.until = moves.until.or_else(|| now.checked_add(Duration::from_nanos(moves.bound.lasts_ns)));
@@ -84,16 +84,12 @@ impl AgentCounts {
 
     /// An end reported its bytes, or will not report any.
     pub(super) fn settles(&self, bytes: Option<u64>) {
-        let (spent, moves) = &mut *self.moved();
+        let (spent, moves) = &mut *lock(&self.moved);
         let unsaid = || moves.map_or(0, |moves| moves.most(Instant::now()));
         let add = bytes.unwrap_or_else(unsaid);
         spent.bytes = spent.bytes.saturating_add(add);
         spent.charged = spent.charged.saturating_add(if bytes.is_none() { add } else { 0 });
         *moves = None;
-    }
-
-    fn moved(&self) -> MutexGuard<'_, (Spent, Option<Moves>)> {
-        lock(&self.moved)
     }
 }
 

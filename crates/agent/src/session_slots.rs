@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::mpsc::{self, TrySendError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytegauge_model::Nanos;
@@ -57,7 +57,7 @@ impl Slots {
         patience: Duration,
         (number, peer, lasts): (u64, IpAddr, Duration),
     ) -> Result<AgentSlot, String> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = lock(&self.taken);
         let is_full = |taken: &mut Vec<Holder>| taken.len() >= self.max;
         let waited = self.left.wait_timeout_while(taken, patience, is_full);
         let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Slots {
 
 impl Drop for AgentSlot {
     fn drop(&mut self) {
-        let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.slots.taken);
         taken.retain(|holder| holder.number != self.number);
         self.slots.left.notify_one();
     }
@@ -129,7 +129,7 @@ impl SessionRegistry {
     /// Registers a session.
     pub(super) fn enter(&self, ticket: Ticket, peer: IpAddr, outbox: &HostOutbox) -> RegisteredSession<'_> {
         let (lines, others) = mpsc::sync_channel(LINES_MAX);
-        self.entries().push(Entry { ticket, peer, lines, outbox: Arc::clone(outbox) });
+        lock(&self.0).push(Entry { ticket, peer, lines, outbox: Arc::clone(outbox) });
         RegisteredSession { all: self, ticket, lines: others }
     }
 
@@ -139,7 +139,7 @@ impl SessionRegistry {
     /// Returns the line if that host has no such session.
     pub(super) fn take_up(&self, ticket: Ticket, peer: IpAddr, line: Box<ControlLine>) -> Result<(), Box<ControlLine>> {
         let found = {
-            let entries = self.entries();
+            let entries = lock(&self.0);
             let entry = entries.iter().find(|entry| entry.ticket == ticket && entry.peer == peer);
             entry.map(|entry| (Arc::clone(&entry.outbox), entry.lines.clone()))
         };
@@ -150,15 +150,11 @@ impl SessionRegistry {
             TrySendError::Full(line) | TrySendError::Disconnected(line) => line,
         })
     }
-
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        lock(&self.0)
-    }
 }
 
 impl Drop for RegisteredSession<'_> {
     fn drop(&mut self) {
-        self.all.entries().retain(|entry| entry.ticket != self.ticket);
+        lock(&self.all.0).retain(|entry| entry.ticket != self.ticket);
     }
 }
 

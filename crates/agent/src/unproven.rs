@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_traffic::lock;
-use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Responder};
+use bytegauge_wire::{FIRST_FRAME_MAX, Key, LineError, OpeningStep, Proven, Receiver, Responder, Sender};
 
 /// Connections accepted, or events handled, before other work has a turn.
 pub(super) const TURN: usize = 64;
@@ -69,18 +69,19 @@ struct Pending {
 /// The end of a wait.
 pub(super) enum PendingOutcome {
     /// It is a caller.
-    Proven(Caller),
+    Proven(ProvenCaller),
     /// It was refused, for this reason.
     Refused(SocketAddr, String),
 }
 
-/// A connection that has proved itself.
-pub(super) struct Caller {
+/// A connection that has proved that its peer holds the key and is alive.
+pub struct ProvenCaller {
     pub(super) stream: TcpStream,
-    pub(super) peer: SocketAddr,
     pub(super) proven: Box<Proven>,
-    /// Deadline of its request for a session.
-    pub(super) until: Instant,
+    /// The address of the peer.
+    pub peer: SocketAddr,
+    /// When its first message must have been received.
+    pub until: Instant,
 }
 
 /// A ready descriptor.
@@ -130,7 +131,7 @@ impl PendingConns {
     /// Adds a connection of which an end has already read `received`. The outcomes: its own, and that of a connection removed
     /// to make room.
     pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr, received: &[u8]) -> Vec<PendingOutcome> {
-        let mut conns = self.conns();
+        let mut conns = lock(&self.conns);
         let crowded_out = if conns.by_number.len() >= self.room { conns.crowd_out(self.room) } else { None };
         let number = conns.next;
         conns.next += 1;
@@ -152,12 +153,12 @@ impl PendingConns {
 
     /// Continues with a ready connection.
     pub(super) fn serve(&self, number: u64) -> Option<PendingOutcome> {
-        self.advance(&mut self.conns(), number, &[])
+        self.advance(&mut lock(&self.conns), number, &[])
     }
 
     /// Refuses connections whose time is over.
     pub(super) fn expire(&self, now: Instant) -> Vec<PendingOutcome> {
-        let mut conns = self.conns();
+        let mut conns = lock(&self.conns);
         let late = |(number, pending): (&u64, &Pending)| (pending.until <= now).then_some(*number);
         let late: Vec<u64> = conns.by_number.iter().filter_map(late).collect();
         late.into_iter().filter_map(|number| conns.refuse(number, &LineError::Late.to_string())).collect()
@@ -165,7 +166,7 @@ impl PendingConns {
 
     /// Frees a descriptor. `None` if no connection waits.
     fn crowd_out(&self) -> Option<PendingOutcome> {
-        self.conns().crowd_out(self.room)
+        lock(&self.conns).crowd_out(self.room)
     }
 
     fn advance(&self, conns: &mut Conns, number: u64, received: &[u8]) -> Option<PendingOutcome> {
@@ -177,16 +178,30 @@ impl PendingConns {
                 let Pending { stream, peer, until, .. } = conns.remove(number)?;
                 let blocking = self.epoll.remove(stream.as_fd()).and_then(|()| stream.set_nonblocking(false));
                 Some(match blocking {
-                    Ok(()) => PendingOutcome::Proven(Caller { stream, peer, proven, until }),
+                    Ok(()) => PendingOutcome::Proven(ProvenCaller { stream, proven, peer, until }),
                     Err(error) => PendingOutcome::Refused(peer, error.to_string()),
                 })
             }
             Err(why) => conns.refuse(number, &why),
         }
     }
+}
 
-    fn conns(&self) -> MutexGuard<'_, Conns> {
-        lock(&self.conns)
+impl ProvenCaller {
+    /// The address of this host that the peer reached.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub fn near(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    /// The line to the caller.
+    ///
+    /// # Errors
+    /// [`LineError::Broken`] if the connection is gone.
+    pub fn line(self) -> Result<(Sender, Receiver), LineError> {
+        self.proven.line(self.stream)
     }
 }
 
@@ -407,7 +422,7 @@ mod tests {
         let (mut sender, _receiver) = calling.join().unwrap();
         sender.send(&"alive").unwrap();
         let PendingOutcome::Proven(caller) = bench.outcome() else { panic!("its first frame is a proof") };
-        let (_, mut receiver) = caller.proven.line(caller.stream).unwrap();
+        let (_, mut receiver) = caller.line().unwrap();
         assert_eq!(receiver.receive::<String>(100, Some(until)).unwrap(), "alive");
         assert!(bench.pending.crowd_out().is_none(), "it no longer waits");
     }

@@ -29,6 +29,14 @@ pub fn is_hidden(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
+/// Text from outside without the part beyond `max` bytes.
+pub fn cut(mut text: String, max: usize) -> String {
+    let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
+    text.shrink_to_fit();
+    text
+}
+
 /// Text of several lines: every hidden character but the newline as its code point.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_hidden(c) && c != '\n')

@@ -15,7 +15,7 @@ use crate::setup::Setup;
 pub type RemoteError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A host's description of itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RemoteFacts {
     /// The version of its program.
     pub program: String,

@@ -339,3 +339,29 @@ fn kernel_socket_memory_counts() {
         check(&asked, EndRole::Sink, Side::Sink);
     }
 }
+
+#[test]
+fn visits_call_an_external_server_within_the_limits() {
+    let at = [("transport", "tcp".into()), ("request", 512.into()), ("connect", "192.0.2.9:80".into())];
+    let asked = Setup::of(&Spec::from(at).with_workload(Workload::Call)).unwrap();
+    assert_eq!(Limits::default().allow_visit(&asked), Ok(()));
+    let mut many = asked;
+    many.spec.put(FactorKey::flows, 1 << 20);
+    assert!(Limits::default().allow_visit(&many).unwrap_err().contains("--max-flows"));
+}
+
+#[test]
+fn numbers_beyond_their_factors_are_refused() {
+    let client = |depth: u64| {
+        let levels = Spec::from([("transport", "tcp".into()), ("request", 1.into())]).with_workload(Workload::Call);
+        let mut asked = Setup::of(&levels).unwrap();
+        let ticket = Ticket::fresh().unwrap();
+        asked.far = Some(FarPath::to(([192, 0, 2, 1], 1).into(), Side::Sink, ticket));
+        asked.spec.put(FactorKey::depth, depth);
+        Limits::default().allow_visit(&asked)
+    };
+    assert_eq!(client(4096), Ok(()));
+    // An outstanding call takes 48 bytes, and its message one.
+    let refused = client(1 << 29).unwrap_err();
+    assert!(refused.contains("--depth: 536870912 is out of range: use 1 to 4096"), "{refused}");
+}
