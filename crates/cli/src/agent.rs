@@ -63,15 +63,12 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let limits = limits(matches)?;
     let key = agent_sessions::read(matches)?;
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
+    let program = measure::own_program()?;
     let stop = interrupt::stop_on_signals()?;
     measure::remove_leftovers(false);
-    let failed = |fault: bytegauge_traffic::EndError| Failure::failed(fault.to_string());
-    let agent =
-        Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log }).map_err(failed)?;
+    let agent = Agent::listen(&place, AgentSetup { key, limits, program, machine: this_machine, log })?;
     // A closed standard output does not stop the agent.
-    terminal::print(&format!("listening on {}\n", agent.place().map_err(failed)?));
+    terminal::print(&format!("listening on {}\n", agent.place()?));
     agent.serve(&stop);
     Ok(DONE)
 }

@@ -26,7 +26,7 @@ pub fn reach(plan: &Plan) -> Result<(), Failure> {
     for cell in &plan.cells {
         let (Some(server), Some(transport)) = (cell.factors.connect(), cell.factors.transport()) else { continue };
         if !seen.contains(&server) {
-            address::reach(server, transport).map_err(|fault| Failure::failed(fault.to_string()))?;
+            address::reach(server, transport)?;
             seen.push(server);
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytegauge_harness::RunError;
 use bytegauge_import::ImportError;
+use bytegauge_mesh::files::MeshFileError;
 use bytegauge_model::{Bytes, CellKind, SessionStatus};
 use bytegauge_plan::PlanError;
 use bytegauge_report::Report;
@@ -11,6 +12,7 @@ use bytegauge_report::results::{Claim, InvalidReason, Test};
 use bytegauge_report::view::numbers::{CellOutcome, Verdict};
 use bytegauge_store::StoreError;
 use bytegauge_sys::process::{self, Limit};
+use bytegauge_traffic::EndError;
 
 use crate::terminal;
 
@@ -90,6 +92,18 @@ impl fmt::Display for Failure {
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Failure {
         Failure::usage(error.to_string())
+    }
+}
+
+impl From<EndError> for Failure {
+    fn from(error: EndError) -> Failure {
+        Failure::failed(error.to_string())
+    }
+}
+
+impl From<MeshFileError> for Failure {
+    fn from(error: MeshFileError) -> Failure {
+        Failure::failed(error.to_string())
     }
 }
 

@@ -238,6 +238,12 @@ pub fn execute(
     Ok((session, ended?))
 }
 
+/// The file of this program, which ends that are processes run once more.
+pub fn own_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))
+}
+
 fn options(matches: &ArgMatches, plan: &Plan) -> Result<RunOptions, Failure> {
     // Ends that are processes run this program once more, and so do clients that compete.
     let competes = |cell: &Cell| cell.factors.competing_flows().is_some_and(|flows| flows > 0);

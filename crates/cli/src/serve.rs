@@ -88,8 +88,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let server = match datagrams {
         Some(_) => Server::echo_datagrams(threads, &place),
         None => Server::start(role, engine, threads, &place),
-    };
-    let server = server.map_err(|fault| Failure::failed(fault.to_string()))?;
+    }?;
     // The program that reads this line can connect.
     terminal::print(&format!("listening on {}\n", server.place()));
     while !stop.load(Ordering::Relaxed) && !server.is_failing() {
@@ -99,7 +98,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     terminal::note(&summary(&served));
     match fault {
         None => Ok(DONE),
-        Some(fault) => Err(Failure::failed(fault.to_string())),
+        Some(fault) => Err(fault.into()),
     }
 }
 

@@ -54,8 +54,7 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         false => usize::MAX,
     };
     let stop = interrupt::stop_on_signals()?;
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))?;
+    let program = measure::own_program()?;
     let mut views = Vec::new();
     let mut interrupted = false;
     for (at, (step, plan)) in steps.iter().zip(planned).enumerate() {

@@ -11,10 +11,11 @@ mod ends;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use ends::cut;
-pub use ends::{LostRank, MissingPart, SlotEnd, shortened};
+use bytegauge_model::Outcome;
+pub use ends::{LostRank, MissingPart};
 
 use crate::Rank;
+use crate::message::shortened;
 use crate::rate_model::RateSample;
 use crate::schedule::{MeshSchedule, SlotId};
 
@@ -100,14 +101,16 @@ struct RunningSlot {
 impl Coordinator {
     /// Waits for all ranks of a schedule.
     pub fn new(schedule: MeshSchedule, limits: CoordinatorLimits) -> Coordinator {
+        let (ranks, parties) = (schedule.ranks(), schedule.parties());
         let state = |rank| {
             // An external server joins and leaves no mesh.
-            let phase = if rank < schedule.ranks() { RankPhase::Expected } else { RankPhase::Idle };
+            let phase = if rank < ranks { RankPhase::Expected } else { RankPhase::Idle };
             RankState { phase, heard_ns: 0, queue: Vec::new(), next: 0 }
         };
         let mut coordinator = Coordinator {
-            ranks: (0..schedule.parties()).map(state).collect(),
+            schedule,
             limits,
+            ranks: (0..parties).map(state).collect(),
             over: Vec::new(),
             running: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -115,9 +118,7 @@ impl Coordinator {
             missing: Vec::new(),
             actions: Vec::new(),
             left: 0,
-            schedule: MeshSchedule::empty(schedule.ranks()),
         };
-        coordinator.schedule = schedule;
         coordinator.enqueue(0);
         coordinator
     }
@@ -216,14 +217,14 @@ impl Coordinator {
     }
 
     /// A client reports how its part of a slot ended. Whether this report was awaited: no other one may count.
-    pub fn report(&mut self, rank: Rank, slot: SlotId, end: SlotEnd, now_ns: u64) -> bool {
+    pub fn report(&mut self, rank: Rank, slot: SlotId, outcome: Outcome, now_ns: u64) -> bool {
         self.heard(rank, now_ns);
         let Some(state) = self.ranks.get(rank as usize) else { return false };
         let mut was_awaited = false;
         match state.phase {
             RankPhase::Busy(running) if running == slot && self.is_awaited(slot, rank) => {
                 was_awaited = true;
-                self.record(slot, rank, end.with_short_reason());
+                self.record(slot, rank, outcome);
                 self.release(slot, rank);
             }
             RankPhase::Stopping(stopped, _) if stopped == slot => {
@@ -289,7 +290,7 @@ impl Coordinator {
             .collect();
         for slot in late {
             let limit_s = self.limits.slot_ns as f64 / 1e9;
-            self.cancel(slot, &SlotEnd::Failed(format!("not finished within {limit_s:.0} s")), now_ns);
+            self.cancel(slot, &Outcome::Failed(format!("not finished within {limit_s:.0} s")), now_ns);
         }
         for rank in 0..self.schedule.ranks() {
             if let Some((when_ns, why)) = self.expiry(rank)
@@ -395,9 +396,11 @@ impl Coordinator {
     }
 
     /// Records how the part of a client ended.
-    fn record(&mut self, slot: SlotId, client: Rank, end: SlotEnd) {
-        if end != SlotEnd::Measured {
-            self.missing.push(MissingPart { slot, client, end });
+    fn record(&mut self, slot: SlotId, client: Rank, mut outcome: Outcome) {
+        if let Some(reason) = outcome.reason_mut() {
+            // One is kept for each part that was not measured.
+            *reason = shortened(std::mem::take(reason));
+            self.missing.push(MissingPart { slot, client, outcome });
         }
     }
 
@@ -430,7 +433,7 @@ impl Coordinator {
     }
 
     /// Cancels a running slot: the parts that are not reported end as given.
-    fn cancel(&mut self, slot: SlotId, end: &SlotEnd, now_ns: u64) {
+    fn cancel(&mut self, slot: SlotId, outcome: &Outcome, now_ns: u64) {
         let Some(running) = self.running.get_mut(&slot) else { return };
         if std::mem::replace(&mut running.is_cancelled, true) {
             return;
@@ -438,18 +441,18 @@ impl Coordinator {
         for client in running.waits_for.clone() {
             self.ranks[client as usize].phase = RankPhase::Stopping(slot, now_ns);
             self.actions.push(Action::Cancel(client, slot));
-            self.record(slot, client, end.clone());
+            self.record(slot, client, outcome.clone());
         }
     }
 
     /// A member of a running slot is lost: without its hub the slot is cancelled, without a client it goes on.
     fn break_slot(&mut self, slot: SlotId, rank: Rank, why: LostRank, now_ns: u64) {
-        let end = SlotEnd::Failed(format!("rank {rank} {why}"));
+        let outcome = Outcome::Failed(format!("rank {rank} {why}"));
         if self.schedule.slot(slot).hub == rank {
-            self.cancel(slot, &end, now_ns);
+            self.cancel(slot, &outcome, now_ns);
         } else if self.is_awaited(slot, rank) {
             if self.running.get(&slot).is_some_and(|running| !running.is_cancelled) {
-                self.record(slot, rank, end);
+                self.record(slot, rank, outcome);
             }
             self.release(slot, rank);
         }
@@ -471,11 +474,7 @@ impl Coordinator {
             let parts: Vec<Rank> =
                 clients.iter().copied().filter(|client| (is_hub || *client == rank) && !is_recorded(*client)).collect();
             for client in parts {
-                self.missing.push(MissingPart {
-                    slot: id,
-                    client,
-                    end: SlotEnd::Skipped(format!("rank {rank} {why}")),
-                });
+                self.record(id, client, Outcome::Skipped(format!("rank {rank} {why}")));
             }
             if is_hub || clients.iter().all(|client| self.is_lost(*client)) {
                 self.end_slot(id);

@@ -38,8 +38,6 @@ pub struct RankPlace {
     pub rank: Rank,
     /// The number of ranks.
     pub size: u32,
-    /// Where the rank was read from.
-    pub source: String,
 }
 
 /// A place that cannot be determined.
@@ -88,14 +86,6 @@ pub fn place(
         let Some(value) = variable(name) else { return Ok(None) };
         value.trim().parse().map(Some).map_err(|_| RankError::NotANumber { name: name.to_owned(), value })
     };
-    let first = |names: &[&str]| -> Result<Option<u32>, RankError> {
-        for name in names {
-            if let Some(found) = number(name)? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    };
     let (rank, source) = match rank {
         Some(rank) => (rank, "--rank".to_owned()),
         None => {
@@ -105,7 +95,7 @@ pub fn place(
     };
     let size = match size {
         Some(size) => size,
-        None => first(SIZES)?.ok_or_else(|| RankError::NoSize(source.clone()))?,
+        None => SIZES.iter().find_map(|name| number(name).transpose()).unwrap_or(Err(RankError::NoSize(source)))?,
     };
     if !(2..=RANKS_MAX).contains(&size) {
         return Err(RankError::Size(size));
@@ -113,7 +103,7 @@ pub fn place(
     if rank >= size {
         return Err(RankError::Range { rank, size });
     }
-    Ok(RankPlace { rank, size, source })
+    Ok(RankPlace { rank, size })
 }
 
 /// The rack of this host by the topology of its Slurm cluster: its switches without the node. `None` without a tree.

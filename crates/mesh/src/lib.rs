@@ -25,7 +25,7 @@ pub mod settings;
 pub mod summary;
 
 pub use call_times::CallTimes;
-pub use coordinator::{Action, Coordinator, CoordinatorLimits, SlotEnd};
+pub use coordinator::{Action, Coordinator, CoordinatorLimits};
 pub use message::{RankHello, ToRank, ToRankZero};
 pub use pattern::{MeshPattern, MeshPatternError};
 pub use rate_model::{MeshFit, RateSample};

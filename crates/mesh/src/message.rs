@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 
 use bytegauge_model::Outcome;
+use bytegauge_model::escape::cut;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
-use crate::coordinator::{SlotEnd, cut, shortened};
 use crate::rate_model::RateSample;
 use crate::row::SlotPlace;
 use crate::settings::MeshSettings;
 
 /// The version of the connection, in the place where an agent has that of its own messages: a rank that connects to an
 /// agent by mistake learns so at once.
-pub const VERSION: u16 = 0x4d01;
+pub const VERSION: u16 = 0x4d02;
 
 /// The longest message of a rank, bytes.
 pub const TO_RANK_0_MAX: usize = 1 << 20;
@@ -23,6 +23,14 @@ pub const TO_RANK_MAX: usize = 8 << 20;
 
 /// The longest name of a host, a rack or a version, bytes. Names of hosts have up to 253 (RFC 1035, section 2.3.4).
 pub const NAME_MAX: usize = 256;
+
+/// The longest reason of another host that is kept, bytes.
+const REASON_MAX: usize = 2048;
+
+/// A text of another host without the part beyond 2 KiB.
+pub fn shortened(reason: String) -> String {
+    cut(reason, REASON_MAX)
+}
 
 /// A rank introduces itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +77,7 @@ pub enum ToRankZero {
         /// The slot.
         slot: u32,
         /// How it ended.
-        end: SlotEnd,
+        outcome: Outcome,
         /// The rates that it measured, by option.
         rates: Vec<(u32, RateSample)>,
     },
@@ -119,16 +127,6 @@ impl ToRank {
     }
 }
 
-impl From<&SlotEnd> for Outcome {
-    fn from(end: &SlotEnd) -> Outcome {
-        match end {
-            SlotEnd::Measured => Outcome::Measured,
-            SlotEnd::Skipped(reason) => Outcome::Skipped(reason.clone()),
-            SlotEnd::Failed(reason) => Outcome::Failed(reason.clone()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,8 +147,8 @@ mod tests {
         let place = SlotPlace { replicate: 2, round: 2_996, slot: 1_498_499, hub: 998, client: 999, clients: 1 };
         let start = ToRank::Start { place, agent: Some(([192, 168, 100, 100], 60_000).into()) };
         let rate = |sender, receiver| (0, RateSample { sender, receiver, ln_rate: 23.456_789_012_345_6 });
-        let (slot, end) = (place.slot, SlotEnd::Measured);
-        let report = ToRankZero::Report { slot, end, rates: vec![rate(998, 999), rate(999, 998)] };
+        let (slot, outcome) = (place.slot, Outcome::Measured);
+        let report = ToRankZero::Report { slot, outcome, rates: vec![rate(998, 999), rate(999, 998)] };
         let bytes = serde_json::to_vec(&start).unwrap().len() + serde_json::to_vec(&report).unwrap().len();
         // docs/mesh.md states this number.
         assert!(bytes < 500, "{bytes}");

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use bytegauge_model::factor::FACTORS;
 use bytegauge_model::{Level, Spec};
 use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::column::writer::ColumnWriterImpl;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -39,7 +40,7 @@ type ValueOf<'a, T, V> = Box<dyn Fn(&T) -> Option<V> + 'a>;
 enum ParquetValue<'a, T> {
     Integer(ValueOf<'a, T, i64>),
     Real(ValueOf<'a, T, f64>),
-    Text(ValueOf<'a, T, String>),
+    Text(ValueOf<'a, T, ByteArray>),
 }
 
 /// Writes `trials.parquet` and `hosts.parquet` into a directory: their paths.
@@ -59,8 +60,13 @@ fn integer<'a, T>(name: &str, value: impl Fn(&T) -> Option<u64> + 'a) -> Parquet
     ParquetColumn { name: name.to_owned(), value: ParquetValue::Integer(value) }
 }
 
+fn real<'a, T>(name: &str, value: impl Fn(&T) -> Option<f64> + 'a) -> ParquetColumn<'a, T> {
+    ParquetColumn { name: name.to_owned(), value: ParquetValue::Real(Box::new(value)) }
+}
+
 fn text<'a, T>(name: &str, value: impl Fn(&T) -> Option<String> + 'a) -> ParquetColumn<'a, T> {
-    ParquetColumn { name: name.to_owned(), value: ParquetValue::Text(Box::new(value)) }
+    let value = Box::new(move |row: &T| value(row).map(|text| ByteArray::from(text.into_bytes())));
+    ParquetColumn { name: name.to_owned(), value: ParquetValue::Text(value) }
 }
 
 fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
@@ -87,7 +93,7 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
         integer("window_ns", |row: &MeshRow| row.rate.map(|_| row.window_ns)),
         integer("bytes", |row: &MeshRow| row.rate.map(|_| row.bytes)),
         integer("calls", |row: &MeshRow| row.rate.map(|_| row.calls)),
-        ParquetColumn { name: "rate".into(), value: ParquetValue::Real(Box::new(|row: &MeshRow| row.rate)) },
+        real("rate", |row: &MeshRow| row.rate),
         integer("sender_cpu_ns", |row: &MeshRow| row.sender_cpu_ns),
         integer("receiver_cpu_ns", |row: &MeshRow| row.receiver_cpu_ns),
         integer("retransmits", |row: &MeshRow| row.retransmits),
@@ -95,7 +101,7 @@ fn trial_columns(data: &MeshData) -> Vec<ParquetColumn<'_, MeshRow>> {
         integer("rwnd_limited_us", |row: &MeshRow| row.rwnd_limited_us),
         integer("sndbuf_limited_us", |row: &MeshRow| row.sndbuf_limited_us),
         integer("lost", |row: &MeshRow| row.lost),
-        ParquetColumn { name: "load_rate".into(), value: ParquetValue::Real(Box::new(|row: &MeshRow| row.load_rate)) },
+        real("load_rate", |row: &MeshRow| row.load_rate),
         text("latency_histogram", |row: &MeshRow| row.latency.clone()),
         text("entered_histogram", |row: &MeshRow| row.entered.clone()),
         text("left_histogram", |row: &MeshRow| row.left.clone()),
@@ -153,20 +159,9 @@ fn write_file<T>(path: &Path, rows: &[T], columns: &[ParquetColumn<'_, T>]) -> R
         for column in columns {
             let Some(mut out) = group.next_column()? else { break };
             match &column.value {
-                ParquetValue::Integer(value) => {
-                    let (values, present) = split(rows, value);
-                    out.typed::<Int64Type>().write_batch(&values, Some(&present), None)?;
-                }
-                ParquetValue::Real(value) => {
-                    let (values, present) = split(rows, value);
-                    out.typed::<DoubleType>().write_batch(&values, Some(&present), None)?;
-                }
-                ParquetValue::Text(value) => {
-                    let (values, present) = split(rows, value);
-                    let values: Vec<ByteArray> =
-                        values.into_iter().map(|text| ByteArray::from(text.into_bytes())).collect();
-                    out.typed::<ByteArrayType>().write_batch(&values, Some(&present), None)?;
-                }
+                ParquetValue::Integer(value) => write_column(out.typed::<Int64Type>(), rows, value)?,
+                ParquetValue::Real(value) => write_column(out.typed::<DoubleType>(), rows, value)?,
+                ParquetValue::Text(value) => write_column(out.typed::<ByteArrayType>(), rows, value)?,
             }
             out.close()?;
         }
@@ -177,20 +172,17 @@ fn write_file<T>(path: &Path, rows: &[T], columns: &[ParquetColumn<'_, T>]) -> R
     Ok(())
 }
 
-/// The values that are there, and for each row whether it has one (the definition level of an optional column).
-fn split<T, V>(rows: &[T], value: impl Fn(&T) -> Option<V>) -> (Vec<V>, Vec<i16>) {
-    let mut values = Vec::with_capacity(rows.len());
-    let present = rows
-        .iter()
-        .map(|row| match value(row) {
-            Some(value) => {
-                values.push(value);
-                1
-            }
-            None => 0,
-        })
-        .collect();
-    (values, present)
+/// Writes the values that are there, and for each row whether it has one (the definition level of an optional column).
+fn write_column<T, D: DataType>(
+    out: &mut ColumnWriterImpl<'_, D>,
+    rows: &[T],
+    value: impl Fn(&T) -> Option<D::T>,
+) -> Result<(), ParquetError> {
+    let all: Vec<Option<D::T>> = rows.iter().map(value).collect();
+    let present: Vec<i16> = all.iter().map(|value| i16::from(value.is_some())).collect();
+    let values: Vec<D::T> = all.into_iter().flatten().collect();
+    out.write_batch(&values, Some(&present), None)?;
+    Ok(())
 }
 
 #[cfg(test)]

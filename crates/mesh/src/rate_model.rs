@@ -6,7 +6,7 @@
 //!
 //! Pure: takes numbers, returns numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_stats::quantile::median;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,15 @@ impl MeshFit {
             self.mean += middle;
         }
     }
+}
+
+/// The number of each rank's rack, and the names of the racks by number. Ranks without a rack share one without a name.
+pub fn rack_numbers<'a>(ranks: u32, rack: impl Fn(Rank) -> Option<&'a str>) -> (Vec<u32>, Vec<String>) {
+    let of_rank: Vec<&str> = (0..ranks).map(|rank| rack(rank).unwrap_or_default()).collect();
+    let names: BTreeSet<&str> = of_rank.iter().copied().collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let number = |name: &&str| names.binary_search(name).unwrap_or(0) as u32;
+    (of_rank.iter().map(number).collect(), names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// The rack of a rank; ranks beyond the list are in rack 0.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_stats::compare::benjamini_hochberg;
 use bytegauge_stats::quantile::median;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::Rank;
@@ -34,7 +34,7 @@ const NORMAL_BY_MAD: f64 = 1.4826;
 const MEDIAN_BY_MEAN: f64 = 1.2533;
 
 /// A difference to the typical rate: shares of it, so −0.5 is half as fast.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RateShift {
     /// The estimate.
     pub shift: f64,
@@ -45,7 +45,7 @@ pub struct RateShift {
 }
 
 /// How a host differs from the typical one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct HostShifts {
     /// How it sends.
     pub sends: Option<RateShift>,
@@ -54,18 +54,16 @@ pub struct HostShifts {
 }
 
 /// A host that is slow with most of its partners.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SlowHost {
     /// The host's rank.
     pub rank: Rank,
-    /// How it sends, if that is slow.
-    pub sends: Option<RateShift>,
-    /// How it receives, if that is slow.
-    pub receives: Option<RateShift>,
+    /// How it sends and receives, as far as that is slow.
+    pub shifts: HostShifts,
 }
 
 /// A direction of a pair that is slower than both hosts explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SlowLink {
     /// The rank that sends.
     pub sender: Rank,
@@ -76,7 +74,7 @@ pub struct SlowLink {
 }
 
 /// Two racks between which connections are slower than within racks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SlowRacks {
     /// The rack that sends.
     pub sender: u32,
@@ -112,16 +110,13 @@ impl MeshResult {
     /// typical rate, are never called slow.
     pub fn of(samples: &[RateSample], racks: &[u32], margin: f64) -> MeshResult {
         let fit = MeshFit::of(samples, racks);
-        let mut result = MeshResult { fit, ..MeshResult::default() };
-        let Some(noise) = MeshNoise::of(&result.fit) else {
-            result.find_suspects(margin);
-            return result;
-        };
-        result.noise = Some(noise);
-        let judge = Rules { margin_ln: (1.0 - margin).ln(), noise };
-        (result.hosts, result.slow_hosts) = judge.hosts(&result.fit);
-        result.slow_links = judge.links(&result.fit);
-        result.slow_racks = judge.racks(&result.fit, racks);
+        let mut result = MeshResult { noise: MeshNoise::of(&fit), fit, ..MeshResult::default() };
+        if let Some(noise) = result.noise {
+            let judge = Rules { margin_ln: (1.0 - margin).ln(), noise };
+            (result.hosts, result.slow_hosts) = judge.hosts(&result.fit);
+            result.slow_links = judge.links(&result.fit);
+            result.slow_racks = judge.racks(&result.fit, racks);
+        }
         result.find_suspects(margin);
         result
     }
@@ -238,9 +233,29 @@ struct Rules {
 }
 
 /// An estimate with its test.
+#[derive(Clone, Copy)]
 struct Tested {
     shift: RateShift,
     p: f64,
+}
+
+/// What is significantly slow among all tests of one kind, the slowest first.
+fn slow<T>(tests: Vec<(T, Tested)>) -> Vec<(T, RateShift)> {
+    let p_values: Vec<f64> = tests.iter().map(|(_, test)| test.p).collect();
+    let found = tests.into_iter().zip(benjamini_hochberg(&p_values, FALSE_SHARE)).filter(|(_, is_slow)| *is_slow);
+    let mut slow: Vec<(T, RateShift)> = found.map(|((of, test), _)| (of, test.shift)).collect();
+    slow.sort_by(|one, other| one.1.shift.total_cmp(&other.1.shift));
+    slow
+}
+
+/// The shifts of hosts, each with the rank and whether it sends, by rank.
+fn by_rank(shifts: impl Iterator<Item = ((Rank, bool), RateShift)>) -> BTreeMap<Rank, HostShifts> {
+    let mut hosts: BTreeMap<Rank, HostShifts> = BTreeMap::new();
+    for ((rank, sends), shift) in shifts {
+        let host = hosts.entry(rank).or_default();
+        *(if sends { &mut host.sends } else { &mut host.receives }) = Some(shift);
+    }
+    hosts
 }
 
 impl Rules {
@@ -258,7 +273,7 @@ impl Rules {
     fn hosts(&self, fit: &MeshFit) -> (BTreeMap<Rank, HostShifts>, Vec<SlowHost>) {
         let ranks: Vec<Rank> = fit.senders.keys().chain(fit.receivers.keys()).copied().collect();
         let last = ranks.iter().copied().max().unwrap_or(0);
-        let mut tests: Vec<(Rank, bool, Tested)> = Vec::new();
+        let mut tests: Vec<((Rank, bool), Tested)> = Vec::new();
         let by_host = |host: fn(&DirectedPair) -> Rank| {
             let mut residuals: Vec<Vec<f64>> = vec![Vec::new(); last as usize + 1];
             for pair in &fit.pairs {
@@ -269,27 +284,14 @@ impl Rules {
         let (sent, received) = (by_host(|pair| pair.sender), by_host(|pair| pair.receiver));
         for (effects, residuals, sends) in [(&fit.senders, &sent, true), (&fit.receivers, &received, false)] {
             for (rank, effect) in effects {
-                tests.push((*rank, sends, self.host(*effect, &residuals[*rank as usize])));
+                tests.push(((*rank, sends), self.host(*effect, &residuals[*rank as usize])));
             }
         }
-        let p_values: Vec<f64> = tests.iter().map(|(_, _, test)| test.p).collect();
-        let found = benjamini_hochberg(&p_values, FALSE_SHARE);
-        let mut all: BTreeMap<Rank, HostShifts> = BTreeMap::new();
-        for (rank, sends, test) in &tests {
-            let host = all.entry(*rank).or_default();
-            *(if *sends { &mut host.sends } else { &mut host.receives }) = Some(test.shift);
-        }
-        let mut hosts: Vec<SlowHost> = Vec::new();
-        for ((rank, sends, test), _) in tests.into_iter().zip(found).filter(|(_, is_slow)| *is_slow) {
-            let at = hosts.iter().position(|host| host.rank == rank).unwrap_or_else(|| {
-                hosts.push(SlowHost { rank, sends: None, receives: None });
-                hosts.len() - 1
-            });
-            let side = if sends { &mut hosts[at].sends } else { &mut hosts[at].receives };
-            *side = Some(test.shift);
-        }
-        hosts.sort_by(|one, other| one.slowest().total_cmp(&other.slowest()));
-        (all, hosts)
+        let all = by_rank(tests.iter().map(|(of, test)| (*of, test.shift)));
+        let slow = by_rank(slow(tests).into_iter());
+        let mut slow: Vec<SlowHost> = slow.into_iter().map(|(rank, shifts)| SlowHost { rank, shifts }).collect();
+        slow.sort_by(|one, other| one.shifts.slowest().total_cmp(&other.shifts.slowest()));
+        (all, slow)
     }
 
     /// Tests the effect of a host by its residuals with each partner.
@@ -302,26 +304,16 @@ impl Rules {
     fn links(&self, fit: &MeshFit) -> Vec<SlowLink> {
         let test = |pair: &DirectedPair| {
             let n = pair.residuals.len();
-            if n < REPETITIONS_MIN {
-                return None;
-            }
             // A disturbance only slows a test down, so the repetitions above the median show whether the link can be faster.
             let above: f64 = pair.residuals.iter().map(|residual| (residual - pair.residual).max(0.0).powi(2)).sum();
             let own = (2.0 * above / (n - 1) as f64).sqrt();
             let error = (own.max(self.noise.within).powi(2) / n as f64 + self.noise.between.powi(2)).sqrt();
-            Some(self.test(pair.residual, error))
+            let tested = self.test(pair.residual, error);
+            // A pair with fewer repetitions counts among the tests, and is never called slow.
+            Tested { p: if n < REPETITIONS_MIN { 1.0 } else { tested.p }, ..tested }
         };
-        let tests: Vec<Option<Tested>> = fit.pairs.iter().map(test).collect();
-        let p_values: Vec<f64> = tests.iter().map(|test| test.as_ref().map_or(1.0, |test| test.p)).collect();
-        let found = benjamini_hochberg(&p_values, FALSE_SHARE);
-        let slow = fit.pairs.iter().zip(tests).zip(found).filter(|(_, is_slow)| *is_slow);
-        let mut links: Vec<SlowLink> = slow
-            .filter_map(|((pair, test), _)| {
-                Some(SlowLink { sender: pair.sender, receiver: pair.receiver, shift: test?.shift })
-            })
-            .collect();
-        links.sort_by(|one, other| one.shift.shift.total_cmp(&other.shift.shift));
-        links
+        let slow = slow(fit.pairs.iter().map(|pair| (pair, test(pair))).collect());
+        slow.into_iter().map(|(pair, shift)| SlowLink { sender: pair.sender, receiver: pair.receiver, shift }).collect()
     }
 
     fn racks(&self, fit: &MeshFit, racks: &[u32]) -> Vec<SlowRacks> {
@@ -329,29 +321,20 @@ impl Rules {
             fit.rack_pairs.iter().filter(|((from, to), _)| from == to).map(|(_, effect)| *effect).collect();
         let all: Vec<f64> = fit.rack_pairs.values().copied().collect();
         let base = median(if within.is_empty() { &all } else { &within }).unwrap_or(0.0);
-        let across = || fit.rack_pairs.iter().filter(|((from, to), _)| from != to);
-        let tests: Vec<Tested> = across()
-            .map(|((from, to), effect)| {
-                let hosts = |wanted: u32| fit.senders.keys().filter(|rank| rack(racks, **rank) == wanted).count();
-                // Connections of one host are not independent of each other.
-                let independent = hosts(*from).min(hosts(*to)).max(1) as f64;
-                self.test(effect - base, MEDIAN_BY_MEAN * self.noise.between / independent.sqrt())
-            })
-            .collect();
-        let p_values: Vec<f64> = tests.iter().map(|test| test.p).collect();
-        let found = benjamini_hochberg(&p_values, FALSE_SHARE);
-        let slow = across().zip(tests).zip(found).filter(|(_, is_slow)| *is_slow);
-        let mut slow: Vec<SlowRacks> = slow
-            .map(|(((racks, _), test), _)| SlowRacks { sender: racks.0, receiver: racks.1, shift: test.shift })
-            .collect();
-        slow.sort_by(|one, other| one.shift.shift.total_cmp(&other.shift.shift));
-        slow
+        let test = |(pair, effect): (&(u32, u32), &f64)| {
+            let hosts = |wanted: u32| fit.senders.keys().filter(|rank| rack(racks, **rank) == wanted).count();
+            // Connections of one host are not independent of each other.
+            let independent = hosts(pair.0).min(hosts(pair.1)).max(1) as f64;
+            (*pair, self.test(effect - base, MEDIAN_BY_MEAN * self.noise.between / independent.sqrt()))
+        };
+        let slow = slow(fit.rack_pairs.iter().filter(|((from, to), _)| from != to).map(test).collect());
+        slow.into_iter().map(|((sender, receiver), shift)| SlowRacks { sender, receiver, shift }).collect()
     }
 }
 
-impl SlowHost {
-    /// Its larger difference.
-    pub fn slowest(&self) -> f64 {
+impl HostShifts {
+    /// The larger difference.
+    fn slowest(&self) -> f64 {
         let both = [&self.sends, &self.receives];
         both.into_iter().flatten().map(|shift| shift.shift).fold(0.0, f64::min)
     }

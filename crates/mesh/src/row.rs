@@ -11,7 +11,7 @@ use crate::schedule::{MeshSlot, SlotId};
 use crate::settings::{MeshCell, MeshSettings};
 
 /// One trial between two ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeshRow {
     /// The part of the mesh that it belongs to.
     pub place: SlotPlace,
@@ -73,7 +73,7 @@ pub struct MeshRow {
 }
 
 /// The part of one client in one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotPlace {
     /// The replicate, from 0. Repetitions of suspects continue the count.
     pub replicate: u32,
@@ -120,28 +120,7 @@ impl SlotPlace {
 impl MeshRow {
     /// A row without numbers.
     pub fn without_numbers(place: SlotPlace, outcome: Outcome, started_unix_ns: u64) -> MeshRow {
-        MeshRow {
-            place,
-            option: None,
-            sender: None,
-            outcome,
-            started_unix_ns,
-            window_ns: 0,
-            bytes: 0,
-            calls: 0,
-            rate: None,
-            sender_cpu_ns: None,
-            receiver_cpu_ns: None,
-            retransmits: None,
-            min_rtt_us: None,
-            rwnd_limited_us: None,
-            sndbuf_limited_us: None,
-            lost: None,
-            load_rate: None,
-            latency: None,
-            entered: None,
-            left: None,
-        }
+        MeshRow { place, outcome, started_unix_ns, ..MeshRow::default() }
     }
 
     /// The rows of a trial of a cell: one, or one per direction.
@@ -164,10 +143,12 @@ impl MeshRow {
             of(trial.client()?).as_ref().map(|histogram| histogram.0.clone())
         };
         let tcp = || sending.into_iter().flat_map(|end| &end.flows).filter_map(|flow| flow.tcp.as_ref());
-        let row = MeshRow::without_numbers(place, trial.outcome.clone(), trial.started_unix_ns);
         MeshRow {
+            place,
             option: Some(option),
             sender: Some(sender),
+            outcome: trial.outcome.clone(),
+            started_unix_ns: trial.started_unix_ns,
             window_ns: trial.wall_ns,
             bytes: trial.bytes,
             calls: trial.calls,
@@ -183,7 +164,6 @@ impl MeshRow {
             latency: histogram(|calls| &calls.total),
             entered: histogram(|calls| &calls.entered),
             left: histogram(|calls| &calls.left),
-            ..row
         }
     }
 

@@ -151,11 +151,13 @@ impl MeshSettings {
     /// The expected time of one slot, nanoseconds: its trials, with 150 ms of set-up each.
     pub fn slot_ns(&self) -> u64 {
         const SETUP_NS: u64 = 150_000_000;
-        let trial = |cell: &MeshCell| {
-            let window_ns = cell.cell.factors.duration().unwrap_or(self.window_ns);
-            self.warmup_ns.saturating_add(window_ns).saturating_add(SETUP_NS)
-        };
-        self.cells.iter().map(trial).fold(0, u64::saturating_add)
+        let trials = self.cells.iter().map(|cell| self.trial_ns(cell).saturating_add(SETUP_NS));
+        trials.fold(0, u64::saturating_add)
+    }
+
+    /// The length of a trial of a cell with its warm-up, nanoseconds.
+    pub fn trial_ns(&self, cell: &MeshCell) -> u64 {
+        self.warmup_ns.saturating_add(cell.cell.factors.duration().unwrap_or(self.window_ns))
     }
 
     /// Rows of a part of which every trial was made.

@@ -8,7 +8,7 @@ use crate::Rank;
 use crate::call_times::CallTimes;
 use crate::fastest_options::{MeshStanding, standings};
 use crate::files::MeshData;
-use crate::rate_model::RateSample;
+use crate::rate_model::{RateSample, rack_numbers};
 use crate::result::MeshResult;
 use crate::row::SlotPlace;
 
@@ -21,15 +21,11 @@ pub struct MeshSummary {
     pub parts: usize,
     /// Parts of which at least one trial was measured.
     pub measured: usize,
-    /// Trials that were measured.
-    pub trials: usize,
     /// Parts without a measured trial: how many, by reason, the most frequent first.
     pub missing: Vec<(String, usize)>,
-    /// Ranks that have no file.
-    pub absent: Vec<Rank>,
     /// Whether files of ranks that took part are somewhere else.
     pub has_files_elsewhere: bool,
-    /// Racks by number; empty without racks.
+    /// Racks by number.
     pub racks: Vec<String>,
     /// By hub, the rates of its clients at the same time: the mean of their sums, by option. Empty for pairs.
     pub hub_rates: Vec<BTreeMap<Rank, f64>>,
@@ -45,8 +41,8 @@ impl MeshSummary {
     /// Summarises the files of a directory.
     pub fn of(data: &MeshData) -> MeshSummary {
         let settings = &data.settings;
-        let absent: Vec<Rank> = (0..settings.ranks).filter(|rank| !data.hosts.contains_key(rank)).collect();
-        let (numbers, racks) = racks(data);
+        let rack = |rank| data.hosts.get(&rank)?.rack.as_deref();
+        let (rack_numbers, racks) = rack_numbers(settings.ranks, rack);
         let mut samples: Vec<Vec<RateSample>> = vec![Vec::new(); settings.options.len()];
         for row in &data.rows {
             let Some((option, sample)) = row.option.zip(row.sample()) else { continue };
@@ -56,18 +52,16 @@ impl MeshSummary {
         }
         let results = match settings.pattern.has_hub() {
             true => Vec::new(),
-            false => samples.iter().map(|samples| MeshResult::of(samples, &numbers, settings.margin)).collect(),
+            false => samples.iter().map(|samples| MeshResult::of(samples, &rack_numbers, settings.margin)).collect(),
         };
         let measured: BTreeSet<(u32, Rank)> =
             data.rows.iter().filter(|row| row.outcome == Outcome::Measured).map(|row| row.place.part()).collect();
-        let MissingParts { parts, reasons: missing, has_files_elsewhere } = missing(data, &measured);
+        let (parts, missing, has_files_elsewhere) = missing(data, &measured);
         MeshSummary {
             results,
             parts,
             measured: measured.len(),
-            trials: samples.iter().map(Vec::len).sum(),
             missing,
-            absent,
             has_files_elsewhere,
             racks,
             hub_rates: if settings.pattern.has_hub() { hub_rates(data) } else { Vec::new() },
@@ -78,31 +72,9 @@ impl MeshSummary {
     }
 }
 
-/// The number of each rank's rack, and the names of the racks by number; no names if no rank has a rack.
-fn racks(data: &MeshData) -> (Vec<u32>, Vec<String>) {
-    let rack = |rank| data.hosts.get(&rank).and_then(|hello| hello.rack.clone()).unwrap_or_default();
-    let mut names: Vec<String> = (0..data.settings.ranks).map(rack).collect();
-    let of_rank = names.clone();
-    names.sort();
-    names.dedup();
-    let number = |name: &String| names.binary_search(name).unwrap_or(0) as u32;
-    let numbers = of_rank.iter().map(number).collect();
-    let has_racks = names.iter().any(|name| !name.is_empty());
-    (numbers, if has_racks { names } else { Vec::new() })
-}
-
-/// Parts without numbers.
-struct MissingParts {
-    /// All parts, with those that have numbers.
-    parts: usize,
-    /// How many have none, by reason.
-    reasons: Vec<(String, usize)>,
-    has_files_elsewhere: bool,
-}
-
-fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> MissingParts {
-    let settings = &data.settings;
-    let schedule = settings.schedule();
+/// The number of all parts, how many have no numbers by reason, and whether files are somewhere else.
+fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> (usize, Vec<(String, usize)>, bool) {
+    let schedule = data.settings.schedule();
     let mut parts: BTreeSet<(u32, Rank)> = BTreeSet::new();
     for (id, slot) in schedule.slots() {
         parts.extend(slot.clients.iter().map(|client| (id, *client)));
@@ -127,7 +99,7 @@ fn missing(data: &MeshData, measured: &BTreeSet<(u32, Rank)>) -> MissingParts {
     }
     let mut reasons: Vec<(String, usize)> = missing.into_iter().collect();
     reasons.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    MissingParts { parts: parts.len(), reasons, has_files_elsewhere }
+    (parts.len(), reasons, has_files_elsewhere)
 }
 
 /// The mean of the sums of the rates at each hub, by option. Slots of which a client is missing do not count.

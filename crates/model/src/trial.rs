@@ -25,10 +25,11 @@ pub const IDLE_LOOP: &str = "the harness's own loop, which moves no byte on purp
                              from a CPU), so the harness's own cost is not known: use a longer --trial-time";
 
 /// The outcome of a trial, or a cell. Decisions match on the variant; the reason is text for users and is never parsed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
 pub enum Outcome {
     /// It was measured.
+    #[default]
     Measured,
     /// It cannot be measured here, and why (a missing kernel feature, one CPU only).
     Skipped(String),

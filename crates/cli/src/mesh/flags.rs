@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytegauge_mesh::Rank;
 use bytegauge_mesh::launcher::{self, RankPlace};
-use bytegauge_mesh::{MeshPattern, Rank};
 use bytegauge_model::catalog::ENDS;
-use bytegauge_model::{Ends, Nanos, Place, Workload};
+use bytegauge_model::{Nanos, Place, Workload};
 use bytegauge_traffic::address;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -18,12 +18,6 @@ use crate::{args, factor_args};
 
 /// The kinds of traffic between two hosts.
 const WORKLOADS: [&str; 2] = ["stream", "call"];
-
-/// Most ranks of a mesh whose pattern is repeated. A larger mesh is measured once, and suspects are repeated.
-const REPEATED_UP_TO: u32 = 16;
-
-/// The most clients of an agent at the same time; it hears 64 callers.
-const CLIENTS_MAX: usize = 60;
 
 /// Why emulated links are refused.
 const LINK: &str = "a mesh measures the links of the hosts: emulate one by `stream` or `call`";
@@ -181,28 +175,8 @@ pub struct MeshFlags {
     pub out: PathBuf,
     /// Whether earlier results are continued.
     pub resume: bool,
-    /// The kind of traffic.
-    pub workload: Workload,
-    /// Whether streams load the path of calls.
-    pub has_load: bool,
-    /// The pattern.
-    pub pattern: MeshPattern,
     /// The external server that all hosts call.
     pub server: Option<Place>,
-    /// Repetitions of the pattern.
-    pub replicates: u32,
-    /// The most tests at the same time.
-    pub concurrent: Option<u32>,
-    /// Warm-up of each trial, nanoseconds.
-    pub warmup_ns: u64,
-    /// The acceptable difference, a share.
-    pub margin: f64,
-    /// Whether suspects are repeated.
-    pub follow_up: bool,
-    /// Threads or processes.
-    pub ends: Ends,
-    /// Whether the content of all bytes is checked.
-    pub verify: bool,
     /// Whether only errors are printed.
     pub quiet: bool,
 }
@@ -220,23 +194,8 @@ impl MeshFlags {
         let out = matches.get_one::<PathBuf>("out").cloned().ok_or_else(|| {
             Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
         })?;
-        let pattern: MeshPattern = needed(matches, "pattern")?;
-        let server = server(matches, pattern)?;
-        let clients = pattern.clients(place.size);
-        if clients as usize > CLIENTS_MAX && server.is_none() {
-            return Err(Failure::usage(format!(
-                "--pattern {pattern}: an agent serves at most {CLIENTS_MAX} clients at the same time, and this needs {clients}: use \
-                 incast:{CLIENTS_MAX}, or fewer hosts"
-            )));
-        }
         let coordinator = args::text(matches, "coordinator").map(str::to_owned);
         let Nanos(join_ns) = needed(matches, "join-timeout")?;
-        let Nanos(warmup_ns) = needed(matches, "warmup")?;
-        let usual = if place.size <= REPEATED_UP_TO { 3 } else { 1 };
-        let replicates = number("replicates").unwrap_or(usual);
-        if !(1..=1_000).contains(&replicates) {
-            return Err(Failure::usage(format!("--replicates: {replicates} is out of range: use 1 to 1000")));
-        }
         Ok(MeshFlags {
             listen: listen(matches)?,
             node_of_zero: launcher::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
@@ -245,17 +204,7 @@ impl MeshFlags {
             join: Duration::from_nanos(join_ns.max(1_000_000_000)),
             out,
             resume: matches.get_flag("resume"),
-            workload: needed(matches, "workload")?,
-            has_load: args::text(matches, "load-flows").is_some_and(|levels| levels != "0"),
-            pattern,
-            server,
-            replicates,
-            concurrent: concurrent(matches)?,
-            warmup_ns,
-            margin: margin(matches)?,
-            follow_up: !matches.get_flag("no-follow-up"),
-            ends: args::ends(matches)?.unwrap_or(Ends::Threads),
-            verify: matches.get_flag("verify"),
+            server: server(matches)?,
             quiet: matches.get_flag("quiet"),
             place,
         })
@@ -267,7 +216,8 @@ impl MeshFlags {
     }
 }
 
-fn needed<T: std::str::FromStr>(matches: &ArgMatches, name: &str) -> Result<T, Failure>
+/// The value of a flag that has a default.
+pub fn needed<T: std::str::FromStr>(matches: &ArgMatches, name: &str) -> Result<T, Failure>
 where
     T::Err: std::fmt::Display,
 {
@@ -275,17 +225,12 @@ where
 }
 
 /// The external server, as its name is resolved on this host.
-fn server(matches: &ArgMatches, pattern: MeshPattern) -> Result<Option<Place>, Failure> {
+fn server(matches: &ArgMatches) -> Result<Option<Place>, Failure> {
     let Some(text) = args::text(matches, "connect").filter(|text| *text != "auto") else { return Ok(None) };
     let place = text.parse::<Place>().map_err(|error| Failure::usage(format!("--connect: {error}")))?;
     let found = address::resolved(&place).map_err(|fault| Failure::usage(format!("--connect: {fault}")))?;
     if !matches!(found, Place::Ip(_)) {
         return Err(Failure::usage(format!("--connect: {text:?} is not one server for all hosts: give one HOST:PORT")));
-    }
-    if !matches!(pattern, MeshPattern::Incast(_)) {
-        return Err(Failure::usage(format!(
-            "--connect does not work with --pattern {pattern}: use --pattern incast:K, with K hosts at a time as its clients"
-        )));
     }
     Ok(Some(found))
 }
@@ -296,24 +241,4 @@ fn listen(matches: &ArgMatches) -> Result<Option<SocketAddr>, Failure> {
     place.map(Some).map_err(|_| {
         Failure::usage(format!("--listen: {text:?} is no address: give ADDRESS or ADDRESS:PORT of this host"))
     })
-}
-
-fn concurrent(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
-    match args::text(matches, "concurrent") {
-        None | Some("all") => Ok(None),
-        Some(text) => text.parse().ok().filter(|count| *count > 0).map(Some).ok_or_else(|| {
-            Failure::usage(format!("--concurrent: {text:?} is no number of tests: use 1 or more, or all"))
-        }),
-    }
-}
-
-fn margin(matches: &ArgMatches) -> Result<f64, Failure> {
-    let text = args::text(matches, "margin").unwrap_or("10%");
-    let percent = text
-        .strip_suffix('%')
-        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} has no unit: write a share with %, such as 10%")))?;
-    let share = percent.parse::<f64>().ok().map(|percent| percent / 100.0);
-    share
-        .filter(|share| (0.0..0.9).contains(share))
-        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} is out of range: use 0% to 90%, such as 10%")))
 }

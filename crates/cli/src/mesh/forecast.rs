@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_mesh::{MeshCell, MeshSettings};
+use bytegauge_mesh::MeshSettings;
 use bytegauge_model::unit::{about_bytes, counted};
 use bytegauge_model::{Bytes, Nanos};
 use clap::ArgMatches;
@@ -52,15 +52,11 @@ impl MeshForecast {
         let flows = settings.cells.iter().filter_map(|cell| cell.cell.factors.flows()).max().unwrap_or(1);
         let rates = settings.cells.iter().map(|cell| cell.cell.factors.rate());
         let is_paced = rates.clone().all(|rate| rate.is_some());
-        let seconds = |cell: &MeshCell| {
-            let window_ns = cell.cell.factors.duration().unwrap_or(settings.window_ns);
-            settings.warmup_ns.saturating_add(window_ns) as f64 / 1e9
-        };
         let each: f64 = settings
             .cells
             .iter()
             .zip(rates)
-            .map(|(cell, rate)| seconds(cell) * cell.rows() as f64 * rate.unwrap_or(RATE) as f64)
+            .map(|(cell, rate)| settings.trial_ns(cell) as f64 / 1e9 * cell.rows() as f64 * rate.unwrap_or(RATE) as f64)
             .sum();
         // Clients of one server share its link.
         let senders = if is_paced { parts } else { schedule.len() as u64 };

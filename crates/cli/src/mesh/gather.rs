@@ -29,19 +29,19 @@ fn write_page(html: &str, dir: &Path) -> io::Result<()> {
 
 /// Shows the result of a directory, and writes its page and Parquet files there.
 pub fn show(dir: &Path) -> Result<(), Failure> {
-    let data = files::read(dir).map_err(|error| Failure::failed(error.to_string()))?;
+    let data = files::read(dir)?;
     let summary = MeshSummary::of(&data);
     terminal::print(&screen::render(&data, &summary, dir));
+    // The rows are in the files of the ranks all the same.
+    let note = |what: &str, error: String| {
+        terminal::note(&format!("{}: {what} written: {error}: check permissions and free space", dir.display()));
+    };
     if let Err(error) = write_page(&page::render(&data, &summary), dir) {
-        terminal::note(&format!("{}: no page was written: {error}: check permissions and free space", dir.display()));
+        note("no page was", error.to_string());
     }
     #[cfg(feature = "parquet")]
     if let Err(error) = bytegauge_mesh::parquet_file::write(&data, dir) {
-        // The rows are in the files of the ranks all the same.
-        terminal::note(&format!(
-            "{}: no Parquet files were written: {error}: check permissions and free space",
-            dir.display()
-        ));
+        note("no Parquet files were", error.to_string());
     }
     Ok(())
 }

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use bytegauge_agent::{Agent, AgentLink, AgentSetup, FarError, Limits};
 use bytegauge_harness::host_visit::{PairVisit, VisitPartner};
 use bytegauge_harness::this_machine;
-use bytegauge_mesh::coordinator::SlotEnd;
-use bytegauge_mesh::files::{FileHeader, RankFile};
+use bytegauge_mesh::files::{FileHeader, MeshFileError, RankFile};
 use bytegauge_mesh::message::{TO_RANK_MAX, VERSION};
 use bytegauge_mesh::{MeshRow, MeshSettings, RankHello, SlotPlace, ToRank, ToRankZero};
 use bytegauge_model::{Cell, Outcome, Place, Trial};
@@ -24,6 +23,7 @@ use bytegauge_wire::{Key, LineError, Receiver, Sender, connect};
 use super::flags::MeshFlags;
 use super::rendezvous::{self, Rendezvous};
 use crate::exit_code::Failure;
+use crate::measure::own_program;
 use bytegauge_traffic::lock;
 
 /// How often both sides of a connection to rank 0 give a sign of life.
@@ -45,20 +45,23 @@ const STALE_FILE: Duration = Duration::from_secs(3);
 const PRIVILEGED: u16 = 1024;
 
 /// One rank before it has joined.
-pub struct Member {
-    flags: MeshFlags,
-    key: Key,
-    stop: Arc<AtomicBool>,
+pub struct Member<'a> {
+    /// Its flags.
+    pub flags: &'a MeshFlags,
+    /// The settings that its flags ask for, from which the limits of its agent follow.
+    pub settings: &'a MeshSettings,
+    /// The key of all hosts.
+    pub key: Key,
+    /// Set when this process is to end.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// How a member ended.
-pub enum MemberEnd {
-    /// The mesh is over, and the file of this rank is whole.
-    Finished,
-    /// The mesh is over, and the file has all rows of this rank.
-    Complete(RankFile),
-    /// This rank was interrupted.
-    Interrupted(RankFile),
+pub struct MemberEnd {
+    /// The file of this rank; `None` if it is finished.
+    pub file: Option<RankFile>,
+    /// Whether the mesh is over; otherwise this rank was interrupted.
+    pub is_complete: bool,
 }
 
 /// The connection to rank 0, shared by the threads of a member.
@@ -71,12 +74,7 @@ pub fn host_name() -> String {
     slurm.or_else(kernel).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".into())
 }
 
-impl Member {
-    /// A rank with these flags.
-    pub fn new(flags: &MeshFlags, key: Key, stop: Arc<AtomicBool>) -> Member {
-        Member { flags: flags.clone(), key, stop }
-    }
-
+impl Member<'_> {
     /// Joins the mesh and takes part until it is over.
     ///
     /// # Errors
@@ -84,13 +82,12 @@ impl Member {
     pub fn run(&self, ways: &[Rendezvous]) -> Result<MemberEnd, Failure> {
         let (sender, mut receiver, near) = self.find(ways)?;
         let agent = self.agent(near)?;
-        let listens = agent.place().map_err(|fault| Failure::failed(fault.to_string()))?;
+        let listens = agent.place()?;
         let serving = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&serving);
-        let served = thread::Builder::new().name("mesh-agent".into()).spawn(move || agent.serve(&ends));
-        let served = served.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+        let served = spawn("mesh-agent", move || agent.serve(&ends))?;
         let sender = Arc::new(Mutex::new(sender));
-        let ended = self.take_part(&sender, &mut receiver, listens).and_then(|end| self.finish(end));
+        let ended = self.take_part(&sender, &mut receiver, listens);
         if let Err(failure) = &ended {
             let _ = lock(&sender).send(&ToRankZero::Leave(failure.to_string()));
         }
@@ -98,17 +95,6 @@ impl Member {
         serving.store(true, Ordering::Relaxed);
         let _ = served.join();
         ended
-    }
-
-    /// Finishes the file before this rank leaves, so that rank 0 finds it. Rank 0 itself adds rows to its own first.
-    fn finish(&self, end: MemberEnd) -> Result<MemberEnd, Failure> {
-        match end {
-            MemberEnd::Complete(file) if self.flags.rank() != 0 => {
-                file.finish().map_err(|error| Failure::failed(error.to_string()))?;
-                Ok(MemberEnd::Finished)
-            }
-            end => Ok(end),
-        }
     }
 
     /// Finds rank 0 and proves that this rank has the key.
@@ -158,13 +144,11 @@ impl Member {
     fn agent(&self, near: SocketAddr) -> Result<Agent, Failure> {
         let ip = if self.flags.rank() == 0 { rendezvous::unspecified(near.ip()) } else { near.ip() };
         let place = Place::Ip(self.flags.listen.unwrap_or(SocketAddr::new(ip, 0)));
-        let sessions = self.flags.pattern.clients(self.flags.place.size) as usize;
-        // Streams that load the path of calls have a session of their own.
-        let limits =
-            Limits { sessions: if self.flags.has_load { 2 * sessions } else { sessions }, ..Limits::default() };
+        let clients = self.settings.pattern.clients(self.settings.ranks) as usize;
+        let limits = Limits { sessions: clients * sessions_of_client(self.settings), ..Limits::default() };
         let setup =
-            AgentSetup { key: self.key.clone(), limits, program: program()?, machine: this_machine, log: |_| {} };
-        Agent::listen(&place, setup).map_err(|fault| Failure::failed(fault.to_string()))
+            AgentSetup { key: self.key.clone(), limits, program: own_program()?, machine: this_machine, log: |_| {} };
+        Ok(Agent::listen(&place, setup)?)
     }
 
     fn take_part(
@@ -199,19 +183,18 @@ impl Member {
         };
         settings.check().map_err(|why| Failure::failed(format!("rank 0 sends settings with {why}")))?;
         let header = FileHeader { settings, hello };
-        let begun = RankFile::begin(&self.flags.out, &header, self.flags.resume);
-        let (file, before) = begun.map_err(|error| Failure::failed(error.to_string()))?;
+        let (file, before) = RankFile::begin(&self.flags.out, &header, self.flags.resume)?;
         lock(sender).send(&ToRankZero::Done(done(&header.settings, &before))).map_err(failed)?;
-        let mut visits = Visits {
-            settings: Arc::new(header.settings),
+        let rank = MeasuringRank {
+            settings: header.settings,
             clock,
-            program: program()?,
+            program: own_program()?,
             key: self.key.clone(),
             server: self.flags.server.clone(),
-            file: Arc::new(Mutex::new(file)),
+            file: Mutex::new(file),
             sender: Arc::clone(sender),
-            running: None,
         };
+        let mut visits = Visits { rank: Arc::new(rank), running: None };
         let over = Arc::new(AtomicBool::new(false));
         let alive = self.keep_alive(sender, &over)?;
         let is_complete = self.obey(receiver, &mut visits);
@@ -220,11 +203,16 @@ impl Member {
         let _ = alive.join();
         // A file that cannot be written explains why rank 0 has closed the connection.
         written?;
-        let Visits { file, .. } = visits;
-        let file = Arc::into_inner(file).ok_or_else(|| Failure::failed("a test is still running: this is a bug"))?;
-        let file = file.into_inner().unwrap_or_else(PoisonError::into_inner);
-        is_complete
-            .map(|is_complete| if is_complete { MemberEnd::Complete(file) } else { MemberEnd::Interrupted(file) })
+        let rank = Arc::into_inner(visits.rank);
+        let rank = rank.ok_or_else(|| Failure::failed("a test is still running: this is a bug"))?;
+        let file = rank.file.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_complete = is_complete?;
+        if is_complete && self.flags.rank() != 0 {
+            // Before this rank leaves, so that rank 0 finds it. Rank 0 itself adds rows to its own first.
+            file.finish()?;
+            return Ok(MemberEnd { file: None, is_complete });
+        }
+        Ok(MemberEnd { file: Some(file), is_complete })
     }
 
     /// Carries out the orders of rank 0 until it finishes (`true`) or this rank is interrupted (`false`).
@@ -245,7 +233,7 @@ impl Member {
             };
             match message {
                 ToRank::Start { place, agent } => {
-                    let checked = place.check(&visits.settings).and(Ok(place.client == self.flags.rank()));
+                    let checked = place.check(&visits.rank.settings).and(Ok(place.client == self.flags.rank()));
                     if checked != Ok(true) {
                         return Err(Failure::failed(format!(
                             "rank 0 starts a test that is none of this rank: {place:?}"
@@ -280,9 +268,22 @@ impl Member {
                 }
             }
         };
-        let thread = thread::Builder::new().name("mesh-alive".into()).spawn(alive);
-        thread.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))
+        spawn("mesh-alive", alive)
     }
+}
+
+/// Starts a thread.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
+    let thread = thread::Builder::new().name(name.into()).spawn(work);
+    thread.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))
+}
+
+/// Sessions of a client at the agent of its partner: streams that load the path of calls have one of their own.
+fn sessions_of_client(settings: &MeshSettings) -> usize {
+    if PairVisit::needs_second_link(settings.cells.iter().map(|cell| &cell.cell)) { 2 } else { 1 }
 }
 
 /// Converts times of this host's clock, which may be wrong, to those of rank 0's clock.
@@ -303,16 +304,21 @@ impl ClockOfRankZero {
     }
 }
 
-/// The tests that this rank measures, one after the other.
-struct Visits {
-    settings: Arc<MeshSettings>,
+/// Everything that a test of this rank needs.
+struct MeasuringRank {
+    settings: MeshSettings,
     clock: ClockOfRankZero,
     program: PathBuf,
     key: Key,
     /// The external server that the user of this rank has named.
     server: Option<Place>,
-    file: Arc<Mutex<RankFile>>,
+    file: Mutex<RankFile>,
     sender: SharedSender,
+}
+
+/// The tests that this rank measures, one after the other.
+struct Visits {
+    rank: Arc<MeasuringRank>,
     running: Option<RunningVisit>,
 }
 
@@ -320,7 +326,7 @@ struct Visits {
 struct RunningVisit {
     slot: u32,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(), String>>,
+    thread: JoinHandle<Result<(), MeshFileError>>,
 }
 
 impl Visits {
@@ -329,25 +335,8 @@ impl Visits {
         // meanwhile no other message is read, and no interruption seen.
         self.cancel_all()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (settings, program, key) = (Arc::clone(&self.settings), self.program.clone(), self.key.clone());
-        let (file, sender, stopped) = (Arc::clone(&self.file), Arc::clone(&self.sender), Arc::clone(&stop));
-        let (clock, server) = (self.clock, self.server.clone());
-        let measure = move || {
-            let rows = measure(&settings, program, &key, (place, agent), server.as_ref(), &stopped);
-            let rows: Vec<MeshRow> = rows.into_iter().map(|row| clock.date(row)).collect();
-            if let Err(error) = lock(&file).add(&rows) {
-                // The others go on without this rank.
-                let _ = lock(&sender).send(&ToRankZero::Leave(error.to_string()));
-                return Err(error.to_string());
-            }
-            let rates = rows.iter().filter_map(|row| Some((row.option?, row.sample()?))).collect();
-            let report = ToRankZero::Report { slot: place.slot, end: end_of(&rows), rates };
-            // A rank 0 that is gone is noticed by the thread that receives.
-            let _ = lock(&sender).send(&report);
-            Ok(())
-        };
-        let thread = thread::Builder::new().name("mesh-test".into()).spawn(measure);
-        let thread = thread.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+        let (rank, stopped) = (Arc::clone(&self.rank), Arc::clone(&stop));
+        let thread = spawn("mesh-test", move || rank.test(place, agent, &stopped))?;
         self.running = Some(RunningVisit { slot: place.slot, stop, thread });
         Ok(())
     }
@@ -358,81 +347,78 @@ impl Visits {
         }
     }
 
+    /// Stops the test that runs, and waits for its end.
     fn cancel_all(&mut self) -> Result<(), Failure> {
-        if let Some(visit) = &self.running {
-            visit.stop.store(true, Ordering::Relaxed);
-        }
-        self.wait()
-    }
-
-    /// Waits for the test that runs.
-    fn wait(&mut self) -> Result<(), Failure> {
         let Some(visit) = self.running.take() else { return Ok(()) };
+        visit.stop.store(true, Ordering::Relaxed);
         match visit.thread.join() {
-            Ok(written) => written.map_err(Failure::failed),
+            Ok(written) => Ok(written?),
             Err(_) => Err(Failure::failed("a test ended by an error of its own: this is a bug")),
         }
     }
 }
 
-/// Measures every option in every direction with the agent of a hub, or with the server `own` of this rank's user.
-fn measure(
-    settings: &MeshSettings,
-    program: PathBuf,
-    key: &Key,
-    (place, agent): (SlotPlace, Option<SocketAddr>),
-    own: Option<&Place>,
-    stop: &AtomicBool,
-) -> Vec<MeshRow> {
-    let partner = match partner(settings, own, key, place, agent) {
-        Ok(partner) => partner,
-        Err(reason) => return vec![failed_row(place, reason)],
-    };
-    let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
-    let visit = PairVisit {
-        program,
-        ends: settings.ends,
-        verify: settings.verify,
-        warmup_ns: settings.warmup_ns,
-        window_ns: settings.window_ns,
-        seed: settings.seed,
-        limits: Arc::new(Limits::default()),
-        number: u64::from(place.slot),
-    };
-    let trials = visit.measure(&cells, &partner, stop);
-    let rows: Vec<MeshRow> = trials.iter().flat_map(|trial| rows(settings, place, trial)).collect();
-    if rows.is_empty() { vec![failed_row(place, "the test was cancelled".into())] } else { rows }
-}
-
-/// The other end of a test, or why there is none.
-fn partner(
-    settings: &MeshSettings,
-    own: Option<&Place>,
-    key: &Key,
-    place: SlotPlace,
-    agent: Option<SocketAddr>,
-) -> Result<VisitPartner, String> {
-    let Some(agent) = agent else {
-        // Rank 0 does not decide which server other hosts call.
-        let server = own.cloned().ok_or("this rank was started without --connect: use the same flags on all hosts")?;
-        return Ok(VisitPartner::Server(server));
-    };
-    if agent.port() < PRIVILEGED {
-        return Err(format!("the agent of its partner would be at the privileged port {agent}"));
+impl MeasuringRank {
+    /// Measures its part of a slot, keeps the rows, and reports to rank 0.
+    fn test(&self, place: SlotPlace, agent: Option<SocketAddr>, stop: &AtomicBool) -> Result<(), MeshFileError> {
+        let rows = self.measure(place, agent, stop).unwrap_or_else(|reason| vec![failed_row(place, reason)]);
+        let rows: Vec<MeshRow> = rows.into_iter().map(|row| self.clock.date(row)).collect();
+        if let Err(error) = lock(&self.file).add(&rows) {
+            // The others go on without this rank.
+            let _ = lock(&self.sender).send(&ToRankZero::Leave(error.to_string()));
+            return Err(error);
+        }
+        let rates = rows.iter().filter_map(|row| Some((row.option?, row.sample()?))).collect();
+        let report = ToRankZero::Report { slot: place.slot, outcome: outcome_of(&rows), rates };
+        // A rank 0 that is gone is noticed by the thread that receives.
+        let _ = lock(&self.sender).send(&report);
+        Ok(())
     }
-    let sessions = if PairVisit::needs_second_link(settings.cells.iter().map(|cell| &cell.cell)) { 2 } else { 1 };
-    let link = || AgentLink::open(agent, key, settings.slot_ns().saturating_mul(4));
-    let links = (0..sessions).map(|_| link().map(|link| Arc::new(link) as Arc<dyn RemoteHost>));
-    links.collect::<Result<_, FarError>>().map(VisitPartner::Agent).map_err(|error| match error {
-        // An agent of a mesh is not started by hand.
-        FarError::Silent(agent, error) => format!("rank {} does not answer at {agent}: {error}", place.hub),
-        error => error.to_string(),
-    })
-}
 
-fn rows(settings: &MeshSettings, place: SlotPlace, trial: &Trial) -> Vec<MeshRow> {
-    let cell = settings.cells.iter().find(|cell| cell.cell.id == trial.cell);
-    cell.map_or_else(Vec::new, |cell| MeshRow::all_of(place, cell, trial))
+    /// Measures every option in every direction with the agent of a hub, or with the server of this rank's user. Returns why nothing
+    /// was measured.
+    fn measure(&self, place: SlotPlace, agent: Option<SocketAddr>, stop: &AtomicBool) -> Result<Vec<MeshRow>, String> {
+        let partner = self.partner(place, agent)?;
+        let settings = &self.settings;
+        let cells: Vec<Cell> = settings.cells.iter().map(|cell| cell.cell.clone()).collect();
+        let visit = PairVisit {
+            program: self.program.clone(),
+            ends: settings.ends,
+            verify: settings.verify,
+            warmup_ns: settings.warmup_ns,
+            window_ns: settings.window_ns,
+            seed: settings.seed,
+            limits: Arc::new(Limits::default()),
+            number: u64::from(place.slot),
+        };
+        let trials = visit.measure(&cells, &partner, stop);
+        let cell = |trial: &Trial| settings.cells.iter().find(|cell| cell.cell.id == trial.cell);
+        let rows = trials.iter().filter_map(|trial| Some(MeshRow::all_of(place, cell(trial)?, trial)));
+        let rows: Vec<MeshRow> = rows.flatten().collect();
+        if rows.is_empty() { Err("the test was cancelled".into()) } else { Ok(rows) }
+    }
+
+    /// The other end of a test, or why there is none.
+    fn partner(&self, place: SlotPlace, agent: Option<SocketAddr>) -> Result<VisitPartner, String> {
+        let Some(agent) = agent else {
+            // Rank 0 does not decide which server other hosts call.
+            let server = self.server.clone();
+            let server = server.ok_or("this rank was started without --connect: use the same flags on all hosts")?;
+            return Ok(VisitPartner::Server(server));
+        };
+        if agent.port() < PRIVILEGED {
+            return Err(format!("the agent of its partner would be at the privileged port {agent}"));
+        }
+        let link = || AgentLink::open(agent, &self.key, self.settings.slot_ns().saturating_mul(4));
+        let links = (0..sessions_of_client(&self.settings))
+            .map(|_| link().map(|link| Arc::new(link) as Arc<dyn RemoteHost>))
+            .collect::<Result<_, FarError>>();
+        links.map(VisitPartner::Agent).map_err(|error| match error {
+            // An agent of a mesh is not started by hand.
+            FarError::Silent(agent, error) => format!("rank {} does not answer at {agent}: {error}", place.hub),
+            error => error.to_string(),
+        })
+    }
 }
 
 fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
@@ -440,15 +426,10 @@ fn failed_row(place: SlotPlace, reason: String) -> MeshRow {
 }
 
 /// How a part ended: measured if any trial was, else as the first one.
-fn end_of(rows: &[MeshRow]) -> SlotEnd {
-    if rows.iter().any(|row| row.outcome == Outcome::Measured) {
-        return SlotEnd::Measured;
-    }
-    match rows.first().map(|row| &row.outcome) {
-        Some(Outcome::Skipped(reason)) => SlotEnd::Skipped(reason.clone()),
-        Some(outcome) => SlotEnd::Failed(outcome.reason().unwrap_or("no reason").to_owned()),
-        None => SlotEnd::Failed("nothing was measured".into()),
-    }
+fn outcome_of(rows: &[MeshRow]) -> Outcome {
+    let measured = rows.iter().find(|row| row.outcome == Outcome::Measured);
+    let row = measured.or_else(|| rows.first());
+    row.map_or_else(|| Outcome::Failed("nothing was measured".into()), |row| row.outcome.clone())
 }
 
 /// Slots of an earlier run whose part is complete: every cell was measured in each of its directions.
@@ -458,9 +439,4 @@ fn done(settings: &MeshSettings, rows: &[MeshRow]) -> Vec<u32> {
         *counts.entry(row.place.slot).or_insert(0) += 1;
     }
     counts.into_iter().filter(|(_, count)| *count >= settings.rows_of_part()).map(|(slot, _)| slot).collect()
-}
-
-fn program() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("this program's own file is unknown ({error}): mount /proc")))
 }

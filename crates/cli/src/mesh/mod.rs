@@ -16,7 +16,6 @@ mod screen;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 
 use bytegauge_mesh::MeshRow;
 use bytegauge_mesh::files::{self, MeshFileError};
@@ -57,16 +56,15 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
     let stop = interrupt::stop_on_signals()?;
     measure::remove_leftovers(flags.quiet);
     if flags.place.rank != 0 {
-        let member = Member::new(&flags, key, Arc::clone(&stop));
+        let member = Member { flags: &flags, settings: &settings, key, stop };
         return end(member.run(&rendezvous::Rendezvous::all_of(&flags))?, &[], &flags);
     }
     refuse_existing(&flags)?;
-    let zero = RankZero::listen(&flags, settings, key.clone(), Arc::clone(&stop))?;
+    let zero = RankZero::listen(&flags, settings.clone(), key.clone(), Arc::clone(&stop))?;
     let own = zero.own_address()?;
-    let member = Member::new(&flags, key, Arc::clone(&stop));
     // The coordinator ends when every rank has left, this one included.
-    let coordinator = thread::Builder::new().name("mesh".into()).spawn(move || zero.run());
-    let coordinator = coordinator.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+    let coordinator = member::spawn("mesh", move || zero.run())?;
+    let member = Member { flags: &flags, settings: &settings, key, stop: Arc::clone(&stop) };
     let member = member.run(&[rendezvous::Rendezvous::At(vec![own])]);
     if member.is_err() {
         // Without the member of this process there is no mesh: the others need not be waited for.
@@ -83,7 +81,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
 /// Refuses a directory with results before this process shows itself there as rank 0: another mesh may be running in it.
 fn refuse_existing(flags: &MeshFlags) -> Result<(), Failure> {
     match files::existing(&flags.out, flags.rank()).filter(|_| !flags.resume) {
-        Some(path) => Err(Failure::failed(MeshFileError::Exists(path).to_string())),
+        Some(path) => Err(MeshFileError::Exists(path).into()),
         None => Ok(()),
     }
 }
@@ -98,13 +96,9 @@ fn key(matches: &ArgMatches) -> Result<Key, Failure> {
 
 /// Finishes the file of rank 0, which has the rows of tests that were not measured, or reports how this rank ended.
 fn end(end: MemberEnd, missing: &[MeshRow], flags: &MeshFlags) -> Result<u8, Failure> {
-    let (mut file, is_complete) = match end {
-        MemberEnd::Finished => return Ok(DONE),
-        MemberEnd::Complete(file) => (file, true),
-        MemberEnd::Interrupted(file) => (file, false),
-    };
-    file.add(missing).map_err(|error| Failure::failed(error.to_string()))?;
-    if !is_complete {
+    let Some(mut file) = end.file else { return Ok(DONE) };
+    file.add(missing)?;
+    if !end.is_complete {
         terminal::note(&format!(
             "rank {}: interrupted: everything measured is in {}; --resume measures the rest",
             flags.place.rank,
@@ -112,6 +106,6 @@ fn end(end: MemberEnd, missing: &[MeshRow], flags: &MeshFlags) -> Result<u8, Fai
         ));
         return Ok(INTERRUPTED);
     }
-    file.finish().map_err(|error| Failure::failed(error.to_string()))?;
+    file.finish()?;
     Ok(DONE)
 }

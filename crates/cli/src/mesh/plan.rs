@@ -3,12 +3,12 @@
 use bytegauge_mesh::schedule::{MeshSchedule, SLOTS_MAX};
 use bytegauge_mesh::settings::FORMAT;
 use bytegauge_mesh::{MeshPattern, MeshSettings, files};
-use bytegauge_model::{CellKind, Place, Spec, Workload, factor};
+use bytegauge_model::{CellKind, Ends, Nanos, Place, Spec, Workload, factor};
 use bytegauge_plan::{PlanSpec, resolve};
 use bytegauge_wire::random;
 use clap::ArgMatches;
 
-use super::flags::MeshFlags;
+use super::flags::{MeshFlags, needed};
 use crate::exit_code::Failure;
 use crate::{args, design_flags, measure};
 
@@ -17,6 +17,12 @@ const PLACEHOLDER: &str = "192.0.2.1:9";
 
 /// Length of a trial unless the user gives another, nanoseconds.
 const WINDOW_NS: u64 = 1_000_000_000;
+
+/// Most ranks of a mesh whose pattern is repeated. A larger mesh is measured once, and suspects are repeated.
+const REPEATED_UP_TO: u32 = 16;
+
+/// The most clients of an agent at the same time; it hears 64 callers.
+const CLIENTS_MAX: u32 = 60;
 
 /// Levels that a mesh has unless the user gives others: it looks for slow hosts, not for the best buffer.
 fn usual(workload: Workload, by_datagrams: bool) -> &'static [(&'static str, &'static str)] {
@@ -36,13 +42,20 @@ fn usual(workload: Workload, by_datagrams: bool) -> &'static [(&'static str, &'s
 /// # Errors
 /// [`Failure`] of wrong usage.
 pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings, Failure> {
-    let slots = MeshSchedule::slot_count(flags.place.size, flags.pattern, flags.replicates);
+    let ranks = flags.place.size;
+    let pattern = pattern(matches, flags)?;
+    let usual_replicates = if ranks <= REPEATED_UP_TO { 3 } else { 1 };
+    let replicates = matches.get_one::<u32>("replicates").copied().unwrap_or(usual_replicates);
+    if !(1..=1_000).contains(&replicates) {
+        return Err(Failure::usage(format!("--replicates: {replicates} is out of range: use 1 to 1000")));
+    }
+    let slots = MeshSchedule::slot_count(ranks, pattern, replicates);
     if slots > SLOTS_MAX {
         return Err(Failure::usage(format!(
             "{slots} tests are out of range: use fewer --replicates, or --pattern matchings:K (at most {SLOTS_MAX} tests)"
         )));
     }
-    let workload = flags.workload;
+    let workload = needed(matches, "workload")?;
     let mut given = args::factors(matches, workload)?;
     let external = flags.server.as_ref();
     given.retain(|(factor, _)| factor.name != "connect");
@@ -56,37 +69,75 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     if let Some(place) = external {
         add(&mut given, "connect", &place.to_string());
     } else {
-        refuse_directions(&given, flags.pattern)?;
-        add_far_host(&mut given, flags);
+        refuse_directions(&given, pattern)?;
+        add_far_host(&mut given, workload, pattern);
     }
     let mut spec = PlanSpec::named("mesh", workload);
     spec.set_all(&given)?;
-    spec.ends = flags.ends;
+    spec.ends = args::ends(matches)?.unwrap_or(Ends::Threads);
     let seed = earlier_seed(matches, flags).unwrap_or_else(|| design_flags::seed(matches));
     let plan = resolve(&spec, &measure::catalog(&spec), seed)?;
     let cells = plan.cells.into_iter().filter(|cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none());
     let run = random().map(|bytes: [u8; 8]| u64::from_le_bytes(bytes)).unwrap_or(seed);
+    let Nanos(warmup_ns) = needed(matches, "warmup")?;
     let mut settings = MeshSettings {
         format: FORMAT,
         run,
-        ranks: flags.place.size,
-        pattern: flags.pattern,
+        ranks,
+        pattern,
         server: flags.server.as_ref().map(Place::to_string),
-        replicates: flags.replicates,
-        concurrent: flags.concurrent,
+        replicates,
+        concurrent: concurrent(matches)?,
         seed,
         workload,
-        warmup_ns: flags.warmup_ns,
+        warmup_ns,
         window_ns: WINDOW_NS,
-        ends: flags.ends,
-        verify: flags.verify,
-        margin: flags.margin,
-        follow_up: flags.follow_up && flags.pattern.is_two_way(),
+        ends: spec.ends,
+        verify: matches.get_flag("verify"),
+        margin: margin(matches)?,
+        follow_up: !matches.get_flag("no-follow-up") && pattern.is_two_way(),
         options: Vec::new(),
         cells: Vec::new(),
     };
     settings.set_cells(cells.collect());
     Ok(settings)
+}
+
+/// The pattern, if agents can serve it.
+fn pattern(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshPattern, Failure> {
+    let pattern: MeshPattern = needed(matches, "pattern")?;
+    let clients = pattern.clients(flags.place.size);
+    let refused = match &flags.server {
+        Some(_) if !matches!(pattern, MeshPattern::Incast(_)) => format!(
+            "--connect does not work with --pattern {pattern}: use --pattern incast:K, with K hosts at a time as its clients"
+        ),
+        None if clients > CLIENTS_MAX => format!(
+            "--pattern {pattern}: an agent serves at most {CLIENTS_MAX} clients at the same time, and this needs {clients}: use \
+             incast:{CLIENTS_MAX}, or fewer hosts"
+        ),
+        _ => return Ok(pattern),
+    };
+    Err(Failure::usage(refused))
+}
+
+fn concurrent(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
+    match args::text(matches, "concurrent") {
+        None | Some("all") => Ok(None),
+        Some(text) => text.parse().ok().filter(|count| *count > 0).map(Some).ok_or_else(|| {
+            Failure::usage(format!("--concurrent: {text:?} is no number of tests: use 1 or more, or all"))
+        }),
+    }
+}
+
+fn margin(matches: &ArgMatches) -> Result<f64, Failure> {
+    let text = args::text(matches, "margin").unwrap_or("10%");
+    let percent = text
+        .strip_suffix('%')
+        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} has no unit: write a share with %, such as 10%")))?;
+    let share = percent.parse::<f64>().ok().map(|percent| percent / 100.0);
+    share
+        .filter(|share| (0.0..0.9).contains(share))
+        .ok_or_else(|| Failure::usage(format!("--margin: {text:?} is out of range: use 0% to 90%, such as 10%")))
 }
 
 /// The seed of the results that are continued: without it the schedule would be another one.
@@ -110,13 +161,13 @@ fn refuse_directions(given: &[(&'static factor::Factor, String)], pattern: MeshP
 }
 
 /// Adds the levels of a test between two hosts.
-fn add_far_host(given: &mut Vec<(&'static factor::Factor, String)>, flags: &MeshFlags) {
+fn add_far_host(given: &mut Vec<(&'static factor::Factor, String)>, workload: Workload, pattern: MeshPattern) {
     if !given.iter().any(|(factor, _)| ["work", "working_set", "idle_flows", "profile"].contains(&factor.name)) {
-        add(given, "profile", if flags.workload == Workload::Stream { "drain" } else { "rpc" });
+        add(given, "profile", if workload == Workload::Stream { "drain" } else { "rpc" });
     }
     add(given, "host", PLACEHOLDER);
     // A client of an incast only sends; a host that sends to all only sends.
-    let directions = match flags.pattern {
+    let directions = match pattern {
         MeshPattern::OneToAll => "from",
         pattern if pattern.is_two_way() => "to,from",
         _ => "to",

@@ -4,8 +4,8 @@
 //! waits for no rank longer than [`TO_RANK`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -13,9 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
-use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, shortened};
+use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, MissingPart};
 use bytegauge_mesh::follow_up::{FollowUpRound, follow_up};
-use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
+use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION, shortened};
+use bytegauge_mesh::rate_model::rack_numbers;
 use bytegauge_mesh::{
     MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,
 };
@@ -24,7 +25,7 @@ use bytegauge_sys::clock::unix_ns;
 use bytegauge_wire::{Key, LineError, Receiver, Sender};
 
 use super::flags::MeshFlags;
-use super::member::{ALIVE_EVERY, host_name};
+use super::member::{ALIVE_EVERY, host_name, spawn};
 use super::rendezvous;
 use super::rendezvous::PublishedFile;
 use crate::exit_code::Failure;
@@ -63,8 +64,8 @@ const STACK: usize = 256 << 10;
 
 /// A message of a rank, or a change of its connection.
 enum RankEvent {
-    /// A rank introduced itself.
-    Hello(Box<NewRank>),
+    /// A rank introduced itself. It receives whether it may join, or the reason why not.
+    Hello(Box<RankHello>, mpsc::Sender<Result<(), String>>),
     /// An admitted rank has the settings.
     Joined(Box<RankPeer>),
     /// An admitted rank did not take the settings.
@@ -73,12 +74,6 @@ enum RankEvent {
     Message(Rank, ToRankZero),
     /// Its connection is over.
     Closed(Rank),
-}
-
-struct NewRank {
-    hello: RankHello,
-    /// Receives whether it may join, or the reason why not.
-    answer: mpsc::Sender<Result<(), String>>,
 }
 
 /// A rank that is connected.
@@ -100,10 +95,9 @@ pub struct RankZero {
     listener: TcpListener,
     // Removes the file at the end.
     _published: Option<PublishedFile>,
+    flags: MeshFlags,
     settings: MeshSettings,
     key: Key,
-    join: Duration,
-    quiet: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -119,8 +113,7 @@ impl RankZero {
         stop: Arc<AtomicBool>,
     ) -> Result<RankZero, Failure> {
         let (listener, published) = rendezvous::listen(flags, &host_name())?;
-        let (join, quiet) = (flags.join, flags.quiet);
-        Ok(RankZero { listener, _published: published, settings, key, join, quiet, stop })
+        Ok(RankZero { listener, _published: published, flags: flags.clone(), settings, key, stop })
     }
 
     /// Where the member of this process connects.
@@ -129,9 +122,12 @@ impl RankZero {
     /// If the kernel does not report it.
     pub fn own_address(&self) -> Result<SocketAddr, Failure> {
         let address = self.listener.local_addr().map_err(|error| Failure::failed(error.to_string()))?;
-        let loopback: IpAddr =
-            if address.is_ipv6() { [0_u16, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() };
-        Ok(SocketAddr::new(if address.ip().is_unspecified() { loopback } else { address.ip() }, address.port()))
+        let own = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        Ok(SocketAddr::new(own, address.port()))
     }
 
     /// Coordinates until everything is over. Returns rows of the parts that were not measured.
@@ -142,14 +138,10 @@ impl RankZero {
         let (events, inbox) = mpsc::sync_channel(EVENTS_MAX);
         let closing = Arc::new(AtomicBool::new(false));
         let listener = self.listener.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
-        let listener = ProvenListener::new(listener, self.key.clone(), VERSION)
-            .map_err(|fault| Failure::failed(fault.to_string()))?;
-        let accepting = {
-            let (settings, closing) = (Arc::new(self.settings.clone()), Arc::clone(&closing));
-            let thread = thread::Builder::new().name("mesh-accept".into());
-            thread.spawn(move || accept_ranks(&listener, &settings, &events, &closing))
-        };
-        let accepting = accepting.map_err(|error| Failure::failed(format!("no thread can be made: {error}")))?;
+        let listener = ProvenListener::new(listener, self.key.clone(), VERSION)?;
+        let (settings, stop_accepting) = (Arc::new(self.settings.clone()), Arc::clone(&closing));
+        let accept = move || accept_ranks(&listener, &settings, &events, &stop_accepting);
+        let accepting = spawn("mesh-accept", accept)?;
         let mut board = Board::new(&self);
         board.run(&inbox);
         let missing = board.missing();
@@ -168,24 +160,22 @@ fn accept_ranks(
     events: &mpsc::SyncSender<RankEvent>,
     closing: &AtomicBool,
 ) {
-    let connected = Arc::new(AtomicUsize::new(0));
+    // Each connection holds one more reference.
+    let connected = Arc::new(());
     let most = settings.ranks as usize + SPARE_CONNECTIONS;
     listener.serve(closing, |caller| {
-        if connected.fetch_add(1, Ordering::Relaxed) >= most {
-            connected.fetch_sub(1, Ordering::Relaxed);
+        if Arc::strong_count(&connected) > most {
             return;
         }
         let (settings, events, counted) = (Arc::clone(settings), events.clone(), Arc::clone(&connected));
         let thread = thread::Builder::new().name("mesh-rank".into()).stack_size(STACK);
-        let started = thread.spawn(move || {
+        // Without a thread the connection is closed, and the rank tries again.
+        let _ = thread.spawn(move || {
             if let Some((rank, receiver)) = meet(caller, &settings, &events) {
                 receive(rank, receiver, &events);
             }
-            counted.fetch_sub(1, Ordering::Relaxed);
+            drop(counted);
         });
-        if started.is_err() {
-            connected.fetch_sub(1, Ordering::Relaxed);
-        }
     });
 }
 
@@ -201,7 +191,7 @@ fn meet(
     let hello = Box::new(hello.within_caps());
     let rank = hello.rank;
     let (answer, answered) = mpsc::channel();
-    events.send(RankEvent::Hello(Box::new(NewRank { hello: (*hello).clone(), answer }))).ok()?;
+    events.send(RankEvent::Hello(hello.clone(), answer)).ok()?;
     if let Err(reason) = answered.recv().ok()? {
         let _ = sender.send_until(&ToRank::Refused(reason), Instant::now() + TO_RANK);
         sender.part();
@@ -249,7 +239,7 @@ impl<'a> Board<'a> {
         let settings = &zero.settings;
         let ns = |time: Duration| time.as_nanos() as u64;
         let limits = CoordinatorLimits {
-            join_ns: ns(zero.join),
+            join_ns: ns(zero.flags.join),
             silence_ns: ns(SILENCE),
             slot_ns: settings.slot_ns().saturating_mul(3).saturating_add(ns(SLOT_BEYOND)),
             cancel_ns: ns(CANCEL),
@@ -313,7 +303,7 @@ impl<'a> Board<'a> {
     fn handle(&mut self, event: RankEvent) {
         let now_ns = self.now_ns();
         match event {
-            RankEvent::Hello(new) => self.welcome(*new),
+            RankEvent::Hello(hello, answer) => self.welcome(&hello, &answer),
             RankEvent::Joined(peer) => {
                 let rank = peer.hello.rank;
                 self.joining.remove(&rank);
@@ -327,9 +317,9 @@ impl<'a> Board<'a> {
                 self.coordinator.join(rank, &slots, now_ns);
             }
             RankEvent::Message(rank, ToRankZero::Alive) => self.coordinator.heard(rank, now_ns),
-            RankEvent::Message(rank, ToRankZero::Report { slot, end, rates }) => {
+            RankEvent::Message(rank, ToRankZero::Report { slot, outcome, rates }) => {
                 let rates = self.coordinator.own_rates(rank, slot, &rates, self.samples.len());
-                if self.coordinator.report(rank, slot, end, now_ns) {
+                if self.coordinator.report(rank, slot, outcome, now_ns) {
                     for (option, sample) in rates {
                         self.samples[option as usize].push(sample);
                     }
@@ -351,8 +341,7 @@ impl<'a> Board<'a> {
     }
 
     /// Admits a rank, or refuses it with the reason.
-    fn welcome(&mut self, new: NewRank) {
-        let NewRank { hello, answer } = new;
+    fn welcome(&mut self, hello: &RankHello, answer: &mpsc::Sender<Result<(), String>>) {
         let settings = &self.zero.settings;
         let program = env!("CARGO_PKG_VERSION");
         let rank = hello.rank;
@@ -388,23 +377,28 @@ impl<'a> Board<'a> {
 
     fn carry_out(&mut self) {
         for action in self.coordinator.take_actions() {
-            let (rank, message) = match action {
-                Action::Start(rank, slot) => (rank, self.start(rank, slot)),
-                Action::Cancel(rank, slot) => (rank, Some(ToRank::Cancel { slot })),
+            match action {
+                Action::Start(rank, slot) => {
+                    let start = self.start(rank, slot);
+                    self.send(rank, start.as_ref());
+                }
+                Action::Cancel(rank, slot) => self.send(rank, Some(&ToRank::Cancel { slot })),
                 Action::Drop(rank, why) => {
                     let host = self.peers.remove(&rank).map(|peer| {
                         peer.sender.hang_up();
                         format!(" on {}", peer.hello.host)
                     });
                     self.note(&format!("rank {rank}{} {why}", host.unwrap_or_default()));
-                    continue;
                 }
-            };
-            let sent = message.and_then(|message| self.peers.get_mut(&rank)?.send(&message).ok());
-            if sent.is_none() {
-                self.peers.remove(&rank);
-                self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());
             }
+        }
+    }
+
+    /// Sends a message. A rank that does not take it is lost, and so is one for which there is no message.
+    fn send(&mut self, rank: Rank, message: Option<&ToRank>) {
+        if message.and_then(|message| self.peers.get_mut(&rank)?.send(message).ok()).is_none() {
+            self.peers.remove(&rank);
+            self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());
         }
     }
 
@@ -459,26 +453,22 @@ impl<'a> Board<'a> {
     }
 
     fn send_all(&mut self, message: &ToRank) {
-        let gone: Vec<Rank> =
-            self.peers.iter_mut().filter_map(|(rank, peer)| peer.send(message).is_err().then_some(*rank)).collect();
-        for rank in gone {
-            self.peers.remove(&rank);
-            self.coordinator.lose(rank, LostRank::Disconnected, self.now_ns());
-        }
+        let ranks: Vec<Rank> = self.peers.keys().copied().collect();
+        ranks.into_iter().for_each(|rank| self.send(rank, Some(message)));
     }
 
     /// Rows of parts that were not measured.
     fn missing(&self) -> Vec<MeshRow> {
         let schedule = self.coordinator.schedule();
-        let row = |part: &bytegauge_mesh::coordinator::MissingPart| {
+        let row = |part: &MissingPart| {
             let place = SlotPlace::of(part.slot, schedule.slot(part.slot), part.client);
-            MeshRow::without_numbers(place, (&part.end).into(), unix_ns())
+            MeshRow::without_numbers(place, part.outcome.clone(), unix_ns())
         };
         self.coordinator.missing().iter().map(row).collect()
     }
 
     fn note(&self, text: &str) {
-        if !self.zero.quiet {
+        if !self.zero.flags.quiet {
             terminal::note(&format!("mesh: {text}"));
         }
     }
@@ -516,7 +506,8 @@ impl FollowUpState {
         racks: &BTreeMap<Rank, String>,
         settings: &MeshSettings,
     ) -> FollowUpState {
-        let (racks, margin, seed) = (rack_numbers(settings.ranks, racks), settings.margin, settings.seed);
+        let (racks, _) = rack_numbers(settings.ranks, |rank| racks.get(&rank).map(String::as_str));
+        let (margin, seed) = (settings.margin, settings.seed);
         let find = move || {
             let mut rounds = Vec::new();
             for of_option in &samples {
@@ -528,21 +519,6 @@ impl FollowUpState {
             }
             rounds
         };
-        let thread = thread::Builder::new().name("mesh-suspects".into()).spawn(find);
-        thread.map_or(FollowUpState::Done, FollowUpState::Finding)
+        spawn("mesh-suspects", find).map_or(FollowUpState::Done, FollowUpState::Finding)
     }
-}
-
-/// A number for each rack, by rank; ranks without a rack share one.
-fn rack_numbers(ranks: u32, racks: &BTreeMap<Rank, String>) -> Vec<u32> {
-    let mut names: Vec<Option<&String>> = Vec::new();
-    (0..ranks)
-        .map(|rank| {
-            let name = racks.get(&rank);
-            names.iter().position(|known| *known == name).unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            }) as u32
-        })
-        .collect()
 }

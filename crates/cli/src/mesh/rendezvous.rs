@@ -23,12 +23,12 @@ const FILE: &str = "coordinator.json";
 pub enum Rendezvous {
     /// At one of these addresses.
     At(Vec<SocketAddr>),
-    /// At a name that is looked up at each attempt, since it may not exist yet.
+    /// At the name that the user gave. It is looked up at each attempt, since it may not exist yet.
     Named(String),
     /// At the addresses in a file.
     File(PathBuf),
-    /// At a node of the launcher, unless that port was taken.
-    Node(String, u16),
+    /// At a node of the launcher and its port, unless that port was taken.
+    Node(String),
 }
 
 /// The content of the file.
@@ -46,7 +46,7 @@ impl Rendezvous {
             Some(name) => Rendezvous::Named(name.clone()),
             None => Rendezvous::File(flags.out.join(FILE)),
         };
-        let node = flags.node_of_zero.clone().map(|(host, port)| Rendezvous::Node(host, port));
+        let node = flags.node_of_zero.as_ref().map(|(host, port)| Rendezvous::Node(format!("{host}:{port}")));
         [way].into_iter().chain(node).collect()
     }
 
@@ -54,9 +54,8 @@ impl Rendezvous {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         match self {
             Rendezvous::At(addresses) => addresses.clone(),
-            Rendezvous::Named(name) => name.to_socket_addrs().map(Iterator::collect).unwrap_or_default(),
-            Rendezvous::Node(host, port) => {
-                (host.as_str(), *port).to_socket_addrs().map(Iterator::collect).unwrap_or_default()
+            Rendezvous::Named(name) | Rendezvous::Node(name) => {
+                name.to_socket_addrs().map(Iterator::collect).unwrap_or_default()
             }
             Rendezvous::File(path) => {
                 // Opening a pipe would wait for a writer.
@@ -73,7 +72,7 @@ impl Rendezvous {
 
     /// Whether the user gave it, so that another program there is an error.
     pub fn is_given(&self) -> bool {
-        !matches!(self, Rendezvous::File(_) | Rendezvous::Node(..))
+        !matches!(self, Rendezvous::File(_) | Rendezvous::Node(_))
     }
 
     /// The way, for errors.
@@ -81,7 +80,7 @@ impl Rendezvous {
         match self {
             Rendezvous::At(addresses) => addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             Rendezvous::Named(name) => format!("--coordinator {name}"),
-            Rendezvous::Node(host, port) => format!("its node {host}, port {port}"),
+            Rendezvous::Node(name) => format!("its node {name}"),
             Rendezvous::File(path) => {
                 format!("{} (not on a shared file system? give --coordinator HOST:PORT)", path.display())
             }

@@ -145,9 +145,9 @@ fn pairs(data: &MeshData, summary: &MeshSummary, name: &str, result: &MeshResult
         lines.push("No host and no link is slow.".into());
     }
     for host in result.slow_hosts.iter().take(LISTED) {
-        let parts: Vec<String> = [("sends", &host.sends), ("receives", &host.receives)]
+        let parts: Vec<String> = [("sends", host.shifts.sends), ("receives", host.shifts.receives)]
             .into_iter()
-            .filter_map(|(verb, shift)| Some(format!("{verb} {}", slower(shift.as_ref()?))))
+            .filter_map(|(verb, shift)| Some(format!("{verb} {}", slower(&shift?))))
             .collect();
         lines.push(format!("Slow host: {}: {}, with most partners", rank(data, host.rank), parts.join(", ")));
     }

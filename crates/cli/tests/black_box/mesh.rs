@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bytegauge_mesh::coordinator::SlotEnd;
 use bytegauge_mesh::files;
 use bytegauge_mesh::{MeshRow, RankHello, RateSample, ToRank, ToRankZero, message};
 use bytegauge_model::Outcome;
@@ -205,7 +204,7 @@ fn report_false_rates(bench: &Bench) {
             ToRank::Welcome { .. } => ToRankZero::Done(vec![u32::MAX]),
             ToRank::Start { place, .. } => {
                 let rates = rates.clone();
-                ToRankZero::Report { slot: place.slot, end: SlotEnd::Measured, rates }
+                ToRankZero::Report { slot: place.slot, outcome: Outcome::Measured, rates }
             }
             ToRank::Finish => return,
             _ => ToRankZero::Alive,

@@ -1,14 +1,15 @@
 //! A hostile rank 0: no rank runs a program for it, reaches another service, or ends by an error of its own.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use bytegauge_mesh::coordinator::SlotEnd;
 use bytegauge_mesh::files;
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION};
 use bytegauge_mesh::{MeshSettings, SlotPlace, ToRank, ToRankZero};
-use bytegauge_wire::{Key, Receiver, Sender, accept};
+use bytegauge_model::Outcome;
+use bytegauge_wire::{Key, OpeningStep, Receiver, Responder, Sender};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, Ran, Running, unused_address};
@@ -27,6 +28,20 @@ fn until() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
+/// The line of a caller, once it has proved that it has the key.
+fn proven(mut stream: TcpStream, key: &Key) -> (Sender, Receiver) {
+    let mut responder = Responder::new(key, VERSION);
+    loop {
+        let mut bytes = vec![0; responder.wants()];
+        stream.read_exact(&mut bytes).unwrap();
+        match responder.take(&bytes).unwrap() {
+            OpeningStep::Wants => {}
+            OpeningStep::Answer(answer) => stream.write_all(&answer).unwrap(),
+            OpeningStep::Proven(proven) => return proven.line(stream).unwrap(),
+        }
+    }
+}
+
 impl Captive {
     fn start() -> Captive {
         let bench = bench();
@@ -41,7 +56,7 @@ impl Captive {
         let rank = bench.start(&format!("{} --coordinator {address}", words(1, "out")));
         let (stream, _) = listener.accept().unwrap();
         let key = Key::read(&bench.path("key")).unwrap();
-        let (sender, mut receiver) = accept(stream, &key, VERSION, until()).unwrap();
+        let (sender, mut receiver) = proven(stream, &key);
         let hello: ToRankZero = receiver.receive(TO_RANK_0_MAX, Some(until())).unwrap();
         assert!(matches!(&hello, ToRankZero::Hello(hello) if hello.rank == 1), "{hello:?}");
         Captive { bench, rank, sender, receiver, settings }
@@ -55,12 +70,12 @@ impl Captive {
     }
 
     /// Starts a test with an agent at an address: how it ends.
-    fn test(&mut self, agent: Option<SocketAddr>) -> SlotEnd {
+    fn test(&mut self, agent: Option<SocketAddr>) -> Outcome {
         let place = SlotPlace { replicate: 0, round: 0, slot: 0, hub: 0, client: 1, clients: 1 };
         self.sender.send(&ToRank::Start { place, agent }).unwrap();
         loop {
             match self.receiver.receive(TO_RANK_0_MAX, Some(until())).unwrap() {
-                ToRankZero::Report { end, .. } => return end,
+                ToRankZero::Report { outcome, .. } => return outcome,
                 ToRankZero::Leave(reason) => panic!("it leaves: {reason}"),
                 _ => {}
             }
@@ -117,7 +132,7 @@ fn tests_reach_no_program_and_no_other_service() {
     let refuses = refuses.parse().unwrap();
     for agent in [Some(SocketAddr::from(([127, 0, 0, 1], 22))), Some(refuses), None] {
         let end = captive.test(agent);
-        assert!(matches!(end, SlotEnd::Failed(_)), "{agent:?}: {end:?}");
+        assert!(matches!(end, Outcome::Failed(_)), "{agent:?}: {end:?}");
     }
     // At the agent of another rank, each cell is refused on its own.
     let other = captive.bench.start("agent --listen 127.0.0.1:0 --key-file key");
@@ -125,7 +140,7 @@ fn tests_reach_no_program_and_no_other_service() {
     let agent = other.place().parse().unwrap();
     let end = captive.test(Some(agent));
     let rows = fs::read_to_string(captive.bench.path("out/rank-00001.jsonl.part")).unwrap();
-    assert!(matches!(end, SlotEnd::Failed(_) | SlotEnd::Skipped(_)), "{rows}");
+    assert!(matches!(end, Outcome::Failed(_) | Outcome::Skipped(_)), "{rows}");
     assert!(!touched.exists() && third.accept().is_err());
     captive.sender.send(&ToRank::Finish).unwrap();
     let file = captive.bench.path("out/rank-00001.jsonl");

@@ -129,10 +129,10 @@ impl Simulation {
         }
         self.disengage(rank, slot);
         let end = match self.natures[rank as usize] {
-            Nature::Fails => SlotEnd::Failed("planted".into()),
-            _ => SlotEnd::Measured,
+            Nature::Fails => Outcome::Failed("planted".into()),
+            _ => Outcome::Measured,
         };
-        if end == SlotEnd::Measured {
+        if end == Outcome::Measured {
             *self.measured.entry((slot, rank)).or_default() += 1;
         }
         self.coordinator.report(rank, slot, end, self.now_ns);
@@ -166,7 +166,7 @@ impl Simulation {
             Nature::Stuck => {}
             Nature::Misreports => {
                 let other = (slot + 1) % self.coordinator.schedule().len() as SlotId;
-                self.coordinator.report(rank, other, SlotEnd::Measured, self.now_ns);
+                self.coordinator.report(rank, other, Outcome::Measured, self.now_ns);
                 for action in self.coordinator.take_actions() {
                     self.carry_out(&action);
                 }
@@ -295,7 +295,7 @@ fn measured_slots_are_not_repeated() {
     }
     let client = coordinator.schedule().slot(5).clients[0];
     assert_eq!(coordinator.take_actions(), [Action::Start(client, 5)]);
-    coordinator.report(client, 5, SlotEnd::Measured, 1);
+    coordinator.report(client, 5, Outcome::Measured, 1);
     assert!(coordinator.is_over());
 }
 
@@ -367,13 +367,13 @@ fn started() -> (Coordinator, SlotId, Rank, Rank) {
 #[test]
 fn a_part_is_reported_once() {
     let (mut coordinator, slot, client, hub) = started();
-    assert!(!coordinator.report(hub, slot, SlotEnd::Measured, 1), "a hub does not report");
+    assert!(!coordinator.report(hub, slot, Outcome::Measured, 1), "a hub does not report");
     assert!(coordinator.lost().eq([(hub, LostRank::Misreported)]));
     let mut coordinator = started().0;
-    assert!(!coordinator.report(9, slot, SlotEnd::Measured, 1));
-    assert!(coordinator.report(client, slot, SlotEnd::Measured, 1));
-    assert!(!coordinator.report(client, slot, SlotEnd::Measured, 1));
-    assert!(!coordinator.report(client, u32::MAX, SlotEnd::Measured, 1));
+    assert!(!coordinator.report(9, slot, Outcome::Measured, 1));
+    assert!(coordinator.report(client, slot, Outcome::Measured, 1));
+    assert!(!coordinator.report(client, slot, Outcome::Measured, 1));
+    assert!(!coordinator.report(client, u32::MAX, Outcome::Measured, 1));
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn a_caller_that_was_away_loses_no_rank() {
 fn long_reasons_are_cut() {
     let (mut coordinator, slot, client, _) = started();
     let reason = "ä".repeat(1 << 20);
-    assert!(coordinator.report(client, slot, SlotEnd::Failed(reason.clone()), 1));
-    let SlotEnd::Failed(kept) = &coordinator.missing()[0].end else { panic!() };
+    assert!(coordinator.report(client, slot, Outcome::Failed(reason.clone()), 1));
+    let Outcome::Failed(kept) = &coordinator.missing()[0].outcome else { panic!() };
     assert!(kept.len() <= 2048 && reason.starts_with(kept.as_str()) && !kept.is_empty());
 }

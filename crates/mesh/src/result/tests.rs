@@ -93,7 +93,7 @@ fn a_slow_host_is_named_alone() {
     for mesh in meshes(|sender, receiver| if sender == 2 || receiver == 2 { 0.6 } else { 1.0 }) {
         mesh.check(|result| {
             let [host] = result.slow_hosts.as_slice() else { return false };
-            let both = host.sends.is_some() && host.receives.is_some();
+            let both = host.shifts.sends.is_some() && host.shifts.receives.is_some();
             host.rank == 2 && both && result.slow_links.is_empty()
         });
     }
@@ -104,7 +104,10 @@ fn a_host_that_only_sends_slowly_is_named() {
     for mesh in meshes(|sender, _| if sender == 1 { 0.6 } else { 1.0 }) {
         mesh.check(|result| {
             let [host] = result.slow_hosts.as_slice() else { return false };
-            host.rank == 1 && host.sends.is_some() && host.receives.is_none() && result.slow_links.is_empty()
+            host.rank == 1
+                && host.shifts.sends.is_some()
+                && host.shifts.receives.is_none()
+                && result.slow_links.is_empty()
         });
     }
 }
@@ -151,7 +154,7 @@ fn shifts_contain_the_planted_factor() {
     let factor = |sender, receiver| if sender == 2 || receiver == 2 { 0.6 } else { 1.0 };
     let mesh = Simulated { ranks: 16, pattern: MeshPattern::Pairs, replicates: 3, racks: Vec::new(), factor };
     let result = mesh.run(1);
-    let sends = result.slow_hosts[0].sends.unwrap();
+    let sends = result.slow_hosts[0].shifts.sends.unwrap();
     // The host's own deviation of 2 % is part of its shift.
     assert!(
         sends.low < -0.36 && sends.high > -0.44 && sends.low < sends.shift && sends.shift < sends.high,

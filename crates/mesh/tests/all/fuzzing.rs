@@ -1,7 +1,7 @@
 //! Targets of the fuzzer (`fuzz/`), which includes this file: messages, files and ranks that follow no rule.
 
 use bytegauge_mesh::Rank;
-use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, SlotEnd};
+use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank};
 use bytegauge_mesh::files::FileHeader;
 use bytegauge_mesh::follow_up::follow_up;
 use bytegauge_mesh::message::{ToRank, ToRankZero};
@@ -10,6 +10,7 @@ use bytegauge_mesh::rate_model::RateSample;
 use bytegauge_mesh::result::MeshResult;
 use bytegauge_mesh::row::MeshRow;
 use bytegauge_mesh::schedule::{MeshSchedule, SlotId};
+use bytegauge_model::Outcome;
 
 /// Ranks of the mesh that is stepped: few, so that inputs reach every state.
 const RANKS: u32 = 4;
@@ -103,7 +104,7 @@ impl Stepped {
             .map(|(sender, receiver)| (0, RateSample { sender: *sender, receiver: *receiver, ln_rate }))
             .collect();
         let own = self.coordinator.own_rates(rank, slot, &rates, 1);
-        if self.coordinator.report(rank, slot, SlotEnd::Measured, self.now_ns) {
+        if self.coordinator.report(rank, slot, Outcome::Measured, self.now_ns) {
             assert_eq!(self.started[rank as usize].take(), Some(slot), "a part that was awaited was started");
             let of = self.coordinator.schedule().slot(slot);
             let is_own = |sample: &RateSample| of.members().any(|member| member == sample.sender);
