@@ -19,5 +19,5 @@ mod opening;
 pub use error::LineError;
 pub use frame::MESSAGE_MAX;
 pub use key::{KEY_FILE_MAX, Key, KeyError, random};
-pub use line::{Receiver, Sender, accept, connect};
+pub use line::{Receiver, Sender, connect};
 pub use opening::{FIRST_FRAME_MAX, FIRST_WORDS, OpeningStep, Proven, Refusal, Responder, may_open};

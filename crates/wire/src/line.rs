@@ -23,9 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::error::LineError;
 use crate::frame::{FrameOpener, HEADER, Sealer, announced};
 use crate::key::Key;
-use crate::opening::{
-    FIRST_WORDS, HANDSHAKE, OPENING, OpeningStep, Proven, Responder, directions, handshake, opening, same_version,
-};
+use crate::opening::{FIRST_WORDS, HANDSHAKE, OPENING, Proven, directions, handshake, opening, same_version};
 
 /// How long a write waits for a side that takes nothing.
 const SENDING: Duration = Duration::from_secs(8);
@@ -67,7 +65,7 @@ pub fn connect(stream: TcpStream, key: &Key, version: u16, deadline: Instant) ->
     noise.write_message(&[], &mut first[OPENING..]).map_err(|_| LineError::OtherKey)?;
     write_by(&stream, &first, deadline)?;
     let mut theirs = [0; OPENING];
-    match read_by(&stream, &mut theirs, deadline) {
+    match read_until(&stream, &mut theirs, Some(deadline)) {
         // A peer that closes the connection is no agent; a reset may come from an end that gives its port back to an agent.
         Err(LineError::Broken(error)) if error.kind() != io::ErrorKind::ConnectionReset => {
             return Err(LineError::OtherProtocol);
@@ -76,7 +74,7 @@ pub fn connect(stream: TcpStream, key: &Key, version: u16, deadline: Instant) ->
     }
     same_version(theirs, version)?;
     let mut second = [0; HANDSHAKE];
-    match read_by(&stream, &mut second, deadline) {
+    match read_until(&stream, &mut second, Some(deadline)) {
         // An agent of the same version that sends nothing more could not read our first message.
         Err(LineError::Broken(_)) => return Err(LineError::OtherKey),
         other => other?,
@@ -84,30 +82,6 @@ pub fn connect(stream: TcpStream, key: &Key, version: u16, deadline: Instant) ->
     noise.read_message(&second, &mut []).map_err(|_| LineError::OtherKey)?;
     let (sealer, opener) = directions(noise)?;
     halves(stream, sealer, opener, None)
-}
-
-/// Takes the line of one caller, until `deadline`: for a listener that gives each caller a thread.
-///
-/// # Errors
-/// [`LineError`]; a caller of another version or key has received the reason.
-pub fn accept(stream: TcpStream, key: &Key, version: u16, deadline: Instant) -> Result<(Sender, Receiver), LineError> {
-    let mut responder = Responder::new(key, version);
-    loop {
-        let mut bytes = vec![0; responder.wants()];
-        read_by(&stream, &mut bytes, deadline)?;
-        match responder.take(&bytes) {
-            Ok(OpeningStep::Wants) => {}
-            Ok(OpeningStep::Answer(answer)) => write_by(&stream, &answer, deadline)?,
-            Ok(OpeningStep::Proven(proven)) => return proven.line(stream),
-            Err(refusal) => {
-                if let Some(answer) = refusal.answer {
-                    write_by(&stream, &answer, deadline)?;
-                    part(&stream);
-                }
-                return Err(refusal.error);
-            }
-        }
-    }
 }
 
 impl Proven {
@@ -140,7 +114,7 @@ impl Sender {
     /// [`LineError::TooLong`] beyond [`MESSAGE_MAX`](crate::MESSAGE_MAX), before anything is sent; [`LineError::Broken`] where
     /// the other side takes nothing for 8 s, and [`LineError::Late`] where not all of it is taken within a minute.
     pub fn send(&mut self, message: &impl Serialize) -> Result<(), LineError> {
-        self.send_by(message, Instant::now() + SENDING_WHOLE)
+        self.send_until(message, Instant::now() + SENDING_WHOLE)
     }
 
     /// Sends a message as [`send`](Sender::send) does, but no longer than until `deadline`.
@@ -148,11 +122,7 @@ impl Sender {
     /// # Errors
     /// As [`send`](Sender::send).
     pub fn send_until(&mut self, message: &impl Serialize, deadline: Instant) -> Result<(), LineError> {
-        self.send_by(message, deadline.min(Instant::now() + SENDING_WHOLE))
-    }
-
-    fn send_by(&mut self, message: &impl Serialize, deadline: Instant) -> Result<(), LineError> {
-        let stream = &self.stream;
+        let (stream, deadline) = (&self.stream, deadline.min(Instant::now() + SENDING_WHOLE));
         self.sealer.seal(message, |frame| write_by(stream, frame, deadline))
     }
 
@@ -205,10 +175,6 @@ impl AsFd for Sender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
-}
-
-fn read_by(stream: &TcpStream, bytes: &mut [u8], deadline: Instant) -> Result<(), LineError> {
-    read_until(stream, bytes, Some(deadline))
 }
 
 /// Fills `bytes`, however slowly they come, until the deadline.

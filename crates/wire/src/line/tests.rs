@@ -41,7 +41,7 @@ fn accept(stream: TcpStream, mut read: &[u8], key: &Key, version: u16, deadline:
     loop {
         let mut bytes = vec![0; responder.wants()];
         let had = read.read(&mut bytes)?;
-        read_by(&stream, &mut bytes[had..], deadline)?;
+        read_until(&stream, &mut bytes[had..], Some(deadline))?;
         match responder.take(&bytes) {
             Ok(OpeningStep::Wants) => {}
             Ok(OpeningStep::Answer(answer)) => write_by(&stream, &answer, deadline)?,
@@ -394,7 +394,7 @@ fn slow_reader_is_given_up_at_the_deadline() {
         });
         // More than the buffers of both sockets hold, and than is read in that time.
         let message = "x".repeat(MESSAGE_MAX - 2);
-        let sent = to_agent.send_by(&message, Instant::now() + Duration::from_millis(300));
+        let sent = to_agent.send_until(&message, Instant::now() + Duration::from_millis(300));
         over.store(true, Ordering::Relaxed);
         // Either is possible first: a write that was cut short, or the end of the time.
         assert!(matches!(sent, Err(LineError::Late | LineError::Broken(_))), "{sent:?}");
