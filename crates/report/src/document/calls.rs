@@ -5,6 +5,7 @@ use bytegauge_model::Nanos;
 use bytegauge_model::unit::{about_bytes, call_rate};
 
 use super::details::Rows;
+use super::finding_texts::shared_calls;
 use crate::view::calls::{CLOSED, deaths};
 use crate::view::numbers::{CallView, CellView, EngineView, ErrorView};
 use crate::words::number::{number, share};
@@ -20,6 +21,7 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     let mut lines = vec![times(cell, call)];
     lines.extend(p99(rows));
     lines.extend(engines(cell, call));
+    lines.extend(call.workers.as_ref().map(|workers| format!("{}: {}", cell.label, shared_calls(workers))));
     lines.extend(call.competing.as_ref().map(|competing| {
         let rate = competing.calls_per_second.map_or_else(|| "no calls".into(), call_rate);
         format!("{}: competing clients had {rate} from the same server, {} failed", cell.label, competing.failed)

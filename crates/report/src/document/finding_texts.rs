@@ -7,7 +7,7 @@ use super::next_of_check::more_work;
 use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::Test;
-use crate::view::numbers::HarmKind;
+use crate::view::numbers::{HarmKind, WorkersView};
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::phrase::{capital, rate_unit};
 use crate::words::{number, phrase};
@@ -176,7 +176,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
                 significant(*planned, 2)
             ),
             "blocks" => format!("{} measured in the time given, {planned} planned", counted(*had as usize, "block")),
-            kept => format!("the machine was slower than planned: there was time for {kept} only"),
+            kept => format!("trials took longer than planned: there was time for {kept} only"),
         },
         Fact::Earlier { session, contradicts: true, .. } => {
             format!("recommended by session {session}; the two sessions contradict each other")
@@ -201,6 +201,12 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             };
             format!("the recommendation of session {session} ({test}) {how}")
         }
+        Fact::DelayedAcks { slow_share } => format!(
+            "{up_to}{} of the calls take 40 ms and more: Nagle's algorithm holds the rest of a message back until a delayed \
+             acknowledgement comes (--nodelay on, or messages in one write)",
+            percent(*slow_share)
+        ),
+        Fact::UnevenWorkers { workers } => shared_calls(workers),
         Fact::LongerTail { times_lower, times_upper } => {
             let upper = times_upper.map_or(f64::INFINITY, |times| times - 1.0);
             let times = ShareScale { multiples: true }.interval(times_lower - 1.0, upper);
@@ -210,6 +216,12 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             format!("the p99 of {} is {times} that of {}{both}", own(), other())
         }
     }
+}
+
+/// How the threads of a server shared the calls.
+pub fn shared_calls(WorkersView { threads, least_share, most_share }: &WorkersView) -> String {
+    let [fair, least, most] = [1.0 / *threads as f64, *least_share, *most_share].map(percent);
+    format!("the {threads} threads of the server had {least} to {most} of the calls each, {fair} would be fair")
 }
 
 fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String {

@@ -159,7 +159,14 @@ fn of_rates(results: &Results, test: &Test, columns: &mut Columns) {
 fn of_latency(test: &Test, columns: &mut Columns) {
     let is_loaded = test.environment.offers_load();
     let is_search = test.searched().is_some();
-    columns.add("p50", false, |row| row.cell.median("total_p50_ns").map(time));
+    // Where an option made too few calls for a p99, what is known of each is shown.
+    let lacks =
+        |rows: &[Row], name: &str| rows.iter().any(|row| row.cell.call.is_some() && row.cell.median(name).is_none());
+    let is_few = !is_search && lacks(&columns.rows, "total_p99_ns");
+    if is_few && lacks(&columns.rows, "total_p50_ns") {
+        columns.add("mean time", true, |row| row.cell.median("total_mean_ns").map(time));
+    }
+    columns.add("p50", is_few, |row| row.cell.median("total_p50_ns").map(time));
     // Without an offered load, most of it is waiting for other calls.
     let heading = if is_loaded || is_search { "p99" } else { "p99 (full load)" };
     columns.add(heading, !is_search, |row| row.cell.median("total_p99_ns").map(time));

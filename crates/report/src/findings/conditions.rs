@@ -27,6 +27,10 @@ const OTHERS_NOTICED: f64 = 0.05;
 const OVERRUN: f64 = 1.25;
 /// Starting a program is a noticeable part of shorter runs, nanoseconds.
 const RUN_SHORT_NS: f64 = 20e6;
+/// From this share on, calls that wait for a delayed acknowledgement affect the 99th percentile.
+const TAIL_SHARE: f64 = 0.01;
+/// A thread of a server with fewer than this many times its fair share of the calls is not reported.
+const UNEVEN: f64 = 1.25;
 /// A smaller share of copies is not reported.
 const COPIES_NOTICED: f64 = 0.01;
 
@@ -152,6 +156,12 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
         all.push(Finding::new(Fact::FailedTrials { trials: failed, of: tried }, severity));
     }
     all.extend(speeds(view, cell, may_be_best));
+    let waits = cell.call.as_ref().and_then(|call| calls::waiting(call, &cell.counters));
+    let waits = waits.filter(|seen| seen.slow_share >= TAIL_SHARE);
+    all.extend(waits.map(|seen| warning(Fact::DelayedAcks { slow_share: seen.slow_share })));
+    let workers = cell.call.as_ref().and_then(|call| call.workers);
+    let uneven = workers.filter(|workers| workers.most_share * workers.threads as f64 >= UNEVEN);
+    all.extend(uneven.map(|workers| warning(Fact::UnevenWorkers { workers })));
     let is_named = test.safest().is_some_and(|own| own.id == cell.id);
     let drift = cell.drift.filter(|_| is_named);
     all.extend(drift.map(|trend| warning(Fact::Drift { first: trend.first, last: trend.last })));

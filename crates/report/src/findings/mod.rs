@@ -10,7 +10,7 @@ use bytegauge_model::{CellId, GroupId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::view::numbers::HarmKind;
+use crate::view::numbers::{HarmKind, WorkersView};
 
 pub use conditions::{BEYOND_LOOPBACK, BeyondLoopback, USUAL_CONGESTION, findings, is_loopback, is_peers_size};
 
@@ -184,6 +184,16 @@ pub enum Fact {
         /// Upper end.
         upper: Option<f64>,
     },
+    /// Calls waited for acknowledgements that were delayed, since Nagle's algorithm held the rest of a message back.
+    DelayedAcks {
+        /// The share of the calls that took 40 ms and more.
+        slow_share: f64,
+    },
+    /// The threads of a server shared the calls unevenly.
+    UnevenWorkers {
+        /// Their shares.
+        workers: WorkersView,
+    },
     /// An option with a longer p99 than the one with the shortest, at an offered load.
     LongerTail {
         /// Lower end of the interval of the ratio.
@@ -278,14 +288,16 @@ impl Finding {
             Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 3,
             Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 4,
             Fact::NoEffect { .. } => 5,
-            Fact::BeyondLoopback { .. } => 6,
-            Fact::Earlier { .. } | Fact::Advice { .. } => 7,
-            Fact::LongerTail { .. } => 8,
-            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 9,
-            Fact::NotMeasured { .. } => 10,
-            Fact::ShortRuns { .. } | Fact::ProcessesLeft { .. } => 11,
-            Fact::Reduced { .. } => 12,
-            Fact::Noise { .. } => 13,
+            Fact::DelayedAcks { .. } => 6,
+            Fact::BeyondLoopback { .. } => 7,
+            Fact::Earlier { .. } | Fact::Advice { .. } => 8,
+            Fact::LongerTail { .. } => 9,
+            Fact::UnevenWorkers { .. } => 10,
+            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 11,
+            Fact::NotMeasured { .. } => 12,
+            Fact::ShortRuns { .. } | Fact::ProcessesLeft { .. } => 13,
+            Fact::Reduced { .. } => 14,
+            Fact::Noise { .. } => 15,
         }
     }
 
@@ -296,10 +308,11 @@ impl Finding {
                 [*lower, *upper].into_iter().flatten().map(f64::abs).fold(0.0, f64::max)
             }
             Fact::Noise { amount, .. } => *amount,
-            Fact::SeveralSpeeds { slow_share, .. } => *slow_share,
+            Fact::SeveralSpeeds { slow_share, .. } | Fact::DelayedAcks { slow_share } => *slow_share,
             Fact::Drift { first, last } => (last / first).ln().abs(),
             Fact::FailedTrials { trials, of } => *trials as f64 / (*of).max(1) as f64,
             Fact::Harm { share, .. } => *share,
+            Fact::UnevenWorkers { workers } => workers.most_share,
             Fact::LongTrials { lower, .. } | Fact::Earlier { lower, .. } => lower.unwrap_or(0.0),
             Fact::LongerTail { times_lower, .. } => *times_lower,
             _ => 0.0,

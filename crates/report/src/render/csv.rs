@@ -44,6 +44,8 @@ const OF_STREAMS: &[CsvColumn] = &[
     ("relay_cpu_s_per_gib", |cell| more(cell, "relay_cpu_s_per_gib")),
     ("machine_busy_s_per_gib", |cell| text(cell.cpu.machine_busy_s_per_gib)),
     ("retransmits", |cell| text(cell.counters.retransmits)),
+    ("urgent_p50_ns", |cell| more(cell, "urgent_p50_ns")),
+    ("urgent_p99_ns", |cell| more(cell, "urgent_p99_ns")),
 ];
 
 const OF_CALLS: &[CsvColumn] = &[
@@ -74,6 +76,8 @@ const OF_CALLS: &[CsvColumn] = &[
     ("client_cpu_ns_per_call", |cell| more(cell, "client_cpu_ns_per_call")),
     ("relay_cpu_s_per_million_calls", |cell| more(cell, "relay_cpu_s_per_million_calls")),
     ("server_system_calls_per_call", |cell| more(cell, "server_system_calls_per_call")),
+    ("worker_least_share", |cell| of_calls(cell, |call| Some(call.workers?.least_share))),
+    ("worker_most_share", |cell| of_calls(cell, |call| Some(call.workers?.most_share))),
     ("calls", |cell| of_calls(cell, |call| Some(call.calls))),
     ("begun", |cell| of_calls(cell, |call| Some(call.begun))),
     ("failed", |cell| of_calls(cell, |call| Some(call.failed))),

@@ -21,7 +21,7 @@ use super::counters::namespace;
 use super::knee::knee;
 use super::numbers::{
     CallDatagramView, CallView, CellView, CompetingView, Counters, DelayedAcksView, EngineView, ErrorView, LateFinding,
-    LatenessView,
+    LatenessView, WorkersView,
 };
 
 /// The time of a call in a closed loop: a client that waits for a stalled server does not call meanwhile.
@@ -59,6 +59,7 @@ pub fn calls(settled: &Settled) -> Option<CallView> {
         lateness: lateness(settled),
         errors,
         server_engine: server_engine(settled),
+        workers: workers(settled),
         competing: competing(settled),
         delayed_acks: delayed_acks(settled),
         datagrams: datagrams(settled),
@@ -162,6 +163,19 @@ fn server_engine(settled: &Settled) -> Option<EngineView> {
         buffer_bytes: (buffer_bytes > 0).then_some(buffer_bytes),
         copied_bytes: (buffer_bytes > 0).then(|| sum(|report| report.copied_bytes)),
     })
+}
+
+/// How evenly the threads of the server shared the calls. A server reports a row for each thread, before those of sampled connections.
+fn workers(settled: &Settled) -> Option<WorkersView> {
+    let threads = settled.cell.factors.server_threads().filter(|threads| *threads > 1)?;
+    let of_trial = |trial: &&Trial| {
+        let rows = trial.end(EndRole::Server)?.flows.get(..threads as usize)?;
+        let calls = || rows.iter().map(|row| row.calls);
+        let all = calls().fold(0, u64::saturating_add);
+        Some((ratio(calls().min()?, all)?, ratio(calls().max()?, all)?))
+    };
+    let (least, most): (Vec<f64>, Vec<f64>) = settled.trials.iter().filter_map(of_trial).unzip();
+    Some(WorkersView { threads, least_share: median(&least)?, most_share: median(&most)? })
 }
 
 /// How long an end was at work: its window, stretched by the bytes that it moved outside it.

@@ -1,18 +1,13 @@
 //! Notes for readers of the numbers: omissions of the plan, and observations of the analysis.
 
-use bytegauge_bottleneck::call::DELAYED_ACKS;
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::counted;
 
-use super::calls;
 use super::iperf3;
 use super::numbers::{CellOutcome, CellView, GroupView, Note};
 use super::options;
 use crate::SessionData;
 use crate::interval_rounding::percent;
-
-/// From this share on slow calls affect the 99th percentile.
-const TAIL_SHARE: f64 = 0.01;
 
 /// The session's own notes, then observations.
 pub fn notes(data: &SessionData, cells: &[CellView], groups: &[GroupView]) -> Vec<Note> {
@@ -48,7 +43,6 @@ fn of_group(group: &GroupView) -> Vec<Note> {
 
 fn of_cells(cells: &[CellView]) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(waits(cells));
     notes.extend(outlasting(cells));
     notes.extend(options::notes(cells));
     notes.extend(iperf3::notes(cells));
@@ -73,24 +67,6 @@ fn outlasting(cells: &[CellView]) -> Option<String> {
          longer trials show more (--trial-time 5s)",
         counted(outlasting.len(), "cell"),
         percent(*most),
-        worst.label
-    ))
-}
-
-/// Tails of calls that waited for delayed acknowledgements; if they take most of the time, the limit reports it.
-fn waits(cells: &[CellView]) -> Option<String> {
-    let seen = |cell: &CellView| {
-        let seen = calls::waiting(cell.call.as_ref()?, &cell.counters)?;
-        let is_reported = cell.kind != CellKind::Candidate || cell.limit.name == DELAYED_ACKS;
-        (!is_reported && seen.slow_share >= TAIL_SHARE).then_some(seen)
-    };
-    let waited: Vec<_> = cells.iter().filter_map(|cell| Some((cell, seen(cell)?))).collect();
-    let (worst, most) = waited.iter().max_by(|a, b| a.1.slow_share.total_cmp(&b.1.slow_share))?;
-    Some(format!(
-        "in {} calls took 40 ms and more, as long as an acknowledgement may be delayed, and as many were ({} of the calls \
-         of {}): Nagle's algorithm; --nodelay on or messages in one piece avoid it",
-        counted(waited.len(), "cell"),
-        percent(most.slow_share),
         worst.label
     ))
 }

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 pub use call::{
     CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
-    LatenessView, ProbeView,
+    LatenessView, ProbeView, WorkersView,
 };
 pub use cell::{
     CellOutcome, CellView, Counters, CpuView, DatagramView, EndCpu, FloorView, HarmKind, HarmView, ModeView,

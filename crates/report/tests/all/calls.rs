@@ -34,7 +34,7 @@ const BLOCKS: u64 = 20;
 /// Different times of a trial's calls.
 const STEPS: u64 = 200;
 
-fn histogram(calls: u64, median_ns: u64) -> EncodedHistogram {
+pub fn histogram(calls: u64, median_ns: u64) -> EncodedHistogram {
     let mut histogram: Histogram<u64> = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds");
     // From half the median to three halves of it, evenly.
     for step in 0..STEPS {
@@ -232,6 +232,36 @@ fn calls_are_rated_in_calls() {
     assert_eq!(epoll.limit.name, "server CPU");
     assert!(!epoll.more.contains_key("calls_per_second") && !epoll.more.contains_key("connect_p50_ns"));
     assert_eq!(view.groups[0].cost, "ns_per_call");
+}
+
+/// The connections of each trial go to other threads.
+#[test]
+fn uneven_threads_of_a_server_are_a_caution() {
+    let with = |calls: [u64; 4]| {
+        let mut data = engines();
+        data.cells[1].cell.factors.extend(&Spec::from([("server_threads", 4.into())]));
+        let of_epoll = data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c2").enumerate();
+        for (at, trial) in of_epoll {
+            let row = |calls| FlowReport { counts: EndCounts { calls, ..EndCounts::default() }, ..Default::default() };
+            let mut rows = calls.map(row);
+            rows.rotate_left(at % 4);
+            // A sampled connection follows the threads.
+            let server = trial.ends.get_mut(EndRole::Server).expect("a server");
+            server.flows = rows.into_iter().chain([row(0)]).collect();
+        }
+        view(&data)
+    };
+    let text = "the 4 threads of the server had 11 % to 43 % of the calls each, 25 % would be fair";
+    let uneven = with([430, 250, 110, 210]);
+    let workers = cell(&uneven, "c2").call.as_ref().and_then(|call| call.workers).expect("threads");
+    assert_eq!((workers.threads, workers.least_share, workers.most_share), (4, 0.11, 0.43));
+    check(&on_screen(&uneven), &[text]);
+    check(&render::csv::render(&uneven), &["worker_least_share,worker_most_share", "0.11,0.43"]);
+    let even = with([260, 250, 240, 250]);
+    assert!(!on_screen(&even).contains("threads of the server"));
+    let full = crate::flat(&render::full::full(&even, &render::TerminalStyle::default()));
+    check(&full, &["epoll: the 4 threads of the server had 24 % to 26 % of the calls each"]);
+    assert!(cell(&even, "c1").call.as_ref().is_some_and(|call| call.workers.is_none()), "a thread for each connection");
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub struct CallView {
     pub errors: Vec<ErrorView>,
     /// Counts of the server's engine.
     pub server_engine: Option<EngineView>,
+    /// How evenly the threads of the server shared the calls; absent with one thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<WorkersView>,
     /// The second group of clients, if there was one.
     pub competing: Option<CompetingView>,
     /// Waiting for delayed acknowledgements; absent if calls are not over TCP, a request is one write, or there is no
@@ -216,6 +219,17 @@ pub struct EngineView {
     pub buffer_bytes: Option<u64>,
     /// Bytes that the engine copied within the program's memory; absent as `buffer_bytes` is.
     pub copied_bytes: Option<u64>,
+}
+
+/// The calls of each thread of a server, as shares of all calls. Each trial has new connections, so that these are medians over trials.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WorkersView {
+    /// The threads.
+    pub threads: u64,
+    /// The share of the thread that served fewest calls.
+    pub least_share: f64,
+    /// The share of the thread that served most.
+    pub most_share: f64,
 }
 
 /// A second group of clients of the same server at the same time.
