@@ -28,6 +28,8 @@ names! {
         Placement = "placement": "where the ends should run",
         Transport = "transport": "which of the listed transports is fastest, such as unix or tcp",
         Depth = "depth": "how many requests should be in flight",
+        RequestChunk = "request-chunk": "in which parts a client should write its requests",
+        ResponseChunk = "response-chunk": "in which parts a server should write its responses",
         Tls = "tls": "the cost of encryption, by the program or the kernel",
         RelayPlacement = "relay-placement": "where a relay should run",
         ClientEngine = "client-engine": "how a client should move bytes",
