@@ -79,7 +79,7 @@ pub struct EndReport {
     /// Each flow.
     #[serde(deserialize_with = "bounded::at_most::<FLOW_REPORTS_MAX, _, _>")]
     pub flows: Vec<FlowReport>,
-    /// Measurements of the calls, at the end that made them.
+    /// Measurements of the calls, at the end that made them; of urgent messages, at the end that read them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<CallReport>>,
     /// Counts of the engine, if it keeps any.

@@ -13,7 +13,7 @@ pub const LENGTHENED_MAX_NS: u64 = 1_000_000_000;
 /// The warm-up of a lengthened trial is at least its window divided by this: in it every flow calls about twice.
 const WARMUP_SHARE: u64 = 5;
 
-/// A trial measures at least this many bursts, or pauses of a writer.
+/// A trial measures at least this many bursts, pauses of a writer, or urgent messages.
 const BURSTS: u64 = 10;
 
 /// Assumed calls per second on lasting connections: about half of the rate of busy ones on loopback.
@@ -61,10 +61,10 @@ pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_sec
     lengthened_ns((warmup_ns, window_ns), needed_ns.max(bursts_ns).min(LENGTHENED_MAX_NS))
 }
 
-/// Time from one burst, or one write of a writer that pauses, to the next, nanoseconds.
+/// Time from one burst, one write of a writer that pauses, or one urgent message to the next, nanoseconds.
 fn pause_ns(conditions: &Spec) -> Option<u64> {
     let of_writer = || conditions.think_time().filter(|_| conditions.workload() == Workload::Stream);
-    conditions.burst().and(conditions.every()).or_else(of_writer)
+    conditions.burst().and(conditions.every()).or_else(of_writer).or(conditions.urgent())
 }
 
 /// Time of one trial with its warm-up, its window and its overhead, long enough for enough calls, nanoseconds.
@@ -108,11 +108,14 @@ mod tests {
         check(&[flows(1000), ("duration", Level::Number(20_000_000))], 1.0, (5, 20_000_000));
         check(&[flows(1000), ("call_rate", Level::Number(1000))], 1000.0, (5, 20_000_000));
         check(&[flows(1000), ("slo", Level::Name("p99=2ms".into()))], 1.0, (5, 20_000_000));
-        let mut stream = Spec::of(Workload::Stream);
+        let stream = Spec::of(Workload::Stream);
         assert_eq!(lengths_ns(&stream, (5, 20_000_000), 1.0), (5, 20_000_000));
-        // A writer that pauses does so several times in a trial.
-        stream.set("think_time", Level::Number(10_000_000));
-        assert_eq!(lengths_ns(&stream, (5, 6_000_000), 1.0), (20_000_000, 100_000_000));
+        // A writer that pauses does so several times in a trial, and urgent messages are several.
+        for name in ["think_time", "urgent"] {
+            let mut stream = stream.clone();
+            stream.set(name, Level::Number(10_000_000));
+            assert_eq!(lengths_ns(&stream, (5, 6_000_000), 1.0), (20_000_000, 100_000_000), "{name}");
+        }
     }
 
     #[test]

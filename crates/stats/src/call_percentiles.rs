@@ -8,7 +8,7 @@
 //! some clients wait for longer than a trial would look quick otherwise, since it answers the others. A percentile that
 //! is longer than trials observe is left out.
 
-use bytegauge_model::CallReport;
+use bytegauge_model::{CallReport, Workload};
 
 use crate::call_times::{TimeDistribution, pools, whole};
 use crate::interval::{MedianEstimate, sign_interval};
@@ -69,15 +69,23 @@ const PARTS: &[CallPart] = &[
     },
 ];
 
-/// The means and the percentiles with enough calls, from the clients of a cell's trials.
-pub fn percentiles(reports: &[&CallReport], level: f64) -> Vec<NamedEstimate> {
+/// Urgent messages of a stream, from the moment when one was due until it was read.
+const URGENT: &[CallPart] = &[CallPart {
+    mean: "urgent_mean_ns",
+    read: whole,
+    names: ["urgent_p50_ns", "urgent_p90_ns", "urgent_p99_ns", "urgent_p99_9_ns", "urgent_p99_99_ns"],
+}];
+
+/// The means and the percentiles with enough calls, from the clients of a cell's trials; in a stream, those of its urgent messages.
+pub fn percentiles(workload: Workload, reports: &[&CallReport], level: f64) -> Vec<NamedEstimate> {
     let of_part = |part: &CallPart| {
         let trials: Vec<TimeDistribution> = reports.iter().filter_map(|report| (part.read)(report)).collect();
         let means: Vec<f64> = trials.iter().filter_map(TimeDistribution::mean).collect();
         let mean = settle(&means, level).map(|mean| (part.mean, mean));
         mean.into_iter().chain(in_order(&part.names, &trials, level)).collect::<Vec<_>>()
     };
-    PARTS.iter().flat_map(of_part).collect()
+    let parts = if workload == Workload::Stream { URGENT } else { PARTS };
+    parts.iter().flat_map(of_part).collect()
 }
 
 /// The calls of all trials together: a trial with a pause of the machine counts with all of its calls, where the median of the

@@ -391,6 +391,11 @@ impl Meter {
         }
     }
 
+    /// When the window opened and when it closed; `None` unless it did both.
+    pub(crate) fn edges_ns(&self) -> Option<(u64, u64)> {
+        Some((self.opened.as_ref()?.edge.at_ns, self.closed.as_ref()?.edge.at_ns))
+    }
+
     /// The usage of the calls of the window.
     fn usage(&self, opened: &Mark, closed: &Mark, calls: u64) -> ThreadUsage {
         let Some(shared) = &self.shared else { return closed.usage.since(&opened.usage) };

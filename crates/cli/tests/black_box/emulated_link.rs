@@ -166,3 +166,28 @@ fn link_without_namespaces_is_skipped_with_reason() {
     fs::write(bench.path("some.toml"), "[[part]]\ntransport = \"unix\"\n[[part]]\nlink-delay = \"1ms\"\n").unwrap();
     inner(&format!("run some.toml {sizes} --dry-run")).exits(0).prints(&[why]);
 }
+
+/// An urgent message is behind bulk data on the same connection: no packet is early. A small backlog of unsent bytes is not compared
+/// with a large one, since a busy machine delays both.
+#[test]
+fn urgent_messages_cross_the_link() {
+    let bench = Bench::new();
+    if !links_are_possible() {
+        return;
+    }
+    bench.run(
+        "stream --link-delay 40ms --link-rate 20Mbit --urgent 10ms --notsent-lowat auto,16K --profile drain --read-size 64K \
+         --write-size 64K --trial-time 400ms --blocks 2 --analyses 1 --long-trials off --time 60s --seed 1 --quiet",
+    );
+    let raw = Raw::of(&bench, 1);
+    check_reasons(&raw);
+    if carried(&raw).is_empty() {
+        return;
+    }
+    let document = bench.run("report 1 --format json").exits(0).json();
+    let cells = document["cells"].as_array().expect("cells").iter().filter(|cell| cell["outcome"] == "measured");
+    let mut delays = cells.filter_map(|cell| cell["more"]["urgent_p50_ns"]["median"].as_f64()).peekable();
+    assert!(delays.peek().is_some(), "{document}");
+    assert!(delays.all(|ns| ns >= 20e6), "{document}");
+    bench.run("report 1").exits(0).prints(&["urgent p50"]);
+}

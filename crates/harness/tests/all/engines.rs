@@ -2,8 +2,9 @@
 //! it runs. Never a third thing.
 
 use crate::support::{in_mode, run_until};
+use bytegauge_harness::trial::TrialResult;
 use bytegauge_model::catalog::{ENGINES, EngineEnd, EngineRow, TRANSPORTS};
-use bytegauge_model::{EndReport, Outcome, Transport, Workload, factor};
+use bytegauge_model::{EndReport, EndRole, Engine, Outcome, Transport, Workload, factor};
 use bytegauge_plan::{Catalog, PlanSpec, resolve};
 use bytegauge_traffic::Setup;
 use bytegauge_traffic::engine::missing_requirement;
@@ -19,6 +20,7 @@ fn flags(end: EngineEnd, transport: &str, engine: &str) -> (Workload, Vec<(&'sta
             set("read_size", "4K");
             set("profile", "drain");
             set("engine", engine);
+            set("urgent", "1ms");
             if !transport.starts_with('/') {
                 set("write_size", "1000");
             }
@@ -77,7 +79,13 @@ fn check(end: EngineEnd, transport: &str, row: &EngineRow) {
         // A submission thread shares the test's CPUs with everything else.
         setup.window_ns = 100_000_000;
     }
-    let measured = run_until(&setup, in_mode);
+    // The null engine moves no message.
+    let is_urgent = setup.spec.urgent().is_some() && row.value != Engine::Null;
+    let urgent = |measured: &TrialResult| measured.end(EndRole::Sink).and_then(|sink| Some(sink.call.as_ref()?.calls));
+    let is_skipped = |measured: &TrialResult| matches!(measured.outcome, Outcome::Skipped(_));
+    let shows = |measured: &TrialResult| is_skipped(measured) || !is_urgent || urgent(measured) > Some(0);
+    let measured = run_until(&setup, |measured| in_mode(measured) && shows(measured));
+    assert!(shows(&measured), "no urgent message: {what}: {measured:?}");
     match &measured.outcome {
         Outcome::Measured => {
             let moved = |end: &EndReport| end.total_bytes > 0 || end.calls > 0;

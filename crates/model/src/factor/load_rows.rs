@@ -227,6 +227,18 @@ macro_rules! with_load_rows {
             needs: Some(Needs { with: &[FactorKey::slo], when: without_search, text: NO_SEARCH }),
             ..LOAD
         },
+        /// From one urgent message between the bulk data of a stream to the next, nanoseconds.
+        urgent: u64 = Factor {
+            kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 10_000_000_000, auto: true },
+            defaults: stream("auto"),
+            heading: "urgent",
+            summary: "Time from one urgent message to the next, or auto: none",
+            details: "64 bytes between the writes of the same connection; measures how long each waits behind bulk data (10ms)",
+            fits: BYTE_PATHS,
+            set_at: &[Setter::Sink],
+            needs: Some(Needs { with: &[FactorKey::rate, FactorKey::burst, FactorKey::think_time], when: |spec| !spec.offers_load(), text: "a writer that never pauses (leave out --rate, --burst and --think-time)" }),
+            ..LOAD
+        },
         /// How long a call may take, nanoseconds.
         timeout: u64 = Factor {
             kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, auto: false },

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Results, details};
 use crate::findings::{BEYOND_LOOPBACK, is_loopback, is_peers_size};
 use crate::results::harm::carried_share;
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test, URGENT};
 use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
@@ -180,6 +180,10 @@ fn of_latency(test: &Test, columns: &mut Columns) {
         // Parts that one call received have no gap, which their histogram counts as its least value.
         let shown = |ns: f64| if ns <= 1.0 { "none".to_owned() } else { time(ns) };
         columns.add(heading, name.ends_with("p99_ns"), |row| row.cell.median(name).filter(|_| has_parts).map(shown));
+    }
+    let has_p99 = columns.rows.iter().any(|row| row.cell.median("urgent_p99_ns").is_some());
+    for (heading, name) in URGENT {
+        columns.add(heading, !has_p99 || *heading != "urgent p90", |row| row.cell.median(name).map(time));
     }
     columns.add("p99 of all", true, |row| {
         let call = row.cell.call.as_ref().filter(|call| call.offered_per_second.is_some())?;

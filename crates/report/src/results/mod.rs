@@ -309,14 +309,28 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool) {
     }
 }
 
-/// The place of the option to use among those within the margin: the present value of a program, else the recommended one, else
-/// the one that can lose least.
+/// The percentiles of urgent messages, with their names for people.
+pub const URGENT: &[(&str, &str)] =
+    &[("urgent p50", "urgent_p50_ns"), ("urgent p90", "urgent_p90_ns"), ("urgent p99", "urgent_p99_ns")];
+
+/// The highest one that is known of all of these options.
+pub fn urgent_of_all(cells: &[&CellView]) -> Option<(&'static str, &'static str)> {
+    let is_known = |name| !cells.is_empty() && cells.iter().all(|cell| cell.median(name).is_some());
+    URGENT.iter().rev().copied().find(|(_, name)| is_known(name))
+}
+
+/// The place of the option to use among those within the margin: the present value of a program, else the one whose urgent messages
+/// are delayed least, else the recommended one, else the one that can lose least.
 fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usize> {
     let good = || options.iter().enumerate().filter(|(_, option)| option.status == OptionStatus::AsGood);
     let present = present::of(view, group, options);
     let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
+    let cells: Vec<&CellView> = good().filter_map(|(_, option)| view.cell(&option.id)).collect();
+    let delay = |cell: &&CellView| Some((cell.median(urgent_of_all(&cells)?.1)?, cell.id.clone()));
+    let quickest = cells.iter().filter_map(delay).min_by(|a, b| a.0.total_cmp(&b.0));
     is(present.map(|option| &option.id))
+        .or_else(|| is(quickest.as_ref().map(|(_, id)| id)))
         .or_else(|| is(group.recommendation.cell.as_ref()))
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }

@@ -1,9 +1,11 @@
 //! The first screen: its text, and that it fits.
 
+use bytegauge_model::{CallReport, EndRole};
 use bytegauge_report::render::{TerminalStyle, full, markdown, screen};
 use bytegauge_report::results::{Compares, OptionStatus};
 use bytegauge_report::{Report, Settings};
 
+use crate::calls::histogram;
 use crate::support::{Plan, session};
 
 fn report(plan: &Plan) -> Report {
@@ -33,6 +35,41 @@ fn screen_fits_a_small_terminal() {
             assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
         }
     }
+}
+
+/// Two options as fast as each other: the one with the shorter delay of urgent messages is used, and both delays are shown.
+#[test]
+fn urgent_messages_decide_between_equal_rates() {
+    let with = |planned: &Plan, calls: u64| {
+        let mut data = session(planned);
+        let delayed: Vec<_> =
+            data.cells.iter().map(|row| (row.cell.id.clone(), row.cell.factors.read_size())).collect();
+        for trial in &mut data.trials {
+            let size = delayed.iter().find(|(id, _)| *id == trial.cell).and_then(|(_, size)| *size);
+            let median_ns = if size == Some(1 << 20) { 100_000_000 } else { 20_000_000 };
+            let total = Some(histogram(calls, median_ns));
+            let report = CallReport { calls, total, ..CallReport::default() };
+            trial.ends.get_mut(EndRole::Sink).expect("a sink").call = Some(Box::new(report));
+        }
+        Report::of(&data, &Settings::default())
+    };
+    let plan = |transports| Plan {
+        transports,
+        profiles: vec!["drain"],
+        write_sizes: vec![64 << 10],
+        read_sizes: vec![512 << 10, 1 << 20],
+        ..Plan::default()
+    };
+    let report = with(&plan(vec!["tcp"]), 100);
+    assert_eq!(report.tests[0].used().map(|option| &*option.label), Some("512K"), "{:?}", report.tests[0]);
+    let text = shown(&report, 80);
+    for part in ["urgent p50", "19.9 ms", "99.5 ms", "; urgent p99 29.7 ms to 149 ms"] {
+        assert!(crate::flat(&text).contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("urgent p90"), "{text}");
+    // Too few for a p99; several tests show the delay with each decision.
+    let several = with(&plan(vec!["tcp", "unix"]), 5);
+    assert!(several.decisions.iter().all(|one| one.why.contains("; urgent p90 ")), "{:?}", several.decisions);
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytegauge_model::{EndCounts, EndReport, Engine, EngineReport, FlowReport, Level, Side};
+use bytegauge_model::{CallReport, EndCounts, EndReport, Engine, EngineReport, FlowReport, Level, Side};
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::call::Samples;
+use crate::call::{ClientCounts, Samples};
 use crate::counter;
 use crate::end::plan::EndPlan;
 use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults};
@@ -21,6 +21,7 @@ use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
+use crate::stream::urgent::UrgentMessages;
 use crate::transfer_limit::TransferLimit;
 
 /// The result of an end.
@@ -91,6 +92,8 @@ pub(super) struct ThreadReport {
     pub(super) queued_ns: Option<u64>,
     pub(super) engine: Option<EngineReport>,
     pub(super) fault: Option<EndError>,
+    /// The urgent messages that its flows read.
+    pub(super) urgent: Vec<UrgentMessages>,
 }
 
 impl ThreadReport {
@@ -116,7 +119,7 @@ impl ThreadReport {
             first.counts = EndCounts { total_bytes, verified_bytes, ..window.counts() };
             first.series = meter.into_bins();
         }
-        ThreadReport { rows, queued_ns: window.queued_ns, engine, fault: None }
+        ThreadReport { rows, queued_ns: window.queued_ns, engine, ..ThreadReport::default() }
     }
 
     /// A thread of calls: one row for the thread with its first sampled connection, and rows of the other samples after those
@@ -141,9 +144,12 @@ impl ThreadReport {
 pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option<EndError>) {
     let ThreadResults { parts, in_time, fault: late, is_used_up, .. } = results;
     let (mut rows, mut engine, mut queued_ns) = (Vec::with_capacity(parts.len()), None, Some(0));
-    let (mut early, mut last) = (None, None);
+    let (mut early, mut last, mut urgent) = (None, None, None);
     for (index, part) in parts.into_iter().enumerate() {
         rows.extend(part.rows);
+        for messages in &part.urgent {
+            messages.add_to(urgent.get_or_insert_with(|| ClientCounts::new(false, false)));
+        }
         engine = [engine, part.engine].into_iter().flatten().reduce(|one: EngineReport, other| one.plus(&other));
         queued_ns = queued_ns.zip(part.queued_ns).map(|(sum, more): (u64, u64)| sum + more);
         let found = if index < in_time { &mut early } else { &mut last };
@@ -153,6 +159,11 @@ pub(super) fn summed(results: ThreadResults<ThreadReport>) -> (EndReport, Option
     let flows: Vec<FlowReport> = rows.into_iter().map(|(_, row)| row).collect();
     let mut report = EndReport { engine: engine.map(Box::new), ..EndReport::of_flows(flows) };
     report.queued_ns = queued_ns.into();
+    let of_urgent = |urgent: ClientCounts| {
+        let window_ns = report.window_ns;
+        Box::new(CallReport { window_ns, write: None, first_byte: None, ..urgent.report() })
+    };
+    report.call = urgent.map(of_urgent);
     let used_up = is_used_up.then_some(EndError::UsedUp);
     (report, used_up.or(early).or(late).or(last))
 }

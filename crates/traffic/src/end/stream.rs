@@ -27,7 +27,7 @@ use crate::end::thread_group::{EndThread, Flags, ThreadResults};
 use crate::end_error::EndError;
 use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
-use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile};
+use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile, urgent};
 use crate::tls::session::Session;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::device::Alone;
@@ -65,6 +65,7 @@ impl StreamEnd {
         }
         tls::fit(setup)?;
         let file = SourceFile::of(setup)?;
+        urgent::fit(setup)?;
         if setup.spec.zerocopy_receive() == Some(true) && setup.spec.inq() == Some(true) {
             let why =
                 "a reader that maps its bytes gets no count of queued ones: leave out --inq or --zerocopy-receive";

@@ -2,6 +2,7 @@
 
 mod sink;
 mod source;
+pub(crate) mod urgent;
 
 pub(crate) use sink::receive_buffer;
 pub use sink::{CopyOut, Discard, ReaderWork, SinkFlow, SpinPerByte, SpinPerRead, Sum, Walk};

@@ -12,6 +12,7 @@ use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::{spin_by_clock_ns, spin_ns};
 use crate::stream::pattern;
+use crate::stream::urgent::{UrgentMessages, UrgentReader};
 
 /// Additional time of a read during the planted cold start, nanoseconds.
 const COLD_NS: f64 = 50_000.0;
@@ -37,6 +38,7 @@ pub struct SinkFlow<E> {
     planted_end: Option<PlantedFault>,
     /// When the planted cold start is over.
     warm_ns: Option<u64>,
+    urgent: Option<UrgentReader>,
 }
 
 impl<E: ReaderWork> SinkFlow<E> {
@@ -57,12 +59,26 @@ impl<E: ReaderWork> SinkFlow<E> {
             mismatch: None,
             planted_end: None,
             warm_ns: None,
+            urgent: UrgentReader::of(setup),
         }
     }
 
     /// Takes bytes that arrive after the window: they are checked but cost no work.
     pub fn received_late(&mut self, bytes: &[u8]) -> bool {
+        self.find_urgent(bytes);
         self.check(bytes)
+    }
+
+    /// The urgent messages of a window, from when it opened until it closed.
+    pub(crate) fn into_urgent(self, window_ns: (u64, u64)) -> Option<UrgentMessages> {
+        self.urgent.map(|urgent| urgent.into_messages(window_ns))
+    }
+
+    #[inline]
+    fn find_urgent(&mut self, bytes: &[u8]) {
+        if let Some(urgent) = &mut self.urgent {
+            urgent.received(bytes, monotonic_ns);
+        }
     }
 
     /// Bytes compared with the pattern.
@@ -124,6 +140,7 @@ impl<E: ReaderWork> Flow for SinkFlow<E> {
 
     #[inline]
     fn received_in_place(&mut self, bytes: &[u8]) -> bool {
+        self.find_urgent(bytes);
         self.effort.spend(bytes);
         if let Some(walk) = &mut self.walk {
             walk.walk();

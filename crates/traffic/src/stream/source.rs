@@ -17,6 +17,7 @@ use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
+use crate::stream::urgent::UrgentWriter;
 
 /// One flow's writer.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub struct SourceFlow {
     corrupt_at: Option<u64>,
     offset: u64,
     turn: u8,
+    urgent: Option<UrgentWriter>,
 }
 
 impl SourceFlow {
@@ -48,6 +50,7 @@ impl SourceFlow {
             corrupt_at,
             offset: 0,
             turn: 0,
+            urgent: UrgentWriter::of(setup),
         }
     }
 
@@ -94,13 +97,17 @@ impl Flow for SourceFlow {
 
     #[inline]
     fn compose(&mut self, room: &mut [u8], is_new: bool) -> usize {
-        let buffer = &mut room[..self.size];
         if is_new {
             // A page that was never written is the kernel's one page of zeros, which costs less to read.
-            buffer.fill(0);
+            room[..self.size].fill(0);
         }
-        self.fill(buffer);
-        self.size
+        let begun = self.urgent.as_mut().map(UrgentWriter::begin);
+        let size = begun.and_then(|(_, size)| size).unwrap_or(self.size);
+        self.fill(&mut room[..size]);
+        if let Some((beginning, _)) = begun {
+            room[..beginning.len()].copy_from_slice(&beginning);
+        }
+        size
     }
 
     fn begin_in_place(&mut self) {

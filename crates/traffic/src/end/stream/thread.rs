@@ -125,6 +125,7 @@ impl StreamThread {
             let drained = drain(&mut left, session, DRAIN_SIZE.max(setup.read_size()), &flags);
             fault = fault.or(drained.err());
         }
+        let (edges_ns, mut urgent) = (meter.edges_ns(), Vec::new());
         for ((carried, fd), (_, row)) in left.into_iter().zip(&mut rows) {
             let fd = fd.as_ref().map(AsFd::as_fd);
             let found = end_of(&carried, &setup, body, &flags.abort).or_else(|| carried.flow.fault());
@@ -137,8 +138,9 @@ impl StreamThread {
             if page_cache_share.is_some() {
                 Arc::make_mut(&mut row.options).page_cache_share = page_cache_share;
             }
+            urgent.extend(edges_ns.and_then(|edges_ns| carried.flow.into_urgent(edges_ns)));
         }
-        ThreadReport { fault, ..ThreadReport::of(meter, rows, engine) }
+        ThreadReport { fault, urgent, ..ThreadReport::of(meter, rows, engine) }
     }
 
     /// Waits at the gate and runs the engine; `None` if the trial was called off.
