@@ -2,10 +2,9 @@
 //!
 //! A session changes options from outside while the program runs as it is ([`bytegauge_traffic::task`]); its blocks,
 //! intervals and store are those of every session. This crate adds what a plan cannot know: a first run that is only
-//! watched, the changes that can matter to such a program, and the lines of code that a result stands for.
+//! watched, the changes that can matter to such a program, and the screen of the result.
 #![forbid(unsafe_code)]
 
-mod code;
 mod proposed;
 pub mod screen;
 mod watched;

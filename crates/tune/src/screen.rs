@@ -14,13 +14,12 @@ use bytegauge_report::findings::{BEYOND_LOOPBACK, BeyondLoopback};
 use bytegauge_report::render::TerminalStyle;
 use bytegauge_report::results::Test;
 use bytegauge_report::view::numbers::{CellView, ChangeEffect, ChangeView, ChangesView, ServiceView};
-use bytegauge_report::words::change_label;
 use bytegauge_report::words::interval_rounding::{ShareScale, at_most, reversed};
 use bytegauge_report::words::number::{number, rate, time};
 use bytegauge_report::words::paint::wrap;
 use bytegauge_report::words::phrase::join;
+use bytegauge_report::words::{change_label, code_line};
 
-use crate::code;
 use crate::watched::sentence;
 
 /// Room for the name of a section.
@@ -342,7 +341,7 @@ impl Screen<'_> {
     /// The lines of code that a change stands for, and its gain.
     fn code_and_gain(&self, change: &ChangeView) -> String {
         let changes = self.task.by_value.get(&change.value).into_iter().flatten();
-        let lines: Vec<String> = changes.map(|one| code::line(one, self.task.watched.as_ref())).collect();
+        let lines: Vec<String> = changes.map(|one| code_line::line(one, self.task.watched.as_ref())).collect();
         format!("{}: {}", join(&lines, "and"), self.gain(change))
     }
 

@@ -15,9 +15,9 @@ use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
 use crate::words::number::{UNKNOWN, time};
-use crate::words::option_label;
 use crate::words::phrase::{self, capital};
 use crate::words::table::Column;
+use crate::words::{code_line, option_label};
 
 /// The most rows of a table; options with an interval come first.
 const ROWS_MAX: usize = 48;
@@ -299,7 +299,7 @@ fn without_result(results: &Results, test: &Test) -> Vec<String> {
 /// What limits the test, the line of code of the option to use, and the blocks behind it.
 fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
     let mut facts = Vec::new();
-    let code = code(group, test);
+    let code = code(group, test).into_iter().chain(changed(results, test)).collect::<Vec<_>>();
     if !code.is_empty() {
         facts.push(headed("In the program", code.join(", ")));
     }
@@ -332,6 +332,15 @@ fn code(group: &GroupView, test: &Test) -> Vec<String> {
     let flips = |name: &&String| is_loopback(&group.factors) && BEYOND_LOOPBACK.iter().any(|row| row.factor == **name);
     let is_own = |name: &&String| !is_peers_size(&group.factors, name) && !flips(name);
     group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
+}
+
+/// The lines of a program to change, where its options were tried.
+fn changed(results: &Results, test: &Test) -> Vec<String> {
+    let (Some(check), Some(task)) = (&results.check, results.socket_changes()) else { return Vec::new() };
+    let all = check.changes.iter().flat_map(|changes| &changes.changes);
+    let best = all.filter(|change| change.is_best && test.option(&change.cell).is_some());
+    let parts = best.filter_map(|change| task.by_value.get(&change.value)).flatten();
+    parts.map(|part| code_line::line(part, task.watched.as_ref())).collect()
 }
 
 /// What limits a cell, and the change that may help.

@@ -1,5 +1,6 @@
 //! Names, numbers and lines: how levels, rates, intervals and options are written everywhere. Knows no session.
 
+pub mod code_line;
 pub mod fit;
 pub mod interval_rounding;
 mod label;

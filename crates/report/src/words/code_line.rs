@@ -4,7 +4,7 @@ use bytegauge_model::option::{OptionLayer, Setter, ValueForm, Variant};
 use bytegauge_model::{Level, OptionChange, ProgramChange, SocketsSeen, Transport};
 
 /// What to change in the source, `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`, or on the machine.
-pub(crate) fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
+pub fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
     match change {
         ProgramChange::Option(change) => line_of_option(change, seen),
         ProgramChange::Sysctl(change) => format!("sysctl -w {}='{}'", change.sysctl, change.value),
