@@ -166,6 +166,11 @@ mod tests {
         check("call --transport tcp,unix --compare transport --flows 10", 1, 2);
         check("stream --transport unix,tcp --compare transport", 1, 2);
         check("call --flows 10 --compare depth --depth 1,8", 1, 2);
+        check("call --compare request-chunk --request-chunk 86,auto --request 256", 1, 2);
+        check("call --compare response-chunk --response-chunk 86,auto --response 256", 1, 2);
+        let parts = spec("call --compare response-chunk --response-chunk 86,auto --response-gap 1ms", "");
+        let error = resolve(&parts, &Catalog::default(), 1).unwrap_err().to_string();
+        assert!(error.contains("--response-chunk, the same for all options"), "{error}");
         let error = resolve(&spec("call --transport tcp,udp --compare transport", ""), &Catalog::default(), 1);
         let error = error.unwrap_err().to_string();
         assert!(error.contains("--timeout: 5s and 250ms") || error.contains("Give it one level"), "{error}");

@@ -52,7 +52,7 @@ macro_rules! with_load_rows {
             details: "as a server that streams tokens or events (20ms)",
             fits: CONNECTIONS,
             set_at: &[Setter::Server],
-            needs: Some(Needs { with: &[FactorKey::response_chunk], when: |spec| spec.response_chunk().is_some(), text: "--response-chunk" }),
+            needs: Some(Needs { with: &[FactorKey::response_chunk], when: |spec| spec.response_chunk().is_some(), text: "--response-chunk, the same for all options" }),
             ..LOAD
         },
         /// Requests outstanding per flow.
