@@ -5,6 +5,7 @@ use bytegauge_model::{CellId, CellKind, Implementation, Stage};
 use bytegauge_stats::trial_metrics::{FAR_CPUS, FROM, NEAR_CPUS, TO};
 
 use super::Results;
+use crate::results::harm::truncated_share;
 use crate::view::calls::BACKLOG;
 use crate::view::cost::ERROR_MAX;
 use crate::view::numbers::{CellView, DatagramView, GroupView, Slice, View};
@@ -144,7 +145,8 @@ fn datagrams(rows: &Rows) -> Vec<String> {
 }
 
 fn best_rate(rows: &Rows) -> Option<String> {
-    let rate = |cell: &CellView| cell.median("datagrams_per_second").unwrap_or(0.0);
+    // One that is cut off is lost.
+    let rate = |cell: &CellView| cell.median("datagrams_per_second").unwrap_or(0.0) * (1.0 - truncated_share(cell));
     let cell = rows.cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let packets = cell
         .median("packets_per_second")

@@ -206,7 +206,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
              acknowledgement comes (--nodelay on, or messages in one write)",
             percent(*slow_share)
         ),
-        Fact::UnevenWorkers { workers } => shared_calls(workers),
+        Fact::UnevenWorkers { workers } => up_to.replace("up to", "at worst") + &shared_calls(workers),
         Fact::LongerTail { times_lower, times_upper } => {
             let upper = times_upper.map_or(f64::INFINITY, |times| times - 1.0);
             let times = ShareScale { multiples: true }.interval(times_lower - 1.0, upper);

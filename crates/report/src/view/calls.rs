@@ -169,10 +169,9 @@ fn server_engine(settled: &Settled) -> Option<EngineView> {
 fn workers(settled: &Settled) -> Option<WorkersView> {
     let threads = settled.cell.factors.server_threads().filter(|threads| *threads > 1)?;
     let of_trial = |trial: &&Trial| {
-        let rows = trial.end(EndRole::Server)?.flows.get(..threads as usize)?;
-        let calls = || rows.iter().map(|row| row.calls);
-        let all = calls().fold(0, u64::saturating_add);
-        Some((ratio(calls().min()?, all)?, ratio(calls().max()?, all)?))
+        let server = trial.end(EndRole::Server)?;
+        let calls = || server.flows.iter().take(threads as usize).map(|row| row.calls);
+        Some((ratio(calls().min()?, server.calls)?, ratio(calls().max()?, server.calls)?))
     };
     let (least, most): (Vec<f64>, Vec<f64>) = settled.trials.iter().filter_map(of_trial).unzip();
     Some(WorkersView { threads, least_share: median(&least)?, most_share: median(&most)? })

@@ -234,6 +234,24 @@ fn calls_are_rated_in_calls() {
     assert_eq!(view.groups[0].cost, "ns_per_call");
 }
 
+/// A p99 takes a thousand calls, a median twenty: what is known of each option is shown.
+#[test]
+fn few_calls_have_a_time_too() {
+    let with = |timed: usize| {
+        let cell = |choices, calls_per_second| Planted { choices, calls_per_second, reset_share: 0.0 };
+        let planted = [cell(&[("server_engine", "blocking")], 20.0), cell(&[("server_engine", "epoll")], 120_000.0)];
+        let mut data = session(&[RPC], &planted);
+        for trial in data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c1").skip(timed) {
+            let client = trial.ends.get_mut(EndRole::Client).expect("a client");
+            client.call.as_mut().expect("calls").total = None;
+        }
+        on_screen(&view(&data))
+    };
+    check(&with(20), &["k calls/s p50 p99 (full load)"]);
+    assert!(!with(20).contains("mean time"));
+    check(&with(15), &["k calls/s mean time p50 p99 (full load)", "µs – –"]);
+}
+
 /// The connections of each trial go to other threads.
 #[test]
 fn uneven_threads_of_a_server_are_a_caution() {
@@ -248,6 +266,7 @@ fn uneven_threads_of_a_server_are_a_caution() {
             // A sampled connection follows the threads.
             let server = trial.ends.get_mut(EndRole::Server).expect("a server");
             server.flows = rows.into_iter().chain([row(0)]).collect();
+            server.counts.calls = calls.iter().sum();
         }
         view(&data)
     };
