@@ -123,7 +123,7 @@ function one(
     h("h3", {}, link(test.id, test.title, open)),
     basis ? line(basis) : null,
     texts.rows.length > 0 && optionsOf(view, test, texts, { reach, margin: test.margin, isCut }),
-    hidden > 0 && h("p", {}, `${hidden} more options are in the CSV: bytegauge report --format csv.`),
+    hidden > 0 && h("p", {}, `${hidden} more options are in the CSV: bytegauge report ${view.session} --format csv.`),
     ...others.map(line),
     ...texts.facts.map(fact),
     details.length > 0 && h("details", { class: "notes" }, h("summary", {}, "Counts and costs"), ...details.map(line)),

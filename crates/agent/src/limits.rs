@@ -157,6 +157,9 @@ impl Limits {
         if setup.until_stopped {
             return Err(not_made_for("clients that run until they are stopped"));
         }
+        if setup.spec.urgent().is_some() {
+            return Err(not_made_for("urgent messages, whose delay is measured by one clock"));
+        }
         if setup.plant.is_some() || setup.slowdown_ns.is_some() {
             return Err(not_made_for("a third party to a path"));
         }

@@ -135,13 +135,13 @@ impl Programs {
     }
 }
 
-/// What `--a-option`, `--a-sysctl` and their kin change around the program of each side.
+/// The changes around the program of each side, by `--a-option`, `--a-sysctl`, `--b-option` and `--b-sysctl`.
 fn changes(matches: &ArgMatches) -> Result<Option<SocketChanges>, Failure> {
     let mut changes = SocketChanges::default();
     for (side, of_sockets, of_network) in [("a", "a-option", "a-sysctl"), ("b", "b-option", "b-sysctl")] {
         let named = tune_options::options(matches, of_sockets)?.into_iter().map(|parsed| (of_sockets, parsed));
         let sysctls = tune_options::sysctls(matches, of_network)?;
-        changes.sysctls.extend(tune_options::present(&sysctls)?);
+        changes.sysctls.extend(tune_options::present(&sysctls, of_network)?);
         for (flag, parsed) in named.chain(sysctls.into_iter().map(|parsed| (of_network, parsed))) {
             if let [first, _, ..] = parsed.as_slice() {
                 let name = first.name();

@@ -44,7 +44,7 @@ fn time(plan: &Plan) -> String {
 }
 
 /// The stages until the first analysis with their times, and what follows it.
-fn stages(plan: &Plan) -> String {
+fn stages(plan: &Plan, goes_on: bool) -> String {
     let schedule = plan.schedule();
     let fewest = plan.design.blocks_min;
     let blocks = match has_known_blocks(plan) {
@@ -56,12 +56,16 @@ fn stages(plan: &Plan) -> String {
     let stages = [
         (schedule.calibrate_ns, "to calibrate".to_owned()),
         (schedule.screen_ns + schedule.narrow_ns, "to screen all options".to_owned()),
-        (schedule.confirm_ns(), format!("for {blocks} of each test")),
+        (schedule.confirm_ns(), format!("for {blocks}{}", if plan.groups.len() > 1 { " of each test" } else { "" })),
         (schedule.audit_ns, "for long trials".to_owned()),
     ];
     let stages = stages.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, what)| format!("{} {what}", Nanos(ns)));
     let stages = stages.collect::<Vec<_>>().join(", ");
-    let further = if plan.looks > 1 { "  if tests are inconclusive then, --resume measures on\n" } else { "" };
+    let further = match goes_on {
+        _ if plan.looks == 1 => "",
+        true => "  tests that are undecided then are measured further at once (--until)\n",
+        false => "  --resume measures tests further that are undecided then\n",
+    };
     format!("  until analysis 1 of {}: {stages}\n{further}", plan.looks)
 }
 
@@ -132,7 +136,7 @@ fn continued(begun: &Begun) -> String {
     let Some(Ahead { blocks: (due, until), blocks_ns, .. }) = *ahead else {
         return format!(
             "session {id} continues to analysis {look} of {of} with the missing part of its plan:\n\n{}",
-            full(plan)
+            full(plan, false)
         );
     };
     let time =
@@ -164,8 +168,8 @@ fn separate_conditions(plan: &Plan) -> Vec<&'static str> {
 }
 
 /// The whole plan: its stages and times, and every family with its levels.
-pub fn full(plan: &Plan) -> String {
-    fitted((size(plan) + &stages(plan) + &notes(plan) + &families(plan)).lines(), COLUMNS)
+pub fn full(plan: &Plan, goes_on: bool) -> String {
+    fitted((size(plan) + &stages(plan, goes_on) + &notes(plan) + &families(plan)).lines(), COLUMNS)
 }
 
 /// Whether a level is that of a session whose plan does not state the factor.

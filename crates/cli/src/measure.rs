@@ -122,7 +122,7 @@ fn carried_out(mut plan: Plan, begun: Option<&resume::Begun>, matches: &ArgMatch
         match (args::text(matches, "format"), begun) {
             (Some("json"), _) => terminal::print_json(&serde_json::json!(plan)),
             (_, Some(begun)) => terminal::print(&dry_run::resumed(begun)),
-            _ => terminal::print(&dry_run::full(&plan)),
+            _ => terminal::print(&dry_run::full(&plan, options.until_proven)),
         }
         return Ok(DONE);
     }

@@ -47,7 +47,7 @@ pub fn tune(mut spec: PlanSpec, matches: &ArgMatches) -> Result<u8, Failure> {
     let (run, catalog) = planned_run(spec.clone(), &task, matches)?;
     measure::check_output(matches)?;
     let mut run_ns = 0;
-    let mut changes = SocketChanges { on, sysctls: present(&sysctls)?, ..SocketChanges::default() };
+    let mut changes = SocketChanges { on, sysctls: present(&sysctls, "sysctl")?, ..SocketChanges::default() };
     let values = if matches.get_flag("dry-run") {
         // A dry run does not start the program.
         if named.is_empty() {
@@ -189,11 +189,11 @@ pub fn sysctls(matches: &ArgMatches, flag: &str) -> Result<Vec<Vec<ProgramChange
 }
 
 /// The values that this machine has of settings of the kernel.
-pub fn present(changes: &[Vec<ProgramChange>]) -> Result<BTreeMap<String, String>, Failure> {
+pub fn present(changes: &[Vec<ProgramChange>], flag: &str) -> Result<BTreeMap<String, String>, Failure> {
     let read = |change: &SysctlChange| {
         let name = change.sysctl.clone();
         let value = network_option(&SysctlChange::file(&name)).map_err(|error| {
-            Failure::usage(format!("sysctl: {name} cannot be read ({error}): sysctl -a lists all names"))
+            Failure::usage(format!("--{flag}: {name} cannot be read ({error}): sysctl -a lists all names"))
         })?;
         Ok((name, value))
     };

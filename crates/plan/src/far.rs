@@ -65,7 +65,7 @@ pub(crate) fn settle(part: &mut Part, workload: Workload) -> Result<(), PlanErro
         ("connect", "an external server is called from this host: leave one of them out"),
         (
             "urgent",
-            "the delay is from one clock to another, and the clocks of two hosts are never compared: use --link-delay here",
+            "its delay is measured by the clock of one host, on which both ends and all between them run: use --link-delay here",
         ),
         ("competing_flows", "competing clients do not run on another host: measure them in a session of their own"),
     ] {

@@ -219,6 +219,7 @@ fn refusals_name_the_flag_that_allows_more() {
         (|setup| setup.spec.put(FactorKey::request, u64::MAX), "--max-memory"),
         (|setup| setup.spec.put(FactorKey::flows, 2049), "--max-flows"),
         (|setup| setup.until_stopped = true, "until they are stopped"),
+        (|setup| setup.spec.put(FactorKey::urgent, 10_000_000), "urgent messages"),
     ] {
         let refused = calls(change).unwrap_err();
         assert!(refused.contains(named), "{refused}");

@@ -192,9 +192,10 @@ fn dry_run_shows_cells_blocks_and_time() {
         " to calibrate, ",
         " to screen all options, ",
         " blocks of each test",
-        "if tests are inconclusive then, --resume measures on",
+        "--resume measures tests further that are undecided then",
     ]);
     assert_eq!(ran.stderr, "");
+    bench.run(&format!("{words} --until conclusive")).exits(0).prints(&["are measured further at once (--until)"]);
 }
 
 #[test]

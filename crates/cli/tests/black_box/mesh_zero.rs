@@ -30,6 +30,7 @@ fn until() -> Instant {
 
 /// The line of a caller, once it has proved that it has the key.
 fn proven(mut stream: TcpStream, key: &Key) -> (Sender, Receiver) {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut responder = Responder::new(key, VERSION);
     loop {
         let mut bytes = vec![0; responder.wants()];
@@ -37,7 +38,10 @@ fn proven(mut stream: TcpStream, key: &Key) -> (Sender, Receiver) {
         match responder.take(&bytes).unwrap() {
             OpeningStep::Wants => {}
             OpeningStep::Answer(answer) => stream.write_all(&answer).unwrap(),
-            OpeningStep::Proven(proven) => return proven.line(stream).unwrap(),
+            OpeningStep::Proven(proven) => {
+                stream.set_read_timeout(None).unwrap();
+                return proven.line(stream).unwrap();
+            }
         }
     }
 }

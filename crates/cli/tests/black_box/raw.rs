@@ -67,7 +67,14 @@ impl Raw {
 
     /// The same without those of a busy machine that kept an end from running in a short trial.
     pub fn troubles(&self) -> Vec<String> {
-        self.reasons().into_iter().filter(|reason| !reason.contains("use a longer --trial-time")).collect()
+        self.reasons()
+            .into_iter()
+            .filter(|reason| {
+                !["use a longer --trial-time", "measured once more, for longer"]
+                    .iter()
+                    .any(|busy| reason.contains(busy))
+            })
+            .collect()
     }
 
     /// Conditions of every session, complete or interrupted: blocks have consecutive numbers; within a

@@ -116,7 +116,11 @@ fn a_harmful_call_is_found_and_named() {
     let removed = change(&document, "rcvbuf=unset");
     assert!(removed["upper"].as_f64() < Some(-0.5), "{removed}");
     assert!(change(&document, "congestion=nosuch")["reason"].is_string(), "{document:#}");
-    bench.run("report --full").exits(0).prints(&["rcvbuf=unset"]);
+    assert!(document["sentence"].as_str().is_some_and(|text| text.starts_with("Run it without its SO_RCVBUF: ")));
+    assert_eq!((&document["tests"][0]["recommended"], &removed["is_best"]), (&removed["cell"], &true.into()));
+    let line = "In the program: remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 8192)";
+    bench.run("report --full").exits(0).prints(&["without its SO_RCVBUF", line]);
+    bench.run("report --format markdown").exits(0).prints(&["without its SO\\_RCVBUF"]);
     check_no_process_is_left(&bench);
 }
 

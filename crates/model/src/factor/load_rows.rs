@@ -229,14 +229,14 @@ macro_rules! with_load_rows {
         },
         /// From one urgent message between the bulk data of a stream to the next, nanoseconds.
         urgent: u64 = Factor {
-            kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 10_000_000_000, auto: true },
+            kind: LevelKind::Duration { min_ns: 1_000_000, max_ns: 100_000_000, auto: true },
             defaults: stream("auto"),
             heading: "urgent",
             summary: "Time from one urgent message to the next, or auto: none",
             details: "64 bytes between the writes of the same connection; measures how long each waits behind bulk data (10ms)",
             fits: BYTE_PATHS,
             set_at: &[Setter::Sink],
-            needs: Some(Needs { with: &[FactorKey::rate, FactorKey::burst, FactorKey::think_time], when: |spec| !spec.offers_load(), text: "a writer that never pauses (leave out --rate, --burst and --think-time)" }),
+            needs: Some(Needs { with: &[FactorKey::rate, FactorKey::burst, FactorKey::think_time], when: |spec| !spec.offers_load() && spec.direction() != Some(Direction::Both), text: "a writer that never pauses (leave out --rate, --burst and --think-time), in one direction" }),
             ..LOAD
         },
         /// How long a call may take, nanoseconds.

@@ -8,7 +8,7 @@ use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
 use crate::results::Test;
 use crate::view::numbers::{HarmKind, WorkersView};
-use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, reversed};
+use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, reversed, share_range};
 use crate::words::phrase::{capital, rate_unit};
 use crate::words::{number, phrase};
 
@@ -203,7 +203,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
         }
         Fact::DelayedAcks { slow_share } => format!(
             "{up_to}{} of the calls take 40 ms and more: Nagle's algorithm holds the rest of a message back until a delayed \
-             acknowledgement comes (--nodelay on, or messages in one write)",
+             acknowledgement comes; --nodelay on, or one write a message, avoids it",
             percent(*slow_share)
         ),
         Fact::UnevenWorkers { workers } => up_to.replace("up to", "at worst") + &shared_calls(workers),
@@ -219,9 +219,10 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
 }
 
 /// How the threads of a server shared the calls.
-pub fn shared_calls(WorkersView { threads, least_share, most_share }: &WorkersView) -> String {
-    let [fair, least, most] = [1.0 / *threads as f64, *least_share, *most_share].map(percent);
-    format!("the {threads} threads of the server had {least} to {most} of the calls each, {fair} would be fair")
+pub fn shared_calls(WorkersView { threads, fair_share, least_share, most_share }: &WorkersView) -> String {
+    let fair = percent(*fair_share);
+    let range = share_range(*least_share, *most_share);
+    format!("the {threads} threads of the server had {range} of the calls each, where at most {fair} would be fair")
 }
 
 fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String {

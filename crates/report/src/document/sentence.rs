@@ -181,17 +181,16 @@ fn of_changes(results: &Results, changes: &ChangesView, test: &Test) -> Option<S
     let (option, share, lower, upper) = (test.option(&best.cell)?, best.change?, best.lower?, best.upper?);
     let [then, before] = [option, now].map(|option| amount(results, test, option));
     let level = percent(results.plan.level);
+    let label = &option.label;
+    let first = if label.starts_with("without ") { format!("Run it {label}") } else { format!("Use {label}") };
     if changes.cost != "time" {
         let scale = ShareScale::of([share, lower, upper]);
         let range = scale.signed_interval(lower, upper);
-        return Some(format!("Use {}: {} {} ({range}, {level}).", option.label, changes.cost, scale.signed(share)));
+        return Some(format!("{first}: {} {} ({range}, {level}).", changes.cost, scale.signed(share)));
     }
     let verb = if test.unit == "runs/s" { "a run takes" } else { "it reaches" };
     let range = times_range(reversed(upper), reversed(lower));
-    Some(format!(
-        "Use {}: {verb} {then} instead of {before}. That is {range} times as fast, with {level} confidence.",
-        option.label
-    ))
+    Some(format!("{first}: {verb} {then} instead of {before}. That is {range} times as fast, with {level} confidence."))
 }
 
 /// `4.98 to 5.45`: how many times as fast.

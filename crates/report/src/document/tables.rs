@@ -13,11 +13,11 @@ use crate::results::harm::carried_share;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test, URGENT};
 use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
+use crate::words::code_line;
 use crate::words::interval_rounding::{ShareScale, at_most, ends, percent};
 use crate::words::number::{UNKNOWN, time};
 use crate::words::phrase::{self, capital};
 use crate::words::table::Column;
-use crate::words::{code_line, option_label};
 
 /// The most rows of a table; options with an interval come first.
 const ROWS_MAX: usize = 48;
@@ -304,7 +304,7 @@ fn facts(results: &Results, group: &GroupView, test: &Test) -> Vec<Headed> {
         facts.push(headed("In the program", code.join(", ")));
     }
     let shown = test.safest().or_else(|| test.options.iter().find(|option| option.rate.is_some()));
-    facts.extend(shown.and_then(|option| bottleneck(results, group, results.cell(&option.id)?)));
+    facts.extend(shown.and_then(|option| bottleneck(results, group, option)));
     if test.used().is_none()
         && let Some(safest) = test.safest()
     {
@@ -344,11 +344,11 @@ fn changed(results: &Results, test: &Test) -> Vec<String> {
 }
 
 /// What limits a cell, and the change that may help.
-fn bottleneck(results: &Results, group: &GroupView, cell: &CellView) -> Option<Headed> {
+fn bottleneck(results: &Results, group: &GroupView, option: &OptionResult) -> Option<Headed> {
+    let cell = results.cell(&option.id)?;
     let limit = &cell.limit;
     let doubt = limit.doubt.as_ref().map_or_else(String::new, |doubt| format!(" ({})", doubt.text));
-    let with = Some(option_label(&group.varied, &cell.factors)).filter(|label| !label.is_empty());
-    let with = with.map_or_else(String::new, |label| format!(", with {label}"));
+    let with = if group.varied.is_empty() { String::new() } else { format!(", with {}", option.label) };
     let spec = &cell.factors;
     let used = threads(spec).into_iter().fold(u64::from(spec.has_relay()), u64::saturating_add);
     let of = LimitedOption {

@@ -158,10 +158,12 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
     all.extend(speeds(view, cell, may_be_best));
     let waits = cell.call.as_ref().and_then(|call| calls::waiting(call, &cell.counters));
     let waits = waits.filter(|seen| seen.slow_share >= TAIL_SHARE);
-    all.extend(waits.map(|seen| warning(Fact::DelayedAcks { slow_share: seen.slow_share })));
+    // Of an option that is avoided anyway it is no caution.
+    let severity = if may_be_best { Severity::Warning } else { Severity::Note };
+    all.extend(waits.map(|seen| Finding::new(Fact::DelayedAcks { slow_share: seen.slow_share }, severity)));
     let workers = cell.call.as_ref().and_then(|call| call.workers);
-    let uneven = workers.filter(|workers| workers.most_share * workers.threads as f64 >= UNEVEN);
-    all.extend(uneven.map(|workers| warning(Fact::UnevenWorkers { workers })));
+    let uneven = workers.filter(|workers| workers.most_share >= UNEVEN * workers.fair_share);
+    all.extend(uneven.map(|workers| Finding::new(Fact::UnevenWorkers { workers }, severity)));
     let is_named = test.safest().is_some_and(|own| own.id == cell.id);
     let drift = cell.drift.filter(|_| is_named);
     all.extend(drift.map(|trend| warning(Fact::Drift { first: trend.first, last: trend.last })));

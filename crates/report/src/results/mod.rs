@@ -320,17 +320,29 @@ pub fn urgent_of_all(cells: &[&CellView]) -> Option<(&'static str, &'static str)
 }
 
 /// The place of the option to use among those within the margin: the present value of a program, else the one whose urgent messages
-/// are delayed least, else the recommended one, else the one that can lose least.
+/// are surely delayed least, else the recommended one, else the one that can lose least.
 fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usize> {
     let good = || options.iter().enumerate().filter(|(_, option)| option.status == OptionStatus::AsGood);
     let present = present::of(view, group, options);
     let is = |id: Option<&CellId>| good().find(|(_, option)| Some(&option.id) == id).map(|(at, _)| at);
     let upper = |option: &OptionResult| option.slower_upper.unwrap_or(f64::INFINITY);
-    let cells: Vec<&CellView> = good().filter_map(|(_, option)| view.cell(&option.id)).collect();
-    let delay = |cell: &&CellView| Some((cell.median(urgent_of_all(&cells)?.1)?, cell.id.clone()));
-    let quickest = cells.iter().filter_map(delay).min_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some(changes) = view.check.as_ref().and_then(|check| check.changes.as_ref()) {
+        let is_best = |option: &&OptionResult| changes.changes.iter().any(|one| one.is_best && one.cell == option.id);
+        let best = options.iter().find(is_best).or(present);
+        return is(best.map(|option| &option.id));
+    }
+    let measured = |option: &OptionResult| view.cell(&option.id).filter(|cell| cell.trials > 0);
+    let percentile = urgent_of_all(&options.iter().filter_map(measured).collect::<Vec<_>>());
+    let delays = good().filter_map(|(_, option)| {
+        let delay = measured(option)?.more.get(percentile?.1)?;
+        Some((&option.id, delay.lower?, delay.upper?))
+    });
+    let delays: Vec<(&CellId, f64, f64)> = delays.collect();
+    let is_surely_least =
+        |(id, _, upper): &&(&CellId, f64, f64)| delays.iter().all(|(other, lower, _)| other == id || upper < lower);
+    let quickest = delays.iter().find(is_surely_least).map(|(id, ..)| *id);
     is(present.map(|option| &option.id))
-        .or_else(|| is(quickest.as_ref().map(|(_, id)| id)))
+        .or_else(|| is(quickest))
         .or_else(|| is(group.recommendation.cell.as_ref()))
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }

@@ -174,7 +174,10 @@ fn workers(settled: &Settled) -> Option<WorkersView> {
         Some((ratio(calls().min()?, server.calls)?, ratio(calls().max()?, server.calls)?))
     };
     let (least, most): (Vec<f64>, Vec<f64>) = settled.trials.iter().filter_map(of_trial).unzip();
-    Some(WorkersView { threads, least_share: median(&least)?, most_share: median(&most)? })
+    // A few connections cannot be shared evenly.
+    let flows = settled.cell.factors.flows().filter(|_| settled.cell.factors.connect_per_call() != Some(true));
+    let fair_share = flows.map_or(1.0 / threads as f64, |flows| flows.div_ceil(threads) as f64 / flows.max(1) as f64);
+    Some(WorkersView { threads, fair_share, least_share: median(&least)?, most_share: median(&most)? })
 }
 
 /// How long an end was at work: its window, stretched by the bytes that it moved outside it.

@@ -255,9 +255,9 @@ fn few_calls_have_a_time_too() {
 /// The connections of each trial go to other threads.
 #[test]
 fn uneven_threads_of_a_server_are_a_caution() {
-    let with = |calls: [u64; 4]| {
+    let over = |flows: u64, calls: [u64; 4]| {
         let mut data = engines();
-        data.cells[1].cell.factors.extend(&Spec::from([("server_threads", 4.into())]));
+        data.cells[1].cell.factors.extend(&Spec::from([("server_threads", 4.into()), ("flows", flows.into())]));
         let of_epoll = data.trials.iter_mut().filter(|trial| &*trial.cell.0 == "c2").enumerate();
         for (at, trial) in of_epoll {
             let row = |calls| FlowReport { counts: EndCounts { calls, ..EndCounts::default() }, ..Default::default() };
@@ -270,16 +270,18 @@ fn uneven_threads_of_a_server_are_a_caution() {
         }
         view(&data)
     };
-    let text = "the 4 threads of the server had 11 % to 43 % of the calls each, 25 % would be fair";
+    let with = |calls: [u64; 4]| over(100, calls);
+    let text = "the 4 threads of the server had 11–43 % of the calls each, where at most 25 % would be fair";
     let uneven = with([430, 250, 110, 210]);
     let workers = cell(&uneven, "c2").call.as_ref().and_then(|call| call.workers).expect("threads");
     assert_eq!((workers.threads, workers.least_share, workers.most_share), (4, 0.11, 0.43));
     check(&on_screen(&uneven), &[text]);
     check(&render::csv::render(&uneven), &["worker_least_share,worker_most_share", "0.11,0.43"]);
+    assert!(!on_screen(&over(5, [400, 200, 200, 200])).contains("threads of the server"), "as even as 5 can be");
     let even = with([260, 250, 240, 250]);
     assert!(!on_screen(&even).contains("threads of the server"));
     let full = crate::flat(&render::full::full(&even, &render::TerminalStyle::default()));
-    check(&full, &["epoll: the 4 threads of the server had 24 % to 26 % of the calls each"]);
+    check(&full, &["epoll: the 4 threads of the server had 24–26 % of the calls each"]);
     assert!(cell(&even, "c1").call.as_ref().is_some_and(|call| call.workers.is_none()), "a thread for each connection");
 }
 

@@ -17,7 +17,7 @@ const URGENT: usize = 64;
 /// Bytes of the beginning of each message.
 const BEGINNING: usize = 8;
 
-/// The shortest time between two of them: a setup may come from another host.
+/// The shortest time between two of them.
 const EVERY_MIN_NS: u64 = 1_000_000;
 
 /// From one urgent message to the next, nanoseconds; `None` without any, and in the null engine, which moves no byte.
@@ -92,7 +92,7 @@ impl UrgentReader {
         let every_ns = every_ns(setup)?;
         // Room for all of them: a measured loop allocates nothing.
         let most = setup.warmup_ns.saturating_add(setup.window_ns) / every_ns + 64;
-        let arrived = Vec::with_capacity(most.min(1 << 16) as usize);
+        let arrived = Vec::with_capacity(most as usize);
         let bulk = setup.write_size()?.max(URGENT);
         Some(UrgentReader { every_ns, bulk, beginning: [0; BEGINNING], had: 0, arrived })
     }
@@ -147,7 +147,7 @@ impl UrgentMessages {
                 Times { connect_ns: None, write_ns: ns, first_byte_ns: ns, total_ns: ns, late_ns: 0 },
             );
         }
-        let last_ns = self.arrived.last().map_or(self.open_ns, |(due_ns, _)| *due_ns);
+        let last_ns = self.arrived.last().map_or(0, |(due_ns, _)| *due_ns).max(self.open_ns);
         let missing = (last_ns..self.close_ns).step_by(self.every_ns as usize).skip(1);
         missing.for_each(|due_ns| counts.ended_late(due_ns));
     }

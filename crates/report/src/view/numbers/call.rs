@@ -226,6 +226,8 @@ pub struct EngineView {
 pub struct WorkersView {
     /// The threads.
     pub threads: u64,
+    /// The most that a thread has where connections are shared as evenly as their number allows.
+    pub fair_share: f64,
     /// The share of the thread that served fewest calls.
     pub least_share: f64,
     /// The share of the thread that served most.
