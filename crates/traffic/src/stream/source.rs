@@ -59,6 +59,20 @@ impl SourceFlow {
         SourceFlow { file, ..self }
     }
 
+    /// The next message of a stream with urgent ones.
+    #[cold]
+    fn compose_marked(&mut self, room: &mut [u8]) -> usize {
+        let begun = self.urgent.as_mut().map(UrgentWriter::begin);
+        let size = begun.and_then(|(_, size)| size).unwrap_or(self.size);
+        self.fill(&mut room[..size]);
+        if let Some((beginning, _)) = begun {
+            room[..beginning.len()].copy_from_slice(&beginning);
+        }
+        size
+    }
+
+    // A part of the measured loop, although messages with marks use it too.
+    #[inline(always)]
     fn fill(&mut self, buffer: &mut [u8]) {
         match self.fill {
             Fill::None => {}
@@ -101,13 +115,11 @@ impl Flow for SourceFlow {
             // A page that was never written is the kernel's one page of zeros, which costs less to read.
             room[..self.size].fill(0);
         }
-        let begun = self.urgent.as_mut().map(UrgentWriter::begin);
-        let size = begun.and_then(|(_, size)| size).unwrap_or(self.size);
-        self.fill(&mut room[..size]);
-        if let Some((beginning, _)) = begun {
-            room[..beginning.len()].copy_from_slice(&beginning);
+        if self.urgent.is_some() {
+            return self.compose_marked(room);
         }
-        size
+        self.fill(&mut room[..self.size]);
+        self.size
     }
 
     fn begin_in_place(&mut self) {
