@@ -225,6 +225,8 @@ mod tests {
         for name in ["nodelay", "congestion", "rcvbuf"] {
             assert!(!matches!(of_factor(name).unwrap().switching, Switching::Never(_)), "{name}");
         }
+        let refused = of_factor("reuseport").unwrap().switching;
+        assert!(matches!(refused, Switching::Never(why) if why.contains("begins to listen")), "{refused:?}");
     }
 
     #[test]

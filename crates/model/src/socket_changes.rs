@@ -209,7 +209,18 @@ fn is_false(flag: &bool) -> bool {
 impl SocketChanges {
     /// The changes of a value.
     pub fn of_value(&self, value: &Level) -> &[ProgramChange] {
-        value.name().and_then(|name| self.by_value.get(name)).map_or(&[], Vec::as_slice)
+        value.name().map_or(&[], |name| self.named(name))
+    }
+
+    /// The changes of the value of that name.
+    pub fn named(&self, name: &str) -> &[ProgramChange] {
+        self.by_value.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the value of that name only leaves out calls that the program makes itself.
+    pub fn only_removes(&self, name: &str) -> bool {
+        let removes = |one: &ProgramChange| one.option().is_some_and(|option| option.level.is_none());
+        !self.named(name).is_empty() && self.named(name).iter().all(removes)
     }
 
     /// The options of a value.

@@ -214,7 +214,7 @@ impl Screen<'_> {
     fn results(&self) -> Vec<(&str, String)> {
         let mut out: Vec<(&str, String)> = self.usage().into_iter().map(|text| ("Use", text)).collect();
         // Another value of the same option replaces the best one, and is only in the table.
-        let options = |change: &ChangeView| self.task.by_value.get(&change.value).into_iter().flatten();
+        let options = |change: &ChangeView| self.task.named(&change.value).iter();
         let is_apart = |change: &&ChangeView| {
             self.best().is_some_and(|best| options(change).all(|one| options(best).all(|of| of.name() != one.name())))
         };
@@ -326,8 +326,7 @@ impl Screen<'_> {
         if has_link || !self.task.watched.as_ref().is_some_and(|seen| seen.waits.over_loopback) {
             return Vec::new();
         }
-        let helping =
-            self.with(ChangeEffect::Better).filter_map(|change| self.task.by_value.get(&change.value)).flatten();
+        let helping = self.with(ChangeEffect::Better).flat_map(|change| self.task.named(&change.value));
         let helping: Vec<&OptionChange> = helping.filter_map(ProgramChange::option).collect();
         let concerns = |row: &&BeyondLoopback| {
             let sets = |one: &&OptionChange| one.option == row.factor && one.level.as_ref().is_some_and(row.concerns);
@@ -340,9 +339,7 @@ impl Screen<'_> {
 
     /// The lines of code that a change stands for, and its gain.
     fn code_and_gain(&self, change: &ChangeView) -> String {
-        let changes = self.task.by_value.get(&change.value).into_iter().flatten();
-        let lines: Vec<String> = changes.map(|one| code_line::line(one, self.task.watched.as_ref())).collect();
-        format!("{}: {}", join(&lines, "and"), self.gain(change))
+        format!("{}: {}", join(&code_line::lines(self.task, &change.value), "and"), self.gain(change))
     }
 
     /// The gain of a change that is shown to save something, as a speed or as what it saves.

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::Results;
 use super::sentence::harmed;
-use crate::results::harm;
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test, urgent_of_all};
+use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{harm, urgent};
 use crate::view::check::has_value;
 use crate::view::knee::lowest_missed;
 use crate::view::numbers::HarmKind;
@@ -143,16 +143,15 @@ fn rates(results: &Results, test: &Test) -> String {
 /// Why a decision is certain, or what may still be; and how long urgent messages wait with the options that it names.
 pub fn why(results: &Results, test: &Test) -> String {
     let named = test.named();
-    let urgent = urgent(results, test, &named).map_or_else(String::new, |urgent| format!("; {urgent}"));
-    reason(results, test, &named) + &urgent
+    let delay = delay(results, test, &named).map_or_else(String::new, |delay| format!("; {delay}"));
+    reason(results, test, &named) + &delay
 }
 
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.
-fn urgent(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<String> {
-    let cell = |option: &OptionResult| results.cell(&option.id).filter(|cell| cell.trials > 0);
-    let (heading, name) = urgent_of_all(&test.options.iter().filter_map(cell).collect::<Vec<_>>())?;
+fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<String> {
+    let (heading, name) = urgent::highest_of_all(results.view, &test.options)?;
     let delays = |options: &[&OptionResult]| -> Vec<(f64, String)> {
-        let of = |option: &&OptionResult| Some((cell(option)?.median(name)?, option.label.clone()));
+        let of = |option: &&OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));
         let mut all: Vec<_> = options.iter().filter_map(of).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::{Results, details};
 use crate::findings::{BEYOND_LOOPBACK, is_loopback, is_peers_size};
 use crate::results::harm::carried_share;
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test, URGENT};
+use crate::results::urgent::PERCENTILES;
+use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::view::knee::missed;
 use crate::view::numbers::{CellView, Estimate, GroupView, HarmKind};
 use crate::words::code_line;
@@ -181,9 +182,11 @@ fn of_latency(test: &Test, columns: &mut Columns) {
         let shown = |ns: f64| if ns <= 1.0 { "none".to_owned() } else { time(ns) };
         columns.add(heading, name.ends_with("p99_ns"), |row| row.cell.median(name).filter(|_| has_parts).map(shown));
     }
-    let has_p99 = columns.rows.iter().any(|row| row.cell.median("urgent_p99_ns").is_some());
-    for (heading, name) in URGENT {
-        columns.add(heading, !has_p99 || *heading != "urgent p90", |row| row.cell.median(name).map(time));
+    // The first, and the highest that is known.
+    let is_known = |name: &str| columns.rows.iter().any(|row| row.cell.median(name).is_some());
+    let highest = PERCENTILES.iter().rposition(|(_, name)| is_known(name));
+    for (at, (heading, name)) in PERCENTILES.iter().enumerate() {
+        columns.add(heading, at == 0 || Some(at) == highest, |row| row.cell.median(name).map(time));
     }
     columns.add("p99 of all", true, |row| {
         let call = row.cell.call.as_ref().filter(|call| call.offered_per_second.is_some())?;
@@ -339,8 +342,7 @@ fn changed(results: &Results, test: &Test) -> Vec<String> {
     let (Some(check), Some(task)) = (&results.check, results.socket_changes()) else { return Vec::new() };
     let all = check.changes.iter().flat_map(|changes| &changes.changes);
     let best = all.filter(|change| change.is_best && test.option(&change.cell).is_some());
-    let parts = best.filter_map(|change| task.by_value.get(&change.value)).flatten();
-    parts.map(|part| code_line::line(part, task.watched.as_ref())).collect()
+    best.flat_map(|change| code_line::lines(task, &change.value)).collect()
 }
 
 /// What limits a cell, and the change that may help.

@@ -3,6 +3,7 @@
 
 pub mod harm;
 mod present;
+pub mod urgent;
 
 use bytegauge_model::{CellId, CellKind, GroupId, SessionStatus, Spec, Stage};
 use bytegauge_stats::claim::{ClaimKind, OptionState, state};
@@ -309,16 +310,6 @@ fn settle_dropped(options: &mut [OptionResult], intervals: bool) {
     }
 }
 
-/// The percentiles of urgent messages, with their names for people.
-pub const URGENT: &[(&str, &str)] =
-    &[("urgent p50", "urgent_p50_ns"), ("urgent p90", "urgent_p90_ns"), ("urgent p99", "urgent_p99_ns")];
-
-/// The highest one that is known of all of these options.
-pub fn urgent_of_all(cells: &[&CellView]) -> Option<(&'static str, &'static str)> {
-    let is_known = |name| !cells.is_empty() && cells.iter().all(|cell| cell.median(name).is_some());
-    URGENT.iter().rev().copied().find(|(_, name)| is_known(name))
-}
-
 /// The place of the option to use among those within the margin: the present value of a program, else the one whose urgent messages
 /// are surely delayed least, else the recommended one, else the one that can lose least.
 fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usize> {
@@ -331,18 +322,8 @@ fn used(view: &View, group: &GroupView, options: &[OptionResult]) -> Option<usiz
         let best = options.iter().find(is_best).or(present);
         return is(best.map(|option| &option.id));
     }
-    let measured = |option: &OptionResult| view.cell(&option.id).filter(|cell| cell.trials > 0);
-    let percentile = urgent_of_all(&options.iter().filter_map(measured).collect::<Vec<_>>());
-    let delays = good().filter_map(|(_, option)| {
-        let delay = measured(option)?.more.get(percentile?.1)?;
-        Some((&option.id, delay.lower?, delay.upper?))
-    });
-    let delays: Vec<(&CellId, f64, f64)> = delays.collect();
-    let is_surely_least =
-        |(id, _, upper): &&(&CellId, f64, f64)| delays.iter().all(|(other, lower, _)| other == id || upper < lower);
-    let quickest = delays.iter().find(is_surely_least).map(|(id, ..)| *id);
     is(present.map(|option| &option.id))
-        .or_else(|| is(quickest))
+        .or_else(|| is(urgent::surely_quickest(view, options)))
         .or_else(|| is(group.recommendation.cell.as_ref()))
         .or_else(|| good().min_by(|a, b| upper(a.1).total_cmp(&upper(b.1))).map(|(at, _)| at))
 }

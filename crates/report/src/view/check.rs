@@ -4,9 +4,7 @@
 //! Differences are of the same blocks, with intervals that hold for all values at once: the present value was
 //! fixed beforehand, so it is the reference of the family.
 
-use bytegauge_model::{
-    Counted, Level, Metric, OptionChange, ProgramChange, ProgramTask, ReadyWhen, ServiceCounts, SocketChanges, Trial,
-};
+use bytegauge_model::{Counted, Level, Metric, ProgramTask, ReadyWhen, ServiceCounts, SocketChanges, Trial};
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
@@ -173,16 +171,11 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
 /// program that may save as much, since it is the simpler change.
 pub fn mark_best(all: &mut [ChangeView], changes: &SocketChanges) {
     let saves = |change: &ChangeView| change.change.unwrap_or(0.0);
-    let removes = |change: &ChangeView| {
-        let parts = changes.by_value.get(&change.value).map_or(&[][..], Vec::as_slice);
-        let removes = |one: &ProgramChange| matches!(one, ProgramChange::Option(OptionChange { level: None, .. }));
-        !parts.is_empty() && parts.iter().all(removes)
-    };
     let mut better: Vec<usize> = (0..all.len()).filter(|at| all[*at].effect == ChangeEffect::Better).collect();
     better.sort_by(|a, b| saves(&all[*a]).total_cmp(&saves(&all[*b])));
     let Some(most) = better.first().map(|at| all[*at].upper) else { return };
     let is_as_good = |change: &ChangeView| change.lower.zip(most).is_some_and(|(lower, upper)| lower <= upper);
-    let simpler = better.iter().find(|at| removes(&all[**at]) && is_as_good(&all[**at]));
+    let simpler = better.iter().find(|at| changes.only_removes(&all[**at].value) && is_as_good(&all[**at]));
     all[*simpler.unwrap_or(&better[0])].is_best = true;
 }
 

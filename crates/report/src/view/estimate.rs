@@ -67,16 +67,15 @@ pub fn more(settled: &Settled, level: f64) -> BTreeMap<&'static str, Estimate> {
     let agree = windows_agree(&settled.cell.factors, &settled.trials);
     let reported = |name: &str| agree || !name.ends_with("cpu_ns_per_byte");
     let known = all.filter(|(name, estimate)| estimate.median.is_some() && reported(name));
-    let calls: Vec<_> = settled.trials.iter().flat_map(|trial| timed(trial)).collect();
+    let calls: Vec<_> = settled.trials.iter().filter_map(|trial| timed(trial)).collect();
     let percentiles = percentiles(settled.workload(), &calls, level).into_iter();
     known.chain(percentiles.map(|(name, found)| (name, of(name, "ns", &found, settled)))).collect()
 }
 
-/// The calls of the client; in a stream the urgent messages of every end that read some.
-fn timed(trial: &Trial) -> impl Iterator<Item = &CallReport> {
-    let is_stream = trial.workload == Workload::Stream;
-    let ends = trial.ends.iter().filter(move |(role, _)| is_stream || *role == EndRole::Client);
-    ends.filter_map(|(_, end)| end.call.as_deref())
+/// The calls of the client, or the urgent messages of a stream's reader.
+fn timed(trial: &Trial) -> Option<&CallReport> {
+    let role = if trial.workload == Workload::Stream { EndRole::Sink } else { EndRole::Client };
+    trial.end(role)?.call.as_deref()
 }
 
 /// All bytes, or calls, over all time. For runs of a program, which all do the same work, the number of runs over their sum in what

@@ -1,10 +1,15 @@
 //! The line of a program that a change stands for.
 
 use bytegauge_model::option::{OptionLayer, Setter, ValueForm, Variant};
-use bytegauge_model::{Level, OptionChange, ProgramChange, SocketsSeen, Transport};
+use bytegauge_model::{Level, OptionChange, ProgramChange, SocketChanges, SocketsSeen, Transport};
 
-/// What to change in the source, `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`, or on the machine.
-pub fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
+/// The lines of all changes of a value.
+pub fn lines(task: &SocketChanges, value: &str) -> Vec<String> {
+    task.named(value).iter().map(|change| line(change, task.watched.as_ref())).collect()
+}
+
+/// A change in the source, `remove setsockopt(fd, SOL_SOCKET, SO_RCVBUF, 65536)`, or on the machine.
+fn line(change: &ProgramChange, seen: Option<&SocketsSeen>) -> String {
     match change {
         ProgramChange::Option(change) => line_of_option(change, seen),
         ProgramChange::Sysctl(change) => format!("sysctl -w {}='{}'", change.sysctl, change.value),

@@ -48,12 +48,12 @@ pub fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) 
     }
 }
 
-/// What a value of a session changes that tries options of a program: `nodelay on`, `without its SO_RCVBUF`, `as it is`.
+/// The name of a value of a session that tries options of a program: `nodelay on`, `without its SO_RCVBUF`, `as it is`.
 pub fn change_label(changes: &SocketChanges, value: &str) -> String {
     if value == AS_IT_IS {
         return "as it is".to_owned();
     }
-    let each = changes.by_value.get(value).into_iter().flatten().map(|change| match change {
+    let each = changes.named(value).iter().map(|change| match change {
         ProgramChange::Option(OptionChange { option, level: Some(set) }) => {
             format!("{} {}", option.replace('_', "-"), phrase::level(option, set))
         }

@@ -20,6 +20,9 @@ const BEGINNING: usize = 8;
 /// The shortest time between two of them.
 const EVERY_MIN_NS: u64 = 1_000_000;
 
+/// The most messages that a reader has room for from the start: those of an hour, the longest trial.
+const ROOM_MAX: u64 = 3_600_000;
+
 /// From one urgent message to the next, nanoseconds; `None` without any, and in the null engine, which moves no byte.
 fn every_ns(setup: &Setup) -> Option<u64> {
     setup.spec.urgent().filter(|_| setup.engine() != Engine::Null).map(|ns| ns.max(EVERY_MIN_NS))
@@ -92,7 +95,7 @@ impl UrgentReader {
         let every_ns = every_ns(setup)?;
         // Room for all of them: a measured loop allocates nothing.
         let most = setup.warmup_ns.saturating_add(setup.window_ns) / every_ns + 64;
-        let arrived = Vec::with_capacity(most as usize);
+        let arrived = Vec::with_capacity(most.min(ROOM_MAX) as usize);
         let bulk = setup.write_size()?.max(URGENT);
         Some(UrgentReader { every_ns, bulk, beginning: [0; BEGINNING], had: 0, arrived })
     }
