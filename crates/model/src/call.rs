@@ -110,6 +110,15 @@ pub struct CallError {
     pub reply_bytes_missing: u64,
 }
 
+impl CallError {
+    /// Adds calls with the same error. Counts may come from another host: no sum overflows.
+    pub fn add(&mut self, more: &CallError) {
+        self.count = self.count.saturating_add(more.count);
+        self.request_bytes_lost = self.request_bytes_lost.saturating_add(more.request_bytes_lost);
+        self.reply_bytes_missing = self.reply_bytes_missing.saturating_add(more.reply_bytes_missing);
+    }
+}
+
 /// The error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -19,6 +19,10 @@ pub struct DatagramReport {
     pub total_packets: u64,
     /// Numbers that did not arrive although a higher one did; at the sink.
     pub missing: u64,
+    /// Bursts of the writer (`--burst`) with a missing datagram; at the sink.
+    pub lossy_bursts: u64,
+    /// Most missing datagrams of one burst.
+    pub worst_burst: u64,
     /// Datagrams that arrived after one with a higher number; at the sink.
     pub reordered: u64,
     /// Datagrams whose number had arrived before; at the sink.
@@ -49,13 +53,14 @@ sums!(DatagramReport {
     total,
     total_packets,
     missing,
+    lossy_bursts,
     reordered,
     duplicated,
     truncated,
     cut_bytes,
     refused,
     socket_drops,
-});
+} max { worst_burst });
 
 /// Where the datagrams of a stream were lost; `lost` did not arrive whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,7 +33,7 @@ pub fn lines(rows: &Rows) -> Vec<String> {
 
 /// The time that the percentiles are of.
 fn times(cell: &CellView, call: &CallView) -> String {
-    let spec = cell.spec();
+    let spec = &cell.factors;
     if call.timing != CLOSED {
         let from = "from the moment when the call should begin, so that calls which a slow server delays count in full";
         return format!("p50 and p99: {from}");

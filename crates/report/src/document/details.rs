@@ -184,6 +184,9 @@ fn deaths(cell: &CellView, datagrams: &DatagramView) -> Option<String> {
         .map(|(count, place)| format!("{} {place}", share(Some(count as f64 / datagrams.lost.max(1) as f64))))
         .collect();
         phrases.push(format!("{} of {} sent were lost: {}", lost(cell), datagrams.sent, places.join(", ")));
+        let worst = share(datagrams.worst_burst_share);
+        let of_bursts = |lossy| format!("{} of the bursts lost some, the worst one {worst}", share(Some(lossy)));
+        phrases.extend(datagrams.lossy_burst_share.map(of_bursts));
     }
     let cut_per = number(Some(datagrams.cut_bytes as f64 / datagrams.truncated.max(1) as f64));
     let namespace = datagrams.namespace.as_ref();
@@ -249,7 +252,7 @@ fn artefacts(view: &View, group: &GroupView) -> Vec<String> {
 fn is_drained(other: &CellView, cell: &CellView) -> bool {
     let same = |name: &str| other.level(name) == cell.level(name);
     other.kind == CellKind::Candidate
-        && other.spec().implementation() == Some(Implementation::Liburing)
+        && other.factors.implementation() == Some(Implementation::Liburing)
         && ["entries", "submit_batch", "setup"].into_iter().all(same)
 }
 

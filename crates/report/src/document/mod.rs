@@ -31,6 +31,7 @@ use crate::view::numbers::View;
 pub use decision::Decision;
 pub use details::call_noun;
 pub use matrix::{Matrix, MatrixCell, MatrixRow};
+pub use next::step;
 pub use tables::{Headed, TestTexts};
 
 /// Cautions of the screen.

@@ -295,7 +295,7 @@ fn name<'a>(view: &'a Results, group: &GroupView) -> &'a str {
 fn alone<'a>(view: &Results, group: &'a GroupView) -> Option<(&'a GroupView, Vec<String>)> {
     let asked = view.plan.asked.as_ref()?;
     let words_of = |group: &GroupView| -> Vec<String> {
-        let spec = group.spec();
+        let spec = &group.factors;
         let flag = |name: &str| Some([format!("--{name}"), spec.get(name).name()?.to_owned()]);
         ["transport", "role"].into_iter().filter_map(flag).flatten().collect()
     };

@@ -52,7 +52,7 @@ pub fn held(view: &View) -> Option<String> {
 }
 
 fn holds(method: RelayMethod, cell: &CellView) -> String {
-    let spec = cell.spec();
+    let spec = &cell.factors;
     let threads = spec.relay_threads().unwrap_or_default();
     let RelayHolds { descriptors, pipes, threads } = method.holds(threads);
     let capacity = |pipes: u64| Bytes(pipes * spec.relay_pipe().unwrap_or(PIPE));
@@ -90,7 +90,7 @@ fn reach(view: &Results, group: &GroupView, relays: &[&CellView]) -> Option<Stri
         None => (most, format!("the fastest by its median, {},", name(group, fastest))),
     };
     let share = format!("{:.0} %", most / without * 100.0);
-    let crossed = crossed(&ceiling.spec());
+    let crossed = crossed(&ceiling.factors);
     Some(format!("without a relay{crossed} {ceiling_rate}; {who} reaches {share} of it, by medians"))
 }
 
@@ -107,7 +107,7 @@ fn crossed(spec: &Spec) -> &'static str {
 /// are slow.
 fn small_buffers(relays: &[&CellView]) -> Option<String> {
     let small: Vec<(Bytes, RelayMethod)> =
-        relays.iter().filter_map(|cell| own_buffer(&cell.spec()).zip(method(cell))).collect();
+        relays.iter().filter_map(|cell| own_buffer(&cell.factors).zip(method(cell))).collect();
     let (bytes, _) = small.first()?;
     let names: BTreeSet<String> = small.iter().map(|(_, method)| method.to_string()).collect();
     let names = phrase::join(&names.into_iter().collect::<Vec<_>>(), "and");
@@ -116,7 +116,7 @@ fn small_buffers(relays: &[&CellView]) -> Option<String> {
 
 /// A relay that moves less at a time than the others, and could move more, with its own buffer.
 pub fn may_grow(cell: &CellView) -> Option<(RelayMethod, Bytes)> {
-    method(cell).filter(|method| method.has_buffer()).zip(own_buffer(&cell.spec()))
+    method(cell).filter(|method| method.has_buffer()).zip(own_buffer(&cell.factors))
 }
 
 /// The effect of requesting zero copy.
@@ -149,7 +149,7 @@ fn programs(group: &GroupView, relays: &[&CellView]) -> Option<String> {
 /// The settings of a relay that distinguish it from the others of its test, as the table names them; `splice + threads one`.
 fn name(group: &GroupView, cell: &CellView) -> String {
     let of_relay: Vec<String> = group.varied.iter().filter(|name| name.starts_with("relay")).cloned().collect();
-    match option_label(&of_relay, &cell.spec()) {
+    match option_label(&of_relay, &cell.factors) {
         own if own.is_empty() => short_relay_name(&cell.level("relay").to_string()),
         own => own,
     }

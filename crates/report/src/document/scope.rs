@@ -77,7 +77,7 @@ fn common(view: &View, groups: &[Spec], is_pinned: bool) -> Vec<String> {
     let peers_differ = ["write_size", "read_size"].iter().any(|name| !is_everywhere(name, &conditions.get(name)));
     // The called server is an option, and no condition of a group.
     let mut candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate).peekable();
-    let is_external = candidates.peek().is_some() && candidates.all(|cell| cell.spec().connect().is_some());
+    let is_external = candidates.peek().is_some() && candidates.all(|cell| cell.factors.connect().is_some());
     let phrases =
         conditions.present().filter(|(factor, level)| !is_reported(factor.name) && is_everywhere(factor.name, level));
     let phrases = phrases.filter_map(|(factor, _)| match factor.name {
@@ -195,7 +195,7 @@ fn not_measured(view: &View, groups: &[Spec]) -> Option<String> {
         phrases.push("processes (--ends)".into());
     }
     let candidates = view.cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
-    let smallest = candidates.filter_map(|cell| cell.spec().write_size()).min();
+    let smallest = candidates.filter_map(|cell| cell.factors.write_size()).min();
     if let Some(size) = smallest.filter(|size| *size > 1 && view.plan.varied.iter().any(|name| name == "write_size")) {
         phrases.push(format!("writes below {}", phrase::level("write_size", &Level::Number(size))));
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Results, details};
-use crate::findings::{BEYOND_LOOPBACK, is_loopback, is_peers_size};
+use crate::findings::{beyond_loopback, is_peers_size};
 use crate::results::harm::carried_share;
 use crate::results::urgent::PERCENTILES;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
@@ -171,7 +171,7 @@ fn of_latency(test: &Test, columns: &mut Columns) {
     // Without an offered load, most of it is waiting for other calls.
     let heading = if is_loaded || is_search { "p99" } else { "p99 (full load)" };
     columns.add(heading, !is_search, |row| row.cell.median("total_p99_ns").map(time));
-    let has_parts = columns.rows.iter().any(|row| row.cell.spec().response_chunk().is_some());
+    let has_parts = columns.rows.iter().any(|row| row.cell.factors.response_chunk().is_some());
     for (heading, name) in [
         ("first byte p50", "first_byte_p50_ns"),
         ("first byte p99", "first_byte_p99_ns"),
@@ -200,6 +200,7 @@ fn of_cpu_and_losses(test: &Test, columns: &mut Columns) {
         row.cell.median("server_cpu_ns_per_run").map(|ns| significant(ns / 1e6, 3))
     });
     columns.add("lost", true, |row| row.cell.datagrams.as_ref()?.lost_share.map(percent));
+    columns.add("worst burst", true, |row| row.cell.datagrams.as_ref()?.worst_burst_share.map(percent));
     let any_failed = columns.rows.iter().any(|row| failed(row.cell) > 0.0);
     columns.add("failed", true, |row| any_failed.then(|| percent(failed(row.cell))));
     let starves = columns.rows.iter().any(|row| row.option.harm.contains(&HarmKind::StarvedClients));
@@ -332,7 +333,7 @@ fn code(group: &GroupView, test: &Test) -> Vec<String> {
         own.settings.iter().for_each(|(name, level)| spec.set(name, level));
         spec
     };
-    let flips = |name: &&String| is_loopback(&group.factors) && BEYOND_LOOPBACK.iter().any(|row| row.factor == **name);
+    let flips = |name: &&String| beyond_loopback(&group.factors, name).is_some();
     let is_own = |name: &&String| !is_peers_size(&group.factors, name) && !flips(name);
     group.varied.iter().filter(is_own).filter_map(|name| phrase::code(name, &spec)).collect()
 }

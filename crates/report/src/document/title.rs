@@ -33,7 +33,7 @@ fn joined(head: &str, details: &[String]) -> String {
 
 /// The transport, and each condition with more than one level, in the order of the factor table.
 pub fn varying(view: &View) -> Vec<String> {
-    let groups: Vec<Spec> = view.groups.iter().map(GroupView::spec).collect();
+    let groups: Vec<&Spec> = view.groups.iter().map(|group| &group.factors).collect();
     // A condition that exists over TCP only does not distinguish tests over TCP from others.
     let varies = |name: &str| {
         let mut present = groups.iter().map(|spec| spec.get(name)).filter(|level| *level != Level::Absent);
@@ -61,21 +61,21 @@ pub fn workers_differ(view: &View) -> bool {
 
 /// The work of the reader or the server of a group in a word; empty where it does none.
 pub fn worker(group: &GroupView) -> String {
-    let conditions = group.spec();
+    let conditions = &group.factors;
     // A reader that compares the bytes does not only discard them, whatever its profile.
-    match phrase::throws_away(&conditions) && !group.throws_away {
+    match phrase::throws_away(conditions) && !group.throws_away {
         true => "compares".to_owned(),
-        false => phrase::profile_brief(&conditions),
+        false => phrase::profile_brief(conditions),
     }
 }
 
 fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: bool) -> Parts {
-    let conditions = group.spec();
+    let conditions = &group.factors;
     let congestion = congestion(view, group).map(|name| {
         let is_default = view.environment.congestion() == Some(name.as_str());
         format!("{}congestion control {name}", if is_default { "default " } else { "" })
     });
-    let mut details: Vec<String> = peer(&conditions).into_iter().collect();
+    let mut details: Vec<String> = peer(conditions).into_iter().collect();
     details.extend(fixed_sizes(view, group));
     details.extend(congestion);
     for (factor, level) in conditions.present() {
@@ -91,10 +91,10 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
             "mode" | "user_data" if conditions.workload() == Workload::Ring => word(name, &level),
             "flows" => (varies || always).then(|| connections(&level)).flatten(),
             "slo" => level.name().map(phrase::objective),
-            "duration" => durations_differ(view, &conditions).then(|| word(name, &level)).flatten(),
+            "duration" => durations_differ(view, conditions).then(|| word(name, &level)).flatten(),
             "placement" | "connection_age" => varies.then(|| word(name, &level)).flatten(),
             _ if varies || always => word(name, &level),
-            _ => phrase::condition(name, &conditions),
+            _ => phrase::condition(name, conditions),
         };
         // The absence of something is no condition worth a word.
         let is_none = name != "user_data" && level.name() == Some("none");
@@ -107,7 +107,7 @@ fn parts(view: &View, group: &GroupView, varying: &[String], workers_differ: boo
     if workers_differ && !worker.is_empty() {
         details.push(format!("{} {worker}", conditions.workload().row().worker));
     }
-    Parts { head: head(view, &conditions), short: short(view, &conditions), details }
+    Parts { head: head(view, conditions), short: short(view, conditions), details }
 }
 
 /// Whether another test has all conditions of this one but the length of its trials. Elsewhere that length follows from the
@@ -119,8 +119,7 @@ fn durations_differ(view: &View, conditions: &Spec) -> bool {
         spec
     };
     let own = others(conditions);
-    let groups = view.groups.iter().map(GroupView::spec);
-    groups.filter(|spec| others(spec) == own).nth(1).is_some()
+    view.groups.iter().filter(|group| others(&group.factors) == own).nth(1).is_some()
 }
 
 fn word(name: &str, level: &Level) -> Option<String> {
@@ -155,10 +154,10 @@ fn peer(conditions: &Spec) -> Option<String> {
 
 /// The sizes of the program in a stream whose options differ in something else: `read 64 KiB`.
 fn fixed_sizes(view: &View, group: &GroupView) -> Vec<String> {
-    let is_named = group.spec().workload() == Workload::Stream && !group.varied.is_empty();
+    let is_named = group.factors.workload() == Workload::Stream && !group.varied.is_empty();
     let Some(cell) = view.cells_of(&group.id).next().filter(|_| is_named) else { return Vec::new() };
     let is_own =
-        |name: &&str| group.spec().get(name) == Level::Absent && !group.varied.iter().any(|varied| varied == name);
+        |name: &&str| group.factors.get(name) == Level::Absent && !group.varied.iter().any(|varied| varied == name);
     let sizes = ["read_size", "write_size"].into_iter().filter(is_own).map(|name| (name, cell.level(name)));
     let sizes = sizes.filter(|(_, level)| *level != Level::Absent);
     // Next to a relay, whose buffer has a size of its own.
@@ -241,7 +240,7 @@ fn medium(conditions: &Spec, one: bool) -> String {
 
 /// The congestion control of the end that sends over TCP, where it is known and the options do not vary it.
 pub fn congestion(view: &View, group: &GroupView) -> Option<String> {
-    let conditions = group.spec();
+    let conditions = &group.factors;
     let is_tcp = conditions.transport().is_some_and(Transport::is_tcp);
     let varies = group.varied.iter().any(|name| name == "congestion");
     // The sender may be another machine.

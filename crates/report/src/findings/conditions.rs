@@ -71,7 +71,7 @@ fn of_test(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
     for cell in &cells {
         all.extend(of_option(view, group, test, cell));
     }
-    all.extend(beyond_loopback(view, group, test));
+    all.extend(named_beyond_loopback(view, group, test));
     let once = |ids: &[CellId], was_best: bool| -> Vec<Finding> {
         ids.iter().map(|id| warning(Fact::NotRepeated { was_best }).of_option(id)).collect()
     };
@@ -171,17 +171,11 @@ fn of_option(view: &View, group: &GroupView, test: &Test, cell: &CellView) -> Ve
 }
 
 fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
-    let stalled = || cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64);
     let share = match kind {
-        HarmKind::Stalled => stalled(),
+        HarmKind::Stalled => cell.stalled.map(|stalled| stalled.trials as f64 / stalled.of.max(1) as f64),
         HarmKind::MissedLoad => cell.behind,
-        HarmKind::FailedCalls => cell.call.as_ref().and_then(|call| call.failed_share),
-        HarmKind::LostDatagrams => harm::lost_share(cell),
         HarmKind::CutDatagrams => Some(harm::truncated_share(cell)),
-        HarmKind::StarvedClients => cell.harm.starved_share,
-        HarmKind::ListenOverflows => cell.harm.overflow_share,
-        HarmKind::TimeOuts => cell.harm.timeout_share,
-        HarmKind::CopiedSends => cell.harm.copied_share,
+        compared => crate::view::harm::share(&cell.harm, compared),
     };
     let longest = cell.harm.longest_ns.max(cell.harm.drain_ns).filter(|_| kind == HarmKind::StarvedClients);
     Fact::Harm { harm: kind, share: share.unwrap_or(0.0), longest_s: longest.map(|ns| ns as f64 / 1e9) }
@@ -210,14 +204,11 @@ fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
 }
 
 /// Settings of which loopback shows little, where a result names one.
-fn beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
-    if view.status == SessionStatus::Imported || !is_loopback(&group.factors) {
-        return Vec::new();
-    }
-    let named = test.options.iter().filter(|option| matches!(option.status, OptionStatus::Use | OptionStatus::Avoid));
-    let named: Vec<_> = named.collect();
-    let rows = BEYOND_LOOPBACK.iter().filter(|row| group.varied.iter().any(|name| name == row.factor));
-    let rows = rows.filter(|row| named.iter().any(|option| (row.concerns)(&option.settings.get(row.factor))));
+fn named_beyond_loopback(view: &View, group: &GroupView, test: &Test) -> Vec<Finding> {
+    let named = || test.options.iter().filter(|own| matches!(own.status, OptionStatus::Use | OptionStatus::Avoid));
+    let rows = group.varied.iter().filter_map(|name| beyond_loopback(&group.factors, name));
+    let rows = rows.filter(|row| named().any(|option| (row.concerns)(&option.settings.get(row.factor))));
+    let rows = rows.filter(|_| view.status != SessionStatus::Imported);
     rows.map(|row| warning(Fact::BeyondLoopback { factor: row.factor.to_owned() })).collect()
 }
 
@@ -283,6 +274,7 @@ fn session_wide(view: &View) -> Vec<Finding> {
     }
     all.extend(copied(view));
     all.extend(unasked_congestion(view));
+    all.extend(unasked_work(view));
     all.extend(overrun(view));
     all.extend(view.notes.iter().filter_map(|stored| match &stored.kind {
         NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone(), had: 0.0, planned: 0.0 })),
@@ -321,12 +313,28 @@ fn unasked_congestion(view: &View) -> Option<Finding> {
     }
     let is_concerned = |group: &GroupView| {
         let spec = &group.factors;
-        let over_tcp = spec.transport().is_some_and(Transport::is_tcp) && is_loopback(spec);
+        let over_tcp = beyond_loopback(spec, "congestion").is_some();
         let is_auto =
             || view.cells_of(&group.id).all(|cell| cell.level("congestion").name().is_none_or(|name| name == "auto"));
         spec.workload() == Workload::Stream && over_tcp && !group.varied.is_empty() && is_auto()
     };
     let fact = Fact::NotMeasured { what: Unmeasured::Congestion, options: 0 };
+    view.groups.iter().any(is_concerned).then(|| warning(fact))
+}
+
+/// Streams whose limit is the CPU time of the ends, part of which is work that the plan did not name, where the size of a socket's
+/// buffer is compared: its order may be another one with less work.
+fn unasked_work(view: &View) -> Option<Finding> {
+    let names_work = |word: &String| ["--profile", "--work", "--call-work"].iter().any(|flag| word.starts_with(flag));
+    if view.versus.is_some() || view.plan.asked.as_ref().is_none_or(|words| words.iter().any(names_work)) {
+        return None;
+    }
+    let is_buffer = |name: &String| matches!(name.as_str(), "sndbuf" | "rcvbuf");
+    let is_concerned = |group: &GroupView| {
+        let by_cpu = || view.cells_of(&group.id).any(|cell| cell.limit.name.contains("CPU"));
+        group.factors.call_work().is_some_and(|ns| ns > 0) && group.varied.iter().any(is_buffer) && by_cpu()
+    };
+    let fact = Fact::NotMeasured { what: Unmeasured::NoWork, options: 0 };
     view.groups.iter().any(is_concerned).then(|| warning(fact))
 }
 
@@ -364,7 +372,13 @@ pub struct BeyondLoopback {
 }
 
 const ANY: fn(&Level) -> bool = |level| *level != Level::Absent;
-const FIXED: fn(&Level) -> bool = |level| level.number().is_some();
+
+const SNDBUF: BeyondLoopback = BeyondLoopback {
+    factor: "sndbuf",
+    concerns: |level| level.number().is_some(),
+    sentence: "a fixed size ends autotuning and caps the rate at its size per round trip",
+    delay: "20ms",
+};
 
 /// Every such setting. The kernel facts are from tcp(7) and socket(7).
 pub const BEYOND_LOOPBACK: &[BeyondLoopback] = &[
@@ -374,18 +388,8 @@ pub const BEYOND_LOOPBACK: &[BeyondLoopback] = &[
         sentence: "loopback has no queue and no loss: on a network another one may be best",
         delay: "20ms",
     },
-    BeyondLoopback {
-        factor: "sndbuf",
-        concerns: FIXED,
-        sentence: "a fixed size ends autotuning and caps the rate at its size per round trip",
-        delay: "20ms",
-    },
-    BeyondLoopback {
-        factor: "rcvbuf",
-        concerns: FIXED,
-        sentence: "a fixed size ends autotuning and caps the rate at its size per round trip",
-        delay: "20ms",
-    },
+    SNDBUF,
+    BeyondLoopback { factor: "rcvbuf", ..SNDBUF },
     BeyondLoopback {
         factor: "nodelay",
         concerns: ANY,
@@ -405,3 +409,9 @@ pub const BEYOND_LOOPBACK: &[BeyondLoopback] = &[
         delay: "2ms",
     },
 ];
+
+/// What a setting does beyond loopback, where TCP over the loopback interface was used in place of a network.
+pub fn beyond_loopback(spec: &Spec, factor: &str) -> Option<&'static BeyondLoopback> {
+    let over_tcp = spec.transport().is_some_and(Transport::is_tcp) && is_loopback(spec);
+    BEYOND_LOOPBACK.iter().find(|row| over_tcp && row.factor == factor)
+}

@@ -12,7 +12,9 @@ use serde::Serialize;
 
 use crate::view::numbers::{HarmKind, WorkersView};
 
-pub use conditions::{BEYOND_LOOPBACK, BeyondLoopback, USUAL_CONGESTION, findings, is_loopback, is_peers_size};
+pub use conditions::{
+    BEYOND_LOOPBACK, BeyondLoopback, USUAL_CONGESTION, beyond_loopback, findings, is_loopback, is_peers_size,
+};
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -253,6 +255,8 @@ pub enum Unmeasured {
     Options,
     /// The congestion control that most systems have.
     Congestion,
+    /// Ends that do no work on the bytes.
+    NoWork,
 }
 
 impl Finding {

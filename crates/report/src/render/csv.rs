@@ -126,6 +126,7 @@ const OF_DATAGRAMS: &[CsvColumn] = &[
     ("lost_share", |cell| of_datagrams(cell, |datagrams| datagrams.lost_share)),
     ("lost_at_socket", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost_at_socket))),
     ("lost_unknown", |cell| of_datagrams(cell, |datagrams| Some(datagrams.lost_unknown))),
+    ("worst_burst_share", |cell| of_datagrams(cell, |datagrams| datagrams.worst_burst_share)),
     ("reordered", |cell| of_datagrams(cell, |datagrams| Some(datagrams.reordered))),
     ("duplicated", |cell| of_datagrams(cell, |datagrams| Some(datagrams.duplicated))),
     ("truncated", |cell| of_datagrams(cell, |datagrams| Some(datagrams.truncated))),

@@ -74,14 +74,12 @@ impl<'a> Layout<'a> {
     pub fn next(&self, steps: &[&NextStep], with_texts: bool) -> Vec<String> {
         let mut out: Vec<String> = Vec::new();
         for step in steps {
-            let heading =
-                self.paint.bold(&format!("{:<w$}", if out.is_empty() { "Next" } else { "" }, w = HEADING - 1));
+            let heading = if out.is_empty() { "Next" } else { "" };
             let Some(command) = &step.command else {
-                let lines = wrap(&step.text, self.text() - HEADING - 4).into_iter().enumerate();
-                let blank = " ".repeat(HEADING - 1);
-                out.extend(lines.map(|(at, line)| format!("  {} {line}", if at == 0 { &heading } else { &blank })));
+                out.extend(self.headed(heading, std::slice::from_ref(&step.text)));
                 continue;
             };
+            let heading = self.paint.bold(&format!("{heading:<w$}", w = HEADING - 1));
             let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
             let takes = step.takes.as_deref().unwrap_or_default();
             let used = 2 + HEADING + chars(&command) + chars(takes);

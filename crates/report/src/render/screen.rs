@@ -3,7 +3,7 @@
 use super::interval_picture::{Picture, WIDTH_MIN};
 use super::layout::Layout;
 use crate::Report;
-use crate::document::{Decision, NextStep, TestTexts};
+use crate::document::{Decision, NextStep, TestTexts, step};
 use crate::results::{Compares, OptionResult, OptionStatus, Test};
 use crate::view::numbers::{VersusSideView, VersusView};
 use crate::words::fit::{chars, cut};
@@ -70,11 +70,7 @@ fn end(report: &Report, layout: &Layout, with_texts: bool, cautions: usize) -> V
     let hidden = report.cautions.len() - shown.len();
     shown.extend((hidden > 0).then(|| format!("{hidden} more in --full.")));
     let mut out = layout.headed("Caution", &shown);
-    let full = NextStep {
-        command: Some(format!("bytegauge report {} --full", report.session)),
-        text: String::new(),
-        takes: None,
-    };
+    let full = step(&format!("bytegauge report {} --full", report.session), "");
     let steps: Vec<&NextStep> = report.next.iter().take(STEPS_MAX).chain([&full]).collect();
     out.extend(layout.next(&steps, with_texts));
     out
@@ -198,24 +194,33 @@ fn table(texts: &TestTexts, test: &Test, rows: &[&OptionResult], layout: &Layout
 
 /// The two sides of a comparison: what each took, and what it is.
 fn sides(report: &Report, versus: &VersusView, layout: &Layout) -> Vec<String> {
-    let amount = |side: &VersusSideView| {
-        let texts = report.texts.iter().find(|texts| texts.rows.contains(&side.cell))?;
-        let at = texts.rows.iter().position(|id| *id == side.cell)?;
-        let shown = |column: &Column| match column.heading.as_str() {
-            "a run" => column.texts[at].clone(),
-            unit => format!("{} {unit}", column.texts[at]),
+    // The rate first, then delays and losses; the last column compares both, and CPU time is in --full.
+    let numbers = |side: &VersusSideView| {
+        let row = |texts: &TestTexts| {
+            let at = texts.rows.iter().position(|id| *id == side.cell)?;
+            let is_of_side = |column: &Column| column.brief && column.right && !column.heading.starts_with("CPU");
+            let shown = texts.columns.iter().enumerate().filter(|(place, column)| *place == 0 || is_of_side(column));
+            let of = |(place, column): (usize, &Column)| match (place, column.heading.as_str()) {
+                (0, "a run") => column.texts[at].clone(),
+                (0, unit) => format!("{} {unit}", column.texts[at]),
+                (_, name) => format!("{name} {}", column.texts[at]),
+            };
+            Some(shown.map(of).collect::<Vec<String>>())
         };
-        texts.columns.first().map(shown)
+        report.texts.iter().find_map(row).unwrap_or_default()
     };
     let sides = [("A", &versus.a), ("B", &versus.b)];
-    let amounts = sides.map(|(_, side)| amount(side).unwrap_or_else(|| "–".into()));
+    let amounts = sides.map(|(_, side)| numbers(side).first().cloned().unwrap_or_else(|| "–".into()));
     let width = amounts.iter().map(|text| chars(text)).max().unwrap_or(0);
     let mut out = Vec::new();
     for ((name, side), amount) in sides.into_iter().zip(&amounts) {
         let differs: Vec<String> = side.differs.iter().map(|(name, level)| format!("{name} {level}")).collect();
         let differs = if differs.is_empty() { String::new() } else { format!(" ({})", differs.join(", ")) };
-        let lines = wrap(&format!("{}{differs}", side.words), layout.text().saturating_sub(width + 10).max(20));
-        for (at, line) in lines.into_iter().enumerate() {
+        let room = layout.text().saturating_sub(width + 10).max(20);
+        let others = numbers(side).into_iter().skip(1).collect::<Vec<_>>().join(", ");
+        let lines = [format!("{}{differs}", side.words), others];
+        let lines = lines.iter().filter(|text| !text.is_empty()).flat_map(|text| wrap(text, room));
+        for (at, line) in lines.enumerate() {
             let (name, amount) = if at == 0 { (name, amount.as_str()) } else { ("", "") };
             out.push(format!("  {name:<1}  {amount:>width$}   {line}"));
         }

@@ -39,11 +39,6 @@ pub fn is_avoided(harm: &[HarmKind]) -> bool {
     harm.iter().any(|kind| *kind != HarmKind::CopiedSends)
 }
 
-/// The share of the datagrams sent that never came.
-pub fn lost_share(cell: &CellView) -> Option<f64> {
-    cell.datagrams.as_ref()?.lost_share
-}
-
 /// The share of the datagrams that came which were cut off by the buffer of the reader.
 pub fn truncated_share(cell: &CellView) -> f64 {
     cell.datagrams.as_ref().map_or(0.0, |seen| seen.truncated as f64 / seen.arrived.max(1) as f64)

@@ -254,16 +254,10 @@ pub fn tests(
     names: Vec<(String, String)>,
     congestion: impl Fn(&GroupView) -> Option<String>,
 ) -> Vec<Test> {
-    let test = |(group, (title, name)): (&GroupView, (String, String))| Test {
-        title,
-        name,
-        congestion: congestion(group),
-        ..test(view, group)
-    };
-    view.groups.iter().zip(names).map(test).collect()
+    view.groups.iter().zip(names).map(|(group, names)| test(view, group, names, congestion(group))).collect()
 }
 
-fn test(view: &View, group: &GroupView) -> Test {
+fn test(view: &View, group: &GroupView, (title, name): (String, String), congestion: Option<String>) -> Test {
     let cells: Vec<&CellView> = view.cells_of(&group.id).filter(|cell| cell.kind == CellKind::Candidate).collect();
     let least = harm::least_of(&cells);
     let intervals = has_intervals(view, group);
@@ -276,10 +270,10 @@ fn test(view: &View, group: &GroupView) -> Test {
     let compares = if group.compares_cpu() { Compares::Cpu } else { Compares::Time };
     Test {
         id: group.id.clone(),
-        title: String::new(),
-        name: String::new(),
+        title,
+        name,
         environment: group.factors.clone(),
-        congestion: None,
+        congestion,
         compares,
         unit: cells.first().map_or("bytes/s", |cell| cell.estimate.unit),
         margin: view.plan.margin,

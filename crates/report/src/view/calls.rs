@@ -111,28 +111,15 @@ pub fn mean_and_sd(values: &[f64]) -> (Option<f64>, Option<f64>) {
 fn errors_of(reports: &[&CallReport], settled: &Settled) -> Vec<ErrorView> {
     let mut sums: BTreeMap<(ErrorClass, ErrorPhase), CallError> = BTreeMap::new();
     for error in reports.iter().flat_map(|report| &report.errors) {
-        let sum = sums.entry((error.class, error.phase)).or_insert_with(|| CallError {
-            count: 0,
-            request_bytes_lost: 0,
-            reply_bytes_missing: 0,
-            ..*error
-        });
-        sum.count = sum.count.saturating_add(error.count);
-        sum.request_bytes_lost = sum.request_bytes_lost.saturating_add(error.request_bytes_lost);
-        sum.reply_bytes_missing = sum.reply_bytes_missing.saturating_add(error.reply_bytes_missing);
+        sums.entry((error.class, error.phase)).and_modify(|sum| sum.add(error)).or_insert(*error);
     }
     let circumstances = Circumstances::of(&settled.cell.factors, listen_overflows(settled));
-    let mut views: Vec<ErrorView> = sums
-        .into_values()
-        .map(|error| ErrorView {
-            class: error.class,
-            phase: error.phase,
-            count: error.count,
-            request_bytes_lost: error.request_bytes_lost,
-            reply_bytes_missing: error.reply_bytes_missing,
-            explanation: errors::explain(&error, &circumstances),
-        })
-        .collect();
+    let explained = |error: CallError| {
+        let CallError { class, phase, count, request_bytes_lost, reply_bytes_missing } = error;
+        let explanation = errors::explain(&error, &circumstances);
+        ErrorView { class, phase, count, request_bytes_lost, reply_bytes_missing, explanation }
+    };
+    let mut views: Vec<ErrorView> = sums.into_values().map(explained).collect();
     views.sort_by_key(|view| std::cmp::Reverse(view.count));
     views
 }
@@ -277,7 +264,7 @@ fn datagrams(settled: &Settled) -> Option<CallDatagramView> {
     };
     let client = [sum(&of_client), sum(&of_rival)].into_iter().flatten().reduce(|a, b| a.plus(&b))?;
     let server = sum(&of_server);
-    let response = response(&settled.cell.factors);
+    let response = settled.cell.factors.response().or_else(|| settled.cell.factors.request());
     let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.rate()).collect();
     let rate = median(&rates);
     Some(CallDatagramView {
@@ -304,11 +291,6 @@ pub const BACKLOG: &str =
 /// Datagrams that were sent, did not arrive, and are in no count of drops.
 fn lost(sent: u64, came: u64, dropped: u64) -> u64 {
     sent.saturating_sub(came).saturating_sub(dropped)
-}
-
-/// Bytes of a reply.
-fn response(levels: &Spec) -> Option<u64> {
-    levels.response().or_else(|| levels.request())
 }
 
 /// Where datagrams were lost, and other events, as text; `None` if all arrived once and in order.

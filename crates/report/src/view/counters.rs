@@ -139,6 +139,9 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
         });
     }
     let (source, sink, deaths) = sums?;
+    let burst = settled.cell.factors.burst();
+    // A call that sends several datagrams may begin in a burst and end in the next one.
+    let share = |part, of| ratio(part, of).map(|share| share.min(1.0));
     Some(DatagramView {
         sent: source.total,
         arrived: sink.total,
@@ -146,6 +149,8 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
         lost_share: ratio(deaths.lost, source.total),
         lost_at_socket: deaths.at_socket,
         lost_unknown: deaths.unknown,
+        lossy_burst_share: burst.and_then(|size| share(sink.lossy_bursts, source.total.div_ceil(size.max(1)))),
+        worst_burst_share: burst.and_then(|size| share(sink.worst_burst, size)),
         reordered: sink.reordered,
         duplicated: sink.duplicated,
         truncated: sink.truncated,

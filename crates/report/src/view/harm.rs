@@ -104,6 +104,11 @@ pub fn least(all: &[&HarmView]) -> Least {
     std::array::from_fn(|at| of(&RULES[at]))
 }
 
+/// The harm of a kind that is compared between options.
+pub fn share(harm: &HarmView, kind: HarmKind) -> Option<f64> {
+    (RULES.iter().find(|rule| rule.kind == kind)?.read)(harm)
+}
+
 /// The kinds of harm of which an option has noticeably more than another one.
 pub fn beyond(own: &HarmView, least: &Least) -> Vec<HarmKind> {
     let exceeds =

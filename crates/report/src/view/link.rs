@@ -48,7 +48,7 @@ const FAR_US: u64 = 500;
 /// Delay × rate of the path to another host, as measured: its shortest round trip, and the highest rate over it.
 pub fn of_path(view: &View) -> Option<String> {
     let goes_far = |cell: &&CellView| {
-        cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && cell.spec().host().is_some()
+        cell.kind == CellKind::Candidate && cell.estimate.unit == "bytes/s" && cell.factors.host().is_some()
     };
     let far = || view.cells.iter().filter(goes_far);
     let trip_us = far().filter_map(|cell| cell.counters.min_rtt_us).min().filter(|us| *us >= FAR_US)?;

@@ -163,12 +163,7 @@ impl ClientCounts {
 
     /// An error occurred.
     pub fn trouble(&mut self, more: CallError) {
-        let counted = self.errors.entry((more.class, more.phase)).and_modify(|error| {
-            error.count += more.count;
-            error.request_bytes_lost += more.request_bytes_lost;
-            error.reply_bytes_missing += more.reply_bytes_missing;
-        });
-        counted.or_insert(more);
+        self.errors.entry((more.class, more.phase)).and_modify(|error| error.add(&more)).or_insert(more);
     }
 
     /// A flow leaves.

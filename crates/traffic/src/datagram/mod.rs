@@ -143,15 +143,12 @@ impl<E: ReaderWork + 'static> Sink<E> {
 
     /// Counts of received datagrams.
     pub(crate) fn report(&self, meter: &Meter, run: SourceLoop<'_>) -> DatagramReport {
-        let (window, ledger) = (meter.window(), self.reader.ledger());
+        let window = meter.window();
         DatagramReport {
             datagrams: window.datagrams,
             packets: window.packets,
-            missing: ledger.missing(),
-            reordered: ledger.reordered(),
-            duplicated: ledger.duplicated(),
             socket_drops: socket_memory(run.fd).ok().map(|memory| memory.drops.into()),
-            ..self.reader.counts
+            ..self.reader.ledger.counts
         }
     }
 

@@ -11,6 +11,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use bytegauge_model::DatagramReport;
+
 /// Bytes of a whole number.
 pub const NUMBER_LEN: usize = 8;
 
@@ -84,57 +86,31 @@ fn nearest(low: &[u8], expected: u64) -> Option<u64> {
 const GAPS_MAX: usize = 4096;
 
 /// The numbers of one flow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ledger {
+    /// What arrived, in the flow's whole life.
+    pub counts: DatagramReport,
     next: u64,
     gaps: VecDeque<Range<u64>>,
     /// Numbers below this are forgotten.
     forgotten: u64,
-    arrived: u64,
-    missing: u64,
-    reordered: u64,
-    duplicated: u64,
-}
-
-impl Default for Ledger {
-    fn default() -> Ledger {
-        Ledger {
-            next: 0,
-            gaps: VecDeque::with_capacity(GAPS_MAX + 1),
-            forgotten: 0,
-            arrived: 0,
-            missing: 0,
-            reordered: 0,
-            duplicated: 0,
-        }
-    }
+    /// Datagrams of a burst of the writer; 0: it has no bursts.
+    burst: u64,
+    /// The last burst that lost any, and how many. A datagram that comes late stays lost here.
+    lossy: Option<(u64, u64)>,
 }
 
 impl Ledger {
+    /// The ledger of a flow whose writer has bursts of this many datagrams, if any.
+    pub fn new(burst: Option<u64>) -> Ledger {
+        let gaps = VecDeque::with_capacity(GAPS_MAX + 1);
+        Ledger { gaps, burst: burst.unwrap_or(0), ..Ledger::default() }
+    }
+
     /// The next expected number.
     #[inline]
     pub fn expected(&self) -> u64 {
         self.next
-    }
-
-    /// Datagrams that arrived, including duplicates.
-    pub fn arrived(&self) -> u64 {
-        self.arrived
-    }
-
-    /// Numbers below the highest that have not arrived.
-    pub fn missing(&self) -> u64 {
-        self.missing
-    }
-
-    /// Datagrams that arrived after one with a higher number.
-    pub fn reordered(&self) -> u64 {
-        self.reordered
-    }
-
-    /// Datagrams whose number had arrived before.
-    pub fn duplicated(&self) -> u64 {
-        self.duplicated
     }
 
     /// Enters `count` datagrams in a row, beginning with `first`.
@@ -142,7 +118,6 @@ impl Ledger {
     pub fn enter(&mut self, first: u64, count: u64) {
         if first == self.next {
             self.next = self.next.saturating_add(count);
-            self.arrived += count;
         } else {
             (first..first.saturating_add(count)).for_each(|number| self.enter_out_of_turn(number));
         }
@@ -150,7 +125,6 @@ impl Ledger {
 
     #[cold]
     fn enter_out_of_turn(&mut self, number: u64) {
-        self.arrived += 1;
         if number >= self.next {
             if number > self.next {
                 self.leave_out(self.next..number);
@@ -159,27 +133,42 @@ impl Ledger {
             self.next = number.saturating_add(1);
         } else if number < self.forgotten {
             // Whether it arrived before is forgotten too; a late one is more likely.
-            self.reordered += 1;
-            self.missing = self.missing.saturating_sub(1);
+            self.counts.reordered += 1;
+            self.counts.missing = self.counts.missing.saturating_sub(1);
         } else {
             self.enter_late(number);
         }
     }
 
     fn leave_out(&mut self, gap: Range<u64>) {
-        self.missing = self.missing.saturating_add(gap.end - gap.start);
+        self.counts.missing = self.counts.missing.saturating_add(gap.end - gap.start);
+        self.leave_out_of_bursts(&gap);
         self.gaps.push_back(gap);
         self.bound();
+    }
+
+    fn leave_out_of_bursts(&mut self, gap: &Range<u64>) {
+        let Some(first) = gap.start.checked_div(self.burst) else { return };
+        let last = (gap.end - 1) / self.burst;
+        let before = self.lossy.filter(|(burst, _)| *burst == first).map_or(0, |(_, lost)| lost);
+        let lost = before + gap.end.min((first + 1).saturating_mul(self.burst)) - gap.start;
+        // All of those between the first and the last one, and the beginning of that.
+        let most = if last > first + 1 { self.burst } else { lost };
+        let of_last = if last > first { gap.end - last * self.burst } else { lost };
+        let bursts = last - first + u64::from(before == 0);
+        self.counts.lossy_bursts = self.counts.lossy_bursts.saturating_add(bursts);
+        self.counts.worst_burst = self.counts.worst_burst.max(most).max(of_last);
+        self.lossy = Some((last, of_last));
     }
 
     fn enter_late(&mut self, number: u64) {
         let at = self.gaps.partition_point(|gap| gap.end <= number);
         let Some(gap) = self.gaps.get_mut(at).filter(|gap| gap.contains(&number)) else {
-            self.duplicated += 1;
+            self.counts.duplicated += 1;
             return;
         };
-        self.reordered += 1;
-        self.missing = self.missing.saturating_sub(1);
+        self.counts.reordered += 1;
+        self.counts.missing = self.counts.missing.saturating_sub(1);
         let behind = number + 1..gap.end;
         gap.end = number;
         if gap.is_empty() {
@@ -250,9 +239,10 @@ mod received_numbers_tests {
 
     /// Missing, reordered, duplicated.
     fn check(numbers: &[u64], expected: (u64, u64, u64)) {
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(None);
         numbers.iter().for_each(|number| ledger.enter(*number, 1));
-        assert_eq!((ledger.missing(), ledger.reordered(), ledger.duplicated()), expected, "{numbers:?}");
+        let DatagramReport { missing, reordered, duplicated, .. } = ledger.counts;
+        assert_eq!((missing, reordered, duplicated), expected, "{numbers:?}");
     }
 
     #[test]
@@ -267,19 +257,36 @@ mod received_numbers_tests {
     }
 
     #[test]
+    fn losses_are_counted_by_burst() {
+        let check = |arrived: &[Range<u64>], expected: (u64, u64)| {
+            let mut ledger = Ledger::new(Some(10));
+            arrived.iter().for_each(|row| ledger.enter(row.start, row.end - row.start));
+            assert_eq!((ledger.counts.lossy_bursts, ledger.counts.worst_burst), expected, "{arrived:?}");
+        };
+        check(&[0..5, 5..30], (0, 0));
+        // Twice in one burst, then the end of the next one.
+        check(&[0..2, 3..5, 7..14, 20..30], (2, 6));
+        // From within a burst into the one after the next.
+        check(&[0..8, 21..40], (3, 10));
+        check(&[0..8, 13..40], (2, 3));
+        check(&[0..1, u64::MAX..u64::MAX], (0, 0));
+        check(&[0..1, u64::MAX - 1..u64::MAX], (u64::MAX / 10 + 1, 10));
+    }
+
+    #[test]
     fn a_row_is_entered_at_once() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(None);
         ledger.enter(0, 64);
         ledger.enter(128, 64);
         ledger.enter(64, 64);
-        assert_eq!((ledger.arrived(), ledger.missing(), ledger.reordered()), (192, 0, 64));
+        assert_eq!((ledger.expected(), ledger.counts.missing, ledger.counts.reordered), (192, 0, 64));
     }
 
     #[test]
     fn more_gaps_than_fit_stay_lost() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(None);
         (0..3 * GAPS_MAX as u64).for_each(|number| ledger.enter(2 * number + 1, 1));
-        assert_eq!(ledger.missing(), 3 * GAPS_MAX as u64);
+        assert_eq!(ledger.counts.missing, 3 * GAPS_MAX as u64);
         assert!(ledger.gaps.len() <= GAPS_MAX && ledger.gaps.capacity() <= 2 * GAPS_MAX);
     }
 
@@ -287,15 +294,15 @@ mod received_numbers_tests {
         /// For any input: arrived and missing numbers together are all numbers below the highest.
         #[test]
         fn nothing_is_invented(numbers in prop::collection::vec(0u64..60, 0..200)) {
-            let mut ledger = Ledger::default();
+            let mut ledger = Ledger::new(None);
             let mut seen = std::collections::BTreeSet::new();
             let mut duplicated = 0;
             for number in numbers {
                 ledger.enter(number, 1);
                 duplicated += u64::from(!seen.insert(number));
             }
-            prop_assert_eq!(ledger.duplicated(), duplicated);
-            prop_assert_eq!(ledger.arrived() - ledger.duplicated() + ledger.missing(), ledger.expected());
+            prop_assert_eq!(ledger.counts.duplicated, duplicated);
+            prop_assert_eq!(seen.len() as u64 + ledger.counts.missing, ledger.expected());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use bytegauge_model::{DatagramReport, EngineReport};
+use bytegauge_model::EngineReport;
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::{Arrived, Inbox};
 use bytegauge_sys::socket;
@@ -105,9 +105,7 @@ pub(crate) struct SinkReader<E> {
     reader: SinkFlow<E>,
     verify: Option<Pattern>,
     mismatch: Option<Mismatch>,
-    ledger: Ledger,
-    /// What arrived, in the flow's whole life.
-    pub(super) counts: DatagramReport,
+    pub(super) ledger: Ledger,
     /// Bytes kept, in the flow's whole life.
     pub(crate) bytes: u64,
     /// Bytes compared with the pattern.
@@ -129,8 +127,7 @@ impl<E: ReaderWork> SinkReader<E> {
             reader: SinkFlow::new(&unverified, flow, effort),
             verify: setup.verify.then(|| Pattern::new(setup.seed, flow)),
             mismatch: None,
-            ledger: Ledger::default(),
-            counts: DatagramReport::default(),
+            ledger: Ledger::new(setup.spec.burst()),
             bytes: 0,
             verified_bytes: 0,
             layout: setup.layout(),
@@ -140,10 +137,6 @@ impl<E: ReaderWork> SinkReader<E> {
 
     pub(super) fn shown(&self) -> Option<&Shown> {
         self.shown.as_ref()
-    }
-
-    pub(super) fn ledger(&self) -> &Ledger {
-        &self.ledger
     }
 
     /// The planted end, if it was reached.
@@ -201,8 +194,8 @@ impl<E: ReaderWork> SinkReader<E> {
         moved.bytes += bytes.len();
         moved.datagrams += datagrams;
         moved.packets += 1;
-        self.counts.total += datagrams;
-        self.counts.total_packets += 1;
+        self.ledger.counts.total += datagrams;
+        self.ledger.counts.total_packets += 1;
         self.bytes += bytes.len() as u64;
         let (mut first, mut count) = (self.ledger.expected(), 0);
         let mut state = SinkState::On;
@@ -246,8 +239,8 @@ impl<E: ReaderWork> SinkReader<E> {
     #[cold]
     fn cut_off(&mut self, kept: usize, segment: usize, arrived: &Arrived) -> u64 {
         let (whole, begun) = (kept / segment, kept.div_ceil(segment));
-        self.counts.truncated += arrived.datagrams().saturating_sub(whole) as u64;
-        self.counts.cut_bytes += arrived.len.saturating_sub(kept) as u64;
+        self.ledger.counts.truncated += arrived.datagrams().saturating_sub(whole) as u64;
+        self.ledger.counts.cut_bytes += arrived.len.saturating_sub(kept) as u64;
         arrived.datagrams().saturating_sub(begun) as u64
     }
 }
@@ -303,8 +296,8 @@ mod tests {
             assert_eq!(sink.take(&mut message.clone(), arrived, &mut moved), SinkState::On);
         }
         // The ticket of another flow should not have arrived.
-        assert_eq!((sink.counts.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
-        assert!(sink.ledger().missing() > 1 << 32);
+        assert_eq!((sink.ledger.counts.total, moved.datagrams, moved.bytes), (4, 4, 4 * 36));
+        assert!(sink.ledger.counts.missing > 1 << 32);
     }
 
     #[test]
@@ -317,8 +310,8 @@ mod tests {
             let (len, kept) = (bytes.len(), bytes.len() - cut);
             let arrived = Arrived { len, segment: Some(segment), truncated: cut > 0 };
             assert_eq!(sink.take(&mut bytes[..kept], arrived, &mut moved), SinkState::On);
-            assert_eq!((sink.counts.total, sink.bytes, sink.counts.cut_bytes), expected);
-            assert_eq!((moved.datagrams, moved.bytes as u64, sink.ledger().missing()), (expected.0, expected.1, 0));
+            assert_eq!((sink.ledger.counts.total, sink.bytes, sink.ledger.counts.cut_bytes), expected);
+            assert_eq!((moved.datagrams, moved.bytes as u64, sink.ledger.counts.missing), (expected.0, expected.1, 0));
         };
         let data = [datagram(0), datagram(1), datagram(2)];
         check(36, &[&shown, &data[0], &data[1]], 0, (2, 72, 0));

@@ -402,7 +402,8 @@ mod tests {
                 ledger.enter(numbers::read(datagram, ledger.expected()).unwrap(), 1);
             }
         }
-        assert_eq!((ledger.missing(), ledger.reordered(), ledger.duplicated()), expected);
+        let DatagramReport { missing, reordered, duplicated, .. } = ledger.counts;
+        assert_eq!((missing, reordered, duplicated), expected);
     }
 
     #[test]

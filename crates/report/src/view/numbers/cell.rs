@@ -238,11 +238,6 @@ impl CellView {
         self.more.get(name)?.median
     }
 
-    /// The levels of its factors.
-    pub fn spec(&self) -> Spec {
-        self.factors.clone()
-    }
-
     /// The level of a factor, by its name: for code that walks factors.
     pub fn level(&self, name: &str) -> Level {
         self.factors.get(name)
@@ -343,6 +338,12 @@ pub struct DatagramView {
     pub lost_at_socket: u64,
     /// The part of them lost at an unknown place.
     pub lost_unknown: u64,
+    /// Share of the writer's bursts that lost any; absent without bursts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lossy_burst_share: Option<f64>,
+    /// Share of its datagrams that the worst burst lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst_burst_share: Option<f64>,
     /// Datagrams that arrived after one with a higher number.
     pub reordered: u64,
     /// Datagrams that arrived a second time.

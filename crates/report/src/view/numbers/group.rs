@@ -220,11 +220,6 @@ impl GroupView {
     pub fn compares_cpu(&self) -> bool {
         self.cost.starts_with("cpu_")
     }
-
-    /// Its conditions.
-    pub fn spec(&self) -> Spec {
-        self.factors.clone()
-    }
 }
 
 /// A group's choice against its rivals, in trials far longer than those of the confirmation.
