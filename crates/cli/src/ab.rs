@@ -117,7 +117,7 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
     // Flags in a side apply to its cell; flags outside apply to the session.
     spec.set_all(&args::factors(given, workload)?).map_err(|error| failed(error.to_string()))?;
     spec.leave_one_level();
-    if let Some(ends) = args::ends(given)? {
+    if let Some(ends) = args::parsed(given, "ends")? {
         spec.ends = ends;
     }
     design_flags::apply(&mut spec, matches)?;

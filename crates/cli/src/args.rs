@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use bytegauge_model::factor::{self, FACTORS, Factor};
-use bytegauge_model::{Ends, Nanos, Transport, WORKLOADS, Workload};
+use bytegauge_model::{Nanos, Transport, WORKLOADS, Workload};
 use bytegauge_plan::PlanError;
 use bytegauge_sys::environment::MachineEnvironment;
 use clap::ArgMatches;
@@ -16,10 +16,8 @@ use crate::exit_code::Failure;
 pub fn joined(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in given {
-        let negative = word
-            .to_str()
-            .and_then(|text| text.strip_prefix('-'))
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let is_negative = |text: &str| text.starts_with('-') && text[1..].starts_with(|c: char| c.is_ascii_digit());
+        let negative = word.to_str().is_some_and(is_negative);
         let flag = joined.last_mut().filter(|last| {
             last.to_str().is_some_and(|text| text.starts_with("--") && text.len() > 2 && !text.contains('='))
         });
@@ -127,11 +125,6 @@ pub fn time_ns(matches: &ArgMatches, name: &str) -> Result<Option<u64>, Failure>
         Some(Nanos(0)) => Err(Failure::usage(format!("--{name}: a session needs time: give for example 60s"))),
         time => Ok(time.map(|Nanos(ns)| ns)),
     }
-}
-
-/// The kind of ends.
-pub fn ends(matches: &ArgMatches) -> Result<Option<Ends>, Failure> {
-    parsed(matches, "ends")
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub fn apply(spec: &mut PlanSpec, matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(text) = args::text(matches, "margin") {
         spec.margin = margin(text)?;
     }
-    if let Some(ends) = args::ends(matches)? {
+    if let Some(ends) = args::parsed(matches, "ends")? {
         spec.ends = ends;
     }
     if let Ok(Some(names)) = matches.try_get_one::<String>("also") {

@@ -86,12 +86,11 @@ fn styled(text: &StyledStr) -> String {
 
 /// Prints help on standard output, or a usage error on standard error, as clap formats them.
 pub fn clap_message(error: &clap::Error) {
-    let text = styled(&error.render());
-    if error.use_stderr() {
+    let text = error.render();
+    match error.use_stderr() {
         // As of every note.
-        let _ = anstream::stderr().write_all(text.as_bytes());
-    } else {
-        finish(anstream::stdout().write_all(text.as_bytes()));
+        true => drop(anstream::stderr().write_all(styled(&text).as_bytes())),
+        false => help(&text),
     }
 }
 

@@ -5,14 +5,14 @@
 
 use std::ffi::OsString;
 
-use bytegauge_model::suggest;
+use bytegauge_model::{factor, suggest};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::mesh;
 
-/// Commands that are now part of another one, each with the advice.
+/// Commands that are now part of another one, and options that a user looks for elsewhere, each with the advice.
 const MOVED: &[(&str, &str)] = &[
     ("check", "values of a program's argument: bytegauge tune --values 4K..1M -- CMD … {value} …"),
     ("sessions", "stored sessions: bytegauge report list"),
@@ -25,6 +25,9 @@ const MOVED: &[(&str, &str)] = &[
     ("watch", "use: bytegauge report --html page.html --open, also while the session runs"),
     ("selftest", "use: bytegauge doctor --selftest"),
     ("--list", "stored sessions: bytegauge report list; built-in plans: bytegauge run -h"),
+    ("--urgent", "calls next to bulk data: bytegauge call --load-flows 8; behind it: bytegauge stream --urgent 10ms"),
+    ("--inq", "a receive that is shorter than its buffer shows the same for calls: bytegauge stream --inq on,off"),
+    ("--send-from", "header and body: bytegauge call --response-chunk 200; a file: bytegauge stream --send-from file"),
 ];
 
 /// The error with advice about an unknown option or command. `words` is the command line with the program's name.
@@ -74,6 +77,10 @@ fn about_option(program: &Command, command: &Command, name: &str) -> Option<Stri
     let name = name.strip_prefix("--")?;
     if let Some(why) = mesh::refused(name).filter(|_| command.get_name() == "mesh") {
         return Some(why.to_owned());
+    }
+    let workload = command.get_name().parse().ok();
+    if let Some(other) = workload.and_then(|workload| factor::elsewhere(workload, name)) {
+        return Some(format!("--{name} is an option of bytegauge {other}"));
     }
     let arguments = command.get_arguments().chain(program.get_arguments().filter(|arg| arg.is_global_set()));
     let known: Vec<&str> = arguments.filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).collect();
@@ -154,6 +161,19 @@ mod tests {
         ] {
             let text = error_of(line);
             assert!(text.contains(&format!("exists: {expected}\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_of_other_workloads_are_named() {
+        for (line, expected) in [
+            ("bytegauge call --urgent 10ms", "bytegauge call --load-flows 8"),
+            ("bytegauge call --inq on", "bytegauge stream --inq"),
+            ("bytegauge call --burst 9", "--burst is an option of bytegauge stream"),
+            ("bytegauge stream --depth 9", "--depth is an option of bytegauge call"),
+        ] {
+            let text = error_of(line);
+            assert!(text.contains(expected), "{text}");
         }
     }
 

@@ -74,7 +74,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     }
     let mut spec = PlanSpec::named("mesh", workload);
     spec.set_all(&given)?;
-    spec.ends = args::ends(matches)?.unwrap_or(Ends::Threads);
+    spec.ends = args::parsed(matches, "ends")?.unwrap_or(Ends::Threads);
     let seed = earlier_seed(matches, flags).unwrap_or_else(|| design_flags::seed(matches));
     let plan = resolve(&spec, &measure::catalog(&spec), seed)?;
     let cells = plan.cells.into_iter().filter(|cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none());
