@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::bench::Bench;
+use crate::raw::Raw;
 
 /// The options of the only test, each with the level of a factor.
 fn options(document: &Value) -> Vec<Value> {
@@ -14,11 +15,12 @@ fn with<'a>(options: &'a [Value], factor: &str, level: &Value) -> &'a Value {
     options.iter().find(|option| option["settings"][factor] == *level).expect("an option")
 }
 
-/// Bursts of thirty datagrams at a reader that needs longer for each than the writer: a buffer of 8 KiB has room for seven.
+/// Bursts of thirty datagrams at a reader that needs longer for each than the writer: a buffer of 8 KiB has room for seven. The
+/// loss of the worst burst is shown, and its place.
 #[test]
 fn small_receive_buffer_loses_bursts() {
     let bench = Bench::new();
-    let words = "stream --transport udp --write-size 1452 --engine mmsg --batch 30 --think-time 10ms --rcvbuf 8K,200K \
+    let words = "stream --transport udp --write-size 1452 --engine mmsg --batch 30 --burst 30 --every 10ms --rcvbuf 8K,200K \
                  --work 20ns --trial-time 50ms --blocks 2 --long-trials off --time 12s --quiet";
     let document = bench.run(&format!("{words} --format json")).exits(0).json();
     let options = options(&document);
@@ -26,10 +28,13 @@ fn small_receive_buffer_loses_bursts() {
     let cells = document["cells"].as_array().expect("cells");
     let cell = cells.iter().find(|cell| cell["id"] == small["id"]).expect("the cell of an option");
     assert!(cell["datagrams"]["lost_share"].as_f64() > Some(0.1), "{cell}");
+    let bursts = |name: &str| cell["datagrams"][name].as_f64();
+    assert!(bursts("lossy_burst_share") > Some(0.5) && bursts("worst_burst_share") > Some(0.1), "{cell}");
     assert_eq!(small["harm"], serde_json::json!(["lost-datagrams"]), "{small}");
     assert!(large["harm"].as_array().is_none_or(Vec::is_empty), "{large}");
     assert_ne!(document["tests"][0]["recommended"], small["id"], "{document}");
-    bench.run("report 1").exits(0).prints(&["lost", "Avoid SO_RCVBUF 8K", "of the datagrams lost"]);
+    bench.run("report 1").exits(0).prints(&["lost", "worst burst", "Avoid SO_RCVBUF 8K", "of the datagrams lost"]);
+    bench.run("report 1 --full").exits(0).prints(&["of the bursts lost some", "at the receiver's full socket buffer"]);
 }
 
 /// A request in two parts waits for a delayed acknowledgement of 40 ms, with Nagle's algorithm.
@@ -101,4 +106,79 @@ fn named_client_engines_can_be_compared_next() {
     let ran = ran.prints(&["CPU µs/call"]);
     assert!(!ran.stdout.contains("compare the levels of"), "{ran}");
     bench.run("report --full").exits(0).prints(&["CPU µs/call"]);
+}
+
+/// One connection, its messages in two parts: the second one waits for the acknowledgement of the first, 40 ms, unless an option
+/// prevents it.
+const IN_PARTS: &str = "call --transport tcp --flows 1 --server-engine epoll --profile echo --trial-time 600ms --blocks 2 \
+                        --long-trials off --time 12s --quiet --format json";
+
+/// The rates of two options that differ in a switch: with it, and without.
+fn switched(factor: &str, words: &str) -> [f64; 2] {
+    let document = Bench::new().run(&format!("{IN_PARTS} {words}")).exits(0).json();
+    let options = options(&document);
+    [true, false].map(|on| with(&options, factor, &on.into())["rate"].as_f64().expect("a rate"))
+}
+
+#[test]
+fn repeated_quickack_ends_the_wait() {
+    let words = "--request 200 --request-chunk 100 --nodelay off --quickack on --quickack-again on,off";
+    let [again, once] = switched("quickack_again", words);
+    assert!(once < 30.0 && again > once, "{again} {once}");
+}
+
+#[test]
+fn relay_without_nodelay_waits() {
+    let words =
+        "--relay read-write --response 200 --response-chunk 100 --response-gap 5ms --nodelay on --relay-nodelay on,off";
+    let [on, off] = switched("relay_nodelay", words);
+    assert!(off < 30.0 && on > off, "{on} {off}");
+}
+
+/// The reports of an end in every trial that moved data, each with a level of its cell.
+fn reports(raw: &Raw, end: &str, factor: &str) -> Vec<(Value, Value)> {
+    let level =
+        |id: &Value| raw.cells.iter().find(|line| line["cell"]["id"] == *id).map(|line| &line["cell"]["factors"]);
+    let trials = raw.trials.iter().filter(|trial| trial["ends"][end]["bytes"].as_u64() > Some(0));
+    let all = trials.filter_map(|trial| Some((level(&trial["cell"])?[factor].clone(), trial["ends"][end].clone())));
+    all.filter(|(level, _)| !level.is_null()).collect()
+}
+
+#[test]
+fn nodelay_is_set_at_the_named_ends() {
+    let bench = Bench::new();
+    let short = "--trial-time 50ms --blocks 1 --analyses 1 --long-trials off --time 5s --seed 1 --quiet";
+    bench.run(&format!(
+        "call --transport tcp --flows 1 --server-engine epoll --profile echo --nodelay on --nodelay-at both,client,server {short}"
+    ));
+    let raw = Raw::of(&bench, 1);
+    for (end, other) in [("client", "server"), ("server", "client")] {
+        let set: Vec<(Value, bool)> = reports(&raw, end, "nodelay_at")
+            .iter()
+            .flat_map(|(level, report)| report["flows"].as_array().unwrap().iter().map(move |flow| (level, flow)))
+            .filter_map(|(level, flow)| Some((level.clone(), flow["options"]["nodelay"].as_bool()?)))
+            .collect();
+        for at in ["both", "client", "server"] {
+            let of_level: Vec<bool> = set.iter().filter(|(level, _)| *level == at).map(|(_, on)| *on).collect();
+            assert!(!of_level.is_empty(), "{end}, {at}: {:?}", raw.reasons());
+            assert!(of_level.iter().all(|on| *on == (at != other)), "{end}, {at}: {of_level:?}");
+        }
+    }
+}
+
+#[test]
+fn reader_without_gro_takes_single_datagrams() {
+    let bench = Bench::new();
+    let short = "--trial-time 50ms --blocks 1 --analyses 1 --long-trials off --time 5s --seed 1 --quiet";
+    bench.run(&format!("stream --transport udp --engine gso --write-size 1400 --read-size 64K --gro on,off {short}"));
+    let raw = Raw::of(&bench, 1);
+    let reports = reports(&raw, "sink", "gro");
+    for on in [true, false] {
+        let of_level = reports.iter().filter(|(level, _)| *level == on);
+        let counts =
+            of_level.map(|(_, report)| ["total", "total_packets"].map(|name| report["datagrams"][name].as_u64()));
+        let counts: Vec<_> = counts.collect();
+        assert!(!counts.is_empty(), "{:?}", raw.reasons());
+        assert!(counts.iter().all(|[datagrams, packets]| (datagrams > packets) == on), "{on}: {counts:?}");
+    }
 }
