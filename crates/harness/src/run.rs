@@ -73,7 +73,7 @@ pub struct Run<'a> {
     pub(crate) cells: CellStates,
     /// The present analysis, from 1.
     pub(crate) look: u64,
-    /// Whether a note has reported that a program's runs need more time than given.
+    /// Whether a note has reported that the blocks need more time than given.
     pub(crate) noted_time: bool,
     /// Lost far hosts.
     pub(crate) losses: Losses,

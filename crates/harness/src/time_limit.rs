@@ -15,6 +15,9 @@ use crate::run_state::TimeSum;
 /// The most time of the minimum number of blocks, as a multiple of the budget.
 const OVERTIME_FEWEST: f64 = 1.5;
 
+/// A session that takes longer than told says so again from this multiple on.
+const TOLD_AGAIN: f64 = 1.5;
+
 impl Run<'_> {
     /// Time limit of an analysis from the session's begin, nanoseconds: for the first one the budget and a little more, for a
     /// later one the user's limit. `None` if a number of blocks was given.
@@ -67,12 +70,13 @@ impl Run<'_> {
     pub(crate) fn take_longer(&mut self, end_ns: u64) -> Result<(), RunError> {
         let (end, planned) = (forecast(end_ns), Nanos(self.plan.budget_ns));
         let is_kept = self.plan.task.is_some() && self.plan.budget_is_stated();
-        if is_kept && std::mem::replace(&mut self.noted_time, true) {
-            // The time is kept, whatever the forecast is by now.
-            return Ok(());
-        }
         if self.plan.task.is_none() || self.plan.screens_changes() && !is_kept {
             self.plan.budget_ns = end.0;
+        }
+        // A time that is kept is told once, whatever the forecast is by now.
+        let is_near = is_kept || (end.0 as f64) < planned.0 as f64 * TOLD_AGAIN;
+        if std::mem::replace(&mut self.noted_time, true) && is_near {
+            return Ok(());
         }
         match self.times.mean_run().filter(|_| self.plan.screens_changes()) {
             Some(run) => self.record.note(self.plan.too_short_for(run, end_ns) + &self.stops_at(end_ns))?,

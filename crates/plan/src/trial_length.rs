@@ -16,6 +16,13 @@ const WARMUP_SHARE: u64 = 5;
 /// A trial measures at least this many bursts, pauses of a writer, or urgent messages.
 const BURSTS: u64 = 10;
 
+/// A trial of clients that pause lasts this many pauses: in less than one a client makes one call or none, depending on when
+/// it began.
+const PAUSES: u64 = 3;
+
+/// It becomes no longer than this by it, nanoseconds.
+const PAUSES_MAX_NS: u64 = 10_000_000_000;
+
 /// Assumed calls per second on lasting connections: about half of the rate of busy ones on loopback.
 const ASSUMED: f64 = 30_000.0;
 
@@ -36,12 +43,18 @@ pub fn assumed(conditions: &Spec) -> f64 {
     let alone = small / (1.0 + small / 1e9 * byte_ns * conditions.request().unwrap_or(0) as f64);
     let flows = conditions.flows().unwrap_or(1).max(1) as f64;
     let competing = conditions.competing_flows().unwrap_or(0) as f64;
-    let think_ns = conditions.think_time().unwrap_or(0) as f64;
+    let (link_delay_ns, bits) =
+        conditions.emulated_link().map_or((0, f64::INFINITY), |link| (link.delay_ns, link.rate.0 as f64));
+    // A window that begins small needs another round trip or two for a long message.
+    let waits_ns = (conditions.think_time().unwrap_or(0) + 2 * link_delay_ns) as f64;
+    let bytes = conditions.request().unwrap_or(0) + conditions.response().unwrap_or(0);
     // Competing clients take their share of the server.
     let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
-    let thinking = if think_ns > 0.0 { flows * 1e9 / think_ns / 2.0 } else { f64::INFINITY };
-    shared.min(offered).min(thinking)
+    let outstanding = flows * conditions.depth().unwrap_or(1).max(1) as f64;
+    let waiting = if waits_ns > 0.0 { outstanding * 1e9 / waits_ns / 2.0 } else { f64::INFINITY };
+    let carried = if bytes > 0 { bits / 8.0 / bytes as f64 } else { f64::INFINITY };
+    shared.min(offered).min(waiting).min(carried)
 }
 
 /// Calls that a trial needs for a rate; `None` if it makes none, or if a search sets their number.
@@ -58,7 +71,9 @@ pub fn lengths_ns(conditions: &Spec, (warmup_ns, window_ns): (u64, u64), per_sec
     // A float beyond 64 bits becomes the largest of them.
     let needed_ns = (calls as f64 / per_second.max(f64::MIN_POSITIVE) * 1e9) as u64;
     let bursts_ns = pause_ns(conditions).filter(|_| !explicit).map_or(0, |ns| ns.saturating_mul(BURSTS));
-    lengthened_ns((warmup_ns, window_ns), needed_ns.max(bursts_ns).min(LENGTHENED_MAX_NS))
+    let pauses_ns = conditions.think_time().filter(|_| calls > 0).map_or(0, |ns| ns.saturating_mul(PAUSES));
+    let needed_ns = needed_ns.max(bursts_ns).min(LENGTHENED_MAX_NS).max(pauses_ns.min(PAUSES_MAX_NS));
+    lengthened_ns((warmup_ns, window_ns), needed_ns)
 }
 
 /// Time from one burst, one write of a writer that pauses, or one urgent message to the next, nanoseconds.
@@ -108,6 +123,11 @@ mod tests {
         check(&[flows(1000), ("duration", Level::Number(20_000_000))], 1.0, (5, 20_000_000));
         check(&[flows(1000), ("call_rate", Level::Number(1000))], 1000.0, (5, 20_000_000));
         check(&[flows(1000), ("slo", Level::Name("p99=2ms".into()))], 1.0, (5, 20_000_000));
+        // Clients that pause do so several times, however seldom they call.
+        let pause = |ns| ("think_time", Level::Number(ns));
+        check(&[flows(1), pause(1_000_000)], 500.0, (5, 20_000_000));
+        check(&[flows(1), pause(1_000_000_000)], 0.5, (600_000_000, 3_000_000_000));
+        check(&[flows(1), pause(60_000_000_000)], 0.5, (2_000_000_000, PAUSES_MAX_NS));
         let stream = Spec::of(Workload::Stream);
         assert_eq!(lengths_ns(&stream, (5, 20_000_000), 1.0), (5, 20_000_000));
         // A writer that pauses does so several times in a trial, and urgent messages are several.
@@ -130,6 +150,13 @@ mod tests {
         check(&[number("flows", 20), connecting, number("competing_flows", 20)], 2_500.0);
         check(&[number("flows", 20), number("call_rate", 100)], 50.0);
         check(&[number("flows", 2), number("think_time", 10_000_000)], 100.0);
+        // Over a link a call takes round trips, and its bytes their time.
+        let link = |delay_ms: u64, rate: &str| {
+            let link = [("link_loss", "0%"), ("link_rate", rate)].map(|(name, text)| (name, Level::Name(text.into())));
+            [vec![number("link_delay", delay_ms * 1_000_000)], link.to_vec()].concat()
+        };
+        check(&[link(50, "1Gbit"), vec![number("flows", 2)]].concat(), 10.0);
+        check(&[link(50, "8Mbit"), vec![number("flows", 50), number("request", 100_000)]].concat(), 10.0);
         // A large datagram takes four times as long as the same bytes of a stream, in addition to the call.
         let large = |transport: &str| {
             assumed(&conditions(&[number("request", 1 << 20), ("transport", Level::Name(transport.into()))]))

@@ -126,7 +126,7 @@ impl Clients {
                 let offered = Offered { rate, arrivals: setup.arrivals(), flows: setup.flows() };
                 Arrival::open(self.start_ns, offered, flow, setup.seed)
             }
-            None => Arrival::closed(self.start_ns, setup.think_ns()),
+            None => Arrival::closed(self.start_ns, setup.think_ns(), flow, setup.flows()),
         };
         let recorder = self.records.recorder();
         self.begun += 1;

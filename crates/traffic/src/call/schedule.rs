@@ -42,9 +42,11 @@ pub struct Offered {
 }
 
 impl Arrival {
-    /// A closed loop from `start_ns` on with a pause between calls.
-    pub fn closed(start_ns: u64, think_ns: u64) -> Arrival {
-        Arrival { kind: ArrivalKind::Closed { think_ns }, due_ns: start_ns, rest: 0.0 }
+    /// A closed loop from `start_ns` on with a pause between calls, of flow number `flow` of `flows`.
+    pub fn closed(start_ns: u64, think_ns: u64, flow: usize, flows: usize) -> Arrival {
+        let mut arrival = Arrival { kind: ArrivalKind::Closed { think_ns }, due_ns: start_ns, rest: 0.0 };
+        arrival.later(think_ns as f64 * (flow % flows) as f64 / flows as f64);
+        arrival
     }
 
     /// The share of flow number `flow` of an offered load.
@@ -355,11 +357,14 @@ mod tests {
         let offered = Offered { rate: 1000, arrivals: Arrivals::Constant, flows: 4 };
         let due: Vec<u64> = (0..4).map(|flow| Arrival::open(0, offered, flow, 1).due_ns()).collect();
         assert_eq!(due, [0, 1_000_000, 2_000_000, 3_000_000]);
+        // Clients that pause do not call all at once either.
+        let due: Vec<u64> = (0..4).map(|flow| Arrival::closed(5, 1_000, flow, 4).due_ns()).collect();
+        assert_eq!(due, [5, 255, 505, 755]);
     }
 
     #[test]
     fn a_closed_loop_waits_for_its_call() {
-        let mut arrival = Arrival::closed(5, 10);
+        let mut arrival = Arrival::closed(5, 10, 0, 1);
         assert_eq!(arrival.due_ns(), 5);
         arrival.begun();
         arrival.over(100);

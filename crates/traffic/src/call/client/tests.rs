@@ -52,7 +52,7 @@ fn ticket_is_left_in_no_room() {
     let shown = Some([7; SHOWN]);
     let client = Client { terms: Terms::for_test(request, 0), shown, ..Arc::into_inner(client()).unwrap() };
     let records = Records::new(ClientCounts::new(false, false), false, &Arc::default());
-    let mut flow = ClientFlow::new(Arc::new(client), records.recorder(), 0, Arrival::closed(0, 0), false);
+    let mut flow = ClientFlow::new(Arc::new(client), records.recorder(), 0, Arrival::closed(0, 0, 0, 1), false);
     assert_eq!(flow.want(0), Want::Connect);
     flow.connected(0);
     assert_eq!(flow.want(0), Want::Send);
@@ -85,7 +85,7 @@ fn late_thread_shows_in_lateness() {
 
 #[test]
 fn pause_that_lasts_too_long_is_late() {
-    let late = late_ns(Arrival::closed(0, 50_000), &[(0, 10), (50_310, 50_320)]).unwrap();
+    let late = late_ns(Arrival::closed(0, 50_000, 0, 1), &[(0, 10), (50_310, 50_320)]).unwrap();
     assert!(late[0] == 1 && late[1].abs_diff(300) < 3, "{late:?}");
-    assert_eq!(late_ns(Arrival::closed(0, 0), &[(0, 10), (50_310, 50_320)]), None);
+    assert_eq!(late_ns(Arrival::closed(0, 0, 0, 1), &[(0, 10), (50_310, 50_320)]), None);
 }

@@ -34,7 +34,7 @@ fn flow(client: &Arc<Client>) -> (DatagramFlow, Records) {
     let mut record = ClientCounts::new(false, true);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
-    (DatagramFlow::new(Arc::clone(client), records.recorder(), 3, 1, Arrival::closed(0, 0)), records)
+    (DatagramFlow::new(Arc::clone(client), records.recorder(), 3, 1, Arrival::closed(0, 0, 0, 1)), records)
 }
 
 fn report(records: &Records) -> CallReport {
@@ -138,7 +138,7 @@ fn late_thread_shows_in_lateness() {
     let mut record = ClientCounts::new(false, true);
     record.keep(client.open_ns, client.close_ns);
     let records = Records::new(record, false, &Arc::default());
-    let mut flow = DatagramFlow::new(client, records.recorder(), 0, 1, Arrival::closed(0, 500));
+    let mut flow = DatagramFlow::new(client, records.recorder(), 0, 1, Arrival::closed(0, 500, 0, 1));
     // The second call is due 500 ns after the first reply, and begins 90 ns after that.
     for (begin_ns, end_ns) in [(0, 10), (600, 610)] {
         let mut reply = call(&mut flow, begin_ns);
