@@ -262,10 +262,10 @@ mod tests {
         };
         let sizes = [("transport", "tcp"), ("read_size", "4K,64K")];
         let with = |more: &[(&'static str, &'static str)]| [&sizes[..], more].concat();
-        check(&with(&[]), [Some("sum"), Some("touch"), Some("1000"), Some("program")]);
-        check(&with(&[("call_work", "3us")]), [Some("sum"), Some("touch"), Some("3000"), Some("program")]);
-        check(&with(&[("writer_work", "none")]), [Some("sum"), Some("none"), Some("1000"), Some("program")]);
+        check(&with(&[]), [Some("none"), Some("none"), Some("1000"), Some("program")]);
+        check(&with(&[("call_work", "3us")]), [Some("none"), Some("none"), Some("3000"), Some("program")]);
+        check(&with(&[("writer_work", "touch")]), [Some("none"), Some("touch"), Some("1000"), Some("program")]);
         check(&with(&[("work", "copy")]), [Some("copy"), Some("none"), Some("0"), None]);
-        check(&[("transport", "udp"), ("batch", "1,8")], [Some("sum"), Some("touch"), None, Some("program")]);
+        check(&[("transport", "udp"), ("batch", "1,8")], [Some("none"), Some("none"), None, Some("program")]);
     }
 }

@@ -175,8 +175,11 @@ pub fn profile_name(conditions: &Spec) -> String {
 
 /// Whether the reader discards the bytes: then the kernel alone is measured.
 pub fn throws_away(conditions: &Spec) -> bool {
-    let no_work = conditions.work() == Some(Work::None) && conditions.working_set().unwrap_or(0) == 0;
-    conditions.profile() == Some("drain") || no_work
+    let costs = [conditions.working_set(), conditions.call_work()].into_iter().flatten().any(|cost| cost > 0);
+    match conditions.profile() {
+        Some(name) => name == "drain" && !costs,
+        None => conditions.work() == Some(Work::None) && !costs,
+    }
 }
 
 /// A cell for tables: `read 32 KiB, write 256 KiB`.
@@ -312,6 +315,9 @@ mod tests {
         assert!(throws_away(&levels(&[("work", "none"), ("working_set", "0")])));
         assert!(!throws_away(&levels(&[("work", "none"), ("working_set", "512K")])));
         assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("working_set", "0")])));
+        // Its own time per call is work, too.
+        assert!(!throws_away(&levels(&[("work", "none"), ("call_work", "1000")])));
+        assert!(!throws_away(&levels(&[("profile", "program"), ("work", "none"), ("call_work", "1000")])));
         // The work of the reader of an import is unknown.
         assert!(!throws_away(&levels(&[("transport", "unix")])));
     }
