@@ -15,7 +15,7 @@ use crate::run_state::TimeSum;
 /// The most time of the minimum number of blocks, as a multiple of the budget.
 const OVERTIME_FEWEST: f64 = 1.5;
 
-/// A session that takes longer than told says so again from this multiple on.
+/// The next note of a longer time is due from this multiple of the last one on.
 const TOLD_AGAIN: f64 = 1.5;
 
 impl Run<'_> {

@@ -45,7 +45,7 @@ pub const PROFILES: &[Profile] = &[
         name: "program",
         workload: Workload::Stream,
         summary: "ends pass the bytes on and spend 1 us per system call",
-        phrase: "works as programs do",
+        phrase: "works as programs do (--profile program)",
         sets: &[("work", "none"), ("working_set", "0"), ("writer_work", "none"), ("call_work", "1us")],
     },
     Profile {

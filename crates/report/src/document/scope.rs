@@ -2,9 +2,7 @@
 //! did not measure.
 
 use bytegauge_model::unit::counted;
-use bytegauge_model::{
-    CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Work, Workload, catalog,
-};
+use bytegauge_model::{CellKind, Level, Placement, ProgramRole, SessionStatus, Spec, Transport, Workload, catalog};
 
 use super::heading::seconds;
 use super::title::{varying, worker, workers_differ};
@@ -103,9 +101,6 @@ fn work(view: &View, conditions: &Spec) -> Option<String> {
     }
     Some(match name.as_str() {
         "sum" => format!("the {worker} adds up every byte"),
-        "program" if conditions.work() == Some(Work::None) => {
-            "each end passes the bytes on, with a little work per call (--profile program)".to_owned()
-        }
         "rpc" => format!("the {worker} adds up every request and does a little work"),
         _ => format!("the {worker} {}", known.phrase),
     })

@@ -316,8 +316,8 @@ mod tests {
         assert!(!throws_away(&levels(&[("work", "none"), ("working_set", "512K")])));
         assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("working_set", "0")])));
         // Its own time per call is work, too.
-        assert!(!throws_away(&levels(&[("work", "none"), ("call_work", "1000")])));
-        assert!(!throws_away(&levels(&[("profile", "program"), ("work", "none"), ("call_work", "1000")])));
+        assert!(!throws_away(&levels(&[("work", "none"), ("call_work", "1us")])));
+        assert!(!throws_away(&levels(&[("profile", "program"), ("work", "none"), ("call_work", "1us")])));
         // The work of the reader of an import is unknown.
         assert!(!throws_away(&levels(&[("transport", "unix")])));
     }
