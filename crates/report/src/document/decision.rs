@@ -140,7 +140,8 @@ fn rates(results: &Results, test: &Test) -> String {
     if least == most { least } else { format!("{least}–{most}") }
 }
 
-/// Why a decision is certain, or what may still be; and how long urgent messages wait with the options that it names.
+/// Why a decision is certain, or what may still be; and with the options that it names how long urgent messages wait, or how long
+/// calls take at a fixed load.
 pub fn why(results: &Results, test: &Test) -> String {
     let named = test.named();
     let delay = delay(results, test, &named).map_or_else(String::new, |delay| format!("; {delay}"));
@@ -149,17 +150,15 @@ pub fn why(results: &Results, test: &Test) -> String {
 
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.
 fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<String> {
-    let (heading, name) = urgent::highest_of_all(results.view, &test.options)?;
-    let delays = |options: &[&OptionResult]| -> Vec<(f64, String)> {
-        let of = |option: &&OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));
-        let mut all: Vec<_> = options.iter().filter_map(of).collect();
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        all
-    };
-    let (own, all) = (delays(named), delays(&test.options.iter().collect::<Vec<_>>()));
-    let ((least, _), (most, _), (other, label)) = (own.first()?, own.last()?, all.first()?);
-    let range = if own.len() > 1 { format!("{} to {}", time(*least), time(*most)) } else { time(*most) };
-    let other = if other < least { format!(", {} with {label}", time(*other)) } else { String::new() };
+    let of_calls = if test.compares == Compares::Cpu { urgent::OF_CALLS } else { &[] };
+    let known = |percentiles| urgent::highest_of_all(results.view, &test.options, percentiles);
+    let (heading, name) = [urgent::PERCENTILES, of_calls].into_iter().find_map(known)?;
+    let of = |option: &OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));
+    let own = || named.iter().filter_map(|option| Some(of(option)?.0));
+    let (least, most) = (own().reduce(f64::min)?, own().reduce(f64::max)?);
+    let (other, label) = test.options.iter().filter_map(of).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let range = if least < most { format!("{} to {}", time(least), time(most)) } else { time(most) };
+    let other = if other < least { format!(", {} with {label}", time(other)) } else { String::new() };
     Some(format!("{heading} {range}{other}"))
 }
 

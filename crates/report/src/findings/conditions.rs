@@ -334,8 +334,8 @@ fn unasked_work(view: &View) -> Option<Finding> {
         let by_cpu = || view.cells_of(&group.id).any(|cell| cell.limit.name.contains("CPU"));
         group.factors.call_work().is_some_and(|ns| ns > 0) && group.varied.iter().any(is_buffer) && by_cpu()
     };
-    let fact = Fact::NotMeasured { what: Unmeasured::NoWork, options: 0 };
-    view.groups.iter().any(is_concerned).then(|| warning(fact))
+    let found = || warning(Fact::NotMeasured { what: Unmeasured::NoWork, options: 0 });
+    view.groups.iter().any(is_concerned).then(found)
 }
 
 /// The session took far longer than its budget until its first interim analysis.

@@ -573,7 +573,7 @@ fn options_that_miss_the_load_are_excluded() {
     );
     let text = on_screen(&left);
     check(&text, &["blocking 121 60.5 %", " avoid", "% of the offered load carried"]);
-    assert_eq!(left.decisions[0].why, "the only one that carries the offered load");
+    assert_eq!(left.decisions[0].why, "the only one that carries the offered load; p99 313 µs");
     // Where no option carries it, none is excluded.
     let overloaded = view(&offered("900k"));
     assert!(overloaded.cells.iter().all(|cell| cell.behind.is_none()));
@@ -613,6 +613,9 @@ fn an_offered_load_compares_server_cpu() {
     check(&view.tests[0].title, &["100k offered"]);
     assert!(view.texts[0].columns.iter().any(|column| column.heading == "CPU µs/call"), "{:?}", view.texts[0]);
     check(&on_screen(&view), &["The load is fixed, so options are compared by CPU time."]);
+    // The time of calls, which the options cost, is next to it.
+    check(&view.decisions[0].why, &["; p99 "]);
+    assert!(!self::view(&engines()).decisions[0].why.contains("p99"), "at full load it is mostly waiting");
     let mut paused = engines();
     let pause = Spec::from([("think_time", 1_000_000.into())]);
     paused.groups.iter_mut().for_each(|row| row.group.factors.extend(&pause));
