@@ -122,10 +122,7 @@ pub fn listed(test: &Test, options: &[&OptionResult]) -> String {
 
 /// The rates of the options that a claim names, without their unit.
 fn rates(results: &Results, test: &Test) -> String {
-    let named = match &test.claim {
-        Claim::Invalid { .. } => test.options.iter().filter(|option| option.rate.is_some()).collect(),
-        _ => test.named(),
-    };
+    let named = shown(test);
     if test.compares == Compares::Cpu {
         return String::new();
     }
@@ -140,17 +137,26 @@ fn rates(results: &Results, test: &Test) -> String {
     if least == most { least } else { format!("{least}–{most}") }
 }
 
+/// The options that a claim names; without one those that were measured.
+fn shown(test: &Test) -> Vec<&OptionResult> {
+    match &test.claim {
+        Claim::Invalid { .. } => test.options.iter().filter(|option| option.rate.is_some()).collect(),
+        _ => test.named(),
+    }
+}
+
 /// Why a decision is certain, or what may still be; and with the options that it names how long urgent messages wait, or how long
 /// calls take at a fixed load.
 pub fn why(results: &Results, test: &Test) -> String {
-    let named = test.named();
+    let named = shown(test);
     let delay = delay(results, test, &named).map_or_else(String::new, |delay| format!("; {delay}"));
     reason(results, test, &named) + &delay
 }
 
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.
 fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<String> {
-    let of_calls = if test.compares == Compares::Cpu { urgent::OF_CALLS } else { &[] };
+    let is_alone = matches!(test.claim, Claim::Invalid { reason: InvalidReason::OneOption });
+    let of_calls = if is_alone || test.compares == Compares::Cpu { urgent::OF_CALLS } else { &[] };
     let known = |percentiles| urgent::highest_of_all(results.view, &test.options, percentiles);
     let (heading, name) = [urgent::PERCENTILES, of_calls].into_iter().find_map(known)?;
     let of = |option: &OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));

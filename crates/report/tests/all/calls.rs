@@ -628,6 +628,13 @@ fn an_offered_load_compares_server_cpu() {
 }
 
 #[test]
+fn the_only_option_has_its_time() {
+    let planted = [Planted { choices: &[("server_engine", "epoll")], calls_per_second: 120_000.0, reset_share: 0.0 }];
+    let report = view(&session(&[RPC], &planted));
+    check(&report.decisions[0].why, &["nothing to compare it with; p99 "]);
+}
+
+#[test]
 fn options_that_fail_at_last_are_named() {
     let mut data = engines();
     data.cells[0].outcome = Some(Outcome::Failed("no call was completed".into()));
