@@ -1,4 +1,7 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| bytegauge_traffic::iperf3::control(input));
+#[path = "../../crates/traffic/tests/all/iperf3_control.rs"]
+mod iperf3_control;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| iperf3_control::control(input));

@@ -11,6 +11,7 @@ mod agent_link;
 mod commands;
 mod forward;
 #[cfg(any(test, fuzzing))]
+#[path = "tests/fuzzing.rs"]
 pub mod fuzzing;
 mod limits;
 mod log;

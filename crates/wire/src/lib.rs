@@ -7,10 +7,12 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 #[cfg(any(test, fuzzing))]
+#[path = "tests/cheap.rs"]
 mod cheap;
 mod error;
 mod frame;
 #[cfg(any(test, fuzzing))]
+#[path = "tests/fuzzing.rs"]
 pub mod fuzzing;
 mod key;
 mod line;

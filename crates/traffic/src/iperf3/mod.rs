@@ -8,8 +8,6 @@
 //! connections to the same port. A TCP connection of data begins with the cookie; a UDP socket exchanges a greeting.
 
 pub mod client;
-#[cfg(any(test, fuzzing))]
-pub mod fuzzing;
 pub mod message;
 mod session;
 

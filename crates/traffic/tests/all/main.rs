@@ -21,5 +21,6 @@ mod engines_relay;
 mod engines_storm;
 mod far_calls;
 mod far_datagrams;
+mod iperf3_control;
 mod relays;
 mod support;

@@ -1,7 +1,7 @@
-//! Entry point of the fuzzer (`fuzz/`): a peer that sends any bytes on the control connection.
+//! Target of the fuzzer (`fuzz/`), which includes this file: a server of iperf3 that sends any bytes on the control connection.
 
-use super::client::{self, ControlClient};
-use super::message::{Cookie, RESULTS_MAX, TestParameters, TestResults};
+use bytegauge_traffic::iperf3::client::{ClientEvent, ControlClient};
+use bytegauge_traffic::iperf3::message::{Cookie, RESULTS_MAX, TestParameters, TestResults};
 
 /// Bytes of the answers to a peer that sends any bytes.
 const ANSWERS_MAX: usize = 4096;
@@ -17,11 +17,11 @@ pub fn control(input: &[u8]) {
         client.received(piece);
         while let Ok(Some(event)) = client.next_event() {
             match event {
-                client::ClientEvent::Running => client.end(),
-                client::ClientEvent::ResultsWanted => {
+                ClientEvent::Running => client.end(),
+                ClientEvent::ResultsWanted => {
                     client.results(&TestResults::default()).expect("numbers have a text");
                 }
-                client::ClientEvent::OpenStreams | client::ClientEvent::Results(_) => {}
+                ClientEvent::OpenStreams | ClientEvent::Results(_) => {}
             }
         }
         assert!(client.room() <= RESULTS_MAX + 4);
@@ -29,17 +29,14 @@ pub fn control(input: &[u8]) {
     assert!(client.take_output().len() <= ANSWERS_MAX);
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn kept_inputs_pass_the_fuzz_target() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/iperf3");
-        let mut inputs = 0;
-        for file in std::fs::read_dir(folder).unwrap() {
-            let input = std::fs::read(file.unwrap().path()).unwrap();
-            (0..=input.len()).for_each(|end| super::control(&input[..end]));
-            inputs += 1;
-        }
-        assert!(inputs > 0);
+#[test]
+fn kept_inputs_pass_the_fuzz_target() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/iperf3");
+    let mut inputs = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let input = std::fs::read(file.unwrap().path()).unwrap();
+        (0..=input.len()).for_each(|end| control(&input[..end]));
+        inputs += 1;
     }
+    assert!(inputs > 0);
 }
