@@ -12,7 +12,7 @@ use bytegauge_report::words::fit::{cut, wrap};
 use bytegauge_sys::copy_probe::{self, CopyCosts};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::machine::{CpuTicks, MachineProbe, delta};
+use bytegauge_sys::proc_stat::{CpuTicks, MachineProbe, delta};
 use bytegauge_sys::process::{Limit, open_files};
 use bytegauge_sys::uring::{self, Missing};
 use clap::ArgMatches;

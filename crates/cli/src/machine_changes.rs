@@ -4,6 +4,7 @@
 //! then nothing is reported.
 
 use bytegauge_model::SessionRecord;
+use bytegauge_sys::kernel::version;
 use serde_json::Value;
 
 /// A fact that results depend on.
@@ -167,12 +168,6 @@ fn kernel_changes(then: &str, now: &str, matters: impl Fn(&[&str]) -> bool) -> V
             format!("since Linux {major}.{minor} {what} ({source})")
         })
         .collect()
-}
-
-/// The first two numbers of a kernel's release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// A fact as text. `None`: it is unknown.

@@ -241,11 +241,11 @@ fn heading(end: &EndView) -> String {
 }
 
 fn calls(side: &SideView, moves: &str) -> String {
-    let mut text = format!("{} × {}", side.calls, side.by.join(", "));
+    let mut text = format!("{} × {}", side.totals.calls, side.by.join(", "));
     text.extend(side.asked.iter().map(|asked| format!(": requests {}", sizes(asked))));
     text.push_str(&format!(", {moves} {}", sizes(&side.moved)));
-    let full = side.full as f64 / side.calls.max(1) as f64 * 100.0;
-    if side.asked.is_some() && side.full < side.calls {
+    let full = side.totals.full as f64 / side.totals.calls.max(1) as f64 * 100.0;
+    if side.asked.is_some() && side.totals.full < side.totals.calls {
         text.push_str(&format!(", all of it {:.0} % of the time", full.floor()));
     }
     if side.pieces_per_call > 1.05 {
@@ -254,8 +254,8 @@ fn calls(side: &SideView, moves: &str) -> String {
     if side.messages_per_call > 1.05 {
         text.push_str(&format!(", {:.1} messages a call", side.messages_per_call));
     }
-    if side.not_yet > 0 {
-        text.push_str(&format!("; {} times no data", side.not_yet));
+    if side.totals.not_yet > 0 {
+        text.push_str(&format!("; {} times no data", side.totals.not_yet));
     }
     text
 }
@@ -270,7 +270,7 @@ fn sizes(sizes: &SizeSummary) -> String {
 
 fn pace(observed: &Observed) -> Vec<String> {
     let calls: u64 =
-        observed.ends.iter().flat_map(|end| [&end.reads, &end.writes]).flatten().map(|side| side.calls).sum();
+        observed.ends.iter().flat_map(|end| [&end.reads, &end.writes]).flatten().map(|side| side.totals.calls).sum();
     let mut lines = Vec::new();
     if observed.waits > 0 {
         lines.push(format!("{:.1} reads and writes for each wait (epoll, poll)", calls as f64 / observed.waits as f64));

@@ -6,8 +6,8 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::cpu_time::{ended_children_ns, process_usage};
 use bytegauge_sys::descendants;
 use bytegauge_sys::environment::{CgroupCpu, Pressure};
-use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
-use bytegauge_sys::snmp::{self, Snmp, TcpCounts, UdpCounts};
+use bytegauge_sys::proc_stat::{MachineProbe, MachineSample, delta};
+use bytegauge_sys::snmp::{self, ProtocolTable};
 
 /// Reads the machine's counters; without `/proc` everything stays unknown.
 #[derive(Debug)]
@@ -91,9 +91,9 @@ impl Watch {
 /// The kernel's counts of a path's protocol in the network namespace.
 #[derive(Debug)]
 pub struct ProtocolCounts {
-    udp: Option<Snmp>,
+    udp: Option<ProtocolTable>,
     backlog_drops: Option<u64>,
-    tcp: Option<TcpCounts>,
+    tcp: Option<ProtocolTable>,
 }
 
 impl ProtocolCounts {
@@ -101,9 +101,9 @@ impl ProtocolCounts {
     pub fn read(transport: Option<&Transport>) -> ProtocolCounts {
         let uses = |protocol: fn(&Transport) -> bool| transport.is_some_and(protocol);
         ProtocolCounts {
-            udp: uses(Transport::is_udp).then(|| snmp::read().ok()).flatten(),
+            udp: uses(Transport::is_udp).then(|| ProtocolTable::of_udp().ok()).flatten(),
             backlog_drops: uses(Transport::is_udp).then(|| snmp::backlog_drops().ok()).flatten(),
-            tcp: uses(Transport::is_tcp).then(|| snmp::read_tcp().ok()).flatten(),
+            tcp: uses(Transport::is_tcp).then(|| ProtocolTable::of_tcp().ok()).flatten(),
         }
     }
 
@@ -113,29 +113,27 @@ impl ProtocolCounts {
         let backlog_drops = dropped.map(|(later, earlier)| later.saturating_sub(earlier));
         let udp = self.udp.as_ref().zip(earlier.udp.as_ref());
         machine.udp = udp.map(|(later, earlier)| Box::new(UdpUse { backlog_drops, ..udp_use(earlier, later) }));
-        let tcp = self.tcp.zip(earlier.tcp).map(|(later, earlier)| later.since(&earlier)).unwrap_or_default();
-        machine.delayed_acks = tcp.delayed_acks.into();
-        machine.listen_overflows = tcp.listen_overflows.into();
-        machine.timeouts = tcp.timeouts.into();
-        let drops = snmp::TCP_DROPS.iter().zip(tcp.drops);
-        let rose = drops.filter_map(|(name, count)| Some(((*name).to_owned(), count.filter(|count| *count > 0)?)));
-        machine.tcp_drops = rose.collect();
+        let Some((later, earlier)) = self.tcp.as_ref().zip(earlier.tcp.as_ref()) else { return };
+        machine.delayed_acks = later.gained(earlier, snmp::DELAYED_ACKS).into();
+        machine.listen_overflows = later.gained(earlier, snmp::LISTEN_OVERFLOWS).into();
+        machine.timeouts = later.gained(earlier, snmp::TIMEOUTS).into();
+        let drops = snmp::TCP_DROPS.iter().filter_map(|name| Some(((*name).to_owned(), later.gained(earlier, name)?)));
+        machine.tcp_drops = drops.filter(|(_, count)| *count > 0).collect();
     }
 }
 
-/// The difference between two readings, for both protocols.
-fn udp_use(earlier: &Snmp, later: &Snmp) -> UdpUse {
-    let (v4, v6) = (later.udp.since(&earlier.udp), later.udp6.since(&earlier.udp6));
-    let gained = |of: fn(&UdpCounts) -> u64| of(&v4) + of(&v6);
+/// The difference between two readings.
+fn udp_use(earlier: &ProtocolTable, later: &ProtocolTable) -> UdpUse {
+    let gained = |name: &str| later.gained(earlier, name).unwrap_or(0);
     UdpUse {
-        received: gained(|c| c.received),
-        sent: gained(|c| c.sent),
-        no_port: gained(|c| c.no_port),
-        receive_errors: gained(|c| c.receive_errors),
-        receive_buffer_errors: gained(|c| c.receive_buffer_errors),
-        send_buffer_errors: gained(|c| c.send_buffer_errors),
-        checksum_errors: gained(|c| c.checksum_errors),
-        memory_errors: gained(|c| c.memory_errors),
+        received: gained("InDatagrams"),
+        sent: gained("OutDatagrams"),
+        no_port: gained("NoPorts"),
+        receive_errors: gained("InErrors"),
+        receive_buffer_errors: gained("RcvbufErrors"),
+        send_buffer_errors: gained("SndbufErrors"),
+        checksum_errors: gained("InCsumErrors"),
+        memory_errors: gained("MemErrors"),
         backlog_drops: None,
     }
 }

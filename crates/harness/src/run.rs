@@ -11,7 +11,7 @@ use bytegauge_plan::Plan;
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
-use bytegauge_sys::machine::irq_time_accounting;
+use bytegauge_sys::kernel::irq_time_accounting;
 use bytegauge_sys::topology::Topology;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{EndError, PlantedFault, RemoteHost, StartNetwork};

@@ -126,7 +126,7 @@ macro_rules! names {
 pub(crate) use names;
 
 /// How two ends are joined, or a one-ended source.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Transport {
     /// A Unix stream socket.

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::GroupId;
+use crate::cell::{CellId, GroupId};
 use crate::end::stored_names;
 
 /// A session's number in its store.
@@ -120,6 +120,36 @@ pub struct Surroundings {
     pub load: Option<f64>,
 }
 
+/// The result of an interim analysis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnalysisProgress {
+    /// Tests in which options are compared.
+    pub tests: usize,
+    /// Those with a conclusive result, as the report has it.
+    pub decided: usize,
+    /// Those that need no more blocks: they are decided, or more blocks would not help.
+    pub settled: usize,
+}
+
+impl AnalysisProgress {
+    /// Whether another analysis is useless.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.settled >= self.tests
+    }
+}
+
+/// The recommended option of a group, and the options that long trials compare it with again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnalysedGroup {
+    /// The group.
+    pub group: GroupId,
+    /// The recommended option first, then the others, the most important first.
+    pub cells: Vec<CellId>,
+    /// Whether the option has a significant result.
+    pub proven: bool,
+}
+
 /// A session as it is listed and reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
@@ -152,4 +182,16 @@ pub struct SessionRecord {
     /// Whether it came from `import`, whatever its status: it is never resumed here. A property of the store, never exported.
     #[serde(skip)]
     pub imported: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settled_sessions_need_no_analysis() {
+        assert!(AnalysisProgress { tests: 0, decided: 0, settled: 0 }.is_settled());
+        assert!(AnalysisProgress { tests: 3, decided: 2, settled: 3 }.is_settled());
+        assert!(!AnalysisProgress { tests: 3, decided: 2, settled: 2 }.is_settled());
+    }
 }

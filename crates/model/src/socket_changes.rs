@@ -9,12 +9,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalog::names;
+use crate::catalog::{NameError, Transport, names};
 use crate::level::Level;
-use crate::option::{OPTIONS, OptionRow, ValueForm, of_factor};
+use crate::option::{OPTIONS, OptionRow, Setter, ValueForm, of_factor};
 use crate::running_service::RunningService;
-use crate::socket_waits::SocketWaits;
 use crate::suggest;
+use crate::wait_causes::SocketWaits;
 
 /// The value of a program whose sockets are left alone.
 pub const AS_IT_IS: &str = "as-it-is";
@@ -249,12 +249,55 @@ impl SocketChanges {
     }
 }
 
+names! {
+    /// The call of a program that opens a socket.
+    #[derive(PartialOrd, Ord)]
+    Opening, "call that opens a socket", OPENINGS {
+        Bind = "bind": "bind(2), which takes datagrams",
+        Connect = "connect": "connect(2)",
+        Listen = "listen": "listen(2), which takes connections",
+    }
+}
+
+/// A socket that a program opens: `tcp connect`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct OpenedSocket {
+    /// What it carries its bytes over.
+    pub transport: Transport,
+    /// How it is opened.
+    pub call: Opening,
+}
+
+impl OpenedSocket {
+    /// The end of a connection that it is.
+    pub fn setter(&self) -> Setter {
+        if self.call == Opening::Listen { Setter::Server } else { Setter::Client }
+    }
+}
+
+impl From<OpenedSocket> for String {
+    fn from(socket: OpenedSocket) -> String {
+        format!("{} {}", socket.transport, socket.call)
+    }
+}
+
+impl TryFrom<String> for OpenedSocket {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<OpenedSocket, NameError> {
+        let malformed = || NameError::Malformed(text.clone(), "a socket of a program");
+        let (transport, call) = text.split_once(' ').ok_or_else(malformed)?;
+        Ok(OpenedSocket { transport: transport.parse()?, call: call.parse()? })
+    }
+}
+
 /// The sockets of a program's run, as its calls showed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketsSeen {
-    /// Calls of connect(2) and listen(2), and of bind(2) for datagrams, by what they open: `tcp connect`.
-    pub opened: BTreeMap<String, u64>,
+    /// Calls of connect(2) and listen(2), and of bind(2) for datagrams, by what they open.
+    pub opened: BTreeMap<OpenedSocket, u64>,
     /// Sockets that got the options of the run.
     pub changed: u64,
     /// The first change that did not take effect, and the reason.

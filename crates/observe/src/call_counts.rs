@@ -75,19 +75,26 @@ pub struct SizeSummary {
     pub most_often_share: f64,
 }
 
-/// Calls in one direction over one or more descriptors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OneWay {
+/// How many calls in one direction did what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CallTotals {
     /// Calls that moved bytes.
     pub calls: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Calls that had to be repeated later: `EAGAIN`.
+    /// Calls that found nothing to read, or no room: `EAGAIN`.
     pub not_yet: u64,
     /// Calls that failed otherwise.
     pub failed: u64,
-    /// Calls that moved as much as was asked for.
+    /// Calls that moved all that was asked for.
     pub full: u64,
+}
+
+/// Calls in one direction over one or more descriptors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OneWay {
+    /// What they did.
+    pub totals: CallTotals,
     /// Pieces of memory that the calls named.
     pub pieces: u64,
     /// Messages that they moved.
@@ -110,8 +117,8 @@ impl OneWay {
         let Transfer { asked, address, moved, pieces, messages, .. } = *transfer;
         let Ok(bytes) = u64::try_from(moved) else {
             match moved == -i64::from(bytegauge_sys::errno::EAGAIN) {
-                true => self.not_yet += 1,
-                false => self.failed += 1,
+                true => self.totals.not_yet += 1,
+                false => self.totals.failed += 1,
             }
             return;
         };
@@ -119,11 +126,11 @@ impl OneWay {
         if bytes == 0 {
             return;
         }
-        self.calls += 1;
-        self.bytes += bytes;
+        self.totals.calls += 1;
+        self.totals.bytes += bytes;
+        self.totals.full += u64::from(asked == Some(bytes));
         self.pieces += pieces;
         self.messages += messages;
-        self.full += u64::from(asked == Some(bytes));
         asked.into_iter().for_each(|asked| self.asked.add(asked));
         address.into_iter().for_each(|address| self.page_offset.add(address % PAGE));
         // The sizes of a call with many messages are those of all of them together.
@@ -133,11 +140,11 @@ impl OneWay {
 
     /// Adds the counts of another one.
     pub fn merge(&mut self, other: &OneWay) {
-        self.calls += other.calls;
-        self.bytes += other.bytes;
-        self.not_yet += other.not_yet;
-        self.failed += other.failed;
-        self.full += other.full;
+        self.totals.calls += other.totals.calls;
+        self.totals.bytes += other.totals.bytes;
+        self.totals.not_yet += other.totals.not_yet;
+        self.totals.failed += other.totals.failed;
+        self.totals.full += other.totals.full;
         self.pieces += other.pieces;
         self.messages += other.messages;
         self.turns = (self.turns.0 + other.turns.0, self.turns.1 + other.turns.1);
@@ -155,18 +162,14 @@ impl OneWay {
         let mut names: Vec<(&str, u64)> = self.names.iter().map(|(name, count)| (*name, *count)).collect();
         names.sort_by_key(|(name, count)| (u64::MAX - count, *name));
         Some(SideView {
-            calls: self.calls,
-            bytes: self.bytes,
-            not_yet: self.not_yet,
-            failed: self.failed,
-            full: self.full,
+            totals: self.totals,
             by: names.into_iter().map(|(name, _)| name.to_owned()).collect(),
             asked,
             moved,
             page_offset: self.page_offset.summary(),
             slow_addresses: self.page_offset.share_in(SLOW_OFFSETS),
-            pieces_per_call: self.pieces as f64 / self.calls as f64,
-            messages_per_call: self.messages as f64 / self.calls as f64,
+            pieces_per_call: self.pieces as f64 / self.totals.calls as f64,
+            messages_per_call: self.messages as f64 / self.totals.calls as f64,
             bytes_per_turn: self.turns.0.checked_div(self.turns.1),
         })
     }
@@ -175,16 +178,9 @@ impl OneWay {
 /// One direction, as reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideView {
-    /// Calls that moved bytes.
-    pub calls: u64,
-    /// Bytes they moved.
-    pub bytes: u64,
-    /// Calls that found nothing to read, or no room.
-    pub not_yet: u64,
-    /// Calls that failed otherwise.
-    pub failed: u64,
-    /// Calls that moved all that was asked for.
-    pub full: u64,
+    /// What they did.
+    #[serde(flatten)]
+    pub totals: CallTotals,
     /// The system calls, those made most often first.
     pub by: Vec<String>,
     /// Bytes asked for in a call, where that could be read: the program's buffer.
@@ -239,15 +235,15 @@ mod tests {
         side.add("read", &transfer(Some(4096), -i64::from(bytegauge_sys::errno::EPIPE), 0));
         side.add("read", &transfer(Some(4096), 0, 1));
         let view = side.view().unwrap();
-        assert_eq!((view.calls, view.bytes, view.full), (10, 9 * 4096 + 100, 9));
-        assert_eq!((view.not_yet, view.failed), (1, 1));
+        assert_eq!((view.totals.calls, view.totals.bytes, view.totals.full), (10, 9 * 4096 + 100, 9));
+        assert_eq!((view.totals.not_yet, view.totals.failed), (1, 1));
         assert_eq!((view.moved.least, view.moved.median, view.moved.p90, view.moved.largest), (100, 4096, 4096, 4096));
         assert_eq!((view.moved.most_often, view.moved.most_often_share), (4096, 0.9));
         assert_eq!(view.by, ["read", "recv"]);
         let mut both = OneWay::default();
         both.merge(&side);
         both.merge(&side);
-        assert_eq!(both.view().unwrap().calls, 20);
+        assert_eq!(both.view().unwrap().totals.calls, 20);
         assert_eq!(both.view().unwrap().asked.unwrap().median, 4096);
         assert!(OneWay::default().view().is_none());
     }

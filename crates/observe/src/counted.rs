@@ -51,7 +51,7 @@ impl FdCounts {
     }
 
     fn bytes(&self) -> u64 {
-        self.read.bytes + self.written.bytes
+        self.read.totals.bytes + self.written.totals.bytes
     }
 }
 
@@ -237,8 +237,8 @@ impl ProgramCounts {
         let (mut alone, mut all) = (0, 0);
         for flow in self.open.values().chain(&self.closed).filter(|flow| !flow.end.start_up) {
             for side in [&flow.read, &flow.written] {
-                all += side.bytes;
-                alone += if is_of_sockets_alone(side) { side.bytes } else { 0 };
+                all += side.totals.bytes;
+                alone += if is_of_sockets_alone(side) { side.totals.bytes } else { 0 };
             }
         }
         alone * 2 > all
@@ -248,7 +248,7 @@ impl ProgramCounts {
     pub(super) fn is_coming_to_life(&self) -> bool {
         let (mut of_it, mut all) = (0, 0);
         for flow in self.open.values().chain(&self.closed) {
-            let calls = flow.read.calls + flow.written.calls;
+            let calls = flow.read.totals.calls + flow.written.totals.calls;
             all += calls;
             of_it += if flow.end.start_up { calls } else { 0 };
         }
@@ -273,7 +273,7 @@ impl ProgramCounts {
 /// Groups descriptors by sort: those with the most bytes first, and those that only belong to the program's start last.
 fn views(flows: Vec<FdCounts>) -> Vec<EndView> {
     let mut grouped: BTreeMap<String, Vec<FdCounts>> = BTreeMap::new();
-    for flow in flows.into_iter().filter(|flow| flow.read.calls + flow.written.calls > 0) {
+    for flow in flows.into_iter().filter(|flow| flow.read.totals.calls + flow.written.totals.calls > 0) {
         grouped.entry(flow.end.leads.label()).or_default().push(flow);
     }
     let mut views: Vec<EndView> = grouped.into_iter().filter_map(|(label, flows)| view(label, &flows)).collect();

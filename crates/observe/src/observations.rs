@@ -125,6 +125,6 @@ impl EndView {
 
     /// Bytes both ways.
     pub fn bytes(&self) -> u64 {
-        [&self.reads, &self.writes].into_iter().flatten().map(|side| side.bytes).sum()
+        [&self.reads, &self.writes].into_iter().flatten().map(|side| side.totals.bytes).sum()
     }
 }

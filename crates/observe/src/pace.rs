@@ -7,7 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::{descendants, process};
-use bytegauge_traffic::socket_waits::{WaitSampler, each_connection};
+use bytegauge_traffic::wait_sampler::{WaitSampler, each_connection};
 
 /// How often the counts are read.
 const STEP: Duration = Duration::from_millis(10);

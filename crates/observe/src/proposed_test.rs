@@ -105,7 +105,7 @@ fn heading(observed: &Observed, name: &str, summary: &str) -> String {
 }
 
 fn bytes(side: Option<&SideView>) -> u64 {
-    side.map_or(0, |side| side.bytes)
+    side.map_or(0, |side| side.totals.bytes)
 }
 
 fn over_a_path(observed: &Observed, main: &EndView, joined: &[&EndView]) -> DerivedTest {
@@ -147,10 +147,10 @@ fn connects_to_itself(ends: &[&EndView]) -> bool {
 /// Whether reads and writes alternate, every few calls.
 fn answered(end: &EndView) -> bool {
     let (Some(reads), Some(writes)) = (&end.reads, &end.writes) else { return false };
-    let fewer = reads.calls.min(writes.calls);
+    let fewer = reads.totals.calls.min(writes.totals.calls);
     // With a connection for each request, both request and reply may take several calls. A sample sees a part of some.
     let of_one_request = end.seen >= CONNECTIONS_MIN && 2 * end.turns >= end.seen && end.bytes() / end.seen < LONG;
-    let alternates = end.turns >= fewer && !is_streamed(end, reads.bytes, writes.bytes);
+    let alternates = end.turns >= fewer && !is_streamed(end, reads.totals.bytes, writes.totals.bytes);
     fewer > 0 && (of_one_request || alternates)
 }
 
@@ -217,7 +217,7 @@ fn reader(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let Some(side) = &end.reads else { return other(observed, end) };
     let own = buffer(side);
     // A read that filled its buffer shows nothing about the peer's writes; one that did not received all bytes that were there.
-    let writes = if side.full * 2 >= side.calls {
+    let writes = if side.totals.full * 2 >= side.totals.calls {
         assumed.push(format!(
             "the size of the peer's writes is not visible, since most reads fill the buffer: the plan uses 16K and 1M{}",
             peers_hint(end)
@@ -291,7 +291,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let serves = matches!(end.leads, Leads::Accepted { .. });
     // A message may arrive in pieces, and a sample may cut the first and the last one of a connection: count those that were seen
     // whole, or divide all bytes by the number of responses.
-    let message = |side: &SideView| side.bytes_per_turn.unwrap_or(side.bytes / end.exchanges.max(1));
+    let message = |side: &SideView| side.bytes_per_turn.unwrap_or(side.totals.bytes / end.exchanges.max(1));
     let (came, went) = (message(reads), message(writes));
     let (request, response) = if serves { (came, went) } else { (went, came) };
     let mut assumed = Vec::new();
@@ -330,7 +330,7 @@ fn calls(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
 }
 
 fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
-    let side = end.reads.as_ref().filter(|side| side.bytes > bytes(end.writes.as_ref())).or(end.writes.as_ref());
+    let side = end.reads.as_ref().filter(|side| side.totals.bytes > bytes(end.writes.as_ref())).or(end.writes.as_ref());
     let Some(side) = side else { return other(observed, end) };
     let own = buffer(side);
     DerivedTest {
@@ -357,7 +357,8 @@ fn relay(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
 fn datagrams(observed: &Observed, end: &EndView, transport: &str) -> DerivedTest {
     let (kind, side) = match (&end.reads, &end.writes) {
         (Some(read), Some(written))
-            if read.messages_per_call * read.calls as f64 >= written.messages_per_call * written.calls as f64 =>
+            if read.messages_per_call * read.totals.calls as f64
+                >= written.messages_per_call * written.totals.calls as f64 =>
         {
             (ProgramKind::Reader, read)
         }
@@ -423,7 +424,8 @@ fn over_files(observed: &Observed) -> DerivedTest {
 }
 
 fn other(observed: &Observed, end: &EndView) -> DerivedTest {
-    let own = [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.bytes).map_or(65_536, buffer);
+    let own =
+        [&end.reads, &end.writes].into_iter().flatten().max_by_key(|side| side.totals.bytes).map_or(65_536, buffer);
     DerivedTest {
         kind: ProgramKind::Other,
         summary: format!(

@@ -12,34 +12,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use crate::cpu_time::Usage;
 use crate::process::die_with_parent;
 use crate::{affinity, descendants, process_descriptor, supervisor, syscall_result};
-
-/// Resources used by a process and by its children that it has waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProcessUse {
-    /// CPU time in user mode, nanoseconds.
-    pub user_ns: u64,
-    /// CPU time in the kernel, nanoseconds.
-    pub system_ns: u64,
-    /// Number of times it gave up the CPU voluntarily.
-    pub voluntary_switches: u64,
-    /// Number of times it was preempted.
-    pub involuntary_switches: u64,
-}
-
-impl ProcessUse {
-    /// The sum with another.
-    #[must_use]
-    pub fn plus(self, other: ProcessUse) -> ProcessUse {
-        ProcessUse {
-            user_ns: self.user_ns + other.user_ns,
-            system_ns: self.system_ns + other.system_ns,
-            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-        }
-    }
-}
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +23,8 @@ pub struct EndedChild {
     pub pid: u32,
     /// How it ended.
     pub status: ExitStatus,
-    /// Resources it has used.
-    pub used: ProcessUse,
+    /// Resources that it has used, with its own children.
+    pub used: Usage,
 }
 
 /// The result of a wait.
@@ -180,21 +155,12 @@ pub fn reap(pid: Option<u32>) -> io::Result<WaitResult> {
         Ok(pid) => Ok(WaitResult::Ended(EndedChild {
             pid: pid as u32,
             status: ExitStatus::from_raw(status),
-            used: ProcessUse {
-                user_ns: nanoseconds(&usage.ru_utime),
-                system_ns: nanoseconds(&usage.ru_stime),
-                voluntary_switches: usage.ru_nvcsw as u64,
-                involuntary_switches: usage.ru_nivcsw as u64,
-            },
+            used: Usage::of_ended(&usage),
         })),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(WaitResult::NoChild),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(WaitResult::Alive),
         Err(error) => Err(error),
     }
-}
-
-fn nanoseconds(time: &libc::timeval) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000
 }
 
 /// Signals the group that a child leads, or the child alone if it leads none. A missing process is not an error.

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use thiserror::Error;
 
 use crate::interface::NetworkTables;
-use crate::snmp::two_lines;
+use crate::snmp::{one_line, two_lines};
 use crate::syscall_result;
 
 /// Why a counter cannot be read.
@@ -205,11 +205,9 @@ fn of_kernel(tables: NetworkTables, protocol: &str, count: &str) -> io::Result<O
             return Ok(Some(found));
         }
     }
-    // Missing on a machine without IPv6. One line per counter.
+    // Missing on a machine without IPv6.
     let v6 = fs::read_to_string(tables.path("snmp6")).unwrap_or_default();
-    let mut pairs = v6.lines().filter_map(|line| line.split_once(char::is_whitespace));
-    let found = pairs.find(|(name, _)| name.strip_prefix(protocol) == Some(count));
-    Ok(found.and_then(|(_, value)| value.trim().parse().ok()))
+    Ok(one_line(&v6, protocol, count))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! any span, and the split only over many ticks (4 ms each at `CONFIG_HZ=250`).
 //!
 //! Softirq time is billed to the interrupted thread unless the kernel accounts it separately, see
-//! [`crate::machine::irq_time_accounting`]. Threads of io_uring (io-wq, SQPOLL) belong to the process, not to the
+//! [`crate::kernel::irq_time_accounting`]. Threads of io_uring (io-wq, SQPOLL) belong to the process, not to the
 //! submitting thread.
 //!
 //! Never divides: the caller has the elapsed time and the amount of work.
@@ -16,15 +16,13 @@ use std::io;
 use std::ops::AddAssign;
 use std::os::unix::fs::FileExt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::clock;
 use crate::counts::counts;
 
 /// Resources used since the thread or process began, or between two readings ([`since`]).
 ///
 /// [`since`]: Usage::since
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time in user mode, ns; a tick-sampled share of the sum (see the module's header).
     pub user_ns: u64,
@@ -40,20 +38,28 @@ pub struct Usage {
     pub involuntary_switches: u64,
     /// Page faults served without disk access (`ru_minflt`).
     pub minor_faults: u64,
-    /// Page faults that waited for a disk (`ru_majflt`).
-    pub major_faults: u64,
 }
 
-/// The usage of one thread.
-pub type ThreadUsage = Usage;
-
-/// The usage of a whole process, ended threads included.
-pub type ProcessUsage = Usage;
-
 // `cputime_adjust` keeps each part monotonic, but this is not guaranteed.
-counts!(Usage { user_ns, system_ns, total_ns, voluntary_switches, involuntary_switches, minor_faults, major_faults });
+counts!(Usage { user_ns, system_ns, total_ns, voluntary_switches, involuntary_switches, minor_faults });
 
 impl Usage {
+    /// The usage of a child that was waited for, with that of its own children, in microseconds.
+    pub(crate) fn of_ended(raw: &libc::rusage) -> Usage {
+        Usage::of(raw, timeval_ns(raw.ru_utime) + timeval_ns(raw.ru_stime))
+    }
+
+    fn of(raw: &libc::rusage, total_ns: u64) -> Usage {
+        Usage {
+            user_ns: timeval_ns(raw.ru_utime),
+            system_ns: timeval_ns(raw.ru_stime),
+            total_ns,
+            voluntary_switches: raw.ru_nvcsw as u64,
+            involuntary_switches: raw.ru_nivcsw as u64,
+            minor_faults: raw.ru_minflt as u64,
+        }
+    }
+
     /// Every value times `share`.
     #[must_use]
     pub fn times(&self, share: f64) -> Self {
@@ -70,7 +76,7 @@ impl AddAssign for Usage {
 
 /// The usage of the calling thread since it began (`RUSAGE_THREAD`, Linux 2.6.26).
 #[must_use]
-pub fn thread_usage() -> ThreadUsage {
+pub fn thread_usage() -> Usage {
     usage(libc::RUSAGE_THREAD, libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
@@ -98,7 +104,7 @@ impl ThreadClock {
 
 /// The usage of the calling process since it began, ended threads included (`RUSAGE_SELF`).
 #[must_use]
-pub fn process_usage() -> ProcessUsage {
+pub fn process_usage() -> Usage {
     usage(libc::RUSAGE_SELF, libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
@@ -106,21 +112,11 @@ pub fn process_usage() -> ProcessUsage {
 /// Their user and system times add up to the exact sum (kernel/sched/cputime.c, `cputime_adjust`), in microseconds.
 #[must_use]
 pub fn ended_children_ns() -> u64 {
-    let raw = rusage(libc::RUSAGE_CHILDREN);
-    timeval_ns(raw.ru_utime) + timeval_ns(raw.ru_stime)
+    Usage::of_ended(&rusage(libc::RUSAGE_CHILDREN)).total_ns
 }
 
 fn usage(who: libc::c_int, clock: libc::clockid_t) -> Usage {
-    let raw = rusage(who);
-    Usage {
-        user_ns: timeval_ns(raw.ru_utime),
-        system_ns: timeval_ns(raw.ru_stime),
-        total_ns: clock::clock_ns(clock),
-        voluntary_switches: raw.ru_nvcsw as u64,
-        involuntary_switches: raw.ru_nivcsw as u64,
-        minor_faults: raw.ru_minflt as u64,
-        major_faults: raw.ru_majflt as u64,
-    }
+    Usage::of(&rusage(who), clock::clock_ns(clock))
 }
 
 fn rusage(who: libc::c_int) -> libc::rusage {
@@ -250,7 +246,6 @@ mod tests {
             voluntary_switches: 4,
             involuntary_switches: 5,
             minor_faults: 6,
-            major_faults: 7,
         };
         let mut two = one;
         two += one;

@@ -13,7 +13,7 @@ use std::iter;
 use std::ops::Range;
 
 use crate::counts::counts;
-use crate::machine::tick_ns;
+use crate::proc_stat::tick_ns;
 use crate::process;
 
 /// Resources used by descendants until now.

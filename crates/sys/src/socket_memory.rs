@@ -8,32 +8,19 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use serde::{Deserialize, Serialize};
-
 use crate::datagram::control::{Control, first, word};
 use crate::option::{self, Name};
 use crate::syscall_result;
 
-/// The numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes except
-/// the last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes except the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketMemory {
     /// Memory of received data that waits for the reader.
     pub rmem_alloc: u32,
-    /// The receive buffer, as `SO_RCVBUF` reads.
-    pub rcvbuf: u32,
-    /// Memory of data handed to the lower layers and not yet freed by them.
-    pub wmem_alloc: u32,
-    /// The send buffer, as `SO_SNDBUF` reads.
-    pub sndbuf: u32,
     /// Memory reserved for the socket and unused; may fall below zero for a moment.
     pub fwd_alloc: i32,
     /// Memory of data in the write queue.
     pub wmem_queued: u32,
-    /// Memory of options and ancillary data.
-    pub optmem: u32,
-    /// Memory of packets that arrived while a system call held the socket.
-    pub backlog: u32,
     /// Packets dropped for lack of room; of UDP, datagrams lost at this socket; of a TCP listener, connections that it did not
     /// take, most of them since its queue was full (`tcp_listendrop`, include/net/tcp.h).
     pub drops: u32,
@@ -57,17 +44,7 @@ fn parse(bytes: &[u8]) -> SocketMemory {
         let word = bytes.get(index * 4..).and_then(<[u8]>::first_chunk);
         word.map_or(0, |word| u32::from_ne_bytes(*word))
     };
-    SocketMemory {
-        rmem_alloc: word(0),
-        rcvbuf: word(1),
-        wmem_alloc: word(2),
-        sndbuf: word(3),
-        fwd_alloc: word(4).cast_signed(),
-        wmem_queued: word(5),
-        optmem: word(6),
-        backlog: word(7),
-        drops: word(8),
-    }
+    SocketMemory { rmem_alloc: word(0), fwd_alloc: word(4).cast_signed(), wmem_queued: word(5), drops: word(8) }
 }
 
 /// Bytes that were written and are not done with (`SIOCOUTQ`): of TCP, payload that the peer has
@@ -129,19 +106,9 @@ mod tests {
     #[test]
     fn words_become_fields() {
         let bytes: Vec<u8> = [1, 2, 3, 4, u32::MAX, 6, 7, 8, 9].into_iter().flat_map(u32::to_ne_bytes).collect();
-        let expected = SocketMemory {
-            rmem_alloc: 1,
-            rcvbuf: 2,
-            wmem_alloc: 3,
-            sndbuf: 4,
-            fwd_alloc: -1,
-            wmem_queued: 6,
-            optmem: 7,
-            backlog: 8,
-            drops: 9,
-        };
+        let expected = SocketMemory { rmem_alloc: 1, fwd_alloc: -1, wmem_queued: 6, drops: 9 };
         assert_eq!(parse(&bytes), expected);
-        assert_eq!(parse(&bytes[..8]).sndbuf, 0);
+        assert_eq!(parse(&bytes[..8]).drops, 0);
     }
 
     #[test]
@@ -151,9 +118,6 @@ mod tests {
         let (server, _) = listener.accept().unwrap();
         calls::write(client.as_fd(), &[1; 1000]).unwrap();
         eventually("the bytes arrive", || socket_memory(server.as_fd()).unwrap().rmem_alloc >= 1000);
-        let memory = socket_memory(server.as_fd()).unwrap();
-        let sndbuf = option::read(server.as_fd(), option::SEND_BUFFER).unwrap();
-        assert_eq!(sndbuf, option::Value::Number(memory.sndbuf.into()));
         // Acknowledged by the kernel, not by the reader.
         while queued_out(client.as_fd()).unwrap() > 0 {
             std::thread::yield_now();

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::option::{self, Name};
-use crate::{machine, syscall_result};
+use crate::{kernel, syscall_result};
 
 // Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
 /// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
@@ -110,7 +110,7 @@ impl SockMap {
     ///
     /// `Unsupported` before [`SINCE`], `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`, `EINVAL` or `ENOSYS` if the kernel was built without it.
     pub fn new(most: u32) -> io::Result<SockMap> {
-        if machine::running().is_some_and(|release| release < SINCE) {
+        if kernel::running_version().is_some_and(|release| release < SINCE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let map = || descriptor(MAP_CREATE, &Attributes::of(&[MAP_TYPE_SOCKHASH, 8, 8, most.max(1)]));

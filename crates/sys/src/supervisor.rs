@@ -21,7 +21,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::children::{self, ProcessUse, WaitResult};
+use crate::children::{self, WaitResult};
+use crate::cpu_time::Usage;
 use crate::owner::{OwnerProcess, user};
 use crate::process::set_death_signal;
 use crate::{descendants, syscall_result};
@@ -50,7 +51,7 @@ pub struct Swept {
     /// Processes that had to be killed.
     pub processes: u64,
     /// Resources used by all that were waited for.
-    pub used: ProcessUse,
+    pub used: Usage,
 }
 
 impl Supervisor {
@@ -83,7 +84,7 @@ impl Supervisor {
         loop {
             match children::reap(None)? {
                 WaitResult::NoChild => break,
-                WaitResult::Ended(ended) => swept.used = swept.used.plus(ended.used),
+                WaitResult::Ended(ended) => swept.used += ended.used,
                 WaitResult::Alive => {
                     let now = Instant::now();
                     if now >= until + KILL_TIME {

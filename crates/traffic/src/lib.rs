@@ -31,7 +31,6 @@ pub mod remote_host;
 pub mod ring;
 pub mod setup;
 mod setup_levels;
-pub mod socket_waits;
 mod spin;
 pub mod stream;
 pub mod tally;
@@ -39,6 +38,7 @@ pub mod task;
 pub mod tls;
 pub mod transfer_limit;
 pub mod transport;
+pub mod wait_sampler;
 
 pub use address::Address;
 pub use end::{Channel, EndPool};

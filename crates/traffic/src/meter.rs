@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::Bin;
 use bytegauge_sys::clock::monotonic_ns;
-use bytegauge_sys::cpu_time::{RunDelay, ThreadUsage, process_usage, thread_usage};
+use bytegauge_sys::cpu_time::{RunDelay, Usage, process_usage, thread_usage};
 use bytegauge_sys::socket_memory::queued_out;
 
 use crate::counter::Total;
@@ -397,7 +397,7 @@ impl Meter {
     }
 
     /// The usage of the calls of the window.
-    fn usage(&self, opened: &Mark, closed: &Mark, calls: u64) -> ThreadUsage {
+    fn usage(&self, opened: &Mark, closed: &Mark, calls: u64) -> Usage {
         let Some(shared) = &self.shared else { return closed.usage.since(&opened.usage) };
         // The CPU time was read when laps ended: a call is charged the mean of the time between. If a thread lost its CPU within a
         // lap, hardly any calls are between, and the time between is that of these calls and of the marks themselves; so a call

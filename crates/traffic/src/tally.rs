@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytegauge_sys::cpu_time::{ThreadClock, ThreadUsage, thread_usage};
+use bytegauge_sys::cpu_time::{ThreadClock, Usage, thread_usage};
 
 use crate::counter::{ThreadCounter, Total};
 use crate::lock;
@@ -65,7 +65,7 @@ pub struct Tally {
 #[derive(Debug, Default)]
 struct TallySpent {
     /// Within the window, by their own notes.
-    noted: ThreadUsage,
+    noted: Usage,
     /// Shares made so far.
     shares: usize,
     /// The clocks of those that live, by their shares.
@@ -108,7 +108,7 @@ impl Tally {
             charged,
             // A thread that begins within the window was started for its work there: all its usage counts.
             phase: self.phase.0.load(Ordering::Relaxed),
-            opened: ThreadUsage::default(),
+            opened: Usage::default(),
             of_this_thread: PhantomData,
         }
     }
@@ -138,11 +138,11 @@ impl Tally {
     }
 
     /// The usage of the threads within the window, or since it opened.
-    pub(crate) fn usage(&self) -> ThreadUsage {
+    pub(crate) fn usage(&self) -> Usage {
         let spent = self.spent();
         let until_ns = spent.closed_ns.unwrap_or_else(|| spent.total_ns());
         let total_ns = spent.opened_ns.map_or(0, |opened_ns| until_ns.saturating_sub(opened_ns));
-        ThreadUsage { total_ns, ..spent.noted }
+        Usage { total_ns, ..spent.noted }
     }
 
     fn spent(&self) -> MutexGuard<'_, TallySpent> {
@@ -165,7 +165,7 @@ pub struct Share {
     /// The number of the thread's clock; absent if the meter charges it.
     charged: Option<usize>,
     phase: u8,
-    opened: ThreadUsage,
+    opened: Usage,
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -211,7 +211,7 @@ impl Share {
         self.phase = phase;
     }
 
-    fn settle(&self, now: &ThreadUsage) {
+    fn settle(&self, now: &Usage) {
         self.tally.spent().noted += now.since(&self.opened);
     }
 }

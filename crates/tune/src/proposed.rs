@@ -2,7 +2,7 @@
 //!
 //! Pure: the settings of this machine come as an argument.
 
-use bytegauge_model::{Level, OptionChange, SocketsSeen};
+use bytegauge_model::{Level, OptionChange, SocketsSeen, Transport};
 
 /// The most changes of a session: each takes a run in every block.
 const CHANGES_MAX: usize = 8;
@@ -32,8 +32,8 @@ pub struct Kernel {
 /// The changes to try, and those that could matter too and are not tried, each with the reason.
 #[must_use]
 pub fn proposed(seen: &SocketsSeen, kernel: &Kernel) -> (Vec<OptionChange>, Vec<String>) {
-    let over = |names: &[&str]| seen.opened.keys().any(|kind| names.contains(&kind.split(' ').next().unwrap_or("")));
-    let (tcp, udp) = (over(&["tcp", "tcp6", "mptcp"]), over(&["udp", "udp6"]));
+    let over = |is_it: fn(&Transport) -> bool| seen.opened.keys().any(|socket| is_it(&socket.transport));
+    let (tcp, udp) = (over(Transport::is_tcp), over(Transport::is_udp));
     let mut all: Vec<OptionChange> = Vec::new();
     let mut not_tried = Vec::new();
     let own = || seen.own.values().filter_map(|own| Some((own.option.as_deref()?, own.value.as_str())));
@@ -57,7 +57,9 @@ pub fn proposed(seen: &SocketsSeen, kernel: &Kernel) -> (Vec<OptionChange>, Vec<
         add("notsent_lowat", Some(Level::Number(128 << 10)));
     }
     let buffers = [("rcvbuf", kernel.rmem_max, "net.core.rmem_max"), ("sndbuf", kernel.wmem_max, "net.core.wmem_max")];
-    for (option, max, sysctl) in buffers.into_iter().filter(|_| tcp || udp || over(&["unix"])) {
+    for (option, max, sysctl) in
+        buffers.into_iter().filter(|_| tcp || udp || over(|transport| *transport == Transport::Unix))
+    {
         match max {
             Some(max) if max < LARGE => {
                 not_tried.push(format!("{option} of 4 MiB: {sysctl} is {max}; to try it: sysctl -w {sysctl}={LARGE}"));
@@ -89,7 +91,11 @@ mod tests {
             let row = bytegauge_model::option::of_factor(option).unwrap();
             (row.name.to_owned(), OwnOption { option: Some((*option).into()), value: (*value).into(), calls: 1 })
         });
-        SocketsSeen { opened: [(opened.to_owned(), 1)].into(), own: own.collect(), ..SocketsSeen::default() }
+        SocketsSeen {
+            opened: [(opened.to_owned().try_into().unwrap(), 1)].into(),
+            own: own.collect(),
+            ..SocketsSeen::default()
+        }
     }
 
     fn check(seen: &SocketsSeen, rmem_max: u64, expected: &[&str], left: usize) {

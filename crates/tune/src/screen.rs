@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::option::Switching;
-use bytegauge_model::socket_changes::AS_IT_IS;
+use bytegauge_model::socket_changes::{AS_IT_IS, OpenedSocket, Opening};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
 use bytegauge_report::Report;
@@ -92,12 +92,12 @@ impl Screen<'_> {
     /// What to do next: more runs where something is open, else other changes.
     fn next(&self) -> Vec<String> {
         let has_best = self.best().is_some();
-        let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
         let is_left = self.changes.left_for().is_some();
         let is_open = |change: &ChangeView| {
             matches!(change.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured) && !change.dropped
         };
         let is_open = self.changes.changes.iter().any(is_open);
+        let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
         let is_useful = |step: &&NextStep| continues(step) || !(has_best || is_left) && is_open;
         match self.view.next.iter().find(is_useful) {
             Some(NextStep { command: None, text, .. }) => self.section("Next", text),
@@ -314,7 +314,7 @@ impl Screen<'_> {
 
     /// The connections that an option of a server does not reach.
     fn not_inherited(&self) -> Option<String> {
-        let accepts = |kind: &String| kind.starts_with("unix") && kind.ends_with("listen");
+        let accepts = |socket: &OpenedSocket| !socket.transport.is_tcp() && socket.call == Opening::Listen;
         let is_accepted = self.changes.on != "client" && self.task.watched.as_ref()?.opened.keys().any(accepts);
         let text = "connections that it accepts over Unix sockets, which inherit no option";
         (is_accepted && self.task.options().next().is_some()).then(|| text.to_owned())
@@ -361,7 +361,7 @@ impl Screen<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus, SocketWaits, SocketsSeen};
+    use bytegauge_model::{CellId, SessionId, SessionRecord, SessionStatus, SocketWaits, SocketsSeen, Transport};
     use bytegauge_report::view::check::mark_best;
     use bytegauge_report::{SessionData, Settings};
     use serde_json::Value;
@@ -415,7 +415,8 @@ mod tests {
         };
         let by_value = changes.iter().map(|(value, _)| ((*value).to_owned(), option(value))).collect();
         let waits = SocketWaits { over_loopback: true, ..SocketWaits::default() };
-        let opened = [("unix listen".to_owned(), 1), ("tcp listen".to_owned(), 1)].into();
+        let listens = |transport| OpenedSocket { transport, call: Opening::Listen };
+        let opened = [(listens(Transport::Unix), 1), (listens(Transport::Tcp), 1)].into();
         let watched = Some(SocketsSeen { waits, opened, ..SocketsSeen::default() });
         let task = SocketChanges { by_value, watched, ..SocketChanges::default() };
         let mut changes: Vec<ChangeView> = changes.iter().map(|(value, ends)| change(value, *ends)).collect();

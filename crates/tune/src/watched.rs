@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::{ChangedProgram, EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec};
+use bytegauge_model::socket_changes::{OpenedSocket, Opening};
+use bytegauge_model::{
+    ChangedProgram, EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport,
+};
 use bytegauge_report::words::phrase::join;
 use bytegauge_traffic::end::ChannelError;
 use bytegauge_traffic::{Command, EndPool, Reply, Setup, StartNetwork};
@@ -92,17 +95,18 @@ fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Resul
 /// What a program did with its sockets, as a sentence without its end: `2 TCP connections out; sets SO_RCVBUF = 65536
 /// itself`.
 pub(crate) fn sentence(seen: &SocketsSeen) -> String {
-    let each = |(kind, count): (&String, &u64)| {
-        let (transport, verb) = kind.split_once(' ').unwrap_or((kind, ""));
-        let name = match transport {
-            "unix" | "unix-dgram" | "unix-seqpacket" => "Unix".to_owned(),
-            other => other.to_uppercase().replace("TCP6", "TCP over IPv6").replace("UDP6", "UDP over IPv6"),
+    let each = |(socket, count): (&OpenedSocket, &u64)| {
+        let name = match &socket.transport {
+            Transport::Unix | Transport::UnixDatagram | Transport::UnixSeqpacket => "Unix".to_owned(),
+            Transport::Tcp6 => "TCP over IPv6".to_owned(),
+            Transport::Udp6 => "UDP over IPv6".to_owned(),
+            other => other.to_string().to_uppercase(),
         };
         let plural = if *count == 1 { "" } else { "s" };
-        match verb {
-            "listen" => format!("listens on {count} {name} socket{plural}"),
-            "bind" => format!("binds {count} {name} socket{plural}"),
-            _ => format!("opens {count} {name} connection{plural}"),
+        match socket.call {
+            Opening::Listen => format!("listens on {count} {name} socket{plural}"),
+            Opening::Bind => format!("binds {count} {name} socket{plural}"),
+            Opening::Connect => format!("opens {count} {name} connection{plural}"),
         }
     };
     let mut parts: Vec<String> = seen.opened.iter().map(each).collect();
@@ -126,7 +130,8 @@ mod tests {
     fn a_program_is_described() {
         let mut seen = SocketsSeen::default();
         assert_eq!(sentence(&seen), "opens no socket");
-        seen.opened = [("tcp connect".to_owned(), 2), ("udp6 bind".to_owned(), 1)].into();
+        let opened = [("tcp connect", 2), ("udp6 bind", 1)];
+        seen.opened = opened.map(|(socket, count)| (socket.to_owned().try_into().unwrap(), count)).into();
         let own = OwnOption { option: Some("rcvbuf".into()), value: "65536".into(), calls: 2 };
         seen.own.insert("SO_RCVBUF".into(), own);
         assert_eq!(

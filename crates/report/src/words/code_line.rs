@@ -1,7 +1,7 @@
 //! The line of a program that a change stands for.
 
-use bytegauge_model::option::{OptionLayer, Setter, ValueForm, Variant};
-use bytegauge_model::{Level, OptionChange, ProgramChange, SocketChanges, SocketsSeen, Transport};
+use bytegauge_model::option::{OptionLayer, ValueForm, Variant};
+use bytegauge_model::{Level, OptionChange, ProgramChange, SocketChanges, SocketsSeen};
 
 /// The lines of all changes of a value.
 pub fn lines(task: &SocketChanges, value: &str) -> Vec<String> {
@@ -31,13 +31,8 @@ fn line_of_option(change: &OptionChange, seen: Option<&SocketsSeen>) -> String {
 /// The option of the kernel that was set on the program's sockets: the row's own, unless they all have a variant.
 fn variant(change: &OptionChange, seen: Option<&SocketsSeen>) -> Variant {
     let row = change.row();
-    let socket = |kind: &String| {
-        let (transport, verb) = kind.split_once(' ')?;
-        let setter = if verb == "listen" { Setter::Server } else { Setter::Client };
-        Some((setter, transport.parse::<Transport>().ok()?))
-    };
-    let sockets = seen.into_iter().flat_map(|seen| seen.opened.keys()).filter_map(socket);
-    let mut variants = sockets.filter(|(_, of)| (row.fits)(of)).map(|(setter, of)| (row.variant)(setter, &of));
+    let sockets = seen.into_iter().flat_map(|seen| seen.opened.keys()).filter(|socket| (row.fits)(&socket.transport));
+    let mut variants = sockets.map(|socket| (row.variant)(socket.setter(), &socket.transport));
     let first = variants.next().flatten();
     let common = first.filter(|_| variants.all(|other| other == first));
     common.unwrap_or((row.name, row.layer, row.number, row.form))
@@ -97,7 +92,7 @@ mod tests {
     #[test]
     fn lines_name_the_variant_that_was_set() {
         let check = |opened: &[&str], text: &str, expected: &str| {
-            let opened = opened.iter().map(|kind| ((*kind).to_owned(), 1)).collect();
+            let opened = opened.iter().map(|kind| ((*kind).to_owned().try_into().unwrap(), 1)).collect();
             let seen = SocketsSeen { opened, ..SocketsSeen::default() };
             let line = line_of_option(&parse(text).unwrap()[0], Some(&seen));
             assert!(line.contains(expected), "{:?} {line}", seen.opened);

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixDatagram;
 
 use super::*;
 use crate::option;
+use crate::snmp::ProtocolTable;
 
 fn udp() -> (UdpSocket, UdpSocket) {
     let (left, right) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -151,14 +152,14 @@ fn without_gro_each_datagram_arrives_alone() {
 fn drops_of_a_full_socket_are_reported() {
     let (left, right) = udp();
     option::set(right.as_fd(), &option::RECEIVE_BUFFER.to(1)).unwrap();
-    let before = crate::snmp::read().unwrap();
+    let before = ProtocolTable::of_udp().unwrap();
     for _ in 0..200 {
         left.send(&[0; 1000]).unwrap();
     }
     let dropped = crate::socket_memory::socket_memory(right.as_fd()).unwrap().drops;
     assert!(dropped > 0 && dropped < 200, "{dropped}");
-    let after = crate::snmp::read().unwrap();
-    assert!(after.udp.since(&before.udp).receive_buffer_errors >= u64::from(dropped));
+    let after = ProtocolTable::of_udp().unwrap();
+    assert!(after.gained(&before, "RcvbufErrors") >= Some(u64::from(dropped)));
     let mut inbox = Inbox::new(200, 1000, false);
     let kept = inbox.receive(right.as_fd()).unwrap();
     assert_eq!(kept + dropped as usize, 200);

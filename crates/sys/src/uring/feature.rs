@@ -282,7 +282,7 @@ fn cpu_clock_of(thread_id: i32) -> libc::clockid_t {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine;
+    use crate::kernel;
 
     #[test]
     fn every_feature_has_a_name_and_a_release() {
@@ -307,11 +307,11 @@ mod tests {
 
     #[test]
     fn features_match_the_release_of_the_kernel() {
-        let here = machine::running().unwrap();
+        let here = kernel::running_version().unwrap();
         for (feature, _, since) in FEATURES {
             match probe(&[*feature]) {
                 Ok(()) => {}
-                Err(Missing::Feature { .. }) => assert!(here < machine::numbers(since).unwrap(), "{feature}"),
+                Err(Missing::Feature { .. }) => assert!(here < kernel::version(since).unwrap(), "{feature}"),
                 Err(other) => assert!(other.to_string().contains("use"), "{other}"),
             }
         }

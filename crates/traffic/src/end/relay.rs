@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
-use bytegauge_sys::machine::{MachineProbe, MachineSample, delta};
+use bytegauge_sys::proc_stat::{MachineProbe, MachineSample, delta};
 
 use crate::address::Address;
 use crate::end::plan::EndPlan;

@@ -1,7 +1,7 @@
 //! The window of a meter: its schedule, the counts at its edges, and the result.
 
 use bytegauge_model::EndCounts;
-use bytegauge_sys::cpu_time::ThreadUsage;
+use bytegauge_sys::cpu_time::Usage;
 
 /// Bins are kept for at most this many laps.
 const BINS_MAX: u64 = 200_000;
@@ -60,7 +60,7 @@ pub(super) struct Mark {
     pub(super) edge: MeterCounts,
     /// When and after how many calls the rest was read.
     pub(super) read: MeterCounts,
-    pub(super) usage: ThreadUsage,
+    pub(super) usage: Usage,
     pub(super) queued_ns: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ pub struct Window {
     /// Packets that held them.
     pub packets: u64,
     /// CPU time and switches of the thread, and of the threads that worked for it ([`Meter::tally`](super::Meter::tally)).
-    pub usage: ThreadUsage,
+    pub usage: Usage,
     /// How long it waited for a CPU, nanoseconds; absent if other threads worked for it.
     pub queued_ns: Option<u64>,
     /// The increase of the watched count ([`Meter::watch`](super::Meter::watch)).

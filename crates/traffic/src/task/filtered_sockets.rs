@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
-use bytegauge_model::socket_changes::OwnOption;
+use bytegauge_model::socket_changes::{OpenedSocket, Opening, OwnOption};
 use bytegauge_model::{OptionChange, SocketsSeen, Transport};
 use bytegauge_sys::descendants;
 use bytegauge_sys::option::KernelOption;
@@ -23,8 +23,8 @@ use bytegauge_sys::seccomp::{FilterListener, ListenerEvent, PendingListener, Rep
 
 use crate::end_error::EndError;
 use crate::lock;
-use crate::socket_waits::{WaitSampler, each_connection};
 use crate::transport::options;
+use crate::wait_sampler::{WaitSampler, each_connection};
 
 /// The options that replace others in the kernel: the program's own call of either is removed.
 const FORCED: [(&str, KernelOption); 2] =
@@ -135,17 +135,18 @@ fn record(listener: &FilterListener, call: &ReportedCall, changes: &[OptionChang
             if call.call == SocketCall::Bind && !transport.is_datagram() {
                 return;
             }
-            let verb = match call.call {
-                SocketCall::Listen => "listen",
-                SocketCall::Bind => "bind",
-                _ => "connect",
+            let by = match call.call {
+                SocketCall::Listen => Opening::Listen,
+                SocketCall::Bind => Opening::Bind,
+                _ => Opening::Connect,
             };
-            *seen.opened.entry(format!("{transport} {verb}")).or_default() += 1;
-            match change(socket.as_fd(), &transport, verb == "listen", changes, &mut seen.not_inherited) {
+            let opened = OpenedSocket { transport, call: by };
+            match change(socket.as_fd(), &opened, changes, &mut seen.not_inherited) {
                 Ok(true) => seen.changed += 1,
                 Ok(false) => {}
                 Err(why) => seen.ineffective = seen.ineffective.take().or(Some(why)),
             }
+            *seen.opened.entry(opened).or_default() += 1;
         }
     }
 }
@@ -153,11 +154,11 @@ fn record(listener: &FilterListener, call: &ReportedCall, changes: &[OptionChang
 /// Sets the options that a socket has, and reads each one back. Returns whether there was one.
 fn change(
     socket: BorrowedFd<'_>,
-    transport: &Transport,
-    listens: bool,
+    opened: &OpenedSocket,
     changes: &[OptionChange],
     not_inherited: &mut Option<String>,
 ) -> Result<bool, String> {
+    let (transport, listens) = (&opened.transport, opened.call == Opening::Listen);
     let mut any = false;
     for change in changes {
         let (row, Some(level)) = (change.row(), &change.level) else { continue };
@@ -173,8 +174,7 @@ fn change(
             ));
             continue;
         }
-        let setter = if listens { Setter::Server } else { Setter::Client };
-        options::change(socket, row, level, (setter, transport))?;
+        options::change(socket, row, level, (opened.setter(), transport))?;
         any = true;
     }
     Ok(any)

@@ -22,9 +22,10 @@ use bytegauge_model::{
     Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, SocketChanges, SocketsSeen,
     TaskReport,
 };
-use bytegauge_sys::children::{self, ProcessUse};
+use bytegauge_sys::children;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
+use bytegauge_sys::cpu_time::Usage;
 use bytegauge_sys::descendants;
 use bytegauge_sys::interface::{HeldNetwork, NetworkTables};
 use bytegauge_sys::listening;
@@ -211,11 +212,11 @@ impl ProgramRun<'_> {
             let why = "the command opened no TCP connection, so the server had no work";
             self.unreached(&format!("{why} (if it uses no TCP, give --ready regex:RE)"), &task.ready)
         });
-        let (used, by_force) = stop(server, task.stop, self.stop_requested)?;
+        let (mut used, by_force) = stop(server, task.stop, self.stop_requested)?;
         let left = sweep(self.supervisor, SETTLE)?;
         if let Some(task) = &mut report.task {
-            let used = used.plus(left.used);
-            task.server_cpu_ns = Some((used.user_ns + used.system_ns).saturating_sub(at_start_ns));
+            used += left.used;
+            task.server_cpu_ns = Some(used.total_ns.saturating_sub(at_start_ns));
             task.stopped_by_force = by_force;
             task.left_behind = left.processes;
         }
@@ -430,7 +431,7 @@ pub(crate) fn stop(
     mut program: Program,
     signal: i32,
     stop_requested: BorrowedFd<'_>,
-) -> Result<(ProcessUse, bool), EndError> {
+) -> Result<(Usage, bool), EndError> {
     if !program.has_left() {
         children::signal_group(program.pid, signal);
     }
@@ -494,10 +495,10 @@ fn owner(tables: NetworkTables, port: u16) -> String {
     listening::owner_of_port(tables, port).map_or_else(String::new, |(pid, name)| format!(" by pid {pid} ({name})"))
 }
 
-fn charge(report: &mut EndReport, used: ProcessUse) {
+fn charge(report: &mut EndReport, used: Usage) {
     report.user_ns += used.user_ns;
     report.system_ns += used.system_ns;
-    report.cpu_ns += used.user_ns + used.system_ns;
+    report.cpu_ns += used.total_ns;
     report.voluntary_switches += used.voluntary_switches;
     report.involuntary_switches += used.involuntary_switches;
 }

@@ -8,8 +8,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytegauge_sys::children::{self, ProcessUse, WaitResult, signal_name};
+use bytegauge_sys::children::{self, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
+use bytegauge_sys::cpu_time::Usage;
 use bytegauge_sys::interface::{self, HeldNetwork};
 use bytegauge_sys::io::set_nonblocking;
 
@@ -26,7 +27,7 @@ pub(crate) struct Program {
     words: Vec<String>,
     ended: OwnedFd,
     /// How it ended, once it was waited for.
-    left: Option<(ExitStatus, ProcessUse)>,
+    left: Option<(ExitStatus, Usage)>,
     /// Its output and error output; closed ones are removed.
     pipes: [Option<File>; 2],
     printed: [ProgramOutput; 2],
@@ -45,7 +46,7 @@ pub(crate) enum ProgramEvent {
 /// How a program that was waited for ended.
 pub(crate) struct Waited {
     pub(super) status: ExitStatus,
-    pub(super) used: ProcessUse,
+    pub(super) used: Usage,
     pub(super) at_ns: u64,
 }
 
@@ -141,7 +142,7 @@ impl Program {
     }
 
     /// Waits for a program that has ended, and reads the rest of its output. May be called again.
-    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, ProcessUse), EndError> {
+    pub(crate) fn leave(&mut self) -> Result<(ExitStatus, Usage), EndError> {
         self.read();
         if let Some(left) = self.left {
             return Ok(left);

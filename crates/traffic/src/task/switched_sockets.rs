@@ -19,8 +19,8 @@ use bytegauge_sys::process_descriptor::{addresses, buffer_locks, get, set_buffer
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
 use bytegauge_sys::{children, descendants, listening};
 
-use crate::socket_waits::socket_links;
 use crate::transport::options;
+use crate::wait_sampler::socket_links;
 
 /// The sockets of a process and its descendants.
 #[derive(Debug)]

@@ -11,19 +11,16 @@
 //! on two CPUs, and more with many CPUs or interrupt lines, since the kernel writes a line for each. Never use it
 //! inside a measured loop.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
-
+use crate::clock;
 use crate::counts::counts;
-use crate::{clock, program_file};
 
 /// Time of one CPU by use, in ticks of [`tick_ns`], since boot or between two samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
     /// The CPU's number.
     pub cpu: usize,
@@ -39,7 +36,7 @@ pub struct CpuTicks {
     pub iowait: u64,
     /// Hard interrupts.
     pub irq: u64,
-    /// Soft interrupts, if accounted separately: see [`irq_time_accounting`].
+    /// Soft interrupts, if accounted separately: see [`crate::kernel::irq_time_accounting`].
     pub softirq: u64,
     /// Ready to run while the hypervisor ran another virtual machine.
     pub steal: u64,
@@ -63,7 +60,7 @@ impl CpuTicks {
 counts!(CpuTicks { user, nice, system, idle, iowait, irq, softirq, steal } keeps { cpu });
 
 /// The machine's counters at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSample {
     /// The time, by [`clock::monotonic_ns`].
     pub at_ns: u64,
@@ -71,16 +68,10 @@ pub struct MachineSample {
     pub per_cpu: Vec<CpuTicks>,
     /// Soft interrupts that received packets; the index is the CPU's number.
     pub net_rx_softirqs: Vec<u64>,
-    /// Soft interrupts that finished sending; the index is the CPU's number.
-    pub net_tx_softirqs: Vec<u64>,
-    /// Context switches of the whole machine since boot.
-    pub context_switches: u64,
-    /// Tasks that ran or were ready at this moment, this one included.
-    pub procs_running: u64,
 }
 
 /// The differences between two samples.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineDelta {
     /// Time between the samples, ns.
     pub elapsed_ns: u64,
@@ -90,12 +81,6 @@ pub struct MachineDelta {
     pub per_cpu: Vec<CpuTicks>,
     /// Soft interrupts that received packets; the index is the CPU's number.
     pub net_rx_softirqs: Vec<u64>,
-    /// Soft interrupts that finished sending; the index is the CPU's number.
-    pub net_tx_softirqs: Vec<u64>,
-    /// Context switches of the whole machine.
-    pub context_switches: u64,
-    /// Tasks that ran or were ready at the later moment.
-    pub procs_running: u64,
 }
 
 impl MachineDelta {
@@ -126,9 +111,6 @@ pub fn delta(earlier: &MachineSample, later: &MachineSample) -> MachineDelta {
         tick_ns: tick_ns(),
         per_cpu: per_cpu.collect(),
         net_rx_softirqs: counts_since(&later.net_rx_softirqs, &earlier.net_rx_softirqs),
-        net_tx_softirqs: counts_since(&later.net_tx_softirqs, &earlier.net_tx_softirqs),
-        context_switches: later.context_switches.saturating_sub(earlier.context_switches),
-        procs_running: later.procs_running,
     }
 }
 
@@ -193,77 +175,21 @@ pub fn tick_ns() -> u64 {
     1_000_000_000 / u64::try_from(per_second).expect("ticks have a rate")
 }
 
-// The version of the running kernel.
-
-/// The release of the running kernel, as `uname -r` prints it.
-pub(crate) fn text() -> Option<String> {
-    Some(fs::read_to_string("/proc/sys/kernel/osrelease").ok()?.trim().to_owned())
-}
-
-/// Major and minor of a release.
-pub(crate) fn numbers(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-/// Major and minor of the running kernel.
-pub(crate) fn running() -> Option<(u32, u32)> {
-    numbers(&text()?)
-}
-
-// Options of the running kernel's build that affect measurements.
-
-/// Whether the kernel accounts time in interrupts separately from the interrupted thread
-/// (`CONFIG_IRQ_TIME_ACCOUNTING`). If not, `softirq` and `irq` of [`CpuTicks`] are tick samples, and soft
-/// interrupts are billed to the interrupted thread. `None` if no build configuration is found.
-///
-/// Even if built in, it is off when the clock is unsuitable (`tsc=noirqtime`, or an unstable TSC). Starts `gzip` to
-/// read `/proc/config.gz`, so call it once per session.
-#[must_use]
-pub fn irq_time_accounting() -> Option<bool> {
-    kernel_config().as_deref().and_then(parse_irq_time_accounting)
-}
-
-fn kernel_config() -> Option<String> {
-    let release = text()?;
-    // The usual path of distributions, and the path next to the modules of systemd's kernel-install.
-    [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
-        .iter()
-        .find_map(|path| fs::read_to_string(path).ok())
-        .or_else(unpack_config)
-}
-
-fn unpack_config() -> Option<String> {
-    let (config, gzip) = (File::open("/proc/config.gz").ok()?, program_file::find("gzip")?);
-    let output = Command::new(gzip).arg("-dc").stdin(config).stderr(Stdio::null()).output().ok()?;
-    String::from_utf8(output.stdout).ok()
-}
-
-fn parse_irq_time_accounting(config: &str) -> Option<bool> {
-    let mut lines = config.lines();
-    if lines.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
-        return Some(true);
-    }
-    // An option that is off, or unknown on this architecture, is absent or commented out. This holds only for a text
-    // that is a configuration.
-    config.contains("CONFIG_").then_some(false)
-}
-
 // Reads a procfs file repeatedly, without opening it or allocating again.
 
 /// A procfs file whose text the kernel generates at each read from its start.
 #[derive(Debug)]
-pub(super) struct OpenText {
+struct OpenText {
     file: File,
     buffer: Vec<u8>,
 }
 
 impl OpenText {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::open(path)?, buffer: vec![0; 16 << 10] })
     }
 
-    pub(super) fn read(&mut self) -> io::Result<&str> {
+    fn read(&mut self) -> io::Result<&str> {
         let mut len = 0;
         loop {
             if len == self.buffer.len() {
@@ -285,19 +211,12 @@ impl OpenText {
 // Parses the counters of procfs files. Never touches a file.
 
 /// Adds the counters of `/proc/stat` (proc_stat(5)). `None` if the format is not as documented.
-pub(super) fn parse_stat(text: &str, sample: &mut MachineSample) -> Option<()> {
+fn parse_stat(text: &str, sample: &mut MachineSample) -> Option<()> {
     for line in text.lines() {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match name {
-            // The line without a number is the sum of the others.
-            "cpu" => {}
-            "ctxt" => sample.context_switches = rest.trim().parse().ok()?,
-            "procs_running" => sample.procs_running = rest.trim().parse().ok()?,
-            _ => {
-                if let Some(cpu) = name.strip_prefix("cpu") {
-                    sample.per_cpu.push(parse_cpu(cpu.parse().ok()?, rest)?);
-                }
-            }
+        // The line without a number is the sum of the others.
+        if let Some(cpu) = name.strip_prefix("cpu").filter(|cpu| !cpu.is_empty()) {
+            sample.per_cpu.push(parse_cpu(cpu.parse().ok()?, rest)?);
         }
     }
     Some(())
@@ -320,17 +239,15 @@ fn parse_cpu(cpu: usize, rest: &str) -> Option<CpuTicks> {
 }
 
 /// Adds the counters of `/proc/softirqs` (proc(5)). `None` if the format is not as documented.
-pub(super) fn parse_softirqs(text: &str, sample: &mut MachineSample) -> Option<()> {
+fn parse_softirqs(text: &str, sample: &mut MachineSample) -> Option<()> {
     let mut lines = text.lines();
     // The header lists the possible CPUs; their numbers may have gaps.
     let header = lines.next()?.split_ascii_whitespace();
     let cpus: Vec<usize> = header.map(|name| name.strip_prefix("CPU")?.parse().ok()).collect::<Option<_>>()?;
     for line in lines {
         let (name, counts) = line.split_once(':')?;
-        match name.trim() {
-            "NET_RX" => sample.net_rx_softirqs = by_cpu(&cpus, counts)?,
-            "NET_TX" => sample.net_tx_softirqs = by_cpu(&cpus, counts)?,
-            _ => {}
+        if name.trim() == "NET_RX" {
+            sample.net_rx_softirqs = by_cpu(&cpus, counts)?;
         }
     }
     Some(())
@@ -363,7 +280,6 @@ mod tests {
         let earlier = MachineSample {
             per_cpu: [0, 2].map(ticks).to_vec(),
             net_rx_softirqs: vec![685, 0, u64::from(u32::MAX)],
-            context_switches: 233_112,
             ..MachineSample::default()
         };
         let mut later = earlier.clone();
@@ -374,7 +290,6 @@ mod tests {
         later.per_cpu[1].cpu = 3;
         later.net_rx_softirqs[0] += 15;
         later.net_rx_softirqs[2] = 1;
-        later.context_switches += 7;
         let delta = delta(&earlier, &later);
         let expected = CpuTicks { user: 9, steal: 2, ..CpuTicks::default() };
         assert_eq!(delta.per_cpu, [expected]);
@@ -382,7 +297,6 @@ mod tests {
         assert_eq!(delta.steal_ns(), 2 * tick_ns());
         assert_eq!(delta.elapsed_ns, 500);
         assert_eq!(delta.net_rx_softirqs, [15, 0, 2]);
-        assert_eq!(delta.context_switches, 7);
     }
 
     #[test]
@@ -392,8 +306,6 @@ mod tests {
         let later = probe.sample().unwrap();
         assert!(!earlier.per_cpu.is_empty());
         assert_eq!(earlier.per_cpu.len(), later.per_cpu.len());
-        assert!(later.context_switches >= earlier.context_switches);
-        assert!(later.procs_running >= 1);
         assert!(!later.net_rx_softirqs.is_empty());
     }
 
@@ -404,35 +316,9 @@ mod tests {
 }
 
 #[cfg(test)]
-mod kernel_release_tests {
-    use super::*;
-
-    #[test]
-    fn a_release_begins_with_two_numbers() {
-        assert_eq!(
-            [numbers("6.18.1-cloud"), numbers("5.4"), numbers("6"), numbers("")],
-            [Some((6, 18)), Some((5, 4)), None, None]
-        );
-        assert!(running().is_some());
-    }
-}
-
-#[cfg(test)]
-mod kernel_config_tests {
-    use super::*;
-
-    #[test]
-    fn the_configuration_shows_interrupt_accounting() {
-        let check = |config, expected| assert_eq!(parse_irq_time_accounting(config), expected);
-        check("CONFIG_A=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n", Some(true));
-        check("# CONFIG_IRQ_TIME_ACCOUNTING is not set\n", Some(false));
-        check("CONFIG_HAVE_IRQ_TIME_ACCOUNTING=y\n", Some(false));
-        check("", None);
-    }
-}
-
-#[cfg(test)]
 mod open_text_tests {
+    use std::fs;
+
     use super::*;
     use crate::tests::Scratch;
 
@@ -509,10 +395,7 @@ softirq 9 1 2
         assert_eq!(sample.per_cpu[1].cpu, 2);
         assert_eq!(sample.per_cpu[1].user, 10);
         assert_eq!(sample.per_cpu[1].steal, 80);
-        assert_eq!(sample.context_switches, 233_112);
-        assert_eq!(sample.procs_running, 3);
         assert_eq!(sample.net_rx_softirqs, [685, 0, 4_294_967_295]);
-        assert_eq!(sample.net_tx_softirqs, [4, 0, 5]);
     }
 
     #[test]
