@@ -55,7 +55,7 @@ fn describe(event: &Event<'_>) -> Value {
             "event": "look",
             "look": look,
             "of": of,
-            "groups": progress.groups,
+            "groups": progress.tests,
             "decided": progress.decided,
             "settled": progress.settled,
             "next_ns": next_ns,

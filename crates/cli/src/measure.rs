@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_flamegraph::Flames;
 use bytegauge_harness::event::{Observer, Silent};
-use bytegauge_harness::{AnalysedGroup, AnalysisProgress, Ended, Run, RunOptions, SessionAnalysis, machine_probe};
+use bytegauge_harness::{Ended, Run, RunOptions, SessionAnalysis, machine_probe};
 use bytegauge_model::unit::counted;
-use bytegauge_model::{Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
+use bytegauge_model::{AnalysedGroup, AnalysisProgress, Cell, CellId, Ends, Nanos, SessionId, Workload, factor};
 use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, emulated, file, resolve};
-use bytegauge_report::{AuditedGroup, Progress, SessionData, Settings};
+use bytegauge_report::{SessionData, Settings, analysed_groups, progress};
 use bytegauge_store::{Store, StoreError};
 use bytegauge_sys::input;
 use bytegauge_traffic::leftovers::Leftovers;
@@ -318,19 +318,12 @@ struct ByReport;
 
 impl SessionAnalysis for ByReport {
     fn analyse(&mut self, store: &Store, session: SessionId) -> Result<AnalysisProgress, StoreError> {
-        Ok(judged(&SessionData::load(store, session)?))
+        Ok(progress(&SessionData::load(store, session)?, &Settings::default()))
     }
 
     fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<AnalysedGroup>, StoreError> {
-        let answered = AuditedGroup::all_of(&SessionData::load(store, session)?, &Settings::default());
-        let subject = |AuditedGroup { group, cells, proven }| AnalysedGroup { group, cells, proven };
-        Ok(answered.into_iter().map(subject).collect())
+        Ok(analysed_groups(&SessionData::load(store, session)?, &Settings::default()))
     }
-}
-
-fn judged(data: &SessionData) -> AnalysisProgress {
-    let Progress { tests, decided, settled } = Progress::of(data, &Settings::default());
-    AnalysisProgress { groups: tests, decided, settled }
 }
 
 // The capabilities of this machine that a plan needs: those that the harness probes, and that of emulating a link, which only the

@@ -345,8 +345,7 @@ pub fn next(view: &Report, store: &Path) -> String {
 
 /// The command that continues an interrupted session; else the next steps.
 pub fn continuation(view: &Report, store: &Path) -> String {
-    let commands = view.next.iter().filter_map(|step| step.command.as_ref());
-    let resume = commands.into_iter().find(|command| command.contains("--resume"));
+    let resume = view.next.iter().find(|step| step.continues).and_then(|step| step.command.as_ref());
     resume.map_or_else(|| next(view, store), |command| command.replacen("bytegauge", &called(store), 1))
 }
 

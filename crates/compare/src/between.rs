@@ -17,7 +17,7 @@ use bytegauge_report::words::option_label;
 use bytegauge_report::words::phrase::{PROFILE_FACTORS, brief, profile_brief};
 use bytegauge_report::{ConfirmedCell, SessionData, SessionGroup, Settings};
 use bytegauge_stats::compare::{
-    Comparison, ComparisonResult, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
+    Comparison, ComparisonTerms, MIN_SESSIONS, apart, between_sessions, over_cells, typical,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -166,11 +166,11 @@ impl BetweenView {
             questions.extend(scene.question(question, same, &mut comparisons));
         }
         // Many cells are many claims: a verdict counts among all of its subject.
-        let verdicts: Vec<Vec<ComparisonResult>> = comparisons.iter().map(|all| over_cells(all, &terms)).collect();
+        let verdicts: Vec<Vec<Verdict>> = comparisons.iter().map(|all| over_cells(all, &terms)).collect();
         let mut next = vec![0; arms.len()];
         for cell in questions.iter_mut().flat_map(|question| &mut question.cells) {
             for difference in &mut cell.differences {
-                difference.difference.verdict = Verdict::from(verdicts[difference.arm][next[difference.arm]]);
+                difference.difference.verdict = verdicts[difference.arm][next[difference.arm]];
                 next[difference.arm] += 1;
             }
         }
@@ -414,7 +414,7 @@ impl BetweenInput<'_> {
                 let margin = self.terms.delta.ln_1p();
                 let finding = match found {
                     None => "absent",
-                    Some(_) if !tried.group.proves || verdict.twin_alarm => "open",
+                    Some(_) if !tried.group.proves || verdict.twin_alarm() => "open",
                     Some(_) if lower.is_some_and(|lower| lower > margin) => "contradicted",
                     Some(_) if upper.is_some_and(|upper| upper <= margin) => "holds",
                     Some(_) => "open",

@@ -2,27 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_model::{BlockRecord, CellId, GroupId, SessionId, SessionStatus, Stage};
+use bytegauge_model::{AnalysedGroup, AnalysisProgress, BlockRecord, GroupId, SessionId, SessionStatus, Stage};
 use bytegauge_store::{GroupRow, Store, StoreError};
-
-/// The result of an analysis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnalysisProgress {
-    /// Groups in which options are compared.
-    pub groups: usize,
-    /// Those with a conclusive result.
-    pub decided: usize,
-    /// Those with a conclusive result, or in which more blocks would not help.
-    pub settled: usize,
-}
-
-impl AnalysisProgress {
-    /// Whether another analysis is useless.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.settled >= self.groups
-    }
-}
 
 /// Analyses a session by its stored data only.
 pub trait SessionAnalysis {
@@ -37,17 +18,6 @@ pub trait SessionAnalysis {
     /// # Errors
     /// When the store cannot be read.
     fn subjects(&mut self, store: &Store, session: SessionId) -> Result<Vec<AnalysedGroup>, StoreError>;
-}
-
-/// The recommended option of a group, and the options that it should be compared with again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnalysedGroup {
-    /// The group.
-    pub group: GroupId,
-    /// The recommended option first, then the others, the most important first.
-    pub cells: Vec<CellId>,
-    /// Whether the option has a significant result.
-    pub proven: bool,
 }
 
 // The state of a session between its analyses, from facts that are stored with its groups.
@@ -135,18 +105,6 @@ pub(crate) fn first_blocks(rows: &[GroupRow]) -> BTreeMap<GroupId, u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn settled_sessions_need_no_analysis() {
-        assert!(AnalysisProgress { groups: 0, decided: 0, settled: 0 }.is_settled());
-        assert!(AnalysisProgress { groups: 3, decided: 2, settled: 3 }.is_settled());
-        assert!(!AnalysisProgress { groups: 3, decided: 2, settled: 2 }.is_settled());
-    }
-}
-
-#[cfg(test)]
-mod analysis_state_tests {
     use super::*;
     use bytegauge_model::Group;
     use serde_json::{Value, json};

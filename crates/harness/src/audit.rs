@@ -7,11 +7,11 @@
 
 use bytegauge_model::forecast::audit_after_ns;
 use bytegauge_model::session::Stage;
-use bytegauge_model::{Cell, CellId, CellKind};
+use bytegauge_model::{AnalysedGroup, Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, block_order};
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::analysis::{AnalysedGroup, SessionAnalysis};
+use crate::analysis::SessionAnalysis;
 use crate::block::BlockTask;
 use crate::confirm::ConfirmedGroup;
 use crate::run::{Run, RunError};

@@ -1,9 +1,7 @@
 //! Events of a run in progress. They come while nothing is measured: between trials, or before a program's server is ready.
 
-use bytegauge_model::{BlockRecord, Cell, ReadyWhen, SessionId, Stage, Trial};
+use bytegauge_model::{AnalysisProgress, BlockRecord, Cell, ReadyWhen, SessionId, Stage, Trial};
 use bytegauge_store::Store;
-
-use crate::analysis::AnalysisProgress;
 
 /// Something that happened.
 #[derive(Debug)]

@@ -65,7 +65,7 @@ impl Run<'_> {
         self.record.observer.hear(&Event::Analysed { look, of, progress, next_ns });
         let note = if progress.is_settled() {
             let saved = forecast(self.time_until(groups, of));
-            let why = match progress.decided == progress.groups {
+            let why = match progress.decided == progress.tests {
                 true => "every test is conclusive",
                 false => "more blocks would not help",
             };

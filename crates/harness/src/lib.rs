@@ -29,7 +29,7 @@ mod shorten_plan;
 mod stages;
 mod time_limit;
 
-pub use analysis::{Ahead, AnalysedGroup, AnalysisProgress, AnalysisState, SessionAnalysis};
+pub use analysis::{Ahead, AnalysisState, SessionAnalysis};
 pub use event::{Event, Observer};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, stored_plan, this_machine};

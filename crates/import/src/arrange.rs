@@ -14,7 +14,7 @@ use bytegauge_model::{
 };
 use serde_json::Map;
 
-use bytegauge_store::{CellRow, GroupRow, WholeSession};
+use bytegauge_store::{CellRow, GroupRow, SessionData};
 
 use super::observation::Observation;
 use super::{ImportDraft, ImportError, limits};
@@ -69,7 +69,7 @@ pub(super) fn arrange(
         ));
     }
     let GroupsAndCells { groups, cells, .. } = found;
-    Ok(ImportDraft { whole: WholeSession { session, groups, cells, blocks, trials }, warnings })
+    Ok(ImportDraft { whole: SessionData { record: session, groups, cells, blocks, trials }, warnings })
 }
 
 /// The groups and cells found.

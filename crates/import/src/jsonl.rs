@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use bytegauge_store::line::{self, ExchangeLine};
 use bytegauge_store::outcome;
-use bytegauge_store::{CellRow, GroupRow, WholeSession};
+use bytegauge_store::{CellRow, GroupRow, SessionData};
 
 use super::{Format, ImportDraft, ImportError};
 
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft,
             true => Ok(()),
             false => Err(wrong(format!("group {group} is not described by an earlier line"))),
         };
-        match read(line, version, &whole.session.workload).map_err(|error| wrong(error.to_string()))? {
+        match read(line, version, &whole.record.workload).map_err(|error| wrong(error.to_string()))? {
             ExchangeLine::Session { .. } => {
                 return Err(wrong("a second session begins here; import one at a time".into()));
             }
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft,
 }
 
 /// Reads the header line.
-fn first(number: u64, line: &str) -> Result<(u64, WholeSession), ImportError> {
+fn first(number: u64, line: &str) -> Result<(u64, SessionData), ImportError> {
     let wrong = |reason: String| ImportError::Line { line: number, reason };
     let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
     // Before anything else is read: a newer header may hold what this version cannot parse.
@@ -71,7 +71,7 @@ fn first(number: u64, line: &str) -> Result<(u64, WholeSession), ImportError> {
     match serde_json::from_value(value).map_err(|error| wrong(error.to_string()))? {
         ExchangeLine::Session { session, .. } => {
             let (groups, cells, blocks, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            Ok((version, WholeSession { session, groups, cells, blocks, trials }))
+            Ok((version, SessionData { record: session, groups, cells, blocks, trials }))
         }
         _ => Err(wrong("it is not the first line of `bytegauge report export --format jsonl`".into())),
     }

@@ -22,7 +22,7 @@ use std::path::Path;
 use bytegauge_model::catalog::Row;
 use bytegauge_model::{Bytes, SessionId};
 use bytegauge_store::default_path::special;
-use bytegauge_store::{Store, WholeSession};
+use bytegauge_store::{SessionData, Store};
 
 pub use error::ImportError;
 pub use number::units as rate_units;
@@ -85,7 +85,7 @@ pub struct Imported {
 
 /// A session parsed whole, ready to be written.
 struct ImportDraft {
-    whole: WholeSession,
+    whole: SessionData,
     warnings: Vec<String>,
 }
 
@@ -128,9 +128,9 @@ fn import_text(
     limits::check(&draft)?;
     let ImportDraft { mut whole, warnings } = draft;
     if let Some(name) = &options.name {
-        whole.session.plan_name.clone_from(name);
+        whole.record.plan_name.clone_from(name);
     }
-    whole.session.imported = true;
+    whole.record.imported = true;
     let session = store.add_whole(&whole)?;
     Ok(Imported { session, trials: whole.trials.len(), cells: whole.cells.len(), warnings })
 }

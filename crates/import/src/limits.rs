@@ -1,7 +1,7 @@
 //! The limits of every import, whatever its format: checked where data come in, before and after they are parsed.
 
 use bytegauge_model::Outcome;
-use bytegauge_store::WholeSession;
+use bytegauge_store::SessionData;
 
 use super::{ImportDraft, ImportError};
 
@@ -37,11 +37,11 @@ pub(super) fn check_lines(text: &str) -> Result<(), ImportError> {
 
 /// Refuses a session with too many options, or with longer texts than any that a report shows.
 pub(super) fn check(draft: &ImportDraft) -> Result<(), ImportError> {
-    let ImportDraft { whole: WholeSession { session, groups, cells, trials, .. }, warnings } = draft;
+    let ImportDraft { whole: SessionData { record, groups, cells, trials, .. }, warnings } = draft;
     options(cells.len())?;
     let field = |len: usize| within("bytes in a field", len, FIELD_MAX);
-    field(session.plan_name.len())?;
-    session.notes.iter().chain(warnings).try_for_each(|text| field(text.len()))?;
+    field(record.plan_name.len())?;
+    record.notes.iter().chain(warnings).try_for_each(|text| field(text.len()))?;
     for group in groups {
         field(group.group.id.0.len())?;
         settings(&group.group.factors)?;

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)], name: Option<String>) 
     }
     let machine_note = "times, seed and machine are not known: the tables have none";
     let mut draft = arrange(rows, name, Vec::new())?;
-    draft.whole.session.notes.push(machine_note.into());
+    draft.whole.record.notes.push(machine_note.into());
     Ok(draft)
 }
 

@@ -5,7 +5,6 @@
 //! the names of levels and the rules of rounding. Reads results from any machine and never measures.
 #![forbid(unsafe_code)]
 
-mod data;
 pub mod document;
 pub mod findings;
 mod progress;
@@ -16,9 +15,9 @@ pub mod words;
 
 use words::{interval_rounding, phrase};
 
-pub use data::SessionData;
+pub use bytegauge_store::SessionData;
 pub use document::Report;
-pub use progress::Progress;
+pub use progress::progress;
 pub use view::confirmed::{ConfirmedCell, ConfirmedRate, SessionGroup};
 pub use view::numbers::View;
-pub use view::{AuditedGroup, Settings, paused_ns};
+pub use view::{Settings, analysed_groups, paused_ns};

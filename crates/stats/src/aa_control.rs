@@ -11,7 +11,6 @@
 //!
 //! Never compares different cells.
 
-use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Level of the interval whose outer end is [`Twin::reach`].
@@ -20,7 +19,7 @@ const REACH_LEVEL: f64 = 0.95;
 const ALARM_LEVEL: f64 = 0.99;
 
 /// The result of the A/A control of one group.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Twin {
     /// Mean of ln(cost of the control / cost of the leader).
     pub difference: f64,

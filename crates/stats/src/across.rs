@@ -10,14 +10,13 @@
 //!
 //! Never pools blocks of different sessions.
 
-use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The fewest sessions that give a bound.
 pub const MIN_SESSIONS: usize = 3;
 
 /// The result of one session for the compared cells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Replicate {
     /// Mean ln cost of every cell, up to a constant per session.
     pub means: Vec<f64>,
@@ -26,7 +25,7 @@ pub struct Replicate {
 }
 
 /// The combined result of all sessions. Vectors are in cell order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Across {
     /// Number of sessions.
     pub sessions: usize,

@@ -9,8 +9,10 @@
 //!
 //! Never uses the trials that selected the cell, so their selection effect does not count here.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::interval::student_interval;
-use serde::{Deserialize, Serialize};
 
 /// Confidence of every audit, as a share. An audit makes no claim, so it does not share its error with interim
 /// analyses.
@@ -19,19 +21,20 @@ pub const LEVEL: f64 = 0.95;
 /// The fewest blocks, or groups, that give an interval.
 pub const MIN_BLOCKS: usize = 3;
 
-/// The result of an audit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AuditResult {
-    /// The recommended cell is within the margin of every rival.
+/// The verdict of long trials on a recommendation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AuditFinding {
+    /// It is within the margin of its rivals.
     Holds,
-    /// Some rival is cheaper by more than the margin.
+    /// A rival is significantly faster.
     Contradicts,
-    /// Neither is significant.
+    /// Neither is shown.
     Open,
 }
 
 /// The recommended cell compared with one rival, in long trials.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RivalDifference {
     /// The rival.
     pub cell: usize,
@@ -46,12 +49,12 @@ pub struct RivalDifference {
 }
 
 /// The audit of one recommended cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
     /// The rivals, in cell order.
     pub rivals: Vec<RivalDifference>,
     /// The result over all rivals.
-    pub finding: AuditResult,
+    pub finding: AuditFinding,
 }
 
 impl Audit {
@@ -99,8 +102,8 @@ pub fn audit(
 /// Judges all groups of a session together. `means` holds one mean difference per group: ln(cost of the cell / cost of
 /// its rivals).
 #[must_use]
-pub fn together(means: &[f64], level: f64, ln_margin: f64) -> AuditResult {
-    finding(&[against(0, means, level)], ln_margin, |_| 0.0).unwrap_or(AuditResult::Open)
+pub fn together(means: &[f64], level: f64, ln_margin: f64) -> AuditFinding {
+    finding(&[against(0, means, level)], ln_margin, |_| 0.0).unwrap_or(AuditFinding::Open)
 }
 
 fn differences(blocks: &[Vec<Option<f64>>], choice: usize, rival: usize) -> Vec<f64> {
@@ -118,14 +121,14 @@ fn against(cell: usize, differences: &[f64], level: f64) -> RivalDifference {
 }
 
 /// `None` without rivals.
-fn finding(rivals: &[RivalDifference], ln_margin: f64, ahead: impl Fn(usize) -> f64) -> Option<AuditResult> {
+fn finding(rivals: &[RivalDifference], ln_margin: f64, ahead: impl Fn(usize) -> f64) -> Option<AuditFinding> {
     let is_cheaper = |rival: &RivalDifference| rival.lower.is_some_and(|lower| lower > ln_margin + ahead(rival.cell));
     let any_cheaper = rivals.iter().any(is_cheaper);
     let all_within = rivals.iter().all(|rival| rival.upper.is_some_and(|upper| upper <= ln_margin));
     let found = match (any_cheaper, all_within) {
-        (true, _) => AuditResult::Contradicts,
-        (false, true) => AuditResult::Holds,
-        (false, false) => AuditResult::Open,
+        (true, _) => AuditFinding::Contradicts,
+        (false, true) => AuditFinding::Holds,
+        (false, false) => AuditFinding::Open,
     };
     (!rivals.is_empty()).then_some(found)
 }
@@ -147,7 +150,7 @@ mod tests {
         (0..count).map(block).collect()
     }
 
-    fn check(count: usize, rival: f64, wobble: f64, expected: AuditResult) {
+    fn check(count: usize, rival: f64, wobble: f64, expected: AuditFinding) {
         let got = audit(&blocks(count, rival, wobble), 0, LEVEL, MARGIN, |_| 0.0).expect("a rival");
         assert_eq!(got.finding, expected, "{got:?}");
         assert_eq!(got.rivals.len(), 1);
@@ -155,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_result_needs_blocks_and_a_difference() {
-        check(4, 0.7, 0.02, AuditResult::Contradicts);
-        check(4, 0.7, 0.9, AuditResult::Open);
-        check(2, 0.7, 0.0, AuditResult::Open);
-        check(4, 1.3, 0.02, AuditResult::Holds);
-        check(4, 1.0, 0.01, AuditResult::Holds);
-        check(4, 1.0, 0.2, AuditResult::Open);
+        check(4, 0.7, 0.02, AuditFinding::Contradicts);
+        check(4, 0.7, 0.9, AuditFinding::Open);
+        check(2, 0.7, 0.0, AuditFinding::Open);
+        check(4, 1.3, 0.02, AuditFinding::Holds);
+        check(4, 1.0, 0.01, AuditFinding::Holds);
+        check(4, 1.0, 0.2, AuditFinding::Open);
     }
 
     #[test]
@@ -168,7 +171,7 @@ mod tests {
         let mut both = blocks(4, 1.3, 0.01);
         both.iter_mut().for_each(|block| block[2] = block[0].map(|cost| cost * 0.5));
         let got = audit(&both, 0, LEVEL, MARGIN, |_| 0.0).expect("rivals");
-        assert_eq!((got.finding, got.strongest().map(|rival| rival.cell)), (AuditResult::Contradicts, Some(2)));
+        assert_eq!((got.finding, got.strongest().map(|rival| rival.cell)), (AuditFinding::Contradicts, Some(2)));
         assert!(got.bound().is_some_and(|bound| (bound - 2.0_f64.ln()).abs() < 1e-9), "{got:?}");
         let alone = audit(&blocks(4, 1.3, 0.01), 0, LEVEL, MARGIN, |_| 0.0).expect("a rival");
         assert_eq!(alone.bound(), Some(0.0));
@@ -179,7 +182,7 @@ mod tests {
         let found = |ahead: f64| audit(&blocks(4, 0.7, 0.02), 0, LEVEL, MARGIN, |_| ahead).map(|audit| audit.finding);
         assert_eq!(
             [0.0, 0.1, 0.4].map(found),
-            [AuditResult::Contradicts, AuditResult::Contradicts, AuditResult::Open].map(Some)
+            [AuditFinding::Contradicts, AuditFinding::Contradicts, AuditFinding::Open].map(Some)
         );
     }
 
@@ -191,9 +194,9 @@ mod tests {
 
     #[test]
     fn small_groups_are_judged_together() {
-        assert_eq!(together(&[0.2, 0.22, 0.25, 0.19], LEVEL, MARGIN), AuditResult::Contradicts);
-        assert_eq!(together(&[0.0, 0.01, -0.02, 0.01], LEVEL, MARGIN), AuditResult::Holds);
-        assert_eq!(together(&[0.2, -0.2, 0.1], LEVEL, MARGIN), AuditResult::Open);
-        assert_eq!(together(&[0.5], LEVEL, MARGIN), AuditResult::Open);
+        assert_eq!(together(&[0.2, 0.22, 0.25, 0.19], LEVEL, MARGIN), AuditFinding::Contradicts);
+        assert_eq!(together(&[0.0, 0.01, -0.02, 0.01], LEVEL, MARGIN), AuditFinding::Holds);
+        assert_eq!(together(&[0.2, -0.2, 0.1], LEVEL, MARGIN), AuditFinding::Open);
+        assert_eq!(together(&[0.5], LEVEL, MARGIN), AuditFinding::Open);
     }
 }

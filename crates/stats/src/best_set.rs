@@ -19,10 +19,9 @@
 use crate::group::Method;
 use crate::pairs::PairedCosts;
 use crate::sign_flips::{FlipMethod, critical_values};
-use serde::{Deserialize, Serialize};
 
 /// The result for a set of cells. Vectors are in cell order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BestSet {
     /// The paired differences.
     pub pairs: PairedCosts,

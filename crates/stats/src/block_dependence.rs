@@ -9,8 +9,6 @@
 //! Merged blocks are batch means. Where few are left the test has little power, so standard errors also grow by the lag-1
 //! correlation that the merged blocks show. Independent blocks pay 3 to 7 % of their intervals for this.
 
-use serde::{Deserialize, Serialize};
-
 use crate::quantile::median;
 use crate::rng::seeded;
 
@@ -22,7 +20,7 @@ const ALPHA: f64 = 0.05;
 pub const MIN_BLOCKS: usize = 6;
 
 /// How the blocks of a set of series are merged.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Merge {
     /// Number of neighbouring blocks that become one, from 1.
     pub by: usize,

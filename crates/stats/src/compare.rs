@@ -14,27 +14,29 @@
 use crate::block_dependence::MIN_BLOCKS;
 use crate::group::{GroupVerdict, Method};
 use crate::outlier::limit;
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Earlier sessions that a comparison of stored runs needs.
 pub const MIN_SESSIONS: usize = 5;
 
-/// The result of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ComparisonResult {
-    /// The second subject costs more than δ above the first.
+/// The result of a comparison of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The second takes longer by more than the margin.
     Worse,
-    /// The second subject costs more than δ below the first.
+    /// The first does.
     Better,
-    /// The difference is within ±δ.
+    /// Neither does.
     Equivalent,
     /// None of these is significant.
-    Inconclusive,
+    Open,
 }
 
 /// Settings of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparisonTerms {
     /// Confidence, as a share (0.95); its complement is the false discovery rate over cells.
     pub level: f64,
@@ -43,7 +45,7 @@ pub struct ComparisonTerms {
 }
 
 /// The comparison of one cell. Differences are ln(cost of the second / cost of the first).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The mean difference, in ln.
     pub difference: f64,
@@ -60,7 +62,7 @@ pub struct Comparison {
     /// p-value of "not within ±δ".
     pub p_equivalent: f64,
     /// The result for this cell alone.
-    pub verdict: ComparisonResult,
+    pub verdict: Verdict,
 }
 
 impl Comparison {
@@ -69,13 +71,13 @@ impl Comparison {
     /// This is stricter than two one-sided tests, which use the interval of twice the error (90 % for 95 %). A reader
     /// who sees "equivalent" finds both ends of the printed interval within the margin.
     #[must_use]
-    pub fn by_interval(&self, delta: f64) -> ComparisonResult {
+    pub fn by_interval(&self, delta: f64) -> Verdict {
         let delta = delta.ln_1p();
         match (self.lower, self.upper) {
-            (lower, _) if lower > delta => ComparisonResult::Worse,
-            (_, upper) if upper < -delta => ComparisonResult::Better,
-            (lower, upper) if lower >= -delta && upper <= delta => ComparisonResult::Equivalent,
-            _ => ComparisonResult::Inconclusive,
+            (lower, _) if lower > delta => Verdict::Worse,
+            (_, upper) if upper < -delta => Verdict::Better,
+            (lower, upper) if lower >= -delta && upper <= delta => Verdict::Equivalent,
+            _ => Verdict::Open,
         }
     }
 
@@ -148,7 +150,7 @@ pub fn typical(costs: &[f64]) -> Option<f64> {
 /// The results for many cells at once. A claim holds only if its p-value passes the procedure of Benjamini and Hochberg
 /// among all claims of its kind; otherwise the cell is inconclusive.
 #[must_use]
-pub fn over_cells(comparisons: &[Comparison], terms: &ComparisonTerms) -> Vec<ComparisonResult> {
+pub fn over_cells(comparisons: &[Comparison], terms: &ComparisonTerms) -> Vec<Verdict> {
     let beyond: Vec<f64> = comparisons.iter().map(|c| c.p_beyond).collect();
     let equivalent: Vec<f64> = comparisons.iter().map(|c| c.p_equivalent).collect();
     let rate = 1.0 - terms.level;
@@ -156,10 +158,10 @@ pub fn over_cells(comparisons: &[Comparison], terms: &ComparisonTerms) -> Vec<Co
     let beyond = benjamini_hochberg(&beyond, rate / 2.0);
     let equivalent = benjamini_hochberg(&equivalent, rate);
     let holds = |(i, c): (usize, &Comparison)| match (beyond[i], equivalent[i]) {
-        (true, _) if c.difference > 0.0 => ComparisonResult::Worse,
-        (true, _) => ComparisonResult::Better,
-        (_, true) => ComparisonResult::Equivalent,
-        _ => ComparisonResult::Inconclusive,
+        (true, _) if c.difference > 0.0 => Verdict::Worse,
+        (true, _) => Verdict::Better,
+        (_, true) => Verdict::Equivalent,
+        _ => Verdict::Open,
     };
     comparisons.iter().enumerate().map(holds).collect()
 }
@@ -183,7 +185,7 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
 #[must_use]
 pub fn contradicts(second: &GroupVerdict, cell: usize, method: &Method) -> Option<bool> {
     let lower = second.lower.get(cell).copied().flatten()?;
-    Some(!second.twin_alarm && lower > method.ln_margin())
+    Some(!second.twin_alarm() && lower > method.ln_margin())
 }
 
 fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms) -> Comparison {
@@ -197,11 +199,11 @@ fn judge(mean: f64, error: f64, freedom: f64, n: usize, terms: &ComparisonTerms)
     let p_beyond = upper_tail(mean.abs() - delta);
     let p_equivalent = upper_tail(delta - mean.abs());
     let verdict = if p_beyond <= alpha / 2.0 {
-        if mean > 0.0 { ComparisonResult::Worse } else { ComparisonResult::Better }
+        if mean > 0.0 { Verdict::Worse } else { Verdict::Better }
     } else if p_equivalent <= alpha {
-        ComparisonResult::Equivalent
+        Verdict::Equivalent
     } else {
-        ComparisonResult::Inconclusive
+        Verdict::Open
     };
     Comparison {
         difference: mean,
@@ -224,7 +226,7 @@ fn inconclusive(difference: f64, n: usize) -> Comparison {
         p_any: 1.0,
         p_beyond: 1.0,
         p_equivalent: 1.0,
-        verdict: ComparisonResult::Inconclusive,
+        verdict: Verdict::Open,
     }
 }
 
@@ -244,7 +246,7 @@ mod tests {
 
     const TERMS: ComparisonTerms = ComparisonTerms { level: 0.95, delta: 0.02 };
 
-    fn check(shift: f64, spread: f64, n: usize, expected: ComparisonResult) {
+    fn check(shift: f64, spread: f64, n: usize, expected: Verdict) {
         let mut random = seeded(4, 0);
         let differences: Vec<f64> = (0..n).map(|_| shift + spread * random.normal()).collect();
         let got = paired(&differences, &TERMS);
@@ -256,28 +258,28 @@ mod tests {
         let terms = ComparisonTerms { level: 0.95, delta: 0.05 };
         let differences: Vec<f64> = (0..12).map(|block| 0.5 + 0.01 * f64::from(block % 2)).collect();
         let comparison = paired(&differences, &terms);
-        assert_eq!(comparison.by_interval(0.05), ComparisonResult::Worse);
-        assert_eq!(comparison.widened(0.1).by_interval(0.05), ComparisonResult::Worse);
-        assert_eq!(comparison.widened(0.48).by_interval(0.05), ComparisonResult::Inconclusive);
+        assert_eq!(comparison.by_interval(0.05), Verdict::Worse);
+        assert_eq!(comparison.widened(0.1).by_interval(0.05), Verdict::Worse);
+        assert_eq!(comparison.widened(0.48).by_interval(0.05), Verdict::Open);
     }
 
     #[test]
     fn each_result_occurs() {
-        check(0.05, 0.01, 20, ComparisonResult::Worse);
-        check(-0.05, 0.01, 20, ComparisonResult::Better);
-        check(0.0, 0.01, 20, ComparisonResult::Equivalent);
-        check(0.02, 0.01, 20, ComparisonResult::Inconclusive);
-        check(0.5, 0.01, 5, ComparisonResult::Inconclusive);
+        check(0.05, 0.01, 20, Verdict::Worse);
+        check(-0.05, 0.01, 20, Verdict::Better);
+        check(0.0, 0.01, 20, Verdict::Equivalent);
+        check(0.02, 0.01, 20, Verdict::Open);
+        check(0.5, 0.01, 5, Verdict::Open);
     }
 
     #[test]
     fn stored_runs_need_five_earlier_sessions() {
         let history = [0.0, 0.01, -0.01, 0.02, -0.02];
-        assert_eq!(between_sessions(&history[..4], &[0.5; 3], &TERMS).verdict, ComparisonResult::Inconclusive);
-        assert_eq!(between_sessions(&history, &[], &TERMS).verdict, ComparisonResult::Inconclusive);
-        assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, ComparisonResult::Worse);
+        assert_eq!(between_sessions(&history[..4], &[0.5; 3], &TERMS).verdict, Verdict::Open);
+        assert_eq!(between_sessions(&history, &[], &TERMS).verdict, Verdict::Open);
+        assert_eq!(between_sessions(&history, &[0.5], &TERMS).verdict, Verdict::Worse);
         let many: Vec<f64> = history.iter().cycle().take(60).copied().collect();
-        assert_eq!(between_sessions(&many, &many, &TERMS).verdict, ComparisonResult::Equivalent);
+        assert_eq!(between_sessions(&many, &many, &TERMS).verdict, Verdict::Equivalent);
     }
 
     #[test]
@@ -309,7 +311,7 @@ mod tests {
         ) {
             let got = paired(&differences, &ComparisonTerms { delta, ..TERMS });
             let shown = got.by_interval(delta);
-            prop_assert!(shown == got.verdict || shown == ComparisonResult::Inconclusive && got.verdict == ComparisonResult::Equivalent, "{:?}", got);
+            prop_assert!(shown == got.verdict || shown == Verdict::Open && got.verdict == Verdict::Equivalent, "{:?}", got);
         }
 
         #[test]
@@ -319,8 +321,8 @@ mod tests {
             let swapped: Vec<f64> = differences.iter().map(|x| -x).collect();
             let (one, other) = (paired(&differences, &TERMS), paired(&swapped, &TERMS));
             let expected = match one.verdict {
-                ComparisonResult::Worse => ComparisonResult::Better,
-                ComparisonResult::Better => ComparisonResult::Worse,
+                Verdict::Worse => Verdict::Better,
+                Verdict::Better => Verdict::Worse,
                 same => same,
             };
             prop_assert_eq!(other.verdict, expected);

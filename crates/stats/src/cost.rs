@@ -5,10 +5,8 @@
 //!
 //! Descriptive: fitted to all trials, so it never enters a recommendation.
 
-use serde::{Deserialize, Serialize};
-
 /// One trial: bytes and time per call, both above 0.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Mean bytes per call.
     pub bytes: f64,
@@ -17,7 +15,7 @@ pub struct Point {
 }
 
 /// A line through the time of calls by their bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostLine {
     /// Time per call without its bytes, in ns.
     pub fixed_ns: f64,

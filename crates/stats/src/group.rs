@@ -14,7 +14,6 @@ use crate::aa_control::{Twin, judge};
 use crate::best_set::{BestSet, best_set};
 use crate::block_dependence::{MIN_BLOCKS, Merge, merge, merging};
 use crate::outlier::{Limited, limit, limit_rows};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A cell that is missing from more than this share of the blocks leaves the group. A cell that is missing from fewer
@@ -22,7 +21,7 @@ use std::fmt;
 const LEFT_SHARE: f64 = 0.2;
 
 /// Properties of a cell that the analysis needs in addition to its trials.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellInput {
     /// Memory that the option occupies, in bytes; `None` where no factor is a size.
     pub footprint_bytes: Option<f64>,
@@ -38,7 +37,7 @@ pub struct CellInput {
 }
 
 /// One visit to all cells of the group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BlockInput {
     /// Cost per cell in cell order (for example ns per byte), above 0; `None` when missing. A value that is not a
     /// positive number counts as missing.
@@ -48,7 +47,7 @@ pub struct BlockInput {
 }
 
 /// The confirmation blocks of one group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GroupInput {
     /// The cells. Where several profiles are judged together, the same index means the same option in each of them.
     pub cells: Vec<CellInput>,
@@ -60,7 +59,7 @@ pub struct GroupInput {
 
 /// Settings of the analysis. The defaults are the published method. The switches exist for negative controls, which
 /// must fail the tests of the method.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Method {
     /// Confidence of every group, as a share.
     pub level: f64,
@@ -104,7 +103,7 @@ impl Method {
 }
 
 /// Why a group has no result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inconclusive {
     /// No cell is present.
     NoCells,
@@ -135,16 +134,12 @@ impl fmt::Display for Inconclusive {
 }
 
 /// The result for one group. Vectors over cells are in the order of [`GroupInput::cells`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GroupVerdict {
-    /// Cells judged, ascending.
+    /// Cells judged, ascending. Others left the group: they are missing from more than a fifth of the blocks.
     pub present: Vec<usize>,
-    /// Cells that left the group (missing from more than a fifth of the blocks), ascending.
-    pub absent: Vec<usize>,
     /// Complete blocks; only these count.
     pub blocks_used: usize,
-    /// Blocks in which a present cell is missing.
-    pub blocks_incomplete: usize,
     /// Neighbouring blocks merged into one.
     pub merged_by: usize,
     /// Whether these look independent. Otherwise the intervals are wide.
@@ -153,10 +148,6 @@ pub struct GroupVerdict {
     pub widening: f64,
     /// The A/A control's difference; `None` without a control.
     pub twin: Option<Twin>,
-    /// [`Twin::reach`], in ln.
-    pub twin_reach: Option<f64>,
-    /// [`Twin::alarm`]: no claim in the group is made. The bounds stay valid.
-    pub twin_alarm: bool,
     /// Cells that may still be the best, ascending. All present cells when inconclusive.
     pub best_set: Vec<usize>,
     /// Cells significantly worse than the best, ascending.
@@ -184,7 +175,7 @@ pub struct GroupVerdict {
 }
 
 /// A paired difference of two cells.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairDifference {
     /// Mean of ln(cost i / cost j).
     pub mean: f64,
@@ -195,6 +186,12 @@ pub struct PairDifference {
 }
 
 impl GroupVerdict {
+    /// [`Twin::alarm`]: no claim in the group is made. The bounds stay valid.
+    #[must_use]
+    pub fn twin_alarm(&self) -> bool {
+        self.twin.is_some_and(|twin| twin.alarm)
+    }
+
     /// The difference of cells `i` and `j` (indices of the input). `None` if either is absent or the group is inconclusive.
     #[must_use]
     pub fn pair(&self, i: usize, j: usize) -> Option<PairDifference> {
@@ -207,7 +204,7 @@ impl GroupVerdict {
     #[must_use]
     pub fn proves(&self, i: usize, method: &Method) -> bool {
         let within = |upper: f64| upper <= method.ln_margin();
-        !self.twin_alarm
+        !self.twin_alarm()
             && self.upper.get(i).copied().flatten().is_some_and(within)
             && self.contradicted.binary_search(&i).is_err()
     }
@@ -274,7 +271,7 @@ fn contradicted(typical: &GroupVerdict, plain: &GroupVerdict, method: &Method) -
 }
 
 fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
-    let (present, absent) = presence(input);
+    let present = presence(input);
     let used: Vec<&BlockInput> = input.blocks.iter().filter(|block| is_complete(block, &present)).collect();
     let rows: Vec<Vec<f64>> = used.iter().map(|block| ln_costs(block, &present)).collect();
     let mut slow_limited = vec![0; input.cells.len()];
@@ -292,12 +289,9 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
     let inconclusive = why_inconclusive(&present, &merging);
     let mut verdict = GroupVerdict {
         blocks_used: used.len(),
-        blocks_incomplete: input.blocks.len() - used.len(),
         merged_by: merging.by,
         independent: merging.independent,
         widening: merging.widening,
-        twin_reach: twin.map(|twin| twin.reach),
-        twin_alarm: twin.is_some_and(|twin| twin.alarm),
         twin,
         best_set: present.clone(),
         left: Vec::new(),
@@ -310,7 +304,6 @@ fn judge_blocks(input: &GroupInput, method: &Method) -> GroupVerdict {
         slow_limited,
         contradicted: Vec::new(),
         present,
-        absent,
     };
     if inconclusive.is_none() {
         fill(&mut verdict, best_set(&rows, merging.widening, method));
@@ -330,7 +323,7 @@ fn fill(verdict: &mut GroupVerdict, judged: BestSet) {
     verdict.judged = judged;
 }
 
-fn presence(input: &GroupInput) -> (Vec<usize>, Vec<usize>) {
+fn presence(input: &GroupInput) -> Vec<usize> {
     let cells = input.cells.len();
     for block in &input.blocks {
         assert_eq!(block.cost.len(), cells, "a block has one cost a cell");
@@ -338,7 +331,7 @@ fn presence(input: &GroupInput) -> (Vec<usize>, Vec<usize>) {
     let missing = |cell: usize| input.blocks.iter().filter(|block| cost(block, cell).is_none()).count();
     let most = input.blocks.len() as f64 * LEFT_SHARE;
     let there = |cell: &usize| !input.blocks.is_empty() && missing(*cell) as f64 <= most;
-    (0..cells).partition(there)
+    (0..cells).filter(there).collect()
 }
 
 fn cost(block: &BlockInput, cell: usize) -> Option<f64> {

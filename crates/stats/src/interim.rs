@@ -10,8 +10,6 @@
 //!
 //! The number and the places of analyses never depend on the measurements.
 
-use serde::{Deserialize, Serialize};
-
 use crate::block_dependence::MIN_BLOCKS;
 use crate::group::{GroupVerdict, Inconclusive, Method};
 
@@ -19,7 +17,7 @@ use crate::group::{GroupVerdict, Inconclusive, Method};
 pub const LOOKS: usize = 3;
 
 /// One interim analysis, declared beforehand.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InterimAnalysis {
     /// Its number, from 1.
     pub number: usize,
@@ -74,7 +72,7 @@ pub fn next(looks: &[InterimAnalysis], blocks: usize) -> Option<InterimAnalysis>
 #[must_use]
 pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Option<usize> {
     let holds = |cells: &[usize]| cells.binary_search(&cell).is_ok();
-    if verdict.twin_alarm || !holds(&verdict.present) || holds(&verdict.contradicted) {
+    if verdict.twin_alarm() || !holds(&verdict.present) || holds(&verdict.contradicted) {
         return None;
     }
     match verdict.inconclusive {

@@ -7,11 +7,10 @@
 //! Never assumes a shape of the noise. Never pools samples within a trial: a trial is one value.
 
 use crate::quantile::{quantile, sorted};
-use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// A median with its interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MedianEstimate {
     /// The median, in the unit of the values; `None` without values.
     pub median: Option<f64>,
@@ -20,12 +19,6 @@ pub struct MedianEstimate {
     pub lower: Option<f64>,
     /// Upper end; `None` together with `lower`.
     pub upper: Option<f64>,
-    /// Number of values.
-    pub n: usize,
-    /// The requested coverage, as a share (0.95).
-    pub level: f64,
-    /// The attained coverage, as a share, never below `level`; `None` without an interval.
-    pub attained: Option<f64>,
 }
 
 /// Median and two-sided sign interval of `values` at `level` (0.95): from the `k`-th smallest to the
@@ -39,15 +32,12 @@ pub fn sign_interval(values: &[f64], level: f64) -> MedianEstimate {
     assert!(level > 0.0 && level < 1.0, "a level must be between 0 and 1, got {level}");
     let ordered = sorted(values);
     let n = ordered.len();
-    let (k, attained) = rank(n, level);
+    let k = rank(n, level);
     let ends = k.checked_sub(1).map(|low| (ordered[low], ordered[n - k]));
     MedianEstimate {
         median: quantile(&ordered, 0.5),
         lower: ends.map(|(lower, _)| lower),
         upper: ends.map(|(_, upper)| upper),
-        n,
-        level,
-        attained: ends.map(|_| attained),
     }
 }
 
@@ -81,12 +71,11 @@ pub fn batched_interval(values: &[f64], batches: usize, level: f64) -> Option<(f
 }
 
 /// The largest rank `k` whose interval still covers at `level`, with the coverage it attains; rank 0 = no interval.
-fn rank(n: usize, level: f64) -> (usize, f64) {
+fn rank(n: usize, level: f64) -> usize {
     if n == 0 {
-        return (0, 0.0);
+        return 0;
     }
-    let below = Binomial::new(0.5, n as u64).expect("one half is a share");
-    let covered = |k: usize| 1.0 - 2.0 * below.cdf(k as u64 - 1);
+    let covered = |k: usize| coverage(n, k);
     // Start at the normal approximation and step to the exact rank.
     let guess = (n as f64 / 2.0 - 2.0 * (n as f64).sqrt()).max(0.0) as usize;
     let mut k = guess;
@@ -96,7 +85,13 @@ fn rank(n: usize, level: f64) -> (usize, f64) {
     while k < n.div_ceil(2) && covered(k + 1) >= level {
         k += 1;
     }
-    (k, if k > 0 { covered(k) } else { 0.0 })
+    k
+}
+
+/// The coverage of the interval between the `k`-th smallest and the `k`-th largest of `n` values, as a share.
+fn coverage(n: usize, k: usize) -> f64 {
+    let below = Binomial::new(0.5, n as u64).expect("one half is a share");
+    1.0 - 2.0 * below.cdf(k as u64 - 1)
 }
 
 #[cfg(test)]
@@ -109,8 +104,8 @@ mod tests {
         let got = sign_interval(&values, level);
         let ranks = got.lower.zip(got.upper).map(|(l, u)| (l as usize, u as usize));
         assert_eq!(ranks, expected_ranks, "n = {n}");
-        if ranks.is_some() {
-            let attained = got.attained.unwrap();
+        if let Some((k, _)) = ranks {
+            let attained = coverage(n, k);
             assert!((attained - expected_coverage).abs() < 5e-5, "n = {n}: {attained}");
         }
     }
@@ -152,7 +147,7 @@ mod tests {
             let got = sign_interval(&values, level);
             let (median, lower, upper) = (got.median.unwrap(), got.lower.unwrap(), got.upper.unwrap());
             prop_assert!(lower <= median && median <= upper);
-            prop_assert!(got.attained.unwrap() >= level);
+            prop_assert!(coverage(values.len(), rank(values.len(), level)) >= level);
         }
 
         #[test]

@@ -7,7 +7,7 @@
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
 //! result of one group; calls [`block_dependence`], [`aa_control`], [`best_set`]) → [`recommend`] (the cheapest option that is good
-//! enough everywhere) → [`claim`] (the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
+//! enough everywhere) → [`decision_rule`] (the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
 //! trials.
 //!
 //! Other modules: [`interval`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
@@ -23,9 +23,9 @@ pub mod best_set;
 pub mod block_dependence;
 pub mod call_percentiles;
 pub mod call_times;
-pub mod claim;
 pub mod compare;
 pub mod cost;
+pub mod decision_rule;
 pub mod finalists;
 pub mod group;
 pub mod interim;

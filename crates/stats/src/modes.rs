@@ -8,8 +8,6 @@
 //!
 //! Never splits off a few outliers: a mode holds at least 5 % of the trials, and at least three.
 
-use serde::{Deserialize, Serialize};
-
 use crate::quantile::{quantile, sorted};
 
 /// The fewest values that are tested.
@@ -26,7 +24,7 @@ const APART_MIN: f64 = 0.02;
 const MAX_DEPTH: usize = 2;
 
 /// One mode.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialMode {
     /// The median of its values, in their unit.
     pub centre: f64,

@@ -8,8 +8,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::rng::seeded;
 
 /// Steal above this share of the time: grade D.
@@ -22,7 +20,7 @@ pub const OTHER_LOAD_MUCH: f64 = 0.2;
 pub const OTHER_LOAD_DISTURBED_CPUS: f64 = 0.2;
 
 /// Readings of the environment over a session. `None` = could not be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DisturbanceReadings {
     /// Time stolen by the hypervisor, as a share of the CPU time of the machine.
     pub steal_share: Option<f64>,
@@ -39,7 +37,7 @@ pub struct DisturbanceReadings {
 }
 
 /// The grade, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
     /// No disturbance is known.
     A,
@@ -52,7 +50,7 @@ pub enum Grade {
 }
 
 /// One thing that lowers the grade.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GradeReason {
     /// Steal, as a share.
     Steal(f64),
@@ -104,7 +102,7 @@ impl fmt::Display for GradeReason {
 }
 
 /// A grade with its reasons, worst first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Graded {
     /// The worst grade of the reasons; A without any.
     pub grade: Grade,
@@ -156,7 +154,7 @@ pub fn grade(environment: &DisturbanceReadings) -> Graded {
 const EXCHANGES: usize = 1999;
 
 /// How unevenly steal hit the cells of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uneven {
     /// The cell that was hit most often.
     pub most: usize,

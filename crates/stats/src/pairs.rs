@@ -1,10 +1,8 @@
 //! Paired differences of the costs of cells, block by block.
 
-use serde::{Deserialize, Serialize};
-
 /// All paired differences of a set of cells. A pair is computed on demand: all pairs of the 20,000 cells of an imported
 /// table would take gigabytes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PairedCosts {
     blocks: usize,
     mean: Vec<f64>,

@@ -16,13 +16,11 @@
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, Serialize};
-
 use crate::group::{CellInput, GroupInput, GroupVerdict, Method};
 use crate::interim::more_blocks;
 
 /// The recommendation of a group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OptionRecommendation {
     /// A proven cell; otherwise a default, or the one with the smallest bound, or without bounds the one with the least
     /// estimate. `None` when no cell was confirmed.

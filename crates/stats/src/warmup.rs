@@ -7,7 +7,6 @@
 //! Uses calibration trials only, never the reported ones.
 
 use crate::quantile::median;
-use serde::{Deserialize, Serialize};
 
 /// Bins averaged into one value before the search, the "5" of MSER-5.
 const BATCH_BINS: usize = 5;
@@ -15,7 +14,7 @@ const BATCH_BINS: usize = 5;
 const TAIL_BATCHES: usize = 5;
 
 /// The point where a series settles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncation {
     /// Bins to leave out at the start.
     pub index: usize,
@@ -24,7 +23,7 @@ pub struct Truncation {
 }
 
 /// The fixed warm-up of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmup {
     /// Time to leave out at the start of every trial, in ns.
     pub ns: f64,

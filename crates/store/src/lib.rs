@@ -19,10 +19,10 @@ pub mod outcome;
 mod redact;
 mod schema;
 mod session;
+mod session_data;
 mod session_lock;
 mod trial;
 mod watch;
-mod whole_session;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -38,10 +38,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub use cell::{CellRow, GroupRow};
 pub use error::StoreError;
 pub use session::SessionSummary;
+pub use session_data::SessionData;
 pub use session_lock::SessionLock;
 pub use trial::Series;
 use watch::FileWatch;
-pub use whole_session::WholeSession;
 
 /// Longest value that is read or written, bytes: the plan of a session, or the series of a long trial.
 const VALUE_MAX: i32 = 256 << 20;

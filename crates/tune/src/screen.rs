@@ -97,14 +97,13 @@ impl Screen<'_> {
             matches!(change.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured) && !change.dropped
         };
         let is_open = self.changes.changes.iter().any(is_open);
-        let continues = |step: &&NextStep| step.command.as_ref().is_some_and(|command| command.contains("--resume"));
-        let is_useful = |step: &&NextStep| continues(step) || !(has_best || is_left) && is_open;
+        let is_useful = |step: &&NextStep| step.continues || !(has_best || is_left) && is_open;
         match self.view.next.iter().find(is_useful) {
             Some(NextStep { command: None, text, .. }) => self.section("Next", text),
-            Some(step @ NextStep { command: Some(command), text, takes }) => {
+            Some(NextStep { command: Some(command), text, takes, continues }) => {
                 // A command is never broken, so that it can be copied.
                 let takes = takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
-                let text = if continues(&step) { Vec::new() } else { self.section("", text) };
+                let text = if *continues { Vec::new() } else { self.section("", text) };
                 [vec![format!("{:NAME$}{command}{takes}", "Next")], text].concat()
             }
             None if has_best => {
@@ -433,7 +432,12 @@ mod tests {
     }
 
     fn step(command: &str) -> NextStep {
-        NextStep { command: Some(command.into()), text: "repeat it".into(), takes: None }
+        NextStep {
+            command: Some(command.into()),
+            text: "repeat it".into(),
+            takes: None,
+            continues: command.contains("--resume"),
+        }
     }
 
     #[test]

@@ -24,7 +24,6 @@ pub fn over_among(ours: &Rates, theirs: &Rates, count: usize) -> MedianEstimate 
         median: estimate.median.map(f64::exp),
         lower: estimate.lower.map(f64::exp),
         upper: estimate.upper.map(f64::exp),
-        ..estimate
     }
 }
 

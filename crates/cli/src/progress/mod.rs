@@ -10,9 +10,9 @@ mod state_line;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use bytegauge_harness::{AnalysisProgress, Event, Observer};
+use bytegauge_harness::{Event, Observer};
 use bytegauge_model::session::Stage;
-use bytegauge_model::{SessionId, escape, forecast::forecast, unit::counted};
+use bytegauge_model::{AnalysisProgress, SessionId, escape, forecast::forecast, unit::counted};
 use bytegauge_report::words::fit::cut_anywhere;
 use bytegauge_store::Store;
 
@@ -105,12 +105,12 @@ impl Observer for Display {
                 }
             }
             Event::Analysed { look, of, progress, next_ns } => {
-                let AnalysisProgress { groups, decided, .. } = progress;
+                let AnalysisProgress { tests, decided, .. } = progress;
                 let next = match progress.is_settled() {
                     true => String::new(),
                     false => format!(", the next result is {} away", forecast(*next_ns)),
                 };
-                let tests = counted(*groups, "test");
+                let tests = counted(*tests, "test");
                 self.note(&format!("result {look} of at most {of}: {decided} of {tests} decided{next}"));
             }
             Event::Waiting { ready, left_ns } => {

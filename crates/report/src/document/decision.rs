@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Results;
-use super::sentence::harmed;
+use super::finding_texts::harm_of;
 use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
 use crate::results::{harm, urgent};
 use crate::view::check::has_value;
@@ -242,7 +242,7 @@ fn invalid(results: &Results, test: &Test, reason: InvalidReason) -> String {
         InvalidReason::Harmful => {
             let fastest = test.options.iter().filter(|option| harm::is_avoided(&option.harm));
             let fastest = fastest.max_by(|a, b| a.rate.unwrap_or(0.0).total_cmp(&b.rate.unwrap_or(0.0)));
-            let harm = fastest.map(|option| format!(": {}, {}", option.label, harmed(results, option)));
+            let harm = fastest.map(|option| format!(": {}, {}", option.label, harm_of(results, option)));
             format!("each option that may be the best is harmful{}", harm.unwrap_or_default())
         }
     }

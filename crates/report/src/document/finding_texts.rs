@@ -6,7 +6,7 @@ use bytegauge_model::{CellId, Nanos, kernel_faults};
 use super::next_of_check::more_work;
 use super::{ReportedFinding, Results};
 use crate::findings::{BEYOND_LOOPBACK, Fact, Finding, LongTrials, NoiseCause, Severity, Unmeasured};
-use crate::results::Test;
+use crate::results::{OptionResult, Test};
 use crate::view::numbers::{HarmKind, WorkersView};
 use crate::words::interval_rounding::{NOTHING, ShareScale, at_least, at_most, percent, reversed, share_range};
 use crate::words::phrase::{capital, rate_unit};
@@ -260,6 +260,19 @@ fn noise(cause: NoiseCause, amount: f64, of: Option<f64>, other: &str) -> String
     }
 }
 
+/// The first harm of an option without its details: `71.6 % of the datagrams lost`.
+pub fn harm_of(results: &Results, option: &OptionResult) -> String {
+    let mut of_option = results.findings.iter().filter(|finding| finding.option.as_ref() == Some(&option.id));
+    let first = of_option.find_map(|finding| match finding.fact {
+        Fact::Harm { harm, share, longest_s } if option.harm.first() == Some(&harm) => {
+            Some(harmed(results, harm, (share, ""), longest_s, false))
+        }
+        _ => None,
+    });
+    let text = first.unwrap_or_else(|| "harmful".into());
+    text.split("; ").next().unwrap_or_default().to_owned()
+}
+
 fn harmed(
     results: &Results,
     harm: HarmKind,
@@ -275,8 +288,8 @@ fn harmed(
         }
         HarmKind::MissedLoad => format!("{share} of the offered load carried; another option carried it"),
         HarmKind::FailedCalls => format!("{share} of the calls failed"),
-        HarmKind::LostDatagrams => format!("{share} of the datagrams were lost"),
-        HarmKind::CutDatagrams => format!("{share} of the datagrams were cut off by the reader's buffer"),
+        HarmKind::LostDatagrams => format!("{share} of the datagrams lost"),
+        HarmKind::CutDatagrams => format!("{share} of the datagrams cut off by the reader's buffer"),
         HarmKind::StarvedClients => format!(
             "{share} of the clients had no answer during a whole trial; the longest wait was {} s",
             significant(longest_s.unwrap_or(0.0), 2)

@@ -123,7 +123,7 @@ const LENGTHS: [&str; 4] = ["--time", "--until", "--max-time", "--blocks"];
 const OF_DISPLAY: [&str; 3] = ["-q", "--quiet", "--no-page"];
 
 /// The command that continues a session. It needs no flags: the store has the plan.
-pub fn resume(view: &View) -> String {
+pub fn resuming(view: &View) -> String {
     let is_built_in = |plan: &String| !plan.starts_with('-') && !plan.contains(['/', '.']);
     let command = match view.plan.asked.as_deref().unwrap_or(&[]) {
         _ if view.versus.is_some() => "ab".to_owned(),

@@ -85,6 +85,9 @@ pub struct NextStep {
     /// How long it takes: `≤ 170 s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takes: Option<String>,
+    /// Whether it continues the session.
+    #[serde(skip)]
+    pub continues: bool,
 }
 
 /// The results of the stages before, as sentences are made of them.

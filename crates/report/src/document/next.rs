@@ -6,7 +6,7 @@ use bytegauge_model::session::NoteKind;
 use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::further_steps::{again_instead, again_with, resume, round_below};
+use super::further_steps::{again_instead, again_with, resuming, round_below};
 use super::next_of_check::{more_work, shortest_run_ns};
 use super::{NextStep, Results, further_steps, next_of_check};
 use crate::findings::{Fact, long_trials};
@@ -40,12 +40,12 @@ pub fn next(view: &Results) -> Vec<NextStep> {
 
 /// A next step that is a command.
 pub fn step(command: &str, text: &str) -> NextStep {
-    NextStep { command: Some(command.to_owned()), text: text.to_owned(), takes: None }
+    NextStep { command: Some(command.to_owned()), text: text.to_owned(), takes: None, continues: false }
 }
 
 /// A next step without a command.
 pub fn words(text: &str) -> NextStep {
-    NextStep { command: None, text: text.to_owned(), takes: None }
+    NextStep { command: None, text: text.to_owned(), takes: None, continues: false }
 }
 
 /// The step that follows from an earlier session that contradicts this one.
@@ -98,17 +98,25 @@ fn steps(view: &Results) -> Vec<NextStep> {
 
 /// The same measurement once more, with a command where it is known.
 fn again(view: &Results, budget: Option<&str>, text: &str) -> NextStep {
-    NextStep { command: again_with(view, budget, &[]), text: text.to_owned(), takes: budget.map(str::to_owned) }
+    let takes = budget.map(str::to_owned);
+    NextStep { command: again_with(view, budget, &[]), takes, ..words(text) }
+}
+
+/// The flags with which a session is measured on until all is decided.
+const CONCLUSIVE: [&str; 2] = ["--until", "conclusive"];
+
+/// The step that continues the session with these flags, and takes up to this time, nanoseconds.
+fn resume(view: &Results, flags: &[&str], text: &str, most_ns: Option<u64>) -> NextStep {
+    let command = [&[resuming(view).as_str()], flags].concat().join(" ");
+    let takes = most_ns.map(|ns| format!("≤ {}", forecast(ns)));
+    NextStep { takes, continues: true, ..step(&command, text) }
 }
 
 fn continue_session(view: &Results) -> Vec<NextStep> {
     let asked = view.plan.asked.iter().flatten().map(String::as_str).take_while(|word| *word != "--");
     let until: Vec<&str> = asked.skip_while(|word| *word != "--until").take(2).collect();
-    let command = [resume(view)].into_iter().chain(until.into_iter().map(str::to_owned));
-    let time = blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0).map(forecast);
-    let takes = time.map(|time| format!("≤ {time}"));
-    let resume = step(&command.collect::<Vec<_>>().join(" "), "continue the session");
-    let resume = NextStep { takes, ..resume };
+    let resume =
+        resume(view, &until, "continue the session", blocks_ns(view, |look| look.next_blocks).filter(|ns| *ns > 0));
     vec![if crowd(&view.environment).is_some() { when_quiet(resume) } else { resume }]
 }
 
@@ -317,10 +325,8 @@ fn rest_of_looks(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
     if !bounds.is_empty() && decided(&bounds, view.plan.margin).is_empty() {
         return None;
     }
-    let time = forecast(rest_ns(view)?);
     let text = format!("measure more{}", brings(view, &bounds));
-    let step = step(&format!("{} --until conclusive", resume(view)), &text);
-    Some(NextStep { takes: Some(format!("≤ {time}")), ..step })
+    Some(resume(view, &CONCLUSIVE, &text, Some(rest_ns(view)?)))
 }
 
 /// The tests whose interval ends, each as it is and as it is forecast, are likely within the margin.
@@ -362,8 +368,7 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
     let mut steps = match rest_ns(view).filter(|_| !imported) {
         Some(rest_ns) => {
             let text = format!("measure more, to decide within {within}{narrows}");
-            let step = step(&format!("{} --until conclusive", resume(view)), &text);
-            vec![NextStep { takes: Some(format!("≤ {}", forecast(rest_ns))), ..step }]
+            vec![resume(view, &CONCLUSIVE, &text, Some(rest_ns))]
         }
         None if own_s * LONGER > FORECAST_MAX_S => vec![words(&more_work(shortest_run_ns(view)))],
         None => {

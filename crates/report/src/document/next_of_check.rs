@@ -3,7 +3,7 @@
 use bytegauge_model::CellKind;
 use bytegauge_model::unit::counted;
 
-use super::further_steps::{again_instead, again_with, resume};
+use super::further_steps::{again_instead, again_with};
 use super::next::{step, words};
 use super::{NextStep, Results};
 use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
@@ -27,8 +27,7 @@ pub fn next(view: &Results, check: &CheckView, usual: Vec<NextStep>) -> Vec<Next
         words(&format!("add --now VALUE, the present value of {program}, to get the gain over it"))
     });
     // No command that tries the failed values once more.
-    let resumed = resume(view);
-    let continues = |step: &NextStep| step.command.as_ref().is_none_or(|command| command.starts_with(&resumed));
+    let continues = |step: &NextStep| step.continues || step.command.is_none();
     let usual = usual.into_iter().filter(|step| of_failed.is_none() || (!is_alone && continues(step)));
     let usual = usual.filter(|_| is_open || default.is_none()).collect::<Vec<_>>();
     of_failed.into_iter().chain(usual).chain(default).collect()

@@ -4,8 +4,9 @@ use bytegauge_model::unit::significant;
 
 use super::Results;
 use super::decision::{alternatives, avoided, listed, present, set, why};
-use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test, harm};
-use crate::view::numbers::{ChangesView, GainView, HarmKind, Verdict, VersusCost, VersusView};
+use super::finding_texts::harm_of;
+use crate::results::{Claim, Compares, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::view::numbers::{ChangesView, GainView, Verdict, VersusCost, VersusView};
 use crate::words::interval_rounding::{BOUND_MAX, ShareScale, at_least, at_most, percent, reversed};
 use crate::words::number::{time, times_at_least};
 use crate::words::phrase::{self, capital};
@@ -74,7 +75,7 @@ fn rate_with_unit(results: &Results, test: &Test, option: &OptionResult) -> Stri
 fn is_slower(results: &Results, test: &Test, option: &OptionResult) -> String {
     match option.slower_lower.filter(|lower| *lower > 0.0) {
         Some(lower) => format!("{} {}", option.label, takes(test.compares, lower, lower >= 1.0)),
-        None => format!("Avoid {}: {}", option.label, harmed(results, option)),
+        None => format!("Avoid {}: {}", option.label, harm_of(results, option)),
     }
 }
 
@@ -85,26 +86,6 @@ fn takes(compares: Compares, lower: f64, as_times: bool) -> String {
         (Compares::Time, false) => format!("takes at least {} longer", at_least(lower)),
         (Compares::Cpu, true) => format!("uses at least {}× the CPU time", times_at_least(lower)),
         (Compares::Cpu, false) => format!("uses at least {} more CPU time", at_least(lower)),
-    }
-}
-
-/// The first harm of an option: `71.6 % of the datagrams lost`.
-pub fn harmed(results: &Results, option: &OptionResult) -> String {
-    let Some(cell) = results.cell(&option.id) else { return "harmful".into() };
-    let of = |share: Option<f64>, text: &str| match share {
-        Some(share) => format!("{} of the {text}", percent(share)),
-        None => text.to_owned(),
-    };
-    match option.harm.first() {
-        Some(HarmKind::LostDatagrams) => of(cell.harm.lost_share, "datagrams lost"),
-        Some(HarmKind::FailedCalls) => of(cell.harm.failed_share, "calls failed"),
-        Some(HarmKind::StarvedClients) => of(cell.harm.starved_share, "clients without an answer"),
-        Some(HarmKind::ListenOverflows) => "listener's queue full".into(),
-        Some(HarmKind::TimeOuts) => "time-outs of TCP".into(),
-        Some(HarmKind::MissedLoad) => of(harm::carried_share(cell), "offered load carried"),
-        Some(HarmKind::Stalled) => "trials without data".into(),
-        Some(HarmKind::CutDatagrams) => "datagrams cut off".into(),
-        Some(HarmKind::CopiedSends) | None => "harmful".into(),
     }
 }
 

@@ -6,7 +6,7 @@ mod present;
 pub mod urgent;
 
 use bytegauge_model::{CellId, CellKind, GroupId, SessionStatus, Spec, Stage};
-use bytegauge_stats::claim::{ClaimKind, OptionState, state};
+use bytegauge_stats::decision_rule::{ClaimKind, OptionState, state};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -340,7 +340,7 @@ fn claim(view: &View, group: &GroupView, options: &[OptionResult], used: Option<
     };
     let states: Vec<(OptionState, f64)> = options.iter().filter_map(state).collect();
     let open = ids(with(OptionStatus::Undecided).collect());
-    match bytegauge_stats::claim::claim(&states, view.plan.margin) {
+    match bytegauge_stats::decision_rule::claim(&states, view.plan.margin) {
         None | Some(ClaimKind::Use) => Claim::Invalid { reason: InvalidReason::Harmful },
         Some(ClaimKind::FreeChoice(apart)) => Claim::FreeChoice { options: open, apart },
         Some(ClaimKind::OnlyCertain) => Claim::OnlyCertain { options: open },

@@ -3,8 +3,8 @@
 //! They can withdraw a proof, or split it by the age of connections, but never make one. If the plan asks for fresh connections,
 //! longer ones are another case: then the proof remains, and the other result is reported with it.
 
-use bytegauge_model::{CellId, ConnectionAge, GroupId, Trial};
-use bytegauge_stats::audit::{Audit, AuditResult, LEVEL, audit, together};
+use bytegauge_model::{AnalysedGroup, ConnectionAge, Trial};
+use bytegauge_stats::audit::{Audit, AuditFinding, LEVEL, audit, together};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
@@ -13,38 +13,28 @@ use super::counted_trials::Settled;
 use super::input::CompareInput;
 use super::input::Settings;
 use super::numbers::difference::share;
-use super::numbers::{AuditFinding, AuditRival, AuditSummary, AuditView};
+use super::numbers::{AuditRival, AuditSummary, AuditView};
 use super::recommendation::Conditions;
 use crate::SessionData;
 
-/// The results of the long trials of a session together.
-#[derive(Clone, Copy, Debug)]
-pub struct Together {
-    /// The same for the document.
-    pub view: AuditSummary,
-    /// The result.
-    finding: AuditResult,
-}
-
-impl Together {
+impl AuditSummary {
     /// For all groups whose choice was measured in them; `None` without any. Windows end with a lap, so the plan has the exact
     /// length.
-    pub fn of(groups: &[GroupAnalysis], settled: &[Settled], plan: &Value, margin: f64) -> Option<Together> {
+    pub fn of(groups: &[GroupAnalysis], settled: &[Settled], plan: &Value, margin: f64) -> Option<AuditSummary> {
         let means: Vec<f64> = groups.iter().filter_map(|group| mean_against_runner_up(group, margin)).collect();
         let finding = together(&means, LEVEL, margin.ln_1p());
         let windows = settled.iter().flat_map(|cell| &cell.audited).map(|trial| trial.wall_ns as f64);
         let planned_ns = plan.get("design").and_then(|design| design.get("audit_ns")?.as_u64());
         let times = rates_there(groups, settled);
-        let view = AuditSummary {
+        (!means.is_empty()).then(|| AuditSummary {
             window_ns: planned_ns.unwrap_or(median(&windows.collect::<Vec<_>>()).unwrap_or(0.0) as u64),
             options: times.len(),
             trials: times.iter().map(|(trials, _)| trials).sum(),
             rate_least: times.iter().map(|(_, times)| *times).reduce(f64::min),
             rate_median: median(&times.iter().map(|(_, times)| *times).collect::<Vec<_>>()),
             rate_most: times.iter().map(|(_, times)| *times).reduce(f64::max),
-            finding: name(finding),
-        };
-        (!means.is_empty()).then_some(Together { view, finding })
+            finding,
+        })
     }
 }
 
@@ -81,9 +71,9 @@ fn mean_against_runner_up(group: &GroupAnalysis, margin: f64) -> Option<f64> {
 /// Whether long trials contradict the choice, so that its confirmation is no result. If the plan asks for fresh connections,
 /// longer ones are another case.
 pub fn is_withdrawn(group: &GroupAnalysis, conditions: &Conditions) -> bool {
-    let all = conditions.audit.is_some_and(|all| all.finding == AuditResult::Contradicts);
+    let all = conditions.audit.is_some_and(|all| all.finding == AuditFinding::Contradicts);
     let is_steady = group.row.group.factors.connection_age() == Some(ConnectionAge::Steady);
-    let contradicts = |audit: Audit| audit.finding == AuditResult::Contradicts || all;
+    let contradicts = |audit: Audit| audit.finding == AuditFinding::Contradicts || all;
     is_steady && of_choice(group, conditions.margin).is_some_and(contradicts)
 }
 
@@ -99,45 +89,24 @@ pub fn view(group: &GroupAnalysis, conditions: &Conditions) -> Option<AuditView>
             slower_upper: rival.upper.and_then(share),
         })
     });
-    let contradicted = audit.finding == AuditResult::Contradicts;
+    let contradicted = audit.finding == AuditFinding::Contradicts;
     Some(AuditView {
         choice: id(group.alone.cell?)?,
         rivals: rivals.collect(),
-        finding: name(audit.finding),
+        finding: audit.finding,
         bound: audit.bound().and_then(share),
         better: audit.strongest().filter(|_| contradicted).and_then(|rival| id(rival.cell)),
     })
 }
 
-fn name(finding: AuditResult) -> AuditFinding {
-    match finding {
-        AuditResult::Holds => AuditFinding::Holds,
-        AuditResult::Contradicts => AuditFinding::Contradicts,
-        AuditResult::Open => AuditFinding::Open,
-    }
+/// The choices of a session so far, each with its rivals for long trials: the runner-up, and the smallest confirmed option.
+#[must_use]
+pub fn analysed_groups(session: &SessionData, settings: &Settings) -> Vec<AnalysedGroup> {
+    let input = CompareInput::of(session, settings);
+    groups(session, &input).iter().filter_map(|group| subject(group, &input.settled)).collect()
 }
 
-/// The answer of a group, and its rivals for long trials.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditedGroup {
-    /// The group.
-    pub group: GroupId,
-    /// The choice; then the runner-up, and the smallest confirmed one.
-    pub cells: Vec<CellId>,
-    /// Whether the choice is proven by its confirmation.
-    pub proven: bool,
-}
-
-impl AuditedGroup {
-    /// The choices of a session so far, and their rivals for long trials.
-    #[must_use]
-    pub fn all_of(session: &SessionData, settings: &Settings) -> Vec<AuditedGroup> {
-        let input = CompareInput::of(session, settings);
-        groups(session, &input).iter().filter_map(|group| subject(group, &input.settled)).collect()
-    }
-}
-
-fn subject(group: &GroupAnalysis, settled: &[Settled]) -> Option<AuditedGroup> {
+fn subject(group: &GroupAnalysis, settled: &[Settled]) -> Option<AnalysedGroup> {
     let verdict = &group.verdict;
     let choice = group.alone.cell?;
     let others = || verdict.present.iter().copied().filter(|&cell| cell != choice);
@@ -154,5 +123,5 @@ fn subject(group: &GroupAnalysis, settled: &[Settled]) -> Option<AuditedGroup> {
         }
     }
     let cells = wanted.into_iter().filter_map(|cell| Some(settled[group.cell(Some(cell))?].cell.id.clone()));
-    Some(AuditedGroup { group: group.row.group.id.clone(), cells: cells.collect(), proven: group.alone.proven })
+    Some(AnalysedGroup { group: group.row.group.id.clone(), cells: cells.collect(), proven: group.alone.proven })
 }

@@ -151,7 +151,7 @@ fn judge<'a>(row: &'a GroupRow, members: &[usize], is_of_two: bool, scene: &Comp
     let by_cpu = is_timed.then(|| self::input(&cells, twin, Trial::cpu_ns_per_run, scene));
     GroupAnalysis {
         row,
-        input_of_cpu: by_cpu.filter(|input| !analyse(input, method).twin_alarm),
+        input_of_cpu: by_cpu.filter(|input| !analyse(input, method).twin_alarm()),
         cpu: None,
         p99: None,
         varied: varied_choices(&candidates, settled),
@@ -188,7 +188,7 @@ pub fn by_p99(groups: &mut [GroupAnalysis], scene: &CompareInput) {
 fn by(group: &GroupAnalysis, cost: impl Fn(&Trial) -> Option<f64>, scene: &CompareInput) -> Option<GroupVerdict> {
     let input = input(&group.cells, group.twin, cost, scene);
     let verdict = analyse(&input, &Method { level: group.standing.level, ..scene.method });
-    Some(verdict).filter(|verdict| !verdict.twin_alarm)
+    Some(verdict).filter(|verdict| !verdict.twin_alarm())
 }
 
 /// The share of an offered load that all trials of a cell together answered.
@@ -209,7 +209,7 @@ fn once(input: &GroupInput, now: &GroupVerdict, standing: &GroupProgress, method
     for blocks in standing.earlier() {
         let judged = GroupInput { blocks: input.blocks[..blocks.min(input.blocks.len())].to_vec(), ..input.clone() };
         let then = analyse(&judged, method);
-        once.avoided.extend((0..input.cells.len()).filter(|&choice| !then.twin_alarm && avoids(&then, choice)));
+        once.avoided.extend((0..input.cells.len()).filter(|&choice| !then.twin_alarm() && avoids(&then, choice)));
         let named = recommend(&judged, &then, method);
         once.proven.extend(named.cell.filter(|_| named.proven));
     }

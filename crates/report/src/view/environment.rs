@@ -4,7 +4,7 @@
 //! Facts are searched by name at any depth, so that a store of another version can be read. A missing fact is unknown, never
 //! assumed.
 
-use bytegauge_model::SessionStatus;
+use bytegauge_model::{BlockRecord, SessionStatus};
 use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, OTHER_LOAD_MUCH, grade};
 use serde_json::{Map, Value};
 
@@ -40,7 +40,7 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
         turbo_known: fact(machine, "turbo").is_some(),
     });
     // Imported trials have no machine, so a grade would have no basis.
-    let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && data.blocks_have_no_facts();
+    let unknown = data.record.status == SessionStatus::Imported && !has_facts(machine) && have_no_facts(&data.blocks);
     let reasons = match unknown {
         true => vec!["imported: nothing is known about the machine".to_owned()],
         false => judged.reasons.iter().map(ToString::to_string).collect(),
@@ -57,12 +57,8 @@ pub fn judge(data: &SessionData, twin_reach: Option<f64>) -> EnvironmentView {
     }
 }
 
-impl SessionData {
-    fn blocks_have_no_facts(&self) -> bool {
-        self.blocks
-            .iter()
-            .all(|block| block.surroundings.steal_share.is_none() && block.surroundings.foreign_cpus.is_none())
-    }
+fn have_no_facts(blocks: &[BlockRecord]) -> bool {
+    blocks.iter().all(|block| block.surroundings.steal_share.is_none() && block.surroundings.foreign_cpus.is_none())
 }
 
 impl EnvironmentView {

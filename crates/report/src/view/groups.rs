@@ -75,7 +75,7 @@ pub fn view(judged: &GroupAnalysis, conditions: &Conditions, blocks: &GroupBlock
 /// The best option against each other one. None where the A/A control differs or too few blocks were measured: no interval
 /// holds there.
 fn ratios(verdict: &GroupVerdict, judged: &GroupAnalysis, conditions: &Conditions) -> Vec<OptionRatio> {
-    let Some(leader) = verdict.leader().filter(|_| !verdict.twin_alarm && judged.standing.proves) else {
+    let Some(leader) = verdict.leader().filter(|_| !verdict.twin_alarm() && judged.standing.proves) else {
         return Vec::new();
     };
     let of_other = |&other: &usize| {

@@ -35,8 +35,7 @@ mod versus;
 use bytegauge_model::{GroupId, ProgramTask, SessionStatus, Versus, Workload, factor, level::LevelKind};
 
 use crate::SessionData;
-pub use audit::AuditedGroup;
-use audit::Together;
+pub use audit::analysed_groups;
 use cells::Context;
 use compare::GroupAnalysis;
 pub use counted_trials::verifies;
@@ -45,7 +44,7 @@ use input::CompareInput;
 pub use input::Settings;
 pub use levels::{is_default, matching, varied};
 pub use numbers::View;
-use numbers::{CellView, FactorView, PlanView, SCHEMA_VERSION};
+use numbers::{AuditSummary, CellView, FactorView, PlanView, schema};
 use recommendation::Conditions;
 pub use time::{paused_ns, rfc3339};
 
@@ -79,14 +78,14 @@ impl View {
             resumable: !record.imported,
             margin,
             seed: record.seed,
-            audit: Together::of(&compared, &settled, &record.plan, margin),
+            audit: AuditSummary::of(&compared, &settled, &record.plan, margin),
         };
         let mut groups: Vec<_> =
             compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, settings.fit_max)).collect();
         let asked_of = named_groups(&record.plan);
         groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
         View {
-            schema_version: SCHEMA_VERSION,
+            schema_version: schema::VERSION,
             session: record.id,
             status,
             started: rfc3339(record.started_unix_ns),
@@ -114,7 +113,7 @@ impl View {
             versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
             notes: notes::notes(session, &cells, &groups),
             environment,
-            audit: conditions.audit.map(|audit| audit.view),
+            audit: conditions.audit,
             floor: floors.view.clone(),
             cells,
             groups,

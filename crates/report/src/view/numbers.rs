@@ -21,6 +21,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use bytegauge_stats::audit::AuditFinding;
+pub use bytegauge_stats::compare::Verdict;
 pub use call::{
     CallDatagramView, CallView, CompetingView, DelayedAcksView, EngineView, ErrorView, KneeView, LateFinding,
     LatenessView, ProbeView, WorkersView,
@@ -30,21 +32,18 @@ pub use cell::{
     OptionView, PerFlow, RelayProgramView, RingView,
 };
 pub use check::{AdviceView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached};
-pub use difference::{SubjectDifference, Verdict, VersusCost, VersusSideView, VersusView};
+pub use difference::{SubjectDifference, VersusCost, VersusSideView, VersusView};
 pub use group::{
-    AuditFinding, AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView,
-    InterimView, Linear, LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, StolenView, TwinView,
+    AuditRival, AuditSummary, AuditView, BlocksView, CostModel, GroupRecommendation, GroupView, InterimView, Linear,
+    LinkView, OptionRatio, OverTimeView, SerialView, Slice, StalledView, StolenView, TwinView,
 };
 pub use note::Note;
-
-/// Version of the JSON document. Rises when a key changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 4;
 
 /// The whole report of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct View {
     /// Rises when a key changes its meaning or goes away.
-    #[schemars(extend("const" = SCHEMA_VERSION))]
+    #[schemars(extend("const" = schema::VERSION))]
     pub schema_version: u32,
     /// The session's number in its store.
     pub session: SessionId,

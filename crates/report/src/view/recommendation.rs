@@ -5,12 +5,12 @@ use bytegauge_stats::group::Method;
 use bytegauge_stats::interim::{InterimAnalysis, completed, next, schedule};
 use bytegauge_store::GroupRow;
 
-use super::audit::{Together, is_withdrawn};
+use super::audit::is_withdrawn;
 use super::compare::GroupAnalysis;
 use super::counted_trials::{Blocks, Settled};
 use super::input::GroupBlocks;
 use super::numbers::difference::share;
-use super::numbers::{CellView, GroupRecommendation, InterimView};
+use super::numbers::{AuditSummary, CellView, GroupRecommendation, InterimView};
 use crate::phrase;
 
 /// The input of recommendations, in addition to the comparison.
@@ -28,7 +28,7 @@ pub struct Conditions<'a> {
     /// Seed of the session's statistics.
     pub seed: u64,
     /// The results of long trials for all groups together.
-    pub audit: Option<Together>,
+    pub audit: Option<AuditSummary>,
 }
 
 impl Conditions<'_> {

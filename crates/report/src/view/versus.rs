@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Counted, Level, Spec, Versus, VersusSide, Workload, factor};
 use bytegauge_stats::block_dependence::merge;
-use bytegauge_stats::compare::{Comparison, ComparisonResult, ComparisonTerms, paired};
+use bytegauge_stats::compare::{Comparison, ComparisonTerms, Verdict, paired};
 use bytegauge_stats::group::{BlockInput, GroupInput};
 use bytegauge_stats::quantile::median;
 
@@ -28,7 +28,7 @@ pub struct Compared {
     /// The comparison; `None` where one of the two was not confirmed.
     pub comparison: Option<Comparison>,
     /// The three-way verdict.
-    pub verdict: ComparisonResult,
+    pub verdict: Verdict,
     /// Why nothing is claimed whatever the interval.
     pub why_open: Option<String>,
     /// The comparison is of CPU time: time leaves open what CPU time shows.
@@ -38,12 +38,8 @@ pub struct Compared {
 impl Compared {
     /// By the blocks of the group that holds both.
     pub fn of(versus: &Versus, judged: &[GroupAnalysis], settled: &[Settled], margin: f64) -> Compared {
-        let open = |why_open: Option<String>| Compared {
-            comparison: None,
-            verdict: ComparisonResult::Inconclusive,
-            why_open,
-            by_cpu: false,
-        };
+        let open =
+            |why_open: Option<String>| Compared { comparison: None, verdict: Verdict::Open, why_open, by_cpu: false };
         let Some((group, a, b)) = judged.iter().find_map(|group| {
             let choice = |side: &VersusSide| group.cells.iter().position(|&at| settled[at].cell.id == side.cell);
             Some((group, choice(&versus.a)?, choice(&versus.b)?))
@@ -57,26 +53,20 @@ impl Compared {
         // The cause that makes equal subjects differ may make these two differ by as much.
         let comparison = comparison.widened(alarming(group).unwrap_or(0.0));
         let verdict = comparison.by_interval(margin);
-        let stalls = |choice: usize, unless: ComparisonResult| {
+        let stalls = |choice: usize, unless: Verdict| {
             let side = group.cell(Some(choice)).map(|at| &settled[at]);
             side.filter(|side| side.stalled > 0 && verdict != unless)
                 .map(|side| moved_nothing(side.stalled, side.tried))
         };
         // A side that is significantly worse may stall as well.
         let why_open = why_open(group, b, &comparison, margin)
-            .or_else(|| {
-                stalls(a, ComparisonResult::Better).map(|why| format!("A: {why}, which no comparison of rates holds"))
-            })
-            .or_else(|| {
-                stalls(b, ComparisonResult::Worse).map(|why| format!("B: {why}, which no comparison of rates holds"))
-            })
+            .or_else(|| stalls(a, Verdict::Better).map(|why| format!("A: {why}, which no comparison of rates holds")))
+            .or_else(|| stalls(b, Verdict::Worse).map(|why| format!("B: {why}, which no comparison of rates holds")))
             .or_else(|| group.behind(a).map(|share| format!("A {}, which B carries", carried(share))))
             .or_else(|| group.behind(b).map(|share| format!("B {}, which A carries", carried(share))));
-        let verdict = if why_open.is_some() { ComparisonResult::Inconclusive } else { verdict };
+        let verdict = if why_open.is_some() { Verdict::Open } else { verdict };
         let by_cpu = group.input_of_cpu.as_ref().map(pairs).filter(|cpu| {
-            verdict == ComparisonResult::Inconclusive
-                && group.standing.proves
-                && cpu.by_interval(margin) == ComparisonResult::Worse
+            verdict == Verdict::Open && group.standing.proves && cpu.by_interval(margin) == Verdict::Worse
         });
         if let Some(cpu) = by_cpu {
             let [lower, upper] = [comparison.lower, comparison.upper].map(f64::exp_m1);
@@ -84,7 +74,7 @@ impl Compared {
                 let between = ShareScale::of([lower, upper]).signed_interval(lower, upper);
                 format!("time, which other programs disturb, does not decide it ({between})")
             });
-            return Compared { comparison: Some(cpu), verdict: ComparisonResult::Worse, why_open: why, by_cpu: true };
+            return Compared { comparison: Some(cpu), verdict: Verdict::Worse, why_open: why, by_cpu: true };
         }
         Compared { comparison: Some(comparison), verdict, why_open, by_cpu: false }
     }
@@ -116,7 +106,7 @@ fn why_open(group: &GroupAnalysis, b: usize, comparison: &Comparison, margin: f6
     if let Some(why) = verdict.inconclusive {
         return Some(why.to_string());
     }
-    let decides = comparison.by_interval(margin) != ComparisonResult::Inconclusive;
+    let decides = comparison.by_interval(margin) != Verdict::Open;
     if alarming(group).is_some() && !decides {
         return Some("the same subject measured twice in every block differs by more than chance allows".into());
     }

@@ -122,17 +122,17 @@ impl ShareScale {
 
     /// A lower bound: `5 %`, `1.05×`.
     pub fn at_least(self, share: f64) -> String {
-        if self.multiples { self.shown(share, 0, significant_down) } else { at_least(share) }
+        if self.multiples { self.shown(share, significant_down) } else { at_least(share) }
     }
 
     /// The estimate, to the nearest.
     pub fn estimate(self, share: f64) -> String {
-        self.shown(share, 0, significant)
+        self.shown(share, significant)
     }
 
     /// The larger end of an interval.
     pub fn most(self, share: f64) -> String {
-        self.shown(share, 0, significant_up)
+        self.shown(share, significant_up)
     }
 
     /// [`ShareScale::estimate`] with its sign where it is a percentage: `+12 %`.
@@ -142,15 +142,15 @@ impl ShareScale {
 
     /// `+2 % to +10 %`.
     pub fn signed_interval(self, lower: f64, upper: f64) -> String {
-        let lower = self.shown(lower, 0, significant_down);
+        let lower = self.shown(lower, significant_down);
         format!("{} to {}", self.with_sign(lower), self.with_sign(self.most(upper)))
     }
 
-    fn shown(self, share: f64, more_digits: usize, round: fn(f64, usize) -> String) -> String {
+    fn shown(self, share: f64, round: fn(f64, usize) -> String) -> String {
         match share {
             share if !share.is_finite() => "?".into(),
-            share if self.multiples => format!("{}×", round(1.0 + share, times_digits(share) + more_digits)),
-            share => format!("{} %", round(share * 100.0, digits(share) + more_digits)),
+            share if self.multiples => format!("{}×", round(1.0 + share, times_digits(share))),
+            share => format!("{} %", round(share * 100.0, digits(share))),
         }
     }
 

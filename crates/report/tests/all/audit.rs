@@ -6,7 +6,7 @@ use crate::{State, state_of};
 use bytegauge_model::session::Surroundings;
 use bytegauge_model::{BlockRecord, Cell, CellId, CellKind, GroupId, Level, Stage, Trial};
 use bytegauge_report::view::numbers::{AuditFinding, GroupView};
-use bytegauge_report::{AuditedGroup, Report, SessionData, Settings, render};
+use bytegauge_report::{Report, SessionData, Settings, analysed_groups, render};
 
 /// Adds long trials of a group: 250 ms of its confirmed cells, each slower by its cost than one that moves
 /// 1 GB/s, and every other block a little slower for the first of them.
@@ -189,7 +189,7 @@ fn long_trials_are_in_no_estimate() {
 fn long_trials_begin_with_the_recommendation() {
     let data = planted("steady", &["sum", "parser"]);
     let view = view(&data);
-    let subjects = AuditedGroup::all_of(&data, &Settings::default());
+    let subjects = analysed_groups(&data, &Settings::default());
     assert_eq!(subjects.len(), 2);
     for (subject, group) in subjects.iter().zip(&view.groups) {
         assert_eq!((Some(&subject.cells[0]), subject.proven), (group.recommendation.cell.as_ref(), true));

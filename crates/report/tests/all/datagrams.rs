@@ -100,7 +100,7 @@ fn a_loss_at_an_unknown_place_is_reported() {
 fn lost_and_truncated_datagrams_are_findings() {
     let cut = planted(|came| came.truncated = came.total / 4);
     let text = phrases(&cut, "harm/cut-datagrams");
-    assert!(text.contains("25 % of the datagrams were cut off"), "{text}");
+    assert!(text.contains("25 % of the datagrams cut off"), "{text}");
     let lost = |view: &Report| view.cell(&view.tests[0].options[0].id).and_then(|cell| cell.harm.lost_share);
     // What is cut off is lost, in addition to what did not arrive.
     assert!(lost(&cut).is_some_and(|share| share > 0.26), "{:?}", lost(&cut));

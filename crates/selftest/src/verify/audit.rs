@@ -2,7 +2,7 @@
 
 use super::{Demand, RunTally, Runs, VerificationRow};
 use crate::sim::{Noise, SWINGS, Scenario};
-use bytegauge_stats::audit::{AuditResult, LEVEL, MIN_BLOCKS, audit, together};
+use bytegauge_stats::audit::{AuditFinding, LEVEL, MIN_BLOCKS, audit, together};
 use bytegauge_stats::rng::RandomStream;
 
 const FALSE: Demand = Demand::AtMost(5.0);
@@ -45,7 +45,7 @@ fn audits(excess: f64, noise: Noise, blocks: usize, runs: Runs) -> AuditCounts {
     for mut random in runs.streams(runs.at_least(200, 4000), 0xa0d1) {
         let costs = costs(vec![excess, 0.0, 0.0], noise, blocks, &mut random);
         let Some(audit) = audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0) else { continue };
-        found.contradicted.count(audit.finding == AuditResult::Contradicts);
+        found.contradicted.count(audit.finding == AuditFinding::Contradicts);
         found.covered.count(audit.bound().is_some_and(|bound| excess <= bound));
         found.by_mean.count(audit.rivals.iter().any(|rival| rival.mean > MARGIN.ln_1p()));
     }
@@ -61,7 +61,7 @@ fn sessions(runs: Runs) -> VerificationRow {
             audit(&costs, 0, LEVEL, MARGIN.ln_1p(), |_| 0.0).and_then(|audit| Some(audit.rivals.first()?.mean))
         };
         let means: Vec<f64> = (0..TESTS).filter_map(|_| mean(&mut random)).collect();
-        tally.count(together(&means, LEVEL, MARGIN.ln_1p()) == AuditResult::Contradicts);
+        tally.count(together(&means, LEVEL, MARGIN.ln_1p()) == AuditFinding::Contradicts);
     }
     let note = format!("{TESTS} tests, one block each, paired noise 14 %, log-normal");
     runs.row(tally, "all results withdrawn wrongly", FALSE, note)

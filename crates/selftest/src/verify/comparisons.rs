@@ -3,7 +3,7 @@
 use super::{Demand, RunTally, Runs, VerificationRow, number};
 use crate::harness_check::slope;
 use crate::sim::{Noise, SWINGS, Scenario, Steal};
-use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, over_cells, paired};
+use bytegauge_stats::compare::{ComparisonTerms, Verdict, over_cells, paired};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const BLOCKS: usize = 20;
@@ -74,8 +74,8 @@ fn borderline(runs: Runs) -> Vec<VerificationRow> {
     let [mut within, mut beyond] = [RunTally::default(); 2];
     for _ in 0..runs.repetitions(8000) {
         let verdict = paired(&differences(TERMS.delta, Noise::Normal, &mut random), &TERMS).verdict;
-        within.count(verdict == ComparisonResult::Equivalent);
-        beyond.count(matches!(verdict, ComparisonResult::Worse | ComparisonResult::Better));
+        within.count(verdict == Verdict::Equivalent);
+        beyond.count(matches!(verdict, Verdict::Worse | Verdict::Better));
     }
     vec![
         runs.row(within, "a difference of δ called equivalent", Demand::AtMost(5.5), "nominal 5 %"),
@@ -97,7 +97,7 @@ fn false_discoveries(runs: Runs) -> VerificationRow {
             })
             .collect();
         let verdicts = over_cells(&cells, &TERMS);
-        let claimed = |cell: &usize| matches!(verdicts[*cell], ComparisonResult::Worse | ComparisonResult::Better);
+        let claimed = |cell: &usize| matches!(verdicts[*cell], Verdict::Worse | Verdict::Better);
         let claims = (0..40).filter(claimed).count();
         let wrong = (10..40).filter(claimed).count();
         false_share += wrong as f64 / claims.max(1) as f64 / repetitions as f64;

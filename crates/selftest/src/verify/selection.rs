@@ -3,7 +3,7 @@
 use super::{Demand, RunTally, Runs, Scale, VerificationRow};
 use crate::sim::stages::{World, WorldDesign};
 use crate::sim::{Noise, SWINGS, Scenario};
-use bytegauge_stats::claim::{ClaimKind, OptionState, claim, state};
+use bytegauge_stats::decision_rule::{ClaimKind, OptionState, claim, state};
 use bytegauge_stats::group::{Method, analyse};
 use bytegauge_stats::rng::seeded;
 
@@ -90,7 +90,7 @@ fn claims(
             Some((truth[cell].exp_m1(), lower, state, upper))
         };
         let options: Vec<(f64, f64, OptionState, f64)> =
-            verdict.present.iter().filter_map(option).filter(|_| !verdict.twin_alarm).collect();
+            verdict.present.iter().filter_map(option).filter(|_| !verdict.twin_alarm()).collect();
         let kind = claim(&options.iter().map(|option| (option.2, option.3)).collect::<Vec<_>>(), method.margin);
         useful.count(kind.is_some_and(|kind| kind != ClaimKind::Undecided));
         is_true.count(options.iter().all(|(truth, lower, state, upper)| match state {
@@ -223,8 +223,8 @@ fn alarms(noise: Noise, spread: f64, shift: f64, runs: Runs) -> (RunTally, f64) 
         input.blocks.iter_mut().filter_map(|block| block.twin_cost.as_mut()).for_each(|cost| *cost *= shift.exp());
         // The flips judge the cells, not the control.
         let verdict = analyse(&input, &Method { seed, random_flips: 19, ..method(runs) });
-        tally.count(verdict.twin_alarm);
-        reach += verdict.twin_reach.unwrap_or(0.0) / repetitions as f64;
+        tally.count(verdict.twin_alarm());
+        reach += verdict.twin.map_or(0.0, |twin| twin.reach) / repetitions as f64;
     }
     (tally, reach)
 }

@@ -2,7 +2,7 @@
 
 use super::{Demand, RunTally, Runs, VerificationRow};
 use bytegauge_stats::across::{Replicate, across};
-use bytegauge_stats::compare::{ComparisonResult, ComparisonTerms, apart, between_sessions};
+use bytegauge_stats::compare::{ComparisonTerms, Verdict, apart, between_sessions};
 use bytegauge_stats::rng::{RandomStream, seeded};
 
 const COVERED: Demand = Demand::AtLeast(95.0);
@@ -51,7 +51,7 @@ fn compared(runs: Runs) -> Vec<VerificationRow> {
         let before: Vec<f64> = (0..6).map(|_| mean(run(0.1))).collect();
         let after: Vec<f64> = (0..3).map(|_| mean(run(0.1))).collect();
         let judged = between_sessions(&before, &after, &TERMS);
-        called.count(matches!(judged.verdict, ComparisonResult::Worse | ComparisonResult::Better));
+        called.count(matches!(judged.verdict, Verdict::Worse | Verdict::Better));
         alike.count(judged.lower <= 0.0 && judged.upper >= 0.0);
     }
     let note = format!("{TRIALS} trials a run, noise {:.0} %", TRIAL * 100.0);

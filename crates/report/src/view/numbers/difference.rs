@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::CellId;
-use bytegauge_stats::compare::{Comparison, ComparisonResult};
+use bytegauge_stats::compare::{Comparison, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,13 +24,13 @@ pub struct SubjectDifference {
 
 impl SubjectDifference {
     /// The difference of a comparison, with its result.
-    pub fn of(comparison: Option<&Comparison>, result: ComparisonResult) -> SubjectDifference {
+    pub fn of(comparison: Option<&Comparison>, verdict: Verdict) -> SubjectDifference {
         let share = |ln: f64| finite(longer(ln));
         SubjectDifference {
             longer: comparison.and_then(|comparison| share(comparison.difference)),
             lower: comparison.and_then(|comparison| share(comparison.lower)),
             upper: comparison.and_then(|comparison| share(comparison.upper)),
-            verdict: result.into(),
+            verdict,
         }
     }
 }
@@ -47,31 +47,6 @@ pub fn share(ln: f64) -> Option<f64> {
 
 fn finite(share: f64) -> Option<f64> {
     Some(share).filter(|share| share.is_finite())
-}
-
-/// The result of a comparison of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The second takes longer by more than the margin.
-    Worse,
-    /// The first does.
-    Better,
-    /// Neither does.
-    Equivalent,
-    /// None of these is significant.
-    Open,
-}
-
-impl From<ComparisonResult> for Verdict {
-    fn from(result: ComparisonResult) -> Verdict {
-        match result {
-            ComparisonResult::Worse => Verdict::Worse,
-            ComparisonResult::Better => Verdict::Better,
-            ComparisonResult::Equivalent => Verdict::Equivalent,
-            ComparisonResult::Inconclusive => Verdict::Open,
-        }
-    }
 }
 
 /// Two subjects, and whether the second is worse.

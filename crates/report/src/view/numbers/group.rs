@@ -1,6 +1,7 @@
 //! The part of the document about one group: its comparison, its blocks and its recommendation.
 
 use bytegauge_model::{CellId, GroupId, Spec};
+use bytegauge_stats::audit::AuditFinding;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -268,18 +269,6 @@ pub struct AuditSummary {
     pub rate_most: Option<f64>,
     /// The result: `holds`, `contradicts` or `open`.
     pub finding: AuditFinding,
-}
-
-/// The verdict of long trials on a recommendation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum AuditFinding {
-    /// It is within the margin of its rivals.
-    Holds,
-    /// A rival is significantly faster.
-    Contradicts,
-    /// Neither is shown.
-    Open,
 }
 
 /// The emulated link between the ends of a group: its settings, and its counts in the trials of the estimates.

@@ -14,7 +14,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::SCHEMA_VERSION;
+/// Version of the JSON document. Rises when a key changes its meaning or goes away.
+pub const VERSION: u32 = 4;
 
 /// The schema of a document of this name and title.
 pub fn of<Document: JsonSchema>(name: &str, title: &str) -> String {
@@ -23,7 +24,7 @@ pub fn of<Document: JsonSchema>(name: &str, title: &str) -> String {
         .with_transform(RecursiveTransform(closed))
         .into_generator()
         .into_root_schema_for::<Document>();
-    schema.insert("$id".into(), json!(format!("https://bytegauge.invalid/schema/{name}/{SCHEMA_VERSION}")));
+    schema.insert("$id".into(), json!(format!("https://bytegauge.invalid/schema/{name}/{VERSION}")));
     schema.insert("title".into(), json!(title));
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
     text.push('\n');

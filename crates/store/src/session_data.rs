@@ -1,14 +1,17 @@
-//! A session as stored. Only reads.
+//! A session whole: as it is reported, and as an import writes it.
 
 use std::collections::HashMap;
 
 use bytegauge_model::{BlockRecord, CellId, SessionId, SessionRecord, SessionStatus, Stage, Trial};
-use bytegauge_store::{CellRow, GroupRow, Store, StoreError};
+
+use crate::cell::{CellRow, GroupRow};
+use crate::error::StoreError;
+use crate::{Store, block, cell, session, trial};
 
 /// Everything stored of one session, interval series aside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionData {
-    /// The session.
+    /// The session. An import does not use its number.
     pub record: SessionRecord,
     /// Its groups in the order of the plan, with the facts that the harness found about them.
     pub groups: Vec<GroupRow>,
@@ -38,5 +41,36 @@ impl SessionData {
             cells.retain(|row| !helps(row));
         }
         Ok(SessionData { record, groups: store.groups(id)?, cells, blocks: store.blocks(id)?, trials })
+    }
+}
+
+impl Store {
+    /// Adds a session under a new number, in one transaction.
+    ///
+    /// # Errors
+    /// When the store cannot be written. Nothing is added then.
+    pub fn add_whole(&mut self, data: &SessionData) -> Result<SessionId, StoreError> {
+        self.write(|connection| {
+            let id = session::insert(connection, &data.record)?;
+            for GroupRow { group, facts } in &data.groups {
+                cell::upsert_group(connection, id, group)?;
+                for (name, value) in facts {
+                    cell::upsert_fact(connection, id, &group.id, name, value)?;
+                }
+            }
+            for row in &data.cells {
+                cell::upsert_cell(connection, id, &row.cell)?;
+                if let Some(outcome) = &row.outcome {
+                    cell::write_outcome(connection, id, &row.cell.id, outcome)?;
+                }
+            }
+            for block in &data.blocks {
+                block::upsert(connection, id, block)?;
+            }
+            for trial in &data.trials {
+                trial::insert(connection, id, trial)?;
+            }
+            Ok(id)
+        })
     }
 }

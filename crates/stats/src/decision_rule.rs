@@ -10,13 +10,11 @@
 //! The states together make the claim, the tightest statement that holds at the confidence of the intervals. An interval needs
 //! no separate allowance for noise: it contains it. Never writes a sentence.
 
-use serde::{Deserialize, Serialize};
-
 /// A free choice may cost at most this many margins: 25 % for a margin of 5 %. A larger bound does not help to choose.
 const FREE_CHOICE_MARGINS: f64 = 5.0;
 
 /// The state of one compared option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionState {
     /// Certainly within the margin of the best.
     Good,
@@ -39,7 +37,7 @@ pub fn state(lower: f64, upper: f64, doubted: bool, margin: f64) -> OptionState 
 }
 
 /// The kind of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClaimKind {
     /// Some options are good: one of them is to be used.
     Use,
