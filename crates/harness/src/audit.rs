@@ -113,7 +113,7 @@ impl Run<'_> {
                 let each_ns = self.warmup(&group.confirmed.group)
                     + self.plan.design.audit_ns
                     + self.overhead_ns(&group.confirmed.group);
-                self.block_overhead_ns() + self.plan.stretch() * group.cells.len() as u64 * each_ns
+                self.block_ns(group.cells.len() as u64 * each_ns)
             };
             let round_ns: u64 = audited.iter().map(block_ns).sum();
             (round_ns > 0).then(|| time_ns as f64 / round_ns as f64 * audited.len() as f64)

@@ -228,7 +228,8 @@ impl Run<'_> {
     /// nanoseconds.
     fn round_ns(&self, groups: &[ConfirmedGroup], aside: Option<bool>) -> (f64, f64) {
         let of_kind = groups.iter().filter(|confirmed| aside.is_none_or(|aside| confirmed.aside == aside));
-        of_kind.map(|confirmed| self.block_ns(confirmed)).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        let parts_ns = of_kind.map(|confirmed| self.parts_ns(confirmed));
+        parts_ns.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Time of one block of a group, nanoseconds: that of measured blocks, else the sum of its trials. Forecasts are based on
@@ -237,7 +238,7 @@ impl Run<'_> {
         match self.times.blocks.get(&confirmed.group) {
             Some(TimeSum { ns, count: count @ 1.. }) => *ns as f64 / *count as f64,
             _ => {
-                let (windows_ns, rest_ns) = self.block_ns(confirmed);
+                let (windows_ns, rest_ns) = self.parts_ns(confirmed);
                 windows_ns + rest_ns
             }
         }
@@ -245,7 +246,7 @@ impl Run<'_> {
 
     /// Time of one block, from measured trials and blocks: windows that may be shortened, and everything else,
     /// nanoseconds.
-    fn block_ns(&self, confirmed: &ConfirmedGroup) -> (f64, f64) {
+    fn parts_ns(&self, confirmed: &ConfirmedGroup) -> (f64, f64) {
         let group_ns = self.overhead_ns(&confirmed.group);
         let (mut windows_ns, mut rest_ns) = (0, 0);
         for cell in &confirmed.cells {
@@ -267,19 +268,7 @@ impl Run<'_> {
             windows_ns += if shortens { window_ns } else { 0 };
             rest_ns += if shortens { warmup_ns + overhead_ns } else { trial_ns };
         }
-        let stretch = self.plan.stretch();
-        ((stretch * windows_ns) as f64, (self.block_overhead_ns() + stretch * rest_ns) as f64)
-    }
-
-    /// A trial of the harness's own loop, which has one flow regardless of the cells, nanoseconds; 0 for a program.
-    pub(crate) fn floor_trial_ns(&self, group: &GroupId) -> u64 {
-        let design = &self.plan.design;
-        let overhead_ns = match self.plan.workload {
-            Workload::Check => return 0,
-            Workload::Call => design.overhead_ns,
-            _ => self.overhead_ns(group),
-        };
-        design.floor_ns + overhead_ns
+        (self.plan.block_ns(windows_ns, 0) as f64, self.block_ns(rest_ns) as f64)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, GroupId, SessionId, Spec, Trial, Workload};
-use bytegauge_plan::Plan;
+use bytegauge_plan::{Plan, search as plan_search};
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
@@ -272,7 +272,22 @@ impl<'a> Run<'a> {
 
     /// Overhead of a trial in addition to its warm-up and window, as measured so far or as planned, nanoseconds.
     pub(crate) fn overhead_ns(&self, group: &GroupId) -> u64 {
-        self.times.overhead_ns(group).unwrap_or(self.plan.design.overhead_ns)
+        self.plan.overhead_ns(self.conditions(group), self.times.overhead_ns(group))
+    }
+
+    /// Time of a trial of a group at the pace so far, nanoseconds.
+    pub(crate) fn trial_ns(&self, group: &GroupId, lengths_ns: (u64, u64)) -> u64 {
+        plan_search::trial_ns(self.conditions(group), lengths_ns, self.overhead_ns(group), self.pace(group))
+    }
+
+    /// A trial of the harness's own loop, nanoseconds.
+    pub(crate) fn floor_trial_ns(&self, group: &GroupId) -> u64 {
+        self.plan.floor_trial_ns(self.times.overhead_ns(group))
+    }
+
+    /// A block whose trials take this time, nanoseconds.
+    pub(crate) fn block_ns(&self, trials_ns: u64) -> u64 {
+        self.plan.block_ns(trials_ns, self.times.block_overheads.mean_ns().unwrap_or(0))
     }
 
     /// Time of a trial of those values that are likely confirmed, nanoseconds; `mean_ns` if none was measured.
@@ -282,11 +297,6 @@ impl<'a> Run<'a> {
             cell.is_some_and(|cell| self.plan.always_confirms(&cell.factors))
         };
         self.times.confirmed_run_ns(is_kept).unwrap_or(mean_ns)
-    }
-
-    /// Overhead of a block in addition to its trials, as measured so far, nanoseconds.
-    pub(crate) fn block_overhead_ns(&self) -> u64 {
-        self.times.block_overheads.mean_ns().unwrap_or(0)
     }
 
     /// A conservative number of calls per second of a group's trials, which is also expected in its searches' probes: about

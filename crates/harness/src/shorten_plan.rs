@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use bytegauge_model::session::{SLOWER, Stage};
-use bytegauge_model::{Cell, GroupId, Spec};
-use bytegauge_plan::{FINALISTS_MIN, Family, search};
+use bytegauge_model::{Cell, GroupId};
+use bytegauge_plan::{FINALISTS_MIN, Family};
 
 use crate::confirm::SHORTEST_SHARE;
 use crate::run::{Run, RunError};
@@ -36,7 +36,8 @@ impl Run<'_> {
         }
         let of_family = |(family, cells): &(&Family, usize)| -> f64 {
             let due = family.screened.iter().filter(|group| self.visits(group, stage) <= number);
-            due.map(|group| self.round_of_ns(group, *cells, self.screening(group))).sum()
+            let block_ns = |group| self.block_ns(*cells as u64 * self.trial_ns(group, self.screening(group)));
+            due.map(|group| block_ns(group) as f64).sum()
         };
         let round_ns: f64 = round.iter().map(of_family).sum();
         round_ns <= 0.0 || fits(self.left_of_budget_ns(), round_ns, self.fewest_ns(usize::MAX))
@@ -88,21 +89,14 @@ impl Run<'_> {
             let shortest_ns = design.shortest_confirm_ns(self.conditions(group)).min(family.trial_ns);
             let window_ns = ((family.trial_ns as f64 * SHORTEST_SHARE) as u64).max(shortest_ns);
             // With an A/A control, and the harness's floor.
-            let floor_ns = self.plan.stretch() * self.floor_trial_ns(group);
-            self.round_of_ns(group, confirmed + 1, (self.warmup(group), window_ns)) + floor_ns as f64
+            let trials_ns = (confirmed as u64 + 1) * self.trial_ns(group, (self.warmup(group), window_ns));
+            self.block_ns(trials_ns + self.floor_trial_ns(group)) as f64
         };
         let left = |cell: &&Cell| !self.cells.left.contains(&cell.id);
         let live: BTreeSet<&GroupId> = self.plan.cells.iter().filter(left).map(|cell| &cell.group).collect();
         let each = self.plan.families.iter().flat_map(|family| family.groups.iter().map(move |group| (family, group)));
         let each = each.filter(|(_, group)| live.contains(group));
         each.map(|(family, group)| of_group(family, group)).sum::<f64>() * design.blocks_min as f64
-    }
-
-    /// Time of one block of a group with this number of cells at the pace so far, nanoseconds.
-    fn round_of_ns(&self, group: &GroupId, cells: usize, lengths_ns: (u64, u64)) -> f64 {
-        let conditions: &Spec = self.conditions(group);
-        let trial_ns = search::trial_ns(conditions, lengths_ns, self.overhead_ns(group), self.pace(group));
-        (self.block_overhead_ns() + self.plan.stretch() * cells as u64 * trial_ns) as f64
     }
 }
 

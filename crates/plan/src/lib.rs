@@ -26,6 +26,7 @@ mod plan;
 pub mod relay;
 mod resolve;
 mod ring;
+mod schedule;
 pub mod search;
 pub mod spec;
 pub mod survey;
