@@ -9,8 +9,9 @@ use bytegauge_agent::{Agent, AgentSetup, Forward, Limits};
 use bytegauge_harness::this_machine;
 use bytegauge_model::{Bytes, Nanos, Place, escape};
 use bytegauge_wire::Key;
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use clap::{ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
+use crate::command_line::option::{switch, valued};
 use crate::exit_code::{DONE, Failure};
 use crate::{agent_sessions, args, interrupt, measure, terminal};
 
@@ -24,9 +25,7 @@ const FLOWS_MAX: u64 = 65_536;
 pub fn command() -> Command {
     Command::new("agent")
         .about("Run ends and relays for other hosts (docs/far-host.md)")
-        .arg(
-            Arg::new("init").long("init").action(ArgAction::SetTrue).help("Create --key-file with a new key, and exit"),
-        )
+        .arg(switch("init", "Create --key-file with a new key, and exit"))
         .arg(valued("listen", "ADDRESS:PORT", "Address to listen on; port 0: a free port"))
         .group(ArgGroup::new("what").args(["init", "listen"]).required(true))
         .arg(
@@ -47,10 +46,6 @@ pub fn command() -> Command {
                 .action(ArgAction::Append),
         )
         .arg(valued("max-rate", "SIZE", "Bytes per second: sessions need a --rate up to it"))
-}
-
-fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
 }
 
 /// Makes a key, or serves until SIGINT or SIGTERM.

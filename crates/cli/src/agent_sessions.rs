@@ -38,7 +38,7 @@ pub fn key(plan: &Plan, matches: &ArgMatches) -> Result<Option<Key>, Failure> {
 pub fn read(matches: &ArgMatches) -> Result<Key, Failure> {
     let Some(file) = matches.get_one::<PathBuf>("key-file") else {
         return Err(Failure::usage(
-            "--host and --relay-host need --key-file. Create one with: bytegauge agent --init --key-file FILE",
+            "--key-file FILE is missing, the same on all hosts. Create one with: bytegauge agent --init --key-file FILE",
         ));
     };
     Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))

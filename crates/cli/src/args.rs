@@ -1,6 +1,8 @@
 //! The arguments of the command line: texts, parsed values, and the factors of a workload.
 
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use bytegauge_model::factor::{self, FACTORS, Factor};
 use bytegauge_model::{Nanos, Transport, WORKLOADS, Workload};
@@ -111,12 +113,14 @@ pub fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
 }
 
 /// An option's text, parsed; an error names the flag.
-pub fn parsed<T: std::str::FromStr>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Failure>
-where
-    T::Err: std::fmt::Display,
-{
+pub fn parsed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Failure> {
     let parse = |text: &str| text.parse().map_err(|error| Failure::usage(format!("--{name}: {error}")));
     text(matches, name).map(parse).transpose()
+}
+
+/// The value of an option that has a default.
+pub fn needed<T: FromStr<Err: Display>>(matches: &ArgMatches, name: &str) -> Result<T, Failure> {
+    parsed(matches, name)?.ok_or_else(|| Failure::usage(format!("--{name} needs a value")))
 }
 
 /// A time during which something is measured, nanoseconds: 0 is refused.

@@ -2,15 +2,15 @@
 //!
 //! Its addresses go to standard output, for programs that start it; its counts go to standard error.
 
-use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, Engine, Nanos, Place, Transport};
 use bytegauge_serve::{ServeRole, Served, Server};
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
+use crate::command_line::option::valued;
 use crate::exit_code::{DONE, Failure};
 use crate::{args, interrupt, terminal};
 
@@ -53,31 +53,27 @@ pub fn command() -> Command {
         .subcommand(role("source", "Write as fast as possible"))
 }
 
-fn valued(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
 /// Serves until SIGINT or SIGTERM.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some((name, matches)) = matches.subcommand() else {
         return Err(Failure::usage("serve needs a role: give echo, sink or source"));
     };
     let role = role(name, matches)?;
-    let engine: Engine = needed(matches, "engine")?;
+    let engine: Engine = args::needed(matches, "engine")?;
     if engine == Engine::Null {
         return Err(Failure::usage("--engine: null moves no bytes and cannot serve: use epoll"));
     }
     if !engine.suits(&Transport::Tcp) {
         return Err(Failure::usage(format!("--engine: {engine} carries datagrams, not connections: use epoll")));
     }
-    let threads: usize = needed(matches, "threads")?;
+    let threads: usize = args::needed(matches, "threads")?;
     if !(1..=THREADS_MAX).contains(&threads) {
         return Err(Failure::usage(format!("--threads: {threads} is out of range: use 1 to {THREADS_MAX}")));
     }
     let datagrams = args::text(matches, "listen").and_then(|place| place.strip_prefix(UDP));
     let place: Place = match datagrams {
         Some(place) => datagram_place(matches, role, place)?,
-        None => needed(matches, "listen")?,
+        None => args::needed(matches, "listen")?,
     };
     if place.is_iperf3() {
         return Err(Failure::usage(format!(
@@ -137,11 +133,6 @@ fn role(name: &str, matches: &ArgMatches) -> Result<ServeRole, Failure> {
             _ => ServeRole::Echo,
         },
     })
-}
-
-/// An option that has a default.
-fn needed<T: FromStr<Err: std::fmt::Display>>(matches: &ArgMatches, name: &str) -> Result<T, Failure> {
-    args::parsed(matches, name)?.ok_or_else(|| Failure::usage(format!("--{name} is missing")))
 }
 
 fn summary(served: &Served) -> String {

@@ -73,13 +73,8 @@ pub fn survey(matches: &ArgMatches) -> Result<u8, Failure> {
         };
         let options = RunOptions {
             program: program.clone(),
-            plant: None,
-            grace_ns: None,
-            until_proven: false,
-            until_max_ns: None,
-            links: Vec::new(),
             start_network: Some(bytegauge_emulated_link::start_network),
-            host_wait_ns: None,
+            ..RunOptions::default()
         };
         let mut lines = None;
         let shown = Shown { quiet: matches.get_flag("quiet"), lines: &mut lines };

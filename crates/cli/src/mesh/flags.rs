@@ -195,7 +195,7 @@ impl MeshFlags {
             Failure::usage("mesh needs --out DIR, the directory for the files of all ranks, on a shared file system if there is one")
         })?;
         let coordinator = args::text(matches, "coordinator").map(str::to_owned);
-        let Nanos(join_ns) = needed(matches, "join-timeout")?;
+        let Nanos(join_ns) = args::needed(matches, "join-timeout")?;
         Ok(MeshFlags {
             listen: listen(matches)?,
             node_of_zero: launcher::slurm_coordinator(variable).filter(|_| coordinator.is_none()),
@@ -214,14 +214,6 @@ impl MeshFlags {
     pub fn rank(&self) -> Rank {
         self.place.rank
     }
-}
-
-/// The value of a flag that has a default.
-pub fn needed<T: std::str::FromStr>(matches: &ArgMatches, name: &str) -> Result<T, Failure>
-where
-    T::Err: std::fmt::Display,
-{
-    args::parsed(matches, name)?.ok_or_else(|| Failure::usage(format!("--{name} needs a value")))
 }
 
 /// The external server, as its name is resolved on this host.

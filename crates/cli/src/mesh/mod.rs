@@ -13,20 +13,18 @@ mod rank_zero;
 mod rendezvous;
 mod screen;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytegauge_mesh::MeshRow;
 use bytegauge_mesh::files::{self, MeshFileError};
 use bytegauge_sys::new_file;
-use bytegauge_wire::Key;
 use clap::ArgMatches;
 
 pub use flags::{command, options, refused};
 
 use crate::exit_code::{DONE, Failure, INTERRUPTED};
-use crate::{interrupt, measure, terminal};
+use crate::{agent_sessions, interrupt, measure, terminal};
 use flags::MeshFlags;
 use forecast::MeshForecast;
 use member::{Member, MemberEnd};
@@ -50,7 +48,7 @@ fn rank(matches: &ArgMatches) -> Result<u8, Failure> {
         return Ok(DONE);
     }
     forecast.check(matches)?;
-    let key = key(matches)?;
+    let key = agent_sessions::read(matches)?;
     new_file::create_folder(&flags.out)
         .map_err(|error| Failure::usage(format!("--out {}: {error}: give another directory", flags.out.display())))?;
     let stop = interrupt::stop_on_signals()?;
@@ -84,14 +82,6 @@ fn refuse_existing(flags: &MeshFlags) -> Result<(), Failure> {
         Some(path) => Err(MeshFileError::Exists(path).into()),
         None => Ok(()),
     }
-}
-
-/// The key of all hosts.
-fn key(matches: &ArgMatches) -> Result<Key, Failure> {
-    let file = matches.get_one::<PathBuf>("key-file").ok_or_else(|| {
-        Failure::usage("mesh needs --key-file FILE, the same on all hosts. Create one with: bytegauge agent --init --key-file FILE")
-    })?;
-    Key::read(file).map_err(|error| Failure::usage(format!("--key-file: {error}")))
 }
 
 /// Finishes the file of rank 0, which has the rows of tests that were not measured, or reports how this rank ended.

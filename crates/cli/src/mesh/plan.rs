@@ -8,7 +8,7 @@ use bytegauge_plan::{PlanSpec, resolve};
 use bytegauge_wire::random;
 use clap::ArgMatches;
 
-use super::flags::{MeshFlags, needed};
+use super::flags::MeshFlags;
 use crate::exit_code::Failure;
 use crate::{args, design_flags, measure};
 
@@ -55,7 +55,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
             "{slots} tests are out of range: use fewer --replicates, or --pattern matchings:K (at most {SLOTS_MAX} tests)"
         )));
     }
-    let workload = needed(matches, "workload")?;
+    let workload = args::needed(matches, "workload")?;
     let mut given = args::factors(matches, workload)?;
     let external = flags.server.as_ref();
     given.retain(|(factor, _)| factor.name != "connect");
@@ -79,7 +79,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
     let plan = resolve(&spec, &measure::catalog(&spec), seed)?;
     let cells = plan.cells.into_iter().filter(|cell| cell.kind == CellKind::Candidate && cell.twin_of.is_none());
     let run = random().map(|bytes: [u8; 8]| u64::from_le_bytes(bytes)).unwrap_or(seed);
-    let Nanos(warmup_ns) = needed(matches, "warmup")?;
+    let Nanos(warmup_ns) = args::needed(matches, "warmup")?;
     let mut settings = MeshSettings {
         format: FORMAT,
         run,
@@ -105,7 +105,7 @@ pub fn settings(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshSettings,
 
 /// The pattern, if agents can serve it.
 fn pattern(matches: &ArgMatches, flags: &MeshFlags) -> Result<MeshPattern, Failure> {
-    let pattern: MeshPattern = needed(matches, "pattern")?;
+    let pattern: MeshPattern = args::needed(matches, "pattern")?;
     let clients = pattern.clients(flags.place.size);
     let refused = match &flags.server {
         Some(_) if !matches!(pattern, MeshPattern::Incast(_)) => format!(

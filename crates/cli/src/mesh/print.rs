@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use crate::command_line::option::valued;
 use crate::exit_code::{DONE, Failure};
 use crate::terminal;
 
@@ -25,14 +26,7 @@ pub fn command() -> Command {
                 .value_parser(PossibleValuesParser::new(TEMPLATES.iter().map(|(name, _)| *name)))
                 .help("Launcher that is used"),
         )
-        .arg(
-            Arg::new("size")
-                .long("size")
-                .value_name("N")
-                .value_parser(value_parser!(u32))
-                .default_value("16")
-                .help("Number of hosts"),
-        )
+        .arg(valued("size", "N", "Number of hosts").value_parser(value_parser!(u32)).default_value("16"))
         .arg(
             Arg::new("flags")
                 .value_name("FLAG")
