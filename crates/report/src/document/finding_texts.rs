@@ -160,9 +160,6 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             let name = results.environment.congestion().unwrap_or("the default");
             format!("TCP used {name}, the default here: with another congestion control other options may be best")
         }
-        Fact::NotMeasured { what: Unmeasured::NoWork, .. } => {
-            "the ends' own work was part of the limit: without it the order may be another one (--profile drain)".into()
-        }
         Fact::ShortRuns { run_ns } => {
             format!("the start of the program may be a large part of so short a run: {}", more_work(Some(*run_ns)))
         }

@@ -18,7 +18,6 @@ pub fn all(view: &Results) -> Vec<NextStep> {
         with_one_buffer(view),
         over_a_link(view),
         with_other_congestion(view),
-        without_work(view),
         in_program(view),
         below_full_load(view),
         without_loss(view),
@@ -46,22 +45,11 @@ fn over_a_link(view: &Results) -> Option<NextStep> {
 
 /// The same plan with two congestion controls, where only the default was measured.
 fn with_other_congestion(view: &Results) -> Option<NextStep> {
-    let own = view.environment.congestion().filter(|_| is_unmeasured(view, Unmeasured::Congestion))?;
+    let is_open = |fact: &Fact| matches!(fact, Fact::NotMeasured { what: Unmeasured::Congestion, .. });
+    let own = view.environment.congestion().filter(|_| view.findings.iter().any(|finding| is_open(&finding.fact)))?;
     let both = format!("{USUAL_CONGESTION},{own}");
     let command = again_instead(view, &["--congestion"], &["--congestion".to_owned(), both])?;
     Some(step(&command, "compare the congestion control, too"))
-}
-
-/// The same plan without the work of the ends, where that may have decided the order.
-fn without_work(view: &Results) -> Option<NextStep> {
-    let command = || again_with(view, None, &["--profile", "drain"].map(str::to_owned));
-    let command = is_unmeasured(view, Unmeasured::NoWork).then(command).flatten();
-    command.map(|command| step(&command, "see the order when the ends do no work on the bytes"))
-}
-
-fn is_unmeasured(view: &Results, usual: Unmeasured) -> bool {
-    let is_it = |fact: &Fact| matches!(fact, Fact::NotMeasured { what, .. } if *what == usual);
-    view.findings.iter().any(|finding| is_it(&finding.fact))
 }
 
 /// The measured sizes in the program of the user: bytegauge's own loop is a model of it, and the best size of a program is often

@@ -274,7 +274,6 @@ fn session_wide(view: &View) -> Vec<Finding> {
     }
     all.extend(copied(view));
     all.extend(unasked_congestion(view));
-    all.extend(unasked_work(view));
     all.extend(overrun(view));
     all.extend(view.notes.iter().filter_map(|stored| match &stored.kind {
         NoteKind::Reduced(kept) => Some(warning(Fact::Reduced { kept: kept.clone(), had: 0.0, planned: 0.0 })),
@@ -320,22 +319,6 @@ fn unasked_congestion(view: &View) -> Option<Finding> {
     };
     let fact = Fact::NotMeasured { what: Unmeasured::Congestion, options: 0 };
     view.groups.iter().any(is_concerned).then(|| warning(fact))
-}
-
-/// Streams whose limit is the CPU time of the ends, part of which is work that the plan did not name, where the size of a socket's
-/// buffer is compared: its order may be another one with less work.
-fn unasked_work(view: &View) -> Option<Finding> {
-    let names_work = |word: &String| ["--profile", "--work", "--call-work"].iter().any(|flag| word.starts_with(flag));
-    if view.versus.is_some() || view.plan.asked.as_ref().is_none_or(|words| words.iter().any(names_work)) {
-        return None;
-    }
-    let is_buffer = |name: &String| matches!(name.as_str(), "sndbuf" | "rcvbuf");
-    let is_concerned = |group: &GroupView| {
-        let by_cpu = || view.cells_of(&group.id).any(|cell| cell.limit.name.contains("CPU"));
-        group.factors.call_work().is_some_and(|ns| ns > 0) && group.varied.iter().any(is_buffer) && by_cpu()
-    };
-    let found = || warning(Fact::NotMeasured { what: Unmeasured::NoWork, options: 0 });
-    view.groups.iter().any(is_concerned).then(found)
 }
 
 /// The session took far longer than its budget until its first interim analysis.

@@ -255,8 +255,6 @@ pub enum Unmeasured {
     Options,
     /// The congestion control that most systems have.
     Congestion,
-    /// Ends that do no work on the bytes.
-    NoWork,
 }
 
 impl Finding {
