@@ -302,16 +302,6 @@ impl Coordinator {
         self.start_ready(now_ns);
     }
 
-    /// When [`Coordinator::tick`] has to be called at the latest, nanoseconds; `None` if nothing is awaited.
-    pub fn deadline_ns(&self) -> Option<u64> {
-        if self.is_over() {
-            return None;
-        }
-        let slots = self.running.values().filter_map(|slot| self.slot_expiry_ns(slot));
-        let ranks = (0..self.schedule.ranks()).filter_map(|rank| self.expiry(rank)).map(|(when_ns, _)| when_ns);
-        slots.chain(ranks).min()
-    }
-
     /// When a running slot is cancelled, unless it was already.
     fn slot_expiry_ns(&self, slot: &RunningSlot) -> Option<u64> {
         (!slot.is_cancelled).then(|| slot.since_ns.saturating_add(self.limits.slot_ns))

@@ -16,7 +16,8 @@ use crate::catalog::{names, text_serde};
 use crate::level::Level;
 use crate::running_service::ServiceCounts;
 use crate::shell;
-use crate::socket_changes::{SocketChanges, SocketsSeen};
+use crate::socket_changes::SocketChanges;
+use crate::sockets_seen::SocketsSeen;
 use crate::unit::{Bytes, UnitError};
 
 /// The placeholder for the value, in any word, any number of times.

@@ -14,21 +14,13 @@ use crate::quantile::sorted;
 /// A cell with fewer visits than this share of the most visited cell's was left out of a later screening stage.
 const SEEN_SHARE: f64 = 0.75;
 
-/// The finalists of one group, the screening leader first. `ln_cost` is each cell's screening [`score`] (`None`: not
-/// screened). `footprint_bytes` is its footprint (`None` where no factor is a size). `cap` is the number of places,
-/// `margin` a share (0.05). Returns at most `cap` distinct indices.
-///
-/// # Panics
-/// If the slices differ in length.
-#[must_use]
-pub fn choose(ln_cost: &[Option<f64>], footprint_bytes: &[Option<f64>], cap: usize, margin: f64) -> Vec<usize> {
-    choose_over_profiles(&[ln_cost.to_vec()], footprint_bytes, cap, margin)
-}
-
 /// The finalists common to several profiles. First each profile's leader, then the cells with the least *worst* excess
 /// over the profiles (at least two, and up to half of the places), then the smallest footprints whose worst excess is
 /// within the margin. A cell must have been screened in every profile. Returns at most `cap` distinct indices; if
 /// leaders exceed the places, the earlier profiles' leaders win.
+///
+/// `ln_cost` is each cell's screening [`score`] by profile (`None`: not screened), `footprint_bytes` its footprint (`None` where no
+/// factor is a size), `cap` the number of places, `margin` a share (0.05).
 ///
 /// # Panics
 /// If the slices differ in length.
@@ -211,7 +203,7 @@ mod tests {
             cost in prop::collection::vec(prop::option::of(-1.0_f64..1.0), 0..40), cap in 1_usize..10
         ) {
             let footprint: Vec<Option<f64>> = (0..cost.len()).map(|i| Some((i * 7 % 11) as f64)).collect();
-            let mut got = choose(&cost, &footprint, cap, 0.05);
+            let mut got = choose_over_profiles(std::slice::from_ref(&cost), &footprint, cap, 0.05);
             prop_assert_eq!(got.len(), cap.min(cost.iter().flatten().count()));
             prop_assert!(got.iter().all(|&i| cost[i].is_some()));
             if let Some(&leader) = got.first() {

@@ -82,7 +82,7 @@ pub fn without_meaning(change: &OptionChange, seen: &SocketsSeen) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::socket_changes::OwnOption;
+    use bytegauge_model::sockets_seen::OwnOption;
 
     use super::*;
 

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytegauge_model::option::Switching;
-use bytegauge_model::socket_changes::{AS_IT_IS, OpenedSocket, Opening};
+use bytegauge_model::socket_changes::AS_IT_IS;
+use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{CellKind, Counted, Metric, OptionChange, ProgramChange, SocketChanges};
 use bytegauge_report::Report;

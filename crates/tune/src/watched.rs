@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytegauge_model::socket_changes::{OpenedSocket, Opening};
+use bytegauge_model::sockets_seen::{OpenedSocket, Opening};
 use bytegauge_model::{
     ChangedProgram, EndReport, EndRole, Ends, Level, ProgramTask, SocketChanges, SocketsSeen, Spec, Transport,
 };
@@ -122,7 +122,7 @@ pub(crate) fn sentence(seen: &SocketsSeen) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::socket_changes::OwnOption;
+    use bytegauge_model::sockets_seen::OwnOption;
 
     use super::*;
 

@@ -68,7 +68,8 @@ impl KernelCall {
 
 #[cfg(test)]
 mod tests {
-    use bytegauge_model::socket_changes::{OwnOption, parse};
+    use bytegauge_model::OwnOption;
+    use bytegauge_model::socket_changes::parse;
 
     use super::*;
 

@@ -111,15 +111,6 @@ impl ShareScale {
         }
     }
 
-    /// An upper bound: `5.1 %`, `1.06×`, `over 10×`.
-    pub fn at_most(self, share: f64) -> String {
-        match share {
-            share if !self.multiples => at_most(share),
-            share if share >= BOUND_MAX => format!("over {}×", 1.0 + BOUND_MAX),
-            share => format!("{}×", significant_up(1.0 + share, times_digits(share))),
-        }
-    }
-
     /// A lower bound: `5 %`, `1.05×`.
     pub fn at_least(self, share: f64) -> String {
         if self.multiples { self.shown(share, significant_down) } else { at_least(share) }
@@ -316,7 +307,7 @@ mod tests {
         assert_eq!((percents.signed(1.456), percents.interval(0.352, 3.104)), ("+146 %".into(), "35–311 %".into()));
         let times = ShareScale::of([0.0, 4.104]);
         assert_eq!([times.interval(0.0, 0.0), times.interval(0.352, 4.104)], ["1×", "1.35–5.11×"]);
-        assert_eq!([times.at_most(0.16), times.at_most(9.5), times.at_least(0.16)], ["1.16×", "over 10×", "1.16×"]);
+        assert_eq!(times.at_least(0.16), "1.16×");
         assert_eq!(ShareScale::of([0.05]).signed_interval(-0.0213, 0.1104), "−2.2 % to +11.1 %");
         // An interval without an end is one.
         assert_eq!(percents.interval(0.36, f64::INFINITY), "at least 36 %");

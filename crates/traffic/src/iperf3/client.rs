@@ -95,11 +95,6 @@ impl ControlClient {
         self.inbox.room()
     }
 
-    /// Whether data flows.
-    pub fn is_running(&self) -> bool {
-        self.step == ClientStep::Running
-    }
-
     /// Whether the server asked for the parameters.
     pub fn is_greeted(&self) -> bool {
         self.step != ClientStep::Greeting

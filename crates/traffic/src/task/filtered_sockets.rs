@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
-use bytegauge_model::socket_changes::{OpenedSocket, Opening, OwnOption};
+use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};
 use bytegauge_model::{OptionChange, SocketsSeen, Transport};
 use bytegauge_sys::descendants;
 use bytegauge_sys::option::KernelOption;
