@@ -235,7 +235,7 @@ fn text(lines: &[HistoryLine], verdict: Verdict, lacking: usize, fewest: usize, 
     let of = counted(lines.len(), "test");
     match verdict {
         Verdict::Worse => format!("worse: {} of {of} slower by more than {within}", count(Verdict::Worse)),
-        Verdict::Better => format!("better: all of {of} faster by more than {within}"),
+        Verdict::Better => format!("better: all of {of} faster"),
         Verdict::Equivalent => format!("equivalent: 0 of {of} slower by more than {within}"),
         _ if count(Verdict::Open) == 0 => format!("undecided: 0 of {of} slower by more than {within}"),
         _ => format!(

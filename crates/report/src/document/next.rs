@@ -360,7 +360,7 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
     match versus.difference.verdict {
         Verdict::Worse => return vec![words("keep A (exit code 1 reports the regression to scripts)")],
         Verdict::Better => return vec![words("use B")],
-        Verdict::Equivalent => return vec![words("use either: the difference is within the margin (--margin)")],
+        Verdict::Equivalent => return vec![words("use either: B is not slower by more than the margin (--margin)")],
         Verdict::Open => {}
     }
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;
