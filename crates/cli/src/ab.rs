@@ -6,6 +6,7 @@ use bytegauge_model::task::by_shell;
 use bytegauge_model::{ChangedProgram, SocketChanges, Workload, factor};
 use bytegauge_plan::versus::AB;
 use bytegauge_plan::{Plan, PlanSpec, resolve};
+use bytegauge_report::words::change_label;
 use clap::ArgMatches;
 
 use crate::exit_code::Failure;
@@ -62,10 +63,14 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
         [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => {
-            programs(matches, [a, b], (false, changes))?.plan(seed, words)?
+            let has_server = args::is_given(matches, "start");
+            let shown =
+                shown(words, &changes, if has_server { " at the client (start: changes a server)" } else { "" });
+            programs(matches, [a, b], (false, changes))?.plan(seed, shown)?
         }
         [ComparedSide::Start(a), ComparedSide::Start(b)] => {
-            programs(matches, [a, b], (true, changes))?.plan(seed, words)?
+            let shown = shown(words, &changes, " at the server");
+            programs(matches, [a, b], (true, changes))?.plan(seed, shown)?
         }
         [a @ (ComparedSide::Run(_) | ComparedSide::Addr(_)), b @ (ComparedSide::Run(_) | ComparedSide::Addr(_))] => {
             refuse_what_programs_take(matches)?;
@@ -79,6 +84,16 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
         }
     };
     measure::planned(plan, matches)
+}
+
+/// The sides as a report names them: each with what is changed around it, and where.
+fn shown(words: [&str; 2], changes: &Option<SocketChanges>, place: &str) -> [String; 2] {
+    let changed = |side: &str| changes.as_ref().filter(|changes| !changes.named(side).is_empty());
+    let of = |side, words: &str| match changed(side) {
+        Some(changes) => format!("{words}, {}{place}", change_label(changes, side)),
+        None => words.to_owned(),
+    };
+    [of("a", words[0]), of("b", words[1])]
 }
 
 fn side<'a>(flag: &str, words: &'a str) -> Result<ComparedSide<'a>, Failure> {
@@ -129,9 +144,9 @@ fn ours(flag: &str, side: &ComparedSide<'_>, matches: &ArgMatches, seed: u64) ->
 struct Programs(PlanSpec);
 
 impl Programs {
-    fn plan(self, seed: u64, words: [&str; 2]) -> Result<Plan, Failure> {
+    fn plan(self, seed: u64, words: [String; 2]) -> Result<Plan, Failure> {
         let plan = resolve(&self.0, &measure::catalog(&self.0), seed)?;
-        Ok(plan.against_each_other(words.map(str::to_owned))?)
+        Ok(plan.against_each_other(words)?)
     }
 }
 

@@ -74,7 +74,11 @@ fn named<'a>(command: &'a Command, words: &[OsString]) -> &'a Command {
 }
 
 fn about_option(program: &Command, command: &Command, name: &str) -> Option<String> {
-    let name = name.strip_prefix("--")?;
+    let Some(name) = name.strip_prefix("--") else {
+        let is_measured = matches!(command.get_name(), "tune" | "observe");
+        return is_measured
+            .then(|| format!("write -- before the program: bytegauge {} -- {name} …", command.get_name()));
+    };
     if let Some(why) = mesh::refused(name).filter(|_| command.get_name() == "mesh") {
         return Some(why.to_owned());
     }
@@ -138,6 +142,7 @@ mod tests {
             ("bytegauge selftest --full", "bytegauge doctor --selftest"),
             ("bytegauge watch 3", "bytegauge report --html page.html --open"),
             ("bytegauge run --list", "bytegauge run -h"),
+            ("bytegauge tune ./fetch 7362", "write -- before the program: bytegauge tune -- ./fetch …"),
         ] {
             let text = error_of(line);
             assert!(text.contains(expected), "{text}");

@@ -42,7 +42,7 @@ fn ends(change: &ChangeView) -> [f64; 3] {
 pub fn render(view: &Report, style: &TerminalStyle) -> Option<String> {
     let changes = view.check.as_ref()?.changes.as_ref()?;
     let width = style.columns.clamp(40, TEXT_MAX);
-    let screen = Screen { view, changes, task: changes.task.as_ref()?, test: None, width };
+    let screen = Screen { view, changes, task: changes.task.as_ref()?, test: None, width, program: &style.program };
     Some(screen.lines().join("\n") + "\n")
 }
 
@@ -53,6 +53,8 @@ struct Screen<'a> {
     /// The test that is shown, where a session has several; else all.
     test: Option<&'a Test>,
     width: usize,
+    /// The words by which the user calls the product.
+    program: &'a str,
 }
 
 impl Screen<'_> {
@@ -103,6 +105,7 @@ impl Screen<'_> {
             Some(NextStep { command: None, text, .. }) => self.section("Next", text),
             Some(NextStep { command: Some(command), text, takes, continues }) => {
                 // A command is never broken, so that it can be copied.
+                let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
                 let takes = takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
                 let text = if *continues { Vec::new() } else { self.section("", text) };
                 [vec![format!("{:NAME$}{command}{takes}", "Next")], text].concat()
@@ -185,7 +188,7 @@ impl Screen<'_> {
             Counted::Printed | Counted::Bytes => "rate".to_owned(),
             Counted::Runs | Counted::CpuTime | Counted::Events => format!("{} {unit}", self.changes.cost),
         };
-        let mut rows = vec![[String::new(), head, "change (95 %)".to_owned()]];
+        let mut rows = vec![[String::new(), head, "change in pairs (95 %)".to_owned()]];
         rows.push([self.label(AS_IT_IS), now, String::new()]);
         for change in self.changes() {
             let cost = self.cost(&change.value);
@@ -429,7 +432,7 @@ mod tests {
             service: Vec::new(),
             task: Some(task.clone()),
         };
-        Screen { view: &view, changes: &changes, task: &task, test: None, width: 100 }.lines().join("\n")
+        Screen { view: &view, changes: &changes, task: &task, test: None, width: 100, program: "/opt/bytegauge" }.lines().join("\n")
     }
 
     fn step(command: &str) -> NextStep {
@@ -491,7 +494,7 @@ mod tests {
             text.contains("every change: 2 usable blocks") && !text.to_lowercase().contains("no result:"),
             "{text}"
         );
-        assert!(text.contains("Next       bytegauge tune --resume 1"), "{text}");
+        assert!(text.contains("Next       /opt/bytegauge tune --resume 1"), "{text}");
     }
 
     #[test]
