@@ -21,7 +21,7 @@ pub struct Suggested {
     pub command: String,
     /// The missing part without which it measures nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lacks: Option<&'static str>,
+    pub lacks: Option<String>,
 }
 
 impl Suggested {
@@ -29,8 +29,8 @@ impl Suggested {
     pub(super) fn of(observed: &Observed, used: Option<(&EndView, u64)>) -> Suggested {
         let own = used.map(|(_, own)| own.clamp(1, SIZE_MAX));
         let is_dd = observed.command.first().is_some_and(|word| word.rsplit('/').next() == Some("dd"));
-        let command = match own {
-            Some(own) if is_dd => dd_words(&observed.command, own),
+        let (command, is_found) = match own {
+            Some(own) if is_dd => (dd_words(&observed.command, own), true),
             _ => with_value(&observed.command, own),
         };
         let default = own.map_or_else(String::new, |own| format!(" --now {}", Bytes(own).compact()));
@@ -43,7 +43,13 @@ impl Suggested {
                 "add an argument that makes it end by itself (a count, a size, a time): it did not end while observed",
             ),
         };
-        Suggested { command: tune(&flags, &command, leads), lacks }
+        let size =
+            (!is_found).then_some("put {value} where the program takes its buffer size, if it takes it as an argument");
+        let lacks: Vec<&str> = size.into_iter().chain(lacks).collect();
+        Suggested {
+            command: tune(&flags, &command, leads),
+            lacks: Some(lacks.join("; ")).filter(|text| !text.is_empty()),
+        }
     }
 }
 
@@ -56,8 +62,12 @@ fn port(leads: Option<&Leads>) -> Option<u16> {
 }
 
 /// The command that varies options of the program's sockets.
-pub(super) fn tune_options(observed: &Observed, end: &EndView, flags: &str) -> String {
-    tune(flags, &observed.command, Some(&end.leads))
+pub(super) fn tune_options(observed: &Observed, end: &EndView, option: &str) -> String {
+    // A running server keeps its port, and has made its calls already.
+    match port(Some(&end.leads)).filter(|_| !observed.ended && !option.contains("unset")) {
+        Some(port) => format!("bytegauge tune --pid {} --port {port} --option {option} --metric wall", observed.pid),
+        None => tune(&format!(" --option {option}"), &observed.command, Some(&end.leads)),
+    }
 }
 
 fn tune(flags: &str, command: &[String], leads: Option<&Leads>) -> String {
@@ -70,18 +80,19 @@ fn tune(flags: &str, command: &[String], leads: Option<&Leads>) -> String {
     }
 }
 
-/// The words with `{value}` in place of the size.
-fn with_value(command: &[String], own: Option<u64>) -> Vec<String> {
+/// The words with `{value}` in place of the size, or behind them, and whether the size is among them.
+fn with_value(command: &[String], own: Option<u64>) -> (Vec<String>, bool) {
     let place = |(at, word): (usize, &String)| match (at, own) {
         (1.., Some(own)) => in_place(word, own).map_or_else(|| (word.clone(), false), |changed| (changed, true)),
         _ => (word.clone(), false),
     };
     let (mut words, changed): (Vec<String>, Vec<bool>) = command.iter().enumerate().map(place).unzip();
-    if !changed.contains(&true) {
+    let is_found = changed.contains(&true);
+    if !is_found {
         // Only the user can find the size in the program's settings.
         words.push("{value}".into());
     }
-    words
+    (words, is_found)
 }
 
 /// dd(1) counts in blocks: of another size it would copy another amount, and without a count never end. With
@@ -95,7 +106,7 @@ fn dd_words(command: &[String], own: u64) -> Vec<String> {
         Some(Ok(count)) if in_bytes => count.0,
         Some(Ok(count)) => count.0.saturating_mul(own),
         // In a notation of dd (`1xM`): left to the user.
-        Some(Err(_)) => return with_value(command, Some(own)),
+        Some(Err(_)) => return with_value(command, Some(own)).0,
     };
     let is_ours = |word: &&String| !["count=", "iflag=", "bs=", "ibs="].iter().any(|name| word.starts_with(name));
     let mut words: Vec<String> = command.iter().filter(is_ours).cloned().collect();

@@ -18,7 +18,7 @@ pub struct Diagnosed {
 pub(super) fn diagnosed(observed: &Observed, main: &EndView) -> Vec<Diagnosed> {
     let found = observed.connection_waits.diagnoses().into_iter();
     let proof = |option: Option<&str>| match (option, main.peers.first()) {
-        (Some(option), _) => tune_options(observed, main, &format!(" --option {option}")),
+        (Some(option), _) => tune_options(observed, main, option),
         (None, Some(peer)) => format!("bytegauge observe --pid {}", peer.pid),
         (None, None) => "bytegauge observe --pid PEER, on its host".to_owned(),
     };

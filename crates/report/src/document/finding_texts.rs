@@ -154,7 +154,7 @@ fn text(results: &Results, finding: &Finding, up_to: &str) -> String {
             format!("{} over loopback only: {sentence}", phrase::in_code(factor))
         }
         Fact::NotMeasured { what: Unmeasured::Options, options } => {
-            format!("{} left after the first, short trials", counted(*options, "option"))
+            format!("{} dropped after the first, short trials", counted(*options, "option"))
         }
         Fact::NotMeasured { what: Unmeasured::Congestion, .. } => {
             let name = results.environment.congestion().unwrap_or("the default");
