@@ -432,7 +432,9 @@ mod tests {
             service: Vec::new(),
             task: Some(task.clone()),
         };
-        Screen { view: &view, changes: &changes, task: &task, test: None, width: 100, program: "/opt/bytegauge" }.lines().join("\n")
+        Screen { view: &view, changes: &changes, task: &task, test: None, width: 100, program: "/opt/bytegauge" }
+            .lines()
+            .join("\n")
     }
 
     fn step(command: &str) -> NextStep {
