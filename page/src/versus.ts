@@ -13,7 +13,7 @@ import type { Looking } from "./state";
 const VERDICTS = {
   worse: "B is worse",
   better: "B is better",
-  equivalent: "equivalent",
+  equivalent: "B is not slower",
   open: "undecided",
 } as const;
 

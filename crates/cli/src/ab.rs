@@ -64,12 +64,11 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
     let plan = match [side("--a", words[0])?, side("--b", words[1])?] {
         [ComparedSide::Cmd(a), ComparedSide::Cmd(b)] => {
             let has_server = args::is_given(matches, "start");
-            let shown =
-                shown(words, &changes, if has_server { " at the client (start: changes a server)" } else { "" });
+            let shown = shown(words, &changes, if has_server { " (client)" } else { "" });
             programs(matches, [a, b], (false, changes))?.plan(seed, shown)?
         }
         [ComparedSide::Start(a), ComparedSide::Start(b)] => {
-            let shown = shown(words, &changes, " at the server");
+            let shown = shown(words, &changes, " (server)");
             programs(matches, [a, b], (true, changes))?.plan(seed, shown)?
         }
         [a @ (ComparedSide::Run(_) | ComparedSide::Addr(_)), b @ (ComparedSide::Run(_) | ComparedSide::Addr(_))] => {
@@ -90,7 +89,10 @@ pub fn ab(matches: &ArgMatches) -> Result<u8, Failure> {
 fn shown(words: [&str; 2], changes: &Option<SocketChanges>, place: &str) -> [String; 2] {
     let changed = |side: &str| changes.as_ref().filter(|changes| !changes.named(side).is_empty());
     let of = |side, words: &str| match changed(side) {
-        Some(changes) => format!("{words}, {}{place}", change_label(changes, side)),
+        Some(changes) => {
+            let place = if changes.named(side).iter().any(|one| one.option().is_some()) { place } else { "" };
+            format!("{words}, {}{place}", change_label(changes, side))
+        }
         None => words.to_owned(),
     };
     [of("a", words[0]), of("b", words[1])]

@@ -64,6 +64,8 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (time, sample) = (Duration::from_nanos(time_ns), Duration::from_nanos(sample_ns));
     let watch = ToObserve { pid, time, sample, is_stopped: started.is_some() };
     let mut observed = observe(&watch, &signals).map_err(|error| failure(&error))?;
+    // A program that was started here ends here.
+    observed.ended |= started.is_some();
     drop(started);
     // The typed command: the one of the shell is not the user's.
     if !words.is_empty() {

@@ -75,7 +75,7 @@ fn named<'a>(command: &'a Command, words: &[OsString]) -> &'a Command {
 
 fn about_option(program: &Command, command: &Command, name: &str) -> Option<String> {
     let Some(name) = name.strip_prefix("--") else {
-        let is_measured = matches!(command.get_name(), "tune" | "observe");
+        let is_measured = matches!(command.get_name(), "tune" | "observe") && !name.starts_with('-');
         return is_measured
             .then(|| format!("write -- before the program: bytegauge {} -- {name} …", command.get_name()));
     };

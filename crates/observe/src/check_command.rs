@@ -63,9 +63,11 @@ fn port(leads: Option<&Leads>) -> Option<u16> {
 
 /// The command that varies options of the program's sockets.
 pub(super) fn tune_options(observed: &Observed, end: &EndView, option: &str) -> String {
+    let pid = observed.under.as_ref().map_or(observed.pid, |under| under.pid);
     // A running server keeps its port, and has made its calls already.
-    match port(Some(&end.leads)).filter(|_| !observed.ended && !option.contains("unset")) {
-        Some(port) => format!("bytegauge tune --pid {} --port {port} --option {option} --metric wall", observed.pid),
+    let present = option.replace("unset,", "");
+    match port(Some(&end.leads)).filter(|_| !observed.ended && !present.contains("unset")) {
+        Some(port) => format!("bytegauge tune --pid {pid} --port {port} --option {present} --metric wall"),
         None => tune(&format!(" --option {option}"), &observed.command, Some(&end.leads)),
     }
 }

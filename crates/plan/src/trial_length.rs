@@ -20,6 +20,9 @@ const BURSTS: u64 = 10;
 /// it began.
 const PAUSES: u64 = 3;
 
+/// Bytes that a new connection sends before the first acknowledgement: ten segments (RFC 6928).
+const INITIAL_WINDOW: u64 = 14_600;
+
 /// It becomes no longer than this by it, nanoseconds.
 const PAUSES_MAX_NS: u64 = 10_000_000_000;
 
@@ -45,9 +48,10 @@ pub fn assumed(conditions: &Spec) -> f64 {
     let competing = conditions.competing_flows().unwrap_or(0) as f64;
     let (link_delay_ns, bits) =
         conditions.emulated_link().map_or((0, f64::INFINITY), |link| (link.delay_ns, link.rate.0 as f64));
-    // A window that begins small needs another round trip or two for a long message.
-    let waits_ns = (conditions.think_time().unwrap_or(0) + 2 * link_delay_ns) as f64;
     let bytes = conditions.request().unwrap_or(0) + conditions.response().unwrap_or(0);
+    // A window that begins small needs another round trip for a long message.
+    let trips = if bytes > INITIAL_WINDOW { 2 } else { 1 };
+    let waits_ns = (conditions.think_time().unwrap_or(0) + trips * link_delay_ns) as f64;
     // Competing clients take their share of the server.
     let shared = alone * flows / (flows + competing);
     let offered = conditions.offered_rate().map_or(f64::INFINITY, |rate| rate as f64 / 2.0);
@@ -155,7 +159,8 @@ mod tests {
             let link = [("link_loss", "0%"), ("link_rate", rate)].map(|(name, text)| (name, Level::Name(text.into())));
             [vec![number("link_delay", delay_ms * 1_000_000)], link.to_vec()].concat()
         };
-        check(&[link(50, "1Gbit"), vec![number("flows", 2)]].concat(), 10.0);
+        check(&[link(50, "1Gbit"), vec![number("flows", 2)]].concat(), 20.0);
+        check(&[link(50, "1Gbit"), vec![number("flows", 2), number("request", 20_000)]].concat(), 10.0);
         check(&[link(50, "8Mbit"), vec![number("flows", 50), number("request", 100_000)]].concat(), 10.0);
         // A large datagram takes four times as long as the same bytes of a stream, in addition to the call.
         let large = |transport: &str| {

@@ -27,9 +27,9 @@ pub const MIN_SESSIONS: usize = 5;
 pub enum Verdict {
     /// The second takes longer by more than the margin.
     Worse,
-    /// It takes less time, by more than the margin or by an amount that may be more.
+    /// It takes less time: by more than the margin, or, in a comparison of two, by an amount that may be more.
     Better,
-    /// It does not take longer by more than the margin.
+    /// It does not take longer by more than the margin; over many tests, neither does.
     Equivalent,
     /// None of these is significant.
     Open,

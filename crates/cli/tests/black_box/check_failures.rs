@@ -188,7 +188,7 @@ fn without_a_difference_the_present_value_is_kept() {
 fn advice_has_the_interval_of_the_table() {
     let bench = Bench::with_known_session();
     let runs = bench.path("runs").display().to_string();
-    let number = "case {value} in 1048576) t=1060;; 4096) t=1200;; *) t=1000;; esac";
+    let number = "case {value} in 262144) t=1060;; 4096) t=1200;; *) t=1000;; esac";
     let script = format!("printf x >> {runs}; n=$(wc -c < {runs}); {number}; echo took $((t + n * 37 % 61))");
     let values = ["--values", "64K,1M", "--now", "4K", "--recommendation", "1", "--blocks", "12"];
     let advised = |program: &[&str], metric: &str| {
@@ -200,7 +200,7 @@ fn advice_has_the_interval_of_the_table() {
         let document = bench.spawn(command, words.join(" ")).wait().exits(0).json();
         check_schema(&document);
         let options = document["tests"][0]["options"].as_array().expect("options").clone();
-        let option = options.into_iter().find(|option| option["label"] == "1M").expect("the advised value");
+        let option = options.into_iter().find(|option| option["label"] == "256K").expect("the advised value");
         let findings = document["findings"].as_array().expect("findings");
         let is_own = |finding: &&Value| finding["fact"]["kind"] == "advice";
         let text = findings.iter().find(is_own).expect("advice")["text"].as_str().expect("a text").to_owned();
@@ -208,7 +208,7 @@ fn advice_has_the_interval_of_the_table() {
     };
     let (status, slower, text) = advised(&[BINARY], "time:took (.*)");
     assert!(slower.is_some() && (status == "avoid" || status == "undecided"), "{status}");
-    assert!(text.starts_with("1M: the recommendation of session 1 (reads TCP) "), "{text}");
+    assert!(text.starts_with("256K: the recommendation of session 1 (reads TCP) "), "{text}");
     // A prediction of rates is none of a count. The kernel counts per network namespace: in a shared one, drops of other tests
     // may leave no interval.
     let alone = possible("a network namespace", "unshare", &["-Urn", "true"]);

@@ -224,7 +224,17 @@ fn a_wait_has_the_command_that_proves_its_cause() {
     let (reads, writes) = (side("read", 4096, 100, 50), side("write", 900, 900, 50));
     let mut seen = observed(vec![end(served(), reads, writes, 100)], &["thing"]);
     seen.connection_waits = SocketWaits { samples: 10, held: 9, ..SocketWaits::default() };
-    let asked = DerivedTest::of(&seen, "observed-thing");
-    let proofs: Vec<&str> = asked.waits.iter().map(|one| one.proof.as_str()).collect();
-    assert_eq!(proofs, ["bytegauge tune --option nodelay=on --start 'exec thing' --ready tcp:7000 -- CLIENT"]);
+    let check = |seen: &Observed, expected: &str| {
+        let asked = DerivedTest::of(seen, "observed-thing");
+        let proofs: Vec<&str> = asked.waits.iter().map(|one| one.proof.as_str()).collect();
+        assert_eq!(proofs, [expected]);
+    };
+    seen.ended = true;
+    check(&seen, "bytegauge tune --option nodelay=on --start 'exec thing' --ready tcp:7000 -- CLIENT");
+    // A running server has its port.
+    seen.ended = false;
+    check(&seen, "bytegauge tune --pid 7 --port 7000 --option nodelay=on --metric wall");
+    let root = PeerProcess { pid: 6, name: "thing".into(), ended: false };
+    seen.under = Some(root);
+    check(&seen, "bytegauge tune --pid 6 --port 7000 --option nodelay=on --metric wall");
 }

@@ -156,7 +156,10 @@ pub fn why(results: &Results, test: &Test) -> String {
 /// `urgent p99 62 ms, 22 ms with 16K`: of the options that are named, and of the one with the shortest delay.
 fn delay(results: &Results, test: &Test, named: &[&OptionResult]) -> Option<String> {
     let is_alone = matches!(test.claim, Claim::Invalid { reason: InvalidReason::OneOption });
-    let of_calls = if is_alone || test.compares == Compares::Cpu { urgent::OF_CALLS } else { &[] };
+    // At full load the percentiles of calls are mostly waiting.
+    let is_loaded = || test.environment.offers_load() || test.environment.load_flows().is_some_and(|flows| flows > 0);
+    let has_calls = test.compares == Compares::Cpu || is_alone && is_loaded();
+    let of_calls = if has_calls { urgent::OF_CALLS } else { &[] };
     let known = |percentiles| urgent::highest_of_all(results.view, &test.options, percentiles);
     let (heading, name) = [urgent::PERCENTILES, of_calls].into_iter().find_map(known)?;
     let of = |option: &OptionResult| Some((results.cell(&option.id)?.median(name)?, option.label.clone()));
@@ -179,7 +182,7 @@ fn reason(results: &Results, test: &Test, named: &[&OptionResult]) -> String {
         Claim::FreeChoice { apart, .. } => match named {
             [_] if *apart <= test.margin => "only a caution is against it".into(),
             [_] => format!("at most {}", than_the_best(test.compares, *apart)),
-            _ => format!("{}: at most {} apart", listed(test, named), at_most(*apart)),
+            _ => format!("{} within {}", listed(test, named), at_most(*apart)),
         },
         Claim::OnlyCertain { .. } | Claim::Undecided { .. } => {
             format!("{} may be the best", listed(test, named))

@@ -16,9 +16,9 @@ const STREAM_SIZES: &[&str] = &["read_size", "write_size"];
 pub fn all(view: &Results) -> Vec<NextStep> {
     let steps = [
         with_one_buffer(view),
+        in_program(view),
         over_a_link(view),
         with_other_congestion(view),
-        in_program(view),
         below_full_load(view),
         without_loss(view),
     ];

@@ -70,9 +70,9 @@ pub fn matrix(results: &Results) -> Option<Matrix> {
     let by_cpu = tests.iter().all(|test| test.compares == Compares::Cpu);
     let heading = match (by_cpu, scale.multiples) {
         (false, false) => "slower than the best by … %",
-        (false, true) => "time as a multiple of the best's",
+        (false, true) => "time / best",
         (true, false) => "more CPU time than the best by … %",
-        (true, true) => "CPU time as a multiple of the best's",
+        (true, true) => "CPU time / best",
     };
     let label = |level: &Level| {
         let factor = column.unwrap_or_default();

@@ -360,7 +360,11 @@ fn of_two(view: &Results, versus: &VersusView, imported: bool) -> Vec<NextStep> 
     match versus.difference.verdict {
         Verdict::Worse => return vec![words("keep A (exit code 1 reports the regression to scripts)")],
         Verdict::Better => return vec![words("use B")],
-        Verdict::Equivalent => return vec![words("use either: B is not slower by more than the margin (--margin)")],
+        Verdict::Equivalent => {
+            let is_near = versus.difference.lower.is_some_and(|lower| lower >= -versus.margin);
+            let which = if is_near { "either" } else { "B" };
+            return vec![words(&format!("use {which}: B is not slower by more than the margin (--margin)"))];
+        }
         Verdict::Open => {}
     }
     let own_s = view.elapsed_ns.unwrap_or(0) as f64 / 1e9;

@@ -139,7 +139,8 @@ pub fn datagrams(settled: &Settled) -> Option<DatagramView> {
         });
     }
     let (source, sink, deaths) = sums?;
-    let burst = settled.cell.factors.burst();
+    // Earlier versions did not count the bursts that lost any.
+    let burst = settled.cell.factors.burst().filter(|_| deaths.lost == 0 || sink.lossy_bursts > 0);
     // A call that sends several datagrams may begin in a burst and end in the next one.
     let share = |part, of| ratio(part, of).map(|share| share.min(1.0));
     Some(DatagramView {

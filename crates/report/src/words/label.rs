@@ -42,7 +42,9 @@ pub fn level_label(varied: &[String], spec: &Spec, factor: &str, level: &Level) 
     // Neither do a number and `auto` without their option.
     let is_word = level.name().is_some_and(|_| !level.is_auto());
     let is_clear = !is_bare && (is_word || is_named_by_title(factor, spec));
-    match NAME_THEMSELVES.split(' ').any(|name| name == factor) || varied.len() == 1 && is_clear {
+    // A reader's or a writer's test names its one size next to other factors, too.
+    let is_titled = !is_bare && spec.role().is_some() && is_named_by_title(factor, spec);
+    match NAME_THEMSELVES.split(' ').any(|name| name == factor) || varied.len() == 1 && is_clear || is_titled {
         true => text,
         false => format!("{name} {text}"),
     }
@@ -95,7 +97,7 @@ mod tests {
         check(&["read_size"], &of("reader"), "64K");
         check(&["read_size"], &of("both"), "read 64K");
         check(&["rcvbuf"], &of("reader"), "SO_RCVBUF 256K");
-        check(&["read_size", "rcvbuf"], &of("reader"), "read 64K + SO_RCVBUF 256K");
+        check(&["read_size", "rcvbuf"], &of("reader"), "64K + SO_RCVBUF 256K");
         check(&["rcvbuf"], &[("transport", "tcp"), ("rcvbuf", "auto")], "SO_RCVBUF auto");
         check(&["congestion"], &[("transport", "tcp"), ("congestion", "bbr")], "bbr");
         check(&["engine"], &[("transport", "tcp"), ("engine", "epoll")], "epoll");

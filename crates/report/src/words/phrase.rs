@@ -176,10 +176,9 @@ pub fn profile_name(conditions: &Spec) -> String {
 /// Whether the reader discards the bytes: then the kernel alone is measured.
 pub fn throws_away(conditions: &Spec) -> bool {
     let costs = [conditions.working_set(), conditions.call_work()].into_iter().flatten().any(|cost| cost > 0);
-    match conditions.profile() {
-        Some(name) => name == "drain" && !costs,
-        None => conditions.work() == Some(Work::None) && !costs,
-    }
+    let discards = conditions.profile() == Some("drain") || conditions.work() == Some(Work::None);
+    // Over datagrams a program has no work of its own per call either.
+    discards && !costs && conditions.profile() != Some("program")
 }
 
 /// A cell for tables: `read 32 KiB, write 256 KiB`.
@@ -315,6 +314,9 @@ mod tests {
         assert!(throws_away(&levels(&[("work", "none"), ("working_set", "0")])));
         assert!(!throws_away(&levels(&[("work", "none"), ("working_set", "512K")])));
         assert!(!throws_away(&levels(&[("profile", "sum"), ("work", "sum"), ("working_set", "0")])));
+        assert!(throws_away(&levels(&[("profile", "echo"), ("work", "none"), ("working_set", "0")])));
+        assert!(throws_away(&levels(&[("profile", "own"), ("work", "none")])));
+        assert!(!throws_away(&levels(&[("transport", "udp"), ("profile", "program"), ("work", "none")])));
         // Its own time per call is work, too.
         assert!(!throws_away(&levels(&[("work", "none"), ("call_work", "1us")])));
         assert!(!throws_away(&levels(&[("profile", "program"), ("work", "none"), ("call_work", "1us")])));
