@@ -279,11 +279,10 @@ fn pace(observed: &Observed) -> Vec<String> {
     } else {
         lines.push("it waits in reads and writes, not in epoll or poll".into());
     }
-    if let (Some(byte), Some(call)) = (observed.user_ns_per_byte, observed.user_ns_per_call) {
-        let call = Nanos(call.round() as u64);
-        lines.push(format!("{byte:.2} ns of CPU for a byte outside the kernel, {call} between two calls"));
-    } else if let Some(byte) = observed.user_ns_per_byte {
-        lines.push(format!("{byte:.2} ns of CPU for a byte outside the kernel"));
+    if let Some(byte) = observed.user_ns_per_byte {
+        let byte = if byte < 0.005 { "< 0.01".to_owned() } else { format!("{byte:.2}") };
+        let call = observed.user_ns_per_call.map(|ns| format!(", {} between two calls", Nanos(ns.round() as u64)));
+        lines.push(format!("{byte} ns of CPU for a byte outside the kernel{}", call.unwrap_or_default()));
     }
     if let (operations @ 1.., calls) = observed.uring {
         let each = operations as f64 / calls.max(1) as f64;

@@ -125,7 +125,8 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Vec<OptionChange>>, Failure> {
     lists.retain(|list| !list.is_empty());
     if lists.is_empty() {
         return Err(Failure::usage(
-            "--pid needs a value to compare with the present one: name it, such as --option nodelay=on or --option notsent-lowat=128K",
+            "--pid needs a value to compare with the present one, which auto and unset mean for a running program: name it, such as \
+             --option nodelay=on or --option notsent-lowat=128K",
         ));
     }
     Ok(match matches.get_flag("crossed") {

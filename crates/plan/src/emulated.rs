@@ -75,7 +75,7 @@ fn joins_programs(part: &Part, task: &ProgramTask, with: &str) -> Result<(), Pla
     }
     if !task.names_server() {
         return usage(format!(
-            "over --{with} the server has another address than 127.0.0.1: write {{server}} in its place in the command, and let the server              listen at all addresses or at {{server}}"
+            "over --{with} the server has another address than 127.0.0.1: write {{server}} in its place in the command, and let the server listen at all addresses or at {{server}}"
         ));
     }
     let several = |key: &&FactorKey| part.levels.get(key.row().name).is_some_and(|levels| levels.len() > 1);

@@ -114,7 +114,11 @@ impl Screen<'_> {
                 self.section("Next", "make the change, then run the same command: what helps on top of it?")
             }
             None if !is_open && !is_left => {
-                self.section("Next", "nothing is left to decide; --option and --sysctl name other changes")
+                let other_end = if self.changes.on == "server" { "--on client changes the other end, " } else { "" };
+                self.section(
+                    "Next",
+                    &format!("nothing is left to decide; {other_end}--option and --sysctl name other changes"),
+                )
             }
             None => Vec::new(),
         }
@@ -301,7 +305,7 @@ impl Screen<'_> {
         let moved = row.gib_per_s.map_or_else(String::new, |gib| rate("B/s", gib * (1_u64 << 30) as f64));
         let trip = row.rtt_us.map_or_else(String::new, |us| time(us * 1e3));
         let repeated = number(row.retransmitted_per_gib);
-        format!("{label}: {moved}, {repeated} segments per GiB sent again, round trip {trip}")
+        format!("{label}: {moved}, {repeated} segments retransmitted per GiB, round trip {trip}")
     }
 
     /// What to change, and the gain. `None` where no change has an interval: the reason is a row of its own.

@@ -199,7 +199,7 @@ fn options_are_switched_and_set_back() {
         "notsent-lowat 128 KiB",
         "Skipped",
         "tcp_available_congestion_control",
-        "segments per GiB",
+        "retransmitted per GiB",
     ]);
     assert!(!ran.stdout.contains("(--on)"), "{ran}");
     let document = service.bench.run("report --format json").exits(0).json();
