@@ -64,10 +64,8 @@ fn rendered(views: &[Report], between: Option<&BetweenView>, store: &Path) -> St
 
 /// Makes the commands of a document find its store.
 pub fn name_store(view: &mut Report, store: &Path) {
-    let program = format!("{} ", stored::called(store));
-    for command in view.next.iter_mut().filter_map(|step| step.command.as_mut()) {
-        *command = command.replacen("bytegauge ", &program, 1);
-    }
+    let program = stored::called(store);
+    view.next.iter_mut().for_each(|step| step.command = step.typed(&program));
 }
 
 /// The pages of a folder, and when each was written; other files are left alone. Ordered by time, since session numbers

@@ -335,9 +335,9 @@ fn with_program(message: &str, called: &str) -> String {
 
 /// The next steps in one line, the commands first.
 pub fn next(view: &Report, store: &Path) -> String {
-    let called = format!("{} ", called(store));
-    let steps = view.next.iter().map(|step| match &step.command {
-        Some(command) => format!("{}  ({})", command.replacen("bytegauge ", &called, 1), step.text),
+    let called = called(store);
+    let steps = view.next.iter().map(|step| match step.typed(&called) {
+        Some(command) => format!("{command}  ({})", step.text),
         None => step.text.clone(),
     });
     steps.collect::<Vec<_>>().join("; ")
@@ -345,8 +345,8 @@ pub fn next(view: &Report, store: &Path) -> String {
 
 /// The command that continues an interrupted session; else the next steps.
 pub fn continuation(view: &Report, store: &Path) -> String {
-    let resume = view.next.iter().find(|step| step.continues).and_then(|step| step.command.as_ref());
-    resume.map_or_else(|| next(view, store), |command| command.replacen("bytegauge", &called(store), 1))
+    let resume = view.next.iter().find(|step| step.continues).and_then(|step| step.typed(&called(store)));
+    resume.unwrap_or_else(|| next(view, store))
 }
 
 #[cfg(test)]

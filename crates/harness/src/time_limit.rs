@@ -73,7 +73,7 @@ impl Run<'_> {
         if self.plan.task.is_none() || self.plan.screens_changes() && !is_kept {
             self.plan.budget_ns = end.0;
         }
-        // A time that is kept is told once, whatever the forecast is by now.
+        // A session that keeps its time has one note, even if a later forecast is longer.
         let is_near = is_kept || (end.0 as f64) < planned.0 as f64 * TOLD_AGAIN;
         if std::mem::replace(&mut self.noted_time, true) && is_near {
             return Ok(());

@@ -211,6 +211,11 @@ impl Transport {
         matches!(self, Transport::Tcp | Transport::Tcp6 | Transport::Mptcp)
     }
 
+    /// Whether the ends are Unix sockets of any kind.
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Transport::Unix | Transport::UnixSeqpacket | Transport::UnixDatagram)
+    }
+
     /// Whether each read takes one write, and loses bytes for which it has no room.
     pub fn keeps_bounds(&self) -> bool {
         *self == Transport::UnixSeqpacket

@@ -22,8 +22,8 @@ pub struct Profile {
 /// Calls have their own. `echo` corresponds to `drain` of streams: a server without work per request measures only the
 /// kernel and the engine, so nothing is recommended from it, and it is not among the defaults.
 /// `program` does no work per byte: where a program spends time on each byte, as a parser does, sizes matter little, and its best
-/// size is within the interval of `program`. Fifteen programs that read or write TCP agree with it, and not with a reader
-/// that adds up its bytes (docs/research/verification.md).
+/// size is within the interval of `program`. Real programs agree with it better than with one that reads or fills every byte
+/// (docs/research/verification.md).
 /// `rpc` is a small handler; its 16 KiB are a request's own state, not a parser's tables. `many-idle` adds connections
 /// that only wait: most servers have them, and engines differ in them.
 pub const PROFILES: &[Profile] = &[

@@ -20,11 +20,11 @@ const BURSTS: u64 = 10;
 /// it began.
 const PAUSES: u64 = 3;
 
+/// Pauses make a trial no longer than this, nanoseconds.
+const PAUSES_MAX_NS: u64 = 10_000_000_000;
+
 /// Bytes that a new connection sends before the first acknowledgement: ten segments (RFC 6928).
 const INITIAL_WINDOW: u64 = 14_600;
-
-/// It becomes no longer than this by it, nanoseconds.
-const PAUSES_MAX_NS: u64 = 10_000_000_000;
 
 /// Assumed calls per second on lasting connections: about half of the rate of busy ones on loopback.
 const ASSUMED: f64 = 30_000.0;

@@ -102,12 +102,11 @@ impl Screen<'_> {
         let is_open = self.changes.changes.iter().any(is_open);
         let is_useful = |step: &&NextStep| step.continues || !(has_best || is_left) && is_open;
         match self.view.next.iter().find(is_useful) {
-            Some(NextStep { command: None, text, .. }) => self.section("Next", text),
-            Some(NextStep { command: Some(command), text, takes, continues }) => {
+            Some(step) => {
+                let Some(command) = step.typed(self.program) else { return self.section("Next", &step.text) };
                 // A command is never broken, so that it can be copied.
-                let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
-                let takes = takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
-                let text = if *continues { Vec::new() } else { self.section("", text) };
+                let takes = step.takes.as_ref().map_or_else(String::new, |takes| format!("  {takes}"));
+                let text = if step.continues { Vec::new() } else { self.section("", &step.text) };
                 [vec![format!("{:NAME$}{command}{takes}", "Next")], text].concat()
             }
             None if has_best => {
@@ -321,7 +320,7 @@ impl Screen<'_> {
 
     /// The connections that an option of a server does not reach.
     fn not_inherited(&self) -> Option<String> {
-        let accepts = |socket: &OpenedSocket| !socket.transport.is_tcp() && socket.call == Opening::Listen;
+        let accepts = |socket: &OpenedSocket| socket.transport.is_unix() && socket.call == Opening::Listen;
         let is_accepted = self.changes.on != "client" && self.task.watched.as_ref()?.opened.keys().any(accepts);
         let text = "connections that it accepts over Unix sockets, which inherit no option";
         (is_accepted && self.task.options().next().is_some()).then(|| text.to_owned())

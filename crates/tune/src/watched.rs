@@ -97,7 +97,7 @@ fn at_an_end(mut pool: EndPool, setup: Setup, stop: &AtomicBool) -> Result<Resul
 pub(crate) fn sentence(seen: &SocketsSeen) -> String {
     let each = |(socket, count): (&OpenedSocket, &u64)| {
         let name = match &socket.transport {
-            Transport::Unix | Transport::UnixDatagram | Transport::UnixSeqpacket => "Unix".to_owned(),
+            unix if unix.is_unix() => "Unix".to_owned(),
             Transport::Tcp6 => "TCP over IPv6".to_owned(),
             Transport::Udp6 => "UDP over IPv6".to_owned(),
             other => other.to_string().to_uppercase(),

@@ -90,6 +90,13 @@ pub struct NextStep {
     pub continues: bool,
 }
 
+impl NextStep {
+    /// The command as the user types it: `program` is how the product was called, with the option that finds its store.
+    pub fn typed(&self, program: &str) -> Option<String> {
+        self.command.as_ref().map(|command| command.replacen("bytegauge", program, 1))
+    }
+}
+
 /// The results of the stages before, as sentences are made of them.
 pub(crate) struct Results<'a> {
     pub view: &'a View,

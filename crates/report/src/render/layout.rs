@@ -75,12 +75,11 @@ impl<'a> Layout<'a> {
         let mut out: Vec<String> = Vec::new();
         for step in steps {
             let heading = if out.is_empty() { "Next" } else { "" };
-            let Some(command) = &step.command else {
+            let Some(command) = step.typed(self.program) else {
                 out.extend(self.headed(heading, std::slice::from_ref(&step.text)));
                 continue;
             };
             let heading = self.paint.bold(&format!("{heading:<w$}", w = HEADING - 1));
-            let command = command.replacen("bytegauge ", &format!("{} ", self.program), 1);
             let takes = step.takes.as_deref().unwrap_or_default();
             let used = 2 + HEADING + chars(&command) + chars(takes);
             let space = (self.width.min(80)).saturating_sub(used).max(2);
