@@ -11,12 +11,10 @@ use crate::results::{self, OptionResult, OptionStatus, Test, harm};
 use crate::view::calls;
 use crate::view::check::has_value;
 use crate::view::groups::NOTICED_P;
-use crate::view::numbers::{AdviceView, CellView, GroupView, HarmKind, Verdict, View};
+use crate::view::numbers::{
+    AdviceView, CellView, GroupView, HarmKind, SPEEDS_APART, SPEEDS_SHARE, SlowTrials, Verdict, View,
+};
 
-/// Speeds of one option that differ by more than this factor are a warning: its median has no meaning then.
-const SPEEDS_APART: f64 = 1.25;
-/// A smaller share of the trials at another speed is a note.
-const SPEEDS_SHARE: f64 = 0.05;
 /// An option of which this share of the trials failed is no safe recommendation.
 const FAILED_OFTEN: f64 = 0.1;
 /// The cost of the harness is reported from this share of the shortest call on.
@@ -183,17 +181,8 @@ fn harmed(kind: HarmKind, cell: &CellView) -> Fact {
 
 /// The share of the trials that ran slower than the others, or an average that is far from the median.
 fn speeds(view: &View, cell: &CellView, may_be_best: bool) -> Option<Finding> {
-    let modes = cell.modes.as_slice();
-    let fastest = modes.last().map_or(0.0, |mode| mode.median);
-    let slow = || modes.iter().filter(|mode| fastest > mode.median * SPEEDS_APART);
-    let slow_share: f64 = slow().map(|mode| mode.share).sum();
-    if slow_share > 0.0 {
-        let times = || slow().map(|mode| fastest / mode.median);
-        let fact = Fact::SeveralSpeeds {
-            slow_share,
-            times_least: times().fold(f64::INFINITY, f64::min),
-            times_most: times().fold(1.0, f64::max),
-        };
+    if let Some(SlowTrials { share: slow_share, least: times_least, most: times_most }) = cell.slow_trials() {
+        let fact = Fact::SeveralSpeeds { slow_share, times_least, times_most };
         let matters = slow_share > SPEEDS_SHARE && may_be_best;
         return Some(Finding::new(fact, if matters { Severity::Warning } else { Severity::Note }));
     }

@@ -281,25 +281,32 @@ impl Finding {
         Finding { other: id.cloned(), ..self }
     }
 
-    /// How much it matters among findings of one severity: the first decides what is used.
+    /// How much it matters among findings of one severity. Findings of one rank are one caution: their sizes compare.
     pub fn rank(&self) -> usize {
         match &self.fact {
             Fact::ControlDiffers { .. } => 0,
-            Fact::LongTrials { .. } => 1,
-            Fact::SeveralSpeeds { .. } => 2,
-            Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 3,
-            Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 4,
-            Fact::NoEffect { .. } => 5,
-            Fact::DelayedAcks { .. } => 6,
-            Fact::BeyondLoopback { .. } => 7,
-            Fact::Earlier { .. } | Fact::Advice { .. } => 8,
-            Fact::LongerTail { .. } => 9,
-            Fact::UnevenWorkers { .. } => 10,
-            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 11,
-            Fact::NotMeasured { .. } => 12,
-            Fact::ShortRuns { .. } | Fact::ProcessesLeft { .. } => 13,
-            Fact::Reduced { .. } => 14,
-            Fact::Noise { .. } => 15,
+            // Causes come before their effects: a user can end another program.
+            Fact::Noise { cause: NoiseCause::OtherPrograms, .. } => 1,
+            Fact::Noise { cause: NoiseCause::Throttled, .. } => 2,
+            Fact::Noise { cause: NoiseCause::Steal, .. } => 3,
+            Fact::LongTrials { .. } => 4,
+            Fact::SeveralSpeeds { .. } => 5,
+            Fact::Harm { .. } | Fact::TcpDrops { .. } | Fact::NoBackPressure => 6,
+            Fact::Noise { cause: NoiseCause::Control | NoiseCause::DependentBlocks, .. } => 7,
+            Fact::NoEffect { .. } => 8,
+            Fact::DelayedAcks { .. } => 9,
+            Fact::BeyondLoopback { .. } => 10,
+            Fact::Earlier { .. } | Fact::Advice { .. } => 11,
+            Fact::LongerTail { .. } => 12,
+            Fact::UnevenWorkers { .. } => 13,
+            Fact::FailedTrials { .. } | Fact::Drift { .. } | Fact::NotRepeated { .. } => 14,
+            Fact::NotMeasured { .. } => 15,
+            Fact::ShortRuns { .. } | Fact::ProcessesLeft { .. } => 16,
+            Fact::Reduced { .. } => 17,
+            Fact::Noise { cause: NoiseCause::UnevenSteal, .. } => 18,
+            Fact::Noise { cause: NoiseCause::MeansDisagree, .. } => 19,
+            Fact::Noise { cause: NoiseCause::LateClients, .. } => 20,
+            Fact::Noise { cause: NoiseCause::Harness, .. } => 21,
         }
     }
 

@@ -4,11 +4,11 @@
 //! Facts are searched by name at any depth, so that a store of another version can be read. A missing fact is unknown, never
 //! assumed.
 
-use bytegauge_model::{BlockRecord, SessionStatus};
+use bytegauge_model::{BlockRecord, CellKind, SessionStatus};
 use bytegauge_stats::noise_grade::{DisturbanceReadings, Grade, OTHER_LOAD_MUCH, grade};
 use serde_json::{Map, Value};
 
-use super::numbers::EnvironmentView;
+use super::numbers::{CellView, EnvironmentView, SPEEDS_SHARE};
 use crate::SessionData;
 
 /// The CPUs that other programs kept busy, and the number of CPUs; `None` where that is no reason to measure again.
@@ -62,6 +62,18 @@ fn have_no_facts(blocks: &[BlockRecord]) -> bool {
 }
 
 impl EnvironmentView {
+    /// The same once the trials are known: a machine is not quiet where they ran at several speeds, whatever its counters show.
+    #[must_use]
+    pub fn with_speeds(mut self, cells: &[CellView]) -> EnvironmentView {
+        let candidates = cells.iter().filter(|cell| cell.kind == CellKind::Candidate);
+        let worst = candidates.filter_map(CellView::slow_trials).max_by(|a, b| a.share.total_cmp(&b.share));
+        if let Some((grade, slow)) = self.grade.zip(worst).filter(|(_, slow)| slow.share > SPEEDS_SHARE) {
+            self.grade = Some(grade.max(letter(Grade::C)));
+            self.reasons.insert(0, format!("{:.0} % of the trials of an option were slow", slow.share * 100.0));
+        }
+        self
+    }
+
     /// How quiet the machine was, from its grade; `None` when nothing is known.
     pub fn quietness(&self) -> Option<&'static str> {
         match self.grade? {

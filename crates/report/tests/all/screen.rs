@@ -158,6 +158,21 @@ fn another_speed_is_a_caution_with_its_share() {
         "{:?}\n{text}",
         after.cautions
     );
+    assert_eq!((before.environment.quietness(), after.environment.quietness()), (Some("quiet"), Some("noisy")));
+}
+
+#[test]
+fn causes_of_noise_come_first_each_by_itself() {
+    let mut data = session(&Plan { profiles: vec!["sum"], write_sizes: vec![64 << 10], ..Plan::default() });
+    for block in &mut data.blocks {
+        (block.surroundings.foreign_cpus, block.surroundings.steal_share) = (Some(1.1), Some(0.03));
+    }
+    for trial in &mut data.trials {
+        trial.machine.as_mut().expect("a machine").steal_ns = trial.wall_ns;
+    }
+    let cautions = Report::of(&data, &Settings::default()).cautions;
+    assert!(cautions[0].starts_with("Other programs used 1.1"), "{cautions:?}");
+    assert!(cautions[1].starts_with("The hypervisor took CPU time in "), "{cautions:?}");
 }
 
 #[test]

@@ -242,6 +242,32 @@ impl CellView {
     pub fn level(&self, name: &str) -> Level {
         self.factors.get(name)
     }
+
+    /// How its trials ran at another speed than the fastest; `None` where they had one speed.
+    pub fn slow_trials(&self) -> Option<SlowTrials> {
+        let fastest = self.modes.last()?.median;
+        let slow = || self.modes.iter().filter(|mode| fastest > mode.median * SPEEDS_APART);
+        let times = || slow().map(|mode| fastest / mode.median);
+        let share: f64 = slow().map(|mode| mode.share).sum();
+        let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(1.0, f64::max));
+        (share > 0.0).then_some(SlowTrials { share, least, most })
+    }
+}
+
+/// Speeds of one option that differ by more than this factor are several: its median has no meaning then.
+pub const SPEEDS_APART: f64 = 1.25;
+/// A smaller share of the trials at another speed is no warning.
+pub const SPEEDS_SHARE: f64 = 0.05;
+
+/// Trials at another speed than the fastest ones of their cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowTrials {
+    /// Their share.
+    pub share: f64,
+    /// How much longer they took at least, as a multiple.
+    pub least: f64,
+    /// At most.
+    pub most: f64,
 }
 
 /// How the trials of a cell ended.
