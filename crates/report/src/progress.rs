@@ -2,7 +2,7 @@
 
 use bytegauge_model::AnalysisProgress;
 
-use crate::results::{Claim, InvalidReason, Test};
+use crate::results::{Claim, InvalidReason, Test, is_answered};
 use crate::view::numbers::Verdict;
 use crate::{Report, SessionData, Settings};
 
@@ -21,7 +21,7 @@ pub fn progress(session: &SessionData, settings: &Settings) -> AnalysisProgress 
         !matches!(test.claim, Claim::Invalid { reason: InvalidReason::OneOption | InvalidReason::NothingMeasured })
     };
     for (test, group) in view.tests.iter().zip(&view.groups).filter(|(test, _)| compares(test)) {
-        let is_decided = test.is_decided();
+        let is_decided = is_answered(&view, test);
         progress.tests += 1;
         progress.decided += usize::from(is_decided);
         progress.settled += usize::from(is_decided || group.recommendation.more_blocks.is_none());

@@ -90,6 +90,14 @@ pub fn more_blocks(verdict: &GroupVerdict, cell: usize, method: &Method) -> Opti
     Some(more * verdict.merged_by)
 }
 
+/// The factor by which the number of blocks must grow so that the interval of a difference, in logarithms `mean` ± `reach`, should
+/// exclude 0 or be within the margin `ln_margin`: 1 if it does; infinite where the difference is 0.
+#[must_use]
+pub fn growth_to_decide(mean: f64, reach: f64, ln_margin: f64) -> f64 {
+    let gap = mean.abs().max(ln_margin - mean.abs());
+    (reach / gap).powi(2).max(1.0)
+}
+
 /// The factor by which the number of blocks must grow so that the bound of `cell` compared with `j` meets the margin.
 fn growth(verdict: &GroupVerdict, cell: usize, j: usize, method: &Method) -> Option<f64> {
     let pair = verdict.pair(cell, j)?;
@@ -114,6 +122,14 @@ mod tests {
         assert!(looks.iter().all(|look| (look.level - 0.983_333).abs() < 1e-6), "{looks:?}");
         assert!((schedule(64, 1, 0.95)[0].level - 0.95).abs() < 1e-12);
         assert_eq!(schedule(usize::MAX, 80, 0.95).last().map(|look| look.blocks), Some(usize::MAX));
+    }
+
+    #[test]
+    fn a_difference_is_decided_by_its_distance() {
+        assert!((growth_to_decide(-2.0, 2.8, 0.05) - 1.96).abs() < 1e-9);
+        // Near 0 it is the margin that must contain the interval.
+        assert!((growth_to_decide(0.01, 0.08, 0.05) - 4.0).abs() < 1e-9);
+        assert!((growth_to_decide(0.2, 0.1, 0.05) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -96,10 +96,7 @@ impl Screen<'_> {
     fn next(&self) -> Vec<String> {
         let has_best = self.best().is_some();
         let is_left = self.changes.left_for().is_some();
-        let is_open = |change: &ChangeView| {
-            matches!(change.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured) && !change.dropped
-        };
-        let is_open = self.changes.changes.iter().any(is_open);
+        let is_open = self.changes.changes.iter().any(ChangeView::is_open);
         let is_useful = |step: &&NextStep| step.continues || !(has_best || is_left) && is_open;
         match self.view.next.iter().find(is_useful) {
             Some(step) => {
@@ -391,6 +388,7 @@ mod tests {
             reason,
             left_for: None,
             dropped: value == DROPPED,
+            growth: None,
         }
     }
 

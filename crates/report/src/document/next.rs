@@ -10,10 +10,10 @@ use super::further_steps::{again_instead, again_with, resuming, round_below};
 use super::next_of_check::{more_work, shortest_run_ns};
 use super::{NextStep, Results, further_steps, next_of_check};
 use crate::findings::{Fact, long_trials};
-use crate::results::control_is_wide;
+use crate::results::{control_is_wide, is_answered};
 use crate::view::environment::crowd;
 use crate::view::knee::lowest_missed;
-use crate::view::numbers::{CellOutcome, CellView, GroupView, InterimView, Verdict, VersusView};
+use crate::view::numbers::{CellOutcome, CellView, ChangesView, GroupView, InterimView, Verdict, VersusView};
 use crate::words::interval_rounding::{
     FORECAST_MAX_S, TEST_S, at_most, budget, excludes_nothing, likely_bound, percent,
 };
@@ -177,7 +177,7 @@ fn of_complete(view: &Results, imported: bool) -> Vec<NextStep> {
         let lacks = || step("bytegauge doctor", "see what the machine lacks, or compare other options");
         return vec![if has_failed { after_failures(view) } else { lacks() }];
     }
-    let is_decided = |group: &&GroupView| view.test(&group.id).is_some_and(crate::results::Test::is_decided);
+    let is_decided = |group: &&GroupView| view.test(&group.id).is_some_and(|test| is_answered(view, test));
     let open: Vec<&GroupView> = compared.into_iter().filter(|group| !is_decided(group)).collect();
     if open.is_empty() {
         let when = if crowd(&view.environment).is_some() {
@@ -252,6 +252,14 @@ fn compare_levels(view: &Results) -> Option<NextStep> {
     Some(step(&command, &format!("compare the levels of --{name} in one test")))
 }
 
+/// What more blocks bring where options of a program's sockets are changed.
+const DECIDES_CHANGE: &str = ", likely to decide a change";
+
+/// The options of a program's sockets that were changed.
+fn changes<'a>(view: &'a Results) -> Option<&'a ChangesView> {
+    view.check.as_ref()?.changes.as_ref()
+}
+
 /// The analyses that are left; else a longer, new session. Only steps that likely decide a test.
 fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> {
     if let Some(rest) = rest_of_looks(view, open).filter(|_| !imported) {
@@ -263,11 +271,13 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
         open.iter().filter_map(|group| Some((*group, open_bound(view, group)?))).collect();
     let closest = bounded.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let is_short = open.iter().any(|group| group.blocks.used < MIN_BLOCKS);
-    let longer = match closest {
+    let growth = changes(view).and_then(ChangesView::growth);
+    let longer = match (growth, closest) {
+        (Some(growth), _) => LONGER.max(growth),
         // Intervals narrow with the root of the time.
-        Some((_, bound)) => LONGER.max((bound / view.plan.margin).powi(2)),
-        None if is_short => LONGER,
-        None => return Vec::new(),
+        (None, Some((_, bound))) => LONGER.max((bound / view.plan.margin).powi(2)),
+        (None, None) if is_short => LONGER,
+        (None, None) => return Vec::new(),
     };
     let all_s = own_s * longer;
     if let Some((group, words)) = closest.filter(|_| all_s > LONG_S).and_then(|(group, _)| alone(view, group)) {
@@ -285,7 +295,7 @@ fn narrow(view: &Results, open: &[&GroupView], imported: bool) -> Vec<NextStep> 
     let bounds: Vec<(&GroupView, [f64; 2])> =
         bounded.iter().map(|(group, bound)| (*group, [*bound, likely_bound(*bound, 1.0, longer)])).collect();
     let time = budget(all_s);
-    let brings = brings(view, &bounds);
+    let brings = if growth.is_some() { DECIDES_CHANGE.to_owned() } else { brings(view, &bounds) };
     vec![match again_with(view, Some(&time), &[]) {
         Some(command) => {
             let step = step(&command, &format!("measure in a new session (--resume is too short){brings}"));
@@ -321,6 +331,9 @@ fn rest_of_looks(view: &Results, open: &[&GroupView]) -> Option<NextStep> {
         let (now, look) = (open_bound(view, group)?, group.look.as_ref().filter(|look| look.blocks > 0)?);
         Some([now, likely_bound(now, look.blocks as f64, look.left_until()? as f64)])
     };
+    if changes(view).is_some() {
+        return Some(resume(view, &CONCLUSIVE, &format!("measure more{DECIDES_CHANGE}"), Some(rest_ns(view)?)));
+    }
     let bounds: Vec<(&GroupView, [f64; 2])> = gains().filter_map(|group| Some((*group, both(group)?))).collect();
     if !bounds.is_empty() && decided(&bounds, view.plan.margin).is_empty() {
         return None;

@@ -6,7 +6,7 @@ use bytegauge_model::unit::counted;
 use super::further_steps::{again_instead, again_with};
 use super::next::{step, words};
 use super::{NextStep, Results};
-use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test};
+use crate::results::{Claim, InvalidReason, OptionResult, OptionStatus, Test, is_answered};
 use crate::view::check::has_value;
 use crate::view::numbers::{CheckView, View};
 use crate::words::number::time;
@@ -21,7 +21,7 @@ pub fn next(view: &Results, check: &CheckView, usual: Vec<NextStep>) -> Vec<Next
     let of_failed = of_failed(view, check);
     let is_alone =
         view.tests.iter().all(|test| has_reason(test, &[InvalidReason::OneOption, InvalidReason::NothingMeasured]));
-    let is_open = view.tests.iter().any(|test| !test.is_decided());
+    let is_open = view.tests.iter().any(|test| !is_answered(view, test));
     let default = check.default.is_none().then(|| {
         let program = &check.program;
         words(&format!("add --now VALUE, the present value of {program}, to get the gain over it"))

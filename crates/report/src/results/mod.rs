@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::view::numbers::schema::{FactorLevels, present_levels};
-use crate::view::numbers::{AuditFinding, AuditView, CellOutcome, CellView, GroupView, HarmKind, OptionRatio, View};
+use crate::view::numbers::{
+    AuditFinding, AuditView, CellOutcome, CellView, ChangeView, GroupView, HarmKind, OptionRatio, View,
+};
 use crate::view::recommendation::is_control_wide;
 use crate::words::number::common_unit;
 use crate::words::phrase::rate_unit;
@@ -187,6 +189,17 @@ impl OptionStatus {
             OptionStatus::Skipped => "skipped",
             OptionStatus::Failed => "failed",
         }
+    }
+}
+
+/// Whether a test has its answer: the option to use; of changes of a program whether each makes a difference.
+pub fn is_answered(view: &View, test: &Test) -> bool {
+    match view.check.as_ref().and_then(|check| check.changes.as_ref()) {
+        Some(changes) => {
+            let own = changes.changes.iter().filter(|change| test.option(&change.cell).is_some());
+            test.is_compared() && !own.into_iter().any(ChangeView::is_open)
+        }
+        None => test.is_decided(),
     }
 }
 

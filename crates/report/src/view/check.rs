@@ -5,13 +5,15 @@
 //! fixed beforehand, so it is the reference of the family.
 
 use bytegauge_model::{Counted, Level, Metric, ProgramTask, ReadyWhen, ServiceCounts, SocketChanges, Trial};
+use bytegauge_stats::interim::growth_to_decide;
 use bytegauge_stats::quantile::median;
 
 use super::compare::GroupAnalysis;
 use super::counted_trials::Settled;
 use super::numbers::difference::share;
 use super::numbers::{
-    AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, ServiceView, Unreached,
+    AdviceView, CellView, ChangeEffect, ChangeView, ChangesView, CheckView, GainView, GroupView, InterimView,
+    ServiceView, Unreached,
 };
 use super::recommendation::Conditions;
 use crate::phrase;
@@ -136,17 +138,23 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
             });
             let (change, lower, upper) = (end(0.0), end(-1.0), end(1.0));
             let left_for = cell.reason.clone();
+            let effect = ChangeEffect::of(lower, upper, conditions.margin);
+            let is_undecided = effect == ChangeEffect::Undecided;
+            let growth = pair
+                .filter(|_| is_undecided && left_for.is_none())
+                .map(|pair| growth_to_decide(pair.mean, pair.critical * pair.error + alarm, conditions.margin.ln_1p()));
             ChangeView {
                 value: shown(&value),
                 cell: cell.id.clone(),
                 change,
                 lower,
                 upper,
-                effect: ChangeEffect::of(lower, upper, conditions.margin),
+                effect,
                 is_best: false,
                 reason,
                 left_for,
                 dropped,
+                growth,
             }
         });
         let mut each = each.collect::<Vec<_>>();
@@ -165,6 +173,20 @@ fn changes(task: &ProgramTask, judged: &[GroupAnalysis], conditions: &Conditions
         service: changes.service.iter().flat_map(|_| service(conditions)).collect(),
         task: Some(changes.clone()),
     })
+}
+
+/// The blocks of the remaining analyses, if they should decide a change of a group: whether it differs from the program as it is,
+/// not which of several good ones is the best.
+pub fn more_blocks(group: &GroupView, changes: &ChangesView, cells: &[CellView]) -> Option<u64> {
+    let is_own = |change: &&ChangeView| cells.iter().any(|cell| cell.id == change.cell && cell.group == group.id);
+    let growth = changes.changes.iter().filter(is_own).filter_map(|change| change.growth).reduce(f64::min)?;
+    blocks_left(group.look.as_ref()?, growth)
+}
+
+/// The blocks of the remaining analyses, if they make `growth` times the blocks that the last one had.
+fn blocks_left(look: &InterimView, growth: f64) -> Option<u64> {
+    let last = look.left_until().filter(|last| look.blocks > 0 && look.blocks as f64 * growth <= *last as f64)?;
+    Some((last as u64).saturating_sub((look.blocks + look.so_far) as u64))
 }
 
 /// Marks the change to make, of those that are shown to save something: the one that saves most, or the removal of a call of the
@@ -207,4 +229,28 @@ fn advice(task: &ProgramTask, judged: &GroupAnalysis) -> Vec<AdviceView> {
         question: advised.question.clone(),
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_left_where_they_should_decide() {
+        let look = |blocks: usize, next_blocks: Option<usize>| InterimView {
+            done: 1,
+            cut_short: false,
+            planned: 9,
+            of: 3,
+            level: 0.98,
+            blocks,
+            so_far: 2,
+            next_blocks,
+            last_blocks: 36,
+        };
+        assert_eq!(blocks_left(&look(9, Some(18)), 2.1), Some(25));
+        assert_eq!(blocks_left(&look(9, Some(18)), 4.1), None);
+        assert_eq!(blocks_left(&look(36, None), 1.0), None);
+        assert_eq!(blocks_left(&look(0, Some(9)), 1.0), None);
+    }
 }

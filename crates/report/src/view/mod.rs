@@ -85,6 +85,12 @@ impl View {
             compared.iter().map(|group| groups::view(group, &conditions, &group_blocks, settings.fit_max)).collect();
         let asked_of = named_groups(&record.plan);
         groups.iter_mut().for_each(|group| group.asked = asked_of.contains(&group.id));
+        let check = task(session).map(|task| check::check(&task, &compared, &conditions));
+        if let Some(changes) = check.as_ref().and_then(|check| check.changes.as_ref()) {
+            for group in &mut groups {
+                group.recommendation.more_blocks = check::more_blocks(group, changes, &cells);
+            }
+        }
         View {
             schema_version: schema::VERSION,
             session: record.id,
@@ -110,7 +116,7 @@ impl View {
                 varied,
                 factors: factor_views(&record.workload, &cells),
             },
-            check: task(session).map(|task| check::check(&task, &compared, &conditions)),
+            check,
             versus: two(session).map(|two| versus::versus(&two, &compared, &conditions)),
             notes: notes::notes(session, &cells, &groups),
             environment,

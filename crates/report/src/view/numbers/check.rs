@@ -64,6 +64,11 @@ pub struct ChangesView {
 }
 
 impl ChangesView {
+    /// The least factor by which the blocks must grow so that an undecided change should be decided.
+    pub fn growth(&self) -> Option<f64> {
+        self.changes.iter().filter_map(|change| change.growth).reduce(f64::min)
+    }
+
     /// Why a running program was left before the session was over: no change is measured any more.
     pub fn left_for(&self) -> Option<&str> {
         let is_running = self.task.as_ref().is_some_and(|task| task.service.is_some());
@@ -139,6 +144,16 @@ pub struct ChangeView {
     /// Whether only its first runs were made.
     #[serde(skip)]
     pub dropped: bool,
+    /// The factor by which the blocks must grow so that an undecided effect should be decided.
+    #[serde(skip)]
+    pub growth: Option<f64>,
+}
+
+impl ChangeView {
+    /// Whether its effect is not known, although it is measured to the end.
+    pub fn is_open(&self) -> bool {
+        matches!(self.effect, ChangeEffect::Undecided | ChangeEffect::NotMeasured) && !self.dropped
+    }
 }
 
 /// The gain of the recommended value over the current one. Intervals hold for all values at once.
