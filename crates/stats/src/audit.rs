@@ -12,7 +12,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::interval::student_interval;
+use crate::quantile::student_interval;
 
 /// Confidence of every audit, as a share. An audit makes no claim, so it does not share its error with interim
 /// analyses.

@@ -11,7 +11,7 @@
 use bytegauge_model::{CallReport, Workload};
 
 use crate::call_times::{TimeDistribution, pools, whole};
-use crate::interval::{MedianEstimate, sign_interval};
+use crate::quantile::{MedianEstimate, sign_interval};
 
 /// The name of a number, and its estimate, nanoseconds.
 pub type NamedEstimate = (&'static str, MedianEstimate);

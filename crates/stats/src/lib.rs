@@ -6,17 +6,16 @@
 //! Never reads a clock, never does I/O, never starts a thread, never drops an outlier, never writes a sentence.
 //!
 //! The path of the data: [`warmup`] (when to start counting) → [`finalists`] (which cells to confirm) → [`group`] (the
-//! result of one group; calls [`block_dependence`], [`aa_control`], [`best_set`]) → [`recommend`] (the cheapest option that is good
+//! result of one group; calls [`block_dependence`], [`best_set`]) → [`recommend`] (the cheapest option that is good
 //! enough everywhere) → [`decision_rule`] (the tightest statement about the test). [`interim`] schedules interim analyses and forecasts their blocks, and [`audit`] checks results with long
 //! trials.
 //!
-//! Other modules: [`interval`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
+//! Other modules: [`quantile`] and [`modes`] (one cell), [`cost`] (time by size), [`compare`] (two subjects), [`across`] (several
 //! sessions), [`noise_grade`] (the environment, and whether CPU steal depends on the cell) and [`knee`] (the search for a rate). The
 //! crate `selftest` tests every claim with trials whose truth is known.
 
 #![forbid(unsafe_code)]
 
-pub mod aa_control;
 pub mod across;
 pub mod audit;
 pub mod best_set;
@@ -29,18 +28,14 @@ pub mod decision_rule;
 pub mod finalists;
 pub mod group;
 pub mod interim;
-pub mod interval;
 pub mod knee;
 pub mod lifetimes;
 pub mod modes;
 pub mod noise_grade;
 pub mod outlier;
-pub mod pairs;
 pub mod quantile;
 pub mod recommend;
 pub mod rng;
 pub mod trial_counts;
 pub mod trial_metrics;
 pub mod warmup;
-
-mod sign_flips;

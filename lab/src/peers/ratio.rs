@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_stats::interval::{MedianEstimate, sign_interval};
+use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 
 /// The level of an interval that is printed.
 const LEVEL: f64 = 0.95;

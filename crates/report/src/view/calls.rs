@@ -5,15 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use bytegauge_bottleneck::call_errors::{self as errors, Circumstances};
+use bytegauge_bottleneck::call_errors as errors;
+use bytegauge_bottleneck::call_errors::Circumstances;
 use bytegauge_model::{
     CallDatagrams, CallError, CallReport, CellKind, EndReport, EndRole, EngineReport, ErrorClass, ErrorPhase, Place,
     Spec, Trial, UdpUse,
 };
 use bytegauge_stats::call_percentiles::{outlasting, p99, together};
 use bytegauge_stats::call_times::TimeDistribution;
-use bytegauge_stats::interval::sign_interval;
-use bytegauge_stats::quantile::median;
+use bytegauge_stats::quantile::{median, sign_interval};
 use bytegauge_stats::trial_counts::ratio;
 
 use super::counted_trials::Settled;

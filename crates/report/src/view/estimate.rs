@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytegauge_model::{CallReport, Counted, EndRole, RelayChoice, Trial, Workload};
 use bytegauge_stats::call_percentiles::percentiles;
-use bytegauge_stats::interval::{MedianEstimate, sign_interval};
+use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::trial_counts::windows_agree;
 use bytegauge_stats::trial_metrics::{
     CPU_RUNS, EVENTS, MORE, MORE_OF_CALLS, MORE_OF_CHECKS, MORE_OF_RINGS, OF_RELAYS, PRINTED, THROUGHPUT, TrialMetric,

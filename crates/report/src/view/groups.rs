@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 
 use bytegauge_model::{CellId, Stage, Trial, Workload};
-use bytegauge_stats::aa_control::Twin;
-use bytegauge_stats::group::GroupVerdict;
+use bytegauge_stats::group::{GroupVerdict, Twin};
 use bytegauge_stats::noise_grade::{Uneven, uneven};
 use bytegauge_stats::quantile::median;
 use serde_json::Value;
 
-use super::check;
 use super::compare::GroupAnalysis;
-use super::cost;
 use super::counted_trials::{Blocks, Settled};
 use super::input::GroupBlocks;
 use super::numbers::difference::share;
 use super::numbers::{CellOutcome, GroupView, LinkView, OptionRatio, SerialView, StolenView, TwinView};
 use super::recommendation::{Conditions, recommendation};
-use super::{audit, link};
+use super::{audit, check, cost, link};
 use crate::phrase;
 
 /// Puts together what is printed of one group.

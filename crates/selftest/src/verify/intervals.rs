@@ -4,7 +4,7 @@ use super::{Demand, RunTally, Runs, VerificationRow};
 use crate::sim::{Environment, Noise, Order, Scenario, randomised_blocks, serial_sweep};
 use bytegauge_stats::block_dependence::dependent;
 use bytegauge_stats::compare::{ComparisonTerms, paired};
-use bytegauge_stats::interval::{MedianEstimate, sign_interval};
+use bytegauge_stats::quantile::{MedianEstimate, sign_interval};
 use bytegauge_stats::rng::seeded;
 
 const TRIALS: usize = 20;

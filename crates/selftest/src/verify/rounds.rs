@@ -1,8 +1,8 @@
 //! Does the interval of two groups' difference, which have no blocks in common, cover although rounds resemble each other?
 
 use super::{Demand, RunTally, Runs, VerificationRow};
-use bytegauge_stats::interval::{ROUND_MEANS, batched_interval, student_interval};
 use bytegauge_stats::outlier::limit;
+use bytegauge_stats::quantile::{ROUND_MEANS, batched_interval, student_interval};
 
 const COVERED: Demand = Demand::AtLeast(93.0);
 /// Rounds, and how neighbouring ones correlate: of a session on a quiet machine, and of a minute on a usual one. Means of one or

@@ -11,8 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use bytegauge_stats::interval::MedianEstimate;
-use bytegauge_stats::quantile::median;
+use bytegauge_stats::quantile::{MedianEstimate, median};
 use bytegauge_sys::environment::MachineEnvironment;
 use serde::{Deserialize, Serialize};
 
