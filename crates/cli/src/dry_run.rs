@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use bytegauge_harness::Ahead;
 use bytegauge_model::factor::{FACTORS, Factor, Role};
-use bytegauge_model::forecast::forecast;
-use bytegauge_model::unit::{counted, significant_down};
+use bytegauge_model::unit::{counted, forecast, significant_down};
 use bytegauge_model::{COMPARED_CONDITIONS, Cell, Level, Nanos};
 use bytegauge_plan::{Family, Plan};
 use bytegauge_report::words::interval_rounding::{TEST_S, budget};

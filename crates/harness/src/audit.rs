@@ -5,8 +5,8 @@
 //! and the smallest cell run for [`bytegauge_plan::Design::audit_ns`]. The clock alone determines the number of blocks,
 //! before the first of them; the [`SessionAnalysis`] names the cells. The results are judged elsewhere.
 
-use bytegauge_model::forecast::audit_after_ns;
 use bytegauge_model::session::Stage;
+use bytegauge_model::unit::audit_after_ns;
 use bytegauge_model::{AnalysedGroup, Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, block_order};
 use bytegauge_sys::clock::monotonic_ns;

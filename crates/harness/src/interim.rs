@@ -3,8 +3,8 @@
 //! The analyses are declared before the first confirmation block, and stored with every group; results are judged
 //! elsewhere, from the store. So no measurement decides how many analyses there are, or when.
 
-use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::{ENDED_AFTER, Stage};
+use bytegauge_model::unit::{audit_after_ns, forecast};
 use bytegauge_model::{GroupId, Nanos};
 use bytegauge_sys::clock::monotonic_ns;
 use serde_json::json;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
+use bytegauge_model::unit::forecast;
 use bytegauge_model::{GroupId, Nanos};
 use bytegauge_plan::OVERTIME;
 

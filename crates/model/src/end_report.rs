@@ -1,24 +1,22 @@
 //! The counts of one end of a path, and of each of its flows, raw.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::bounded;
 use crate::call::{CallReport, EngineReport};
 use crate::datagram::DatagramReport;
-use crate::iperf3::Iperf3Report;
 use crate::level::Level;
-use crate::optional_count::OptionalCount;
 use crate::relay::RelayReport;
 use crate::relay_program::RelayProgramReport;
 use crate::ring::RingReport;
-use crate::sums::sums;
+use crate::sums::{OptionalCount, sums};
 use crate::task::TaskReport;
-
-pub use crate::series::Bin;
 
 /// Most flows of an end, both ways: twice as many as there are ports. More are refused before they take memory: a report may come
 /// from another host.
@@ -77,7 +75,7 @@ pub struct EndReport {
     #[serde(flatten)]
     pub counts: EndCounts,
     /// Each flow.
-    #[serde(deserialize_with = "bounded::at_most::<FLOW_REPORTS_MAX, _, _>")]
+    #[serde(deserialize_with = "at_most::<FLOW_REPORTS_MAX, _, _>")]
     pub flows: Vec<FlowReport>,
     /// Measurements of the calls, at the end that made them; of urgent messages, at the end that read them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -253,6 +251,118 @@ impl EffectiveOptions {
     }
 }
 
+// Lists of bounded length from other hosts: a short text must not become a list that fills memory.
+
+/// Reads a list of at most `MAX` elements. The first one beyond them is refused before it takes memory.
+///
+/// # Errors
+/// Those of the elements, and one with the limit for a longer list.
+pub fn at_most<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(BoundedList::<MAX, T>(PhantomData))
+}
+
+struct BoundedList<const MAX: usize, T>(PhantomData<T>);
+
+impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for BoundedList<MAX, T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {MAX} elements")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = from.next_element()? {
+            if list.len() == MAX {
+                return Err(A::Error::invalid_length(MAX + 1, &self));
+            }
+            list.push(element);
+        }
+        Ok(list)
+    }
+}
+
+// Results of an iperf3 server that was the other end of a trial.
+
+/// The results that the server reported after the test, summed over its data connections. They include the warm-up, and the
+/// time between the start of the test and the first byte.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Iperf3Report {
+    /// Bytes that the server read, or wrote.
+    pub bytes: u64,
+    /// The longest duration of a data connection, nanoseconds.
+    pub duration_ns: u64,
+    /// CPU time of the server's process over the test, percent of one CPU.
+    pub cpu_percent: f64,
+    /// Segments that the server sent again; absent where it did not write or does not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// The congestion control of the server's connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Datagrams that the server sent, or at a server that read the highest number that came; absent over TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<u64>,
+    /// Datagrams that the server misses, where it read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// The largest jitter of a data connection (RFC 3550), where the server read datagrams, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
+}
+
+impl Iperf3Report {
+    /// The share of the datagrams that arrived at a server that read; 1 where nothing is known to be lost.
+    pub fn delivered_share(&self) -> f64 {
+        match (self.datagrams, self.lost) {
+            (Some(datagrams), Some(lost)) if datagrams > 0 => datagrams.saturating_sub(lost) as f64 / datagrams as f64,
+            _ => 1.0,
+        }
+    }
+}
+
+// The interval series of a flow: its bytes in bins that follow one another.
+
+/// One bin of a flow's interval series. The bytes of a ring are completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bin {
+    /// Length, nanoseconds.
+    pub ns: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+/// Most intervals of a series: those of an hour, the longest trial, in milliseconds, and some more.
+const INTERVALS_MAX: u64 = 1 << 22;
+
+impl Bin {
+    /// The bytes of bins that follow one another in every whole interval of `interval_ns` from the first one's begin; those
+    /// of a bin are spread evenly over the intervals that it touches. An interval is a nanosecond at least. Bins come from other
+    /// hosts and from files too, and may claim any length: intervals beyond those of the longest trial are left out.
+    pub fn by_interval(bins: &[Bin], interval_ns: u64) -> Vec<f64> {
+        let interval_ns = interval_ns.max(1);
+        let total_ns = bins.iter().map(|bin| bin.ns).fold(0, u64::saturating_add);
+        let count = (total_ns / interval_ns).min(INTERVALS_MAX);
+        let mut bytes = vec![0.0; count as usize];
+        // The rest is no whole interval.
+        let all_ns = count * interval_ns;
+        let mut from_ns: u64 = 0;
+        for bin in bins {
+            let end_ns = from_ns.saturating_add(bin.ns).min(all_ns);
+            while from_ns < end_ns {
+                let at = from_ns / interval_ns;
+                let to_ns = end_ns.min((at + 1) * interval_ns);
+                if let Some(interval) = bytes.get_mut(at as usize) {
+                    *interval += bin.bytes as f64 * (to_ns - from_ns) as f64 / bin.ns as f64;
+                }
+                from_ns = to_ns;
+            }
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,5 +375,35 @@ mod tests {
         };
         assert_eq!(read(FLOW_REPORTS_MAX).unwrap(), 131_072);
         assert!(read(FLOW_REPORTS_MAX + 1).unwrap_err().to_string().contains("at most 131072"));
+    }
+}
+
+#[cfg(test)]
+mod bounded_tests {
+    use serde_json::Deserializer;
+
+    use super::*;
+
+    #[test]
+    fn longer_lists_are_refused_with_the_limit() {
+        let read = |text: &str| at_most::<2, u8, _>(&mut Deserializer::from_str(text));
+        assert_eq!(read("[]").unwrap(), Vec::<u8>::new());
+        assert_eq!(read("[1,2]").unwrap(), [1, 2]);
+        assert!(read("[1,2,3]").unwrap_err().to_string().contains("at most 2 elements"));
+        assert!(read("7").is_err());
+    }
+}
+
+#[cfg(test)]
+mod series_tests {
+    use super::*;
+
+    #[test]
+    fn series_of_any_length_take_bounded_memory() {
+        let bin = |ns| Bin { ns, bytes: 1 };
+        for bins in [vec![bin(1 << 63)], vec![bin(5), bin(u64::MAX - 5), bin(7)]] {
+            assert_eq!(Bin::by_interval(&bins, 1_000_000).len() as u64, INTERVALS_MAX);
+            assert_eq!(Bin::by_interval(&bins, 1 << 62).len(), if bins.len() == 1 { 2 } else { 3 });
+        }
     }
 }

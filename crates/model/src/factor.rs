@@ -9,11 +9,9 @@
 //! that reads the value; the type is one of `value`. Flags, plan keys, JSON keys, validation and documents walk the table.
 
 #[macro_use]
-mod path_rows;
-#[macro_use]
 mod load_rows;
 #[macro_use]
-mod host_rows;
+mod condition_rows;
 #[macro_use]
 mod choice_rows;
 #[macro_use]
@@ -24,9 +22,8 @@ pub(crate) mod row;
 mod table;
 
 use crate::option::Setter;
-use crate::program::{ComparedCondition, ProgramRole};
 use crate::spec::Spec;
-use crate::workload::{WORKLOADS, Workload};
+use crate::workload::{ComparedCondition, ProgramRole, WORKLOADS, Workload};
 
 pub use row::{Defaults, Factor, HelpSection, Needs, Role, SECTIONS, SIZE_MAX};
 pub use table::{FACTORS, FactorKey, OPTIONS};

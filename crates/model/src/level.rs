@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::catalog::NameError;
-use crate::rate::{bytes_per_second, calls_per_second};
 use crate::suggest;
-use crate::unit::{Bytes, Nanos, UnitError, call_rate, megabits};
+use crate::unit::{Bytes, Nanos, UnitError, bytes_per_second, call_rate, calls_per_second, megabits};
 
 /// The highest rate, bytes per second.
 const RATE_MAX: u64 = 1 << 40;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::NameError;
 use crate::level::COMMAND;
 use crate::relay::{RELAY_METHODS, RelayMethod};
-use crate::running_relay::{RUNNING, RunningRelay};
+use crate::relay_choice::{RUNNING, RunningRelay};
 use crate::{shell, suggest, task};
 
 /// Most characters of a command in a table.

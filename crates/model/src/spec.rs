@@ -4,7 +4,7 @@
 //! parsers and importers look a factor up by its name. A spec may hold the conditions of a group alone, so every factor may be
 //! missing. Its stored form is a map from names to levels.
 
-mod derived;
+pub mod derived;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::factor::{FACTORS, Factor, FactorKey};
 use crate::level::{Level, LevelKind};
-use crate::old_names;
 use crate::value::{FactorValue, TypedLevel};
 use crate::workload::Workload;
 
@@ -41,8 +40,8 @@ impl From<BTreeMap<String, Level>> for Spec {
         for (name, level) in by_name {
             match level.parsed().filter(|_| name == WORKLOAD) {
                 Some(workload) => spec.workload = Some(workload),
-                None if old_names::is_void(&name, &level) => {}
-                None => spec.set(old_names::factor(&name), level),
+                None if is_void(&name, &level) => {}
+                None => spec.set(present_name(&name), level),
             }
         }
         spec
@@ -237,5 +236,52 @@ impl FactorKey {
     }
 }
 
+// Factors that earlier versions stored under another name, or that are gone.
+//
+// Stores and exported tables of earlier versions are read with it. Nothing is ever written under an old name.
+
+/// Factors as keys of stored data and headings of tables: the old name, the present one.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("i_am", "role"),
+    ("choose", "compare"),
+    ("age", "connection_age"),
+    ("walk", "working_set"),
+    ("fill", "writer_work"),
+    ("think", "think_time"),
+];
+
+/// Factors that are gone, each with the level at which trials are as without it.
+const GONE: &[(&str, &str)] = &[("fd_table", "shared")];
+
+/// Whether a stored level has no meaning now: that of a factor that is gone, where it changed nothing.
+fn is_void(name: &str, level: &Level) -> bool {
+    let changes_nothing = |usual: &str| match level {
+        Level::Absent => true,
+        Level::Name(level) => level == usual,
+        _ => false,
+    };
+    GONE.iter().any(|(gone, usual)| *gone == name && changes_nothing(usual))
+}
+
+/// The present name of a factor that is stored under this name; the name itself, where it was not renamed.
+fn present_name(name: &str) -> &str {
+    OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod old_names_tests {
+    use super::*;
+    use crate::factor::find;
+
+    #[test]
+    fn old_names_lead_to_factors() {
+        for (old, new) in OLD_NAMES {
+            assert!(find(old).is_none() && find(new).is_some(), "{old}");
+            assert_eq!(present_name(old), *new);
+        }
+        assert_eq!(present_name("flows"), "flows");
+    }
+}

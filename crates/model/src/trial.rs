@@ -7,16 +7,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::by_role::{ByRole, EndReports};
 use crate::call::CallReport;
 use crate::cell::CellId;
 use crate::datagram::UdpUse;
 use crate::emulated::LinkUse;
-use crate::end::EndRole;
+use crate::end::{ByRole, EndReports, EndRole};
 use crate::end_report::{EffectiveOptions, EndReport};
-use crate::optional_count::OptionalCount;
 use crate::ring::RingReport;
 use crate::session::Stage;
+use crate::sums::OptionalCount;
 use crate::task::{Counted, TaskReport};
 use crate::workload::Workload;
 

@@ -9,6 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::level::LevelError;
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -256,6 +258,64 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     format!("{} {}", significant(value, 3), units[index])
 }
 
+// Rates as a flag takes them: bytes, bits or calls per second.
+
+/// Units of bits per second, decimal, with their bytes per second.
+const BIT_RATES: [(&str, u64); 3] = [("gbit", 125_000_000), ("mbit", 125_000), ("kbit", 125)];
+
+/// `100M`, a binary size for each second, or `100Mbit`, decimal bits; each with `/s` or without.
+pub(crate) fn bytes_per_second(text: &str, word: &'static str) -> Result<u64, LevelError> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let lower = number.to_ascii_lowercase();
+    let bits = BIT_RATES.iter().find_map(|(unit, bytes)| Some((lower.strip_suffix(unit)?.trim().to_owned(), *bytes)));
+    let Some((digits, bytes)) = bits else {
+        let Bytes(bytes) = number.parse()?;
+        return Ok(bytes);
+    };
+    let plain =
+        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let rate = digits.parse::<f64>().ok().filter(|_| plain).map(|number| number * bytes as f64);
+    let whole = rate.filter(|rate| rate.fract() == 0.0 && *rate < 1e15).map(|rate| rate as u64);
+    whole.ok_or_else(|| LevelError::NotRate(text.into(), word))
+}
+
+/// `20k`, `1.5M`, `20000`, each with `/s` or without.
+pub(crate) fn calls_per_second(text: &str) -> Result<u64, LevelError> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let (digits, unit) = match number.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1e3),
+        None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
+    };
+    if digits.trim_start().starts_with('-') {
+        return Err(UnitError::Negative(text.into()).into());
+    }
+    // Only plain decimal numbers: `1e9`, `inf` and `nan` are floats to the parser, but no rates.
+    let plain =
+        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let calls = digits.parse::<f64>().ok().filter(|_| plain).map(|calls| calls * unit);
+    let whole = calls.filter(|calls| calls.fract() == 0.0 && *calls < 1e15);
+    whole.map(|calls| calls as u64).ok_or_else(|| LevelError::NotCallRate(text.into()))
+}
+
+// Times that are shown before they have passed: one rule for a plan, for progress, and for suggestions.
+//
+// Two shown times may still differ, for one reason: a plan has the lengths of trials and assumes their overhead, while
+// progress, and the report afterwards, use the blocks that this machine has measured.
+
+/// How long something may take: rounded up to two digits, since the forecast is no more exact.
+pub fn forecast(ns: u64) -> Nanos {
+    const SECOND: u64 = 1_000_000_000;
+    let unit = if ns < SECOND { SECOND / 1000 } else { SECOND };
+    let whole = ns.div_ceil(unit).max(1);
+    let step = 10_u64.pow(whole.ilog10().saturating_sub(1));
+    Nanos(whole.div_ceil(step).saturating_mul(step).saturating_mul(unit))
+}
+
+/// Time of a long-trial check with this share of the whole, after `spent_ns` of other work, nanoseconds.
+pub fn audit_after_ns(share: f64, spent_ns: u64) -> u64 {
+    (spent_ns as f64 * share / (1.0 - share)) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,5 +385,32 @@ mod tests {
         fn compact_durations_round_trip(n in 1u64..(1 << 50)) {
             prop_assert_eq!(Nanos(n).compact().parse::<Nanos>(), Ok(Nanos(n)));
         }
+    }
+}
+
+#[cfg(test)]
+mod forecast_tests {
+    use super::*;
+
+    #[test]
+    fn a_forecast_rounds_up_to_two_digits() {
+        let cases = [
+            (0, "1 ms"),
+            (123_400_000, "130 ms"),
+            (1_200_000_000, "2 s"),
+            (41_200_000_000, "42 s"),
+            (99_500_000_000, "100 s"),
+            (3_225_000_000_000, "3300 s"),
+            (120_000_000_000, "120 s"),
+        ];
+        for (ns, expected) in cases {
+            assert_eq!(forecast(ns).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn an_audit_has_its_share_of_all() {
+        assert_eq!(audit_after_ns(0.1, 90), 10);
+        assert_eq!(audit_after_ns(0.0, 90), 0);
     }
 }

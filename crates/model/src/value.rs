@@ -11,19 +11,19 @@ use crate::catalog::{
 };
 use crate::emulated::{LinkRate, LossShare};
 use crate::engine::ENGINES;
-use crate::far::{DIRECTIONS, Direction};
 use crate::level::Level;
-use crate::message_parts::{CALL_ENDS, CallEnds, MESSAGE_WRITES, MessageWrites};
-use crate::place::Place;
+use crate::place::{DIRECTIONS, Direction, Place};
 use crate::profile::PROFILES;
-use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
 use crate::relay::{RELAY_METHODS, RELAY_PLACEMENTS, RELAY_THREADS, RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
 use crate::relay_program::READY_RELAYS;
 use crate::ring::{IMPLEMENTATIONS, Implementation, MODES, Mode, RingFlags, SETUPS, USER_DATA, UserData};
-use crate::send_from::{SEND_FROM, SendFrom};
 use crate::slo::Slo;
 use crate::tls::{TLS_KINDS, Tls};
+use crate::workload::{
+    CALL_ENDS, CallEnds, ComparedCondition, ConnectionAge, MESSAGE_WRITES, MessageWrites, ProgramRole, SEND_FROM,
+    SendFrom,
+};
 
 /// Names with their descriptions.
 type Listed = Vec<(&'static str, &'static str)>;

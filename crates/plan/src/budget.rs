@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::SLOWER;
-use bytegauge_model::unit::counted;
+use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{Group, GroupId, Level, Nanos, factor};
 
 use crate::design::{FINALISTS, FINALISTS_MIN, Finalists, OVERTIME};

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use bytegauge_model::forecast::audit_after_ns;
+use bytegauge_model::unit::audit_after_ns;
 use bytegauge_model::{GroupId, Spec, Workload};
 
 use crate::design::{AUDIT_CELLS_MIN, StageTimes};

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_harness::{Event, Observer};
 use bytegauge_model::session::Stage;
-use bytegauge_model::{AnalysisProgress, SessionId, escape, forecast::forecast, unit::counted};
+use bytegauge_model::unit::{counted, forecast};
+use bytegauge_model::{AnalysisProgress, SessionId, escape};
 use bytegauge_report::words::fit::cut_anywhere;
 use bytegauge_store::Store;
 

@@ -1,9 +1,8 @@
 //! The state of a running session as a line of text. Pure: has no clock and no terminal.
 
 use bytegauge_model::BlockRecord;
-use bytegauge_model::forecast::forecast;
 use bytegauge_model::session::Stage;
-use bytegauge_model::unit::significant;
+use bytegauge_model::unit::{forecast, significant};
 use bytegauge_report::words::fit::columns as columns_of;
 
 /// A smaller share of CPU time is no disturbance.

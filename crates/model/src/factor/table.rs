@@ -5,21 +5,18 @@ use crate::catalog::{
 };
 use crate::emulated::{LinkRate, LossShare};
 use crate::factor::row::*;
-use crate::far::Direction;
 use crate::level::LevelKind;
-use crate::message_parts::{CallEnds, MessageWrites};
 use crate::option::{OptionLayer, OptionRow, Setter, Sites, Switching, ValueForm, Variant, When};
-use crate::place::Place;
-use crate::program::{ComparedCondition, ConnectionAge, ProgramRole};
+use crate::place::{Direction, Place};
 use crate::relay::{RelayMethod, RelayPlacement, RelayThreads};
 use crate::relay_choice::RelayChoice;
 use crate::relay_program::relay_name;
 use crate::ring::{ENTRIES_MAX, Implementation, Mode, RingFlags, UserData};
-use crate::send_from::SendFrom;
 use crate::slo::Slo;
 use crate::spec::Spec;
 use crate::tls::Tls;
 use crate::value::{FactorValue, KernelName, ProfileName, ProgramValue, canonical, or_word};
+use crate::workload::{CallEnds, ComparedCondition, ConnectionAge, MessageWrites, ProgramRole, SendFrom};
 
 /// Declares everything that follows from the rows. The lists come in the order in which factors are printed.
 macro_rules! declare {

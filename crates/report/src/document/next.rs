@@ -1,14 +1,14 @@
 //! The next steps: the command that helps most, and its likely effect.
 
 use bytegauge_bottleneck::call_errors::remedy_of;
-use bytegauge_model::forecast::{audit_after_ns, forecast};
 use bytegauge_model::session::NoteKind;
+use bytegauge_model::unit::{audit_after_ns, forecast};
 use bytegauge_model::{COMPARED_CONDITIONS, CellKind, ErrorClass, Level, SessionStatus};
 use bytegauge_stats::block_dependence::MIN_BLOCKS;
 
-use super::further_steps::{again_instead, again_with, resuming, round_below};
-use super::next_of_check::{more_work, shortest_run_ns};
-use super::{NextStep, Results, further_steps, next_of_check};
+use super::further_steps::{self, again_instead, again_with, resuming, round_below};
+use super::next_of_check::{self, more_work, shortest_run_ns};
+use super::{NextStep, Results};
 use crate::findings::{Fact, long_trials};
 use crate::results::{control_is_wide, is_answered};
 use crate::view::environment::crowd;

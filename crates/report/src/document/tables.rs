@@ -1,7 +1,7 @@
 //! The table of each test with all its columns, and the lines below it.
 
 use bytegauge_bottleneck::{LimitedOption, remedy};
-use bytegauge_model::threads::threads;
+use bytegauge_model::spec::derived::threads;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, Nanos, ProgramRole, Transport};
 use schemars::JsonSchema;

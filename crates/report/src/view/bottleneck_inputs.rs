@@ -6,16 +6,15 @@ use bytegauge_bottleneck::call::{CallSigns, Waits};
 use bytegauge_bottleneck::relay::RelaySigns;
 use bytegauge_bottleneck::ring::RingSigns;
 use bytegauge_bottleneck::stream::StreamSigns;
-use bytegauge_model::footprint::BUFFERS;
-use bytegauge_model::threads::{flows, lanes, threads, ways};
+use bytegauge_model::cell::BUFFERS;
+use bytegauge_model::spec::derived::{flows, lanes, threads, ways};
 use bytegauge_model::{
     EndCounts, Level, Placement, RelayChoice, RelayMethod, RelayPlacement, RelayThreads, Role, Spec, Workload,
 };
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{queued_ns, sink_sums, source_sums};
 
-use super::calls;
-use super::calls::{listen_overflows, not_accepted};
+use super::calls::{self, listen_overflows, not_accepted};
 use super::counted_trials::Settled;
 use super::knee::objective;
 use super::levels::moves_nothing;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytegauge_bottleneck::{CellLimit, Doubt, call, ring, stream, task};
-use bytegauge_model::footprint::footprint;
+use bytegauge_model::cell::footprint;
 use bytegauge_model::trial::IDLE_LOOP;
 use bytegauge_model::unit::significant;
 use bytegauge_model::{CellId, CellKind, EndRole, Outcome, SessionStatus, Spec, Trial, Workload};

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytegauge_bottleneck::OFFERED_SHARE;
-use bytegauge_model::footprint::footprint;
+use bytegauge_model::cell::footprint;
 use bytegauge_model::{CellKind, Counted, GroupId, Role, Spec, Trial};
 use bytegauge_stats::call_percentiles::p99_of_trial;
 use bytegauge_stats::group::{BlockInput, CellInput, GroupInput, GroupVerdict, Method, analyse};

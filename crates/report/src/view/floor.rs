@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use bytegauge_model::threads::lanes;
+use bytegauge_model::spec::derived::lanes;
 use bytegauge_model::{CellKind, EndCounts, Fill, GroupId, Trial, Workload};
 use bytegauge_stats::quantile::median;
 use bytegauge_stats::trial_counts::{ratio, sink_sums, source_sums};

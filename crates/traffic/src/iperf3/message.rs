@@ -2,7 +2,7 @@
 //!
 //! Never allocates more than a message may have: a length is compared with its limit before any room is made.
 
-use bytegauge_model::bounded::at_most;
+use bytegauge_model::end_report::at_most;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
