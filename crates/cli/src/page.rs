@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use bytegauge_compare::BetweenView;
 use bytegauge_report::Report;
-use bytegauge_sys::{new_file, program_file};
+use bytegauge_sys::{new_file, process};
 
 use crate::exit_code::{DONE, Failure};
 use crate::{stored, terminal};
@@ -111,7 +111,7 @@ pub fn write(
 /// If there is no opener, or it found no program for it.
 fn show(path: &Path) -> io::Result<()> {
     // A path with a slash in front is never taken for an option.
-    let opener = program_file::find(OPENER).ok_or(io::ErrorKind::NotFound)?;
+    let opener = process::find_program(OPENER).ok_or(io::ErrorKind::NotFound)?;
     let status =
         Command::new(opener).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended with {status}"))) }

@@ -8,7 +8,7 @@
 
 use std::io;
 
-use crate::syscall_result;
+use crate::errno;
 
 /// Bits in one word of an affinity mask.
 const WORD_BITS: usize = u64::BITS as usize;
@@ -34,7 +34,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
         // SAFETY: the kernel writes at most `size_of_val` bytes, all inside `mask`, whose
         // alignment (8) is that of cpu_set_t; any bit pattern is a valid u64.
         let returned = unsafe { libc::sched_getaffinity(0, size_of_val(mask.as_slice()), mask.as_mut_ptr().cast()) };
-        match syscall_result::of(returned) {
+        match errno::of(returned) {
             Ok(_) => return Ok(cpus_of(&mask)),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && capacity < LAST_CAPACITY => {
                 capacity *= 2;
@@ -64,7 +64,7 @@ pub fn pin_thread(cpus: &[usize]) -> io::Result<()> {
     let mask = mask(cpus);
     // SAFETY: the kernel reads `size_of_val` bytes, all inside `mask`, and keeps no pointer.
     let returned = unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
-    if let Err(error) = syscall_result::of(returned) {
+    if let Err(error) = errno::of(returned) {
         return Err(if error.raw_os_error() == Some(libc::EINVAL) { withheld(cpus, &[]) } else { error });
     }
     // A mask with a single CPU either takes effect completely or fails, so re-pinning needs no read.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::cpu_time::Usage;
 use crate::process::die_with_parent;
-use crate::{affinity, descendants, process_descriptor, supervisor, syscall_result};
+use crate::{affinity, descendants, errno, process_descriptor, supervisor};
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub enum WaitResult {
 /// calls when it shared the session of its clients.
 pub fn lead_session(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call.
-    unsafe { command.pre_exec(|| syscall_result::of(libc::setsid()).map(drop)) }
+    unsafe { command.pre_exec(|| errno::of(libc::setsid()).map(drop)) }
 }
 
 /// Makes the child that `command` will start [the leader of a session of its own](lead_session). The kernel kills it when the
@@ -63,7 +63,7 @@ pub fn in_own_session(command: &mut Command, cpus: &[usize]) {
             None => Ok(()),
             Some(mask) => {
                 let bytes = size_of_val(mask.as_slice());
-                syscall_result::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
+                errno::of(libc::sched_setaffinity(0, bytes, mask.as_ptr().cast())).map(drop)
             }
         });
     }
@@ -75,9 +75,7 @@ pub fn pass(command: &mut Command, descriptor: OwnedFd) -> RawFd {
     let number = descriptor.as_raw_fd();
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, and this is a bare system call on a descriptor
     // that the closure keeps open.
-    unsafe {
-        command.pre_exec(move || syscall_result::of(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0)).map(drop))
-    };
+    unsafe { command.pre_exec(move || errno::of(libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0)).map(drop)) };
     number
 }
 
@@ -92,7 +90,7 @@ pub fn passed(number: RawFd) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
     // SAFETY: passes integers and no memory.
-    syscall_result::of(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    errno::of(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     // SAFETY: it is open and above the standard descriptors: the parent passed it for the caller alone.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
@@ -106,7 +104,7 @@ pub fn close_standard_streams() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for number in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: passes integers and no memory. The standard streams stay open, as another file.
-        syscall_result::of(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
+        errno::of(unsafe { libc::dup2(null.as_raw_fd(), number) })?;
     }
     Ok(())
 }
@@ -132,7 +130,7 @@ pub fn wait_any(fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Vec<bo
     // Rounded up, so that the last fraction of a millisecond does not cause busy polling.
     let ms = patience.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int;
     // SAFETY: `polled` is an array of `polled.len()` valid pollfd, and lives through the call.
-    match syscall_result::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
+    match errno::of(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(vec![false; fds.len()]),
         Err(error) => Err(error),
         Ok(_) => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
@@ -150,7 +148,7 @@ pub fn reap(pid: Option<u32>) -> io::Result<WaitResult> {
     // SAFETY: a rusage of zeros is a valid value of numbers alone.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both places are valid for one value each, and live through the call.
-    match syscall_result::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
+    match errno::of(unsafe { libc::wait4(wanted, &mut status, libc::WNOHANG, &mut usage) }) {
         Ok(0) => Ok(WaitResult::Alive),
         Ok(pid) => Ok(WaitResult::Ended(EndedChild {
             pid: pid as u32,

@@ -10,7 +10,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use crate::syscall_result;
+use crate::errno;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
@@ -75,7 +75,7 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
 pub(crate) fn try_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = timespec(0);
     // SAFETY: `now` is a valid place for one timespec, and lives through the call.
-    syscall_result::of(unsafe { libc::clock_gettime(clock, &mut now) })?;
+    errno::of(unsafe { libc::clock_gettime(clock, &mut now) })?;
     Ok(now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64)
 }
 
@@ -97,7 +97,7 @@ const EARLY: u64 = 128;
 /// When a seccomp filter refuses the call.
 pub fn wake_precisely() -> io::Result<()> {
     // SAFETY: passes two integers and no memory.
-    syscall_result::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
+    errno::of(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(drop)
 }
 
 /// How long to wait first in `poll` or `epoll` for a moment that is `left_ns` away, nanoseconds: a little less than the
@@ -127,7 +127,7 @@ impl Alarm {
     pub fn new() -> io::Result<Alarm> {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: passes two integers and no memory, and makes a descriptor.
-        let fd = unsafe { syscall_result::descriptor(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) };
+        let fd = unsafe { errno::descriptor(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) };
         Ok(Alarm { fd: fd? })
     }
 
@@ -143,7 +143,7 @@ impl Alarm {
         let returned = unsafe {
             libc::timerfd_settime(self.fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut())
         };
-        syscall_result::of(returned).map(drop)
+        errno::of(returned).map(drop)
     }
 }
 

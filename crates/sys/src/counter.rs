@@ -11,9 +11,9 @@ use std::io::{self, Read};
 
 use thiserror::Error;
 
+use crate::errno;
 use crate::interface::NetworkTables;
 use crate::snmp::{one_line, two_lines};
-use crate::syscall_result;
 
 /// Why a counter cannot be read.
 #[derive(Debug, Error)]
@@ -173,7 +173,7 @@ fn event(name: &str) -> Result<File, CounterError> {
     // descriptor.
     let made = unsafe {
         let made = libc::syscall(call, attributes, this_thread, any_cpu, no_group, CLOSE_ON_EXEC);
-        syscall_result::descriptor(made as libc::c_int)
+        errno::descriptor(made as libc::c_int)
     };
     made.map(File::from).map_err(|source| match source.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => CounterError::Absent(plain.into()),

@@ -7,12 +7,10 @@
 //! Never sends a signal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
-use std::iter;
 use std::ops::Range;
+use std::{fs, io, iter};
 
-use crate::counts::counts;
+use crate::cpu_time::counts;
 use crate::proc_stat::tick_ns;
 use crate::process;
 

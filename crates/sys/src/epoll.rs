@@ -6,13 +6,12 @@
 //!
 //! Never allocates after [`Events::with_room`] and never retries: the caller decides about `EINTR`.
 
-use std::fmt;
-use std::io;
 use std::ops::BitOr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, io};
 
-use crate::syscall_result;
+use crate::errno;
 
 /// Readiness, requested or reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,7 +128,7 @@ impl Epoll {
     /// `EMFILE`, `ENFILE` or `ENOMEM` (epoll_create1(2)).
     pub fn new() -> io::Result<Epoll> {
         // SAFETY: passes a flag only, and makes a descriptor.
-        Ok(Epoll { fd: unsafe { syscall_result::descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }? })
+        Ok(Epoll { fd: unsafe { errno::descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }? })
     }
 
     /// Registers a descriptor. It leaves the set when its last duplicate is closed.
@@ -193,7 +192,7 @@ impl Epoll {
         let room = libc::c_int::try_from(events.raw.len()).unwrap_or(libc::c_int::MAX);
         // SAFETY: the kernel writes at most `room` events, for which the vector has room; a null mask leaves the signal
         // mask alone.
-        syscall_result::of_syscall(unsafe {
+        errno::of_syscall(unsafe {
             let (mask, mask_len) = (std::ptr::null::<libc::sigset_t>(), 0usize);
             let fd = self.fd.as_raw_fd();
             libc::syscall(libc::SYS_epoll_pwait, fd, events.raw.as_mut_ptr(), room, timeout_ms, mask, mask_len)
@@ -218,7 +217,7 @@ impl Epoll {
                 0usize,
             )
         };
-        syscall_result::of_syscall(returned)
+        errno::of_syscall(returned)
     }
 
     /// Makes waits poll the devices of the registered sockets for `micros` microseconds before they sleep (`EPIOCSPARAMS`,
@@ -244,15 +243,13 @@ impl Epoll {
 
     fn busy_poll_ioctl(&self, request: u32, parameters: &mut BusyPollParameters) -> io::Result<()> {
         // SAFETY: both requests read or write one `struct epoll_params`, which is borrowed exclusively.
-        syscall_result::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, std::ptr::from_mut(parameters)) })
-            .map(drop)
+        errno::of(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, std::ptr::from_mut(parameters)) }).map(drop)
     }
 
     fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, ready: Ready, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: ready.0, u64: token };
         // SAFETY: `event` is valid and lives through the call; both descriptors are open.
-        syscall_result::of(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) })
-            .map(drop)
+        errno::of(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) }).map(drop)
     }
 }
 

@@ -11,8 +11,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 
-use crate::mapping::Mapping;
-use crate::syscall_result;
+use crate::buffer::Mapping;
+use crate::errno;
 
 /// The part of a file's first `len_bytes` that is in the page cache, 0 to 1; 1 for no bytes.
 ///
@@ -91,7 +91,7 @@ fn cached_pages_by_cachestat(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u
     // SAFETY: both structures have the kernel's layout and live through the call; the kernel
     // reads the first and writes the second. The last argument, flags, must be 0.
     let returned = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &range, &mut pages, 0 as libc::c_uint) };
-    syscall_result::of(returned as libc::c_int)?;
+    errno::of(returned as libc::c_int)?;
     Ok(pages.cached)
 }
 
@@ -111,7 +111,7 @@ fn cached_pages_by_mincore(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<u64
         let len = (mapping.len() - start).min(WINDOW_PAGES * page_bytes);
         // SAFETY: the window is inside the mapping and begins on a page; the kernel writes one
         // byte per page of it, at most WINDOW_PAGES, and touches no mapped byte.
-        syscall_result::of(unsafe { libc::mincore(mapping.at(start).cast(), len, resident.as_mut_ptr().cast()) })?;
+        errno::of(unsafe { libc::mincore(mapping.at(start).cast(), len, resident.as_mut_ptr().cast()) })?;
         // Only the lowest bit is defined.
         let window = &resident[..len.div_ceil(page_bytes)];
         cached += window.iter().filter(|page| **page & 1 == 1).count() as u64;
@@ -153,7 +153,7 @@ pub fn rewind(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// The kernel's error untouched: no descriptor, or no memory.
 pub fn in_memory(name: &CStr) -> io::Result<File> {
     // SAFETY: the name is NUL-terminated and lives through the call, which makes a descriptor.
-    unsafe { syscall_result::descriptor(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) }.map(File::from)
+    unsafe { errno::descriptor(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) }.map(File::from)
 }
 
 #[cfg(test)]

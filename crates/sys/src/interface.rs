@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{clock, new_file, syscall_result};
+use crate::{clock, errno, new_file};
 
 /// The name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
@@ -94,7 +94,7 @@ fn set_queue(name: &str, packets: u32) -> io::Result<()> {
     // SAFETY: passes integers and no memory, and makes a descriptor.
     let socket = unsafe {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        syscall_result::descriptor(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))
+        errno::descriptor(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))
     };
     let mut socket = File::from(socket?);
     socket.write_all(&asked)?;
@@ -128,7 +128,7 @@ fn ask(code: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // Any socket can be used.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     // SAFETY: the request contains a NUL-terminated name, and the kernel reads and writes nothing else.
-    syscall_result::of(unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
+    errno::of(unsafe { libc::ioctl(socket.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
 }
 
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
@@ -161,7 +161,7 @@ pub fn leave_for_own_network() -> io::Result<()> {
     // SAFETY: these take no argument and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     // SAFETY: passes flags and no memory.
-    syscall_result::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
+    errno::of(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
     // A group may be mapped only after this (user_namespaces(7)).
     new_file::set("/proc/self/setgroups", "deny")?;
     new_file::set("/proc/self/uid_map", format!("{user} {user} 1"))?;
@@ -174,7 +174,7 @@ pub fn leave_for_own_network() -> io::Result<()> {
 /// The error of unshare(2).
 pub fn leave_for_another_network() -> io::Result<()> {
     // SAFETY: passes a flag and no memory.
-    syscall_result::of(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+    errno::of(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Opens the network namespace of the caller. Processes that may access this process can enter it by the descriptor.
@@ -191,7 +191,7 @@ pub fn own_network() -> io::Result<File> {
 /// The error of setns(2).
 pub fn enter_network(network: &File) -> io::Result<()> {
     // SAFETY: passes a descriptor, which lives through the call, and a flag.
-    syscall_result::of(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+    errno::of(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// A setting of the caller's network namespace (`/proc/sys/net` shows that of the reader), its words separated by spaces.
@@ -268,8 +268,8 @@ pub fn run_in(command: &mut Command, network: &Arc<HeldNetwork>) {
     // descriptors that it keeps open and, on failure, builds an io::Error from a number: no allocation and no lock.
     unsafe {
         command.pre_exec(move || {
-            syscall_result::of(libc::setns(network.user.as_raw_fd(), libc::CLONE_NEWUSER))?;
-            syscall_result::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
+            errno::of(libc::setns(network.user.as_raw_fd(), libc::CLONE_NEWUSER))?;
+            errno::of(libc::setns(network.network.as_raw_fd(), libc::CLONE_NEWNET)).map(drop)
         });
     }
 }
@@ -297,10 +297,10 @@ impl Tun {
         let mut request = named(setup.name)?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         // SAFETY: the request holds a name that ends; the kernel reads and writes nothing but it.
-        syscall_result::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) })?;
+        errno::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &mut request) })?;
         let offloads = libc::c_ulong::from(libc::TUN_F_CSUM | libc::TUN_F_TSO4);
         // SAFETY: passes an integer and no memory.
-        syscall_result::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
+        errno::of(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
         setup.bring_up()?;
         Ok(Tun { device, name: setup.name, counters: File::open("/proc/self/net/dev")? })
     }
@@ -399,7 +399,7 @@ pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout_ns: Option<u64
     let timeout = timeout_ns.map(clock::timespec);
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the kernel reads and writes as many entries as are there, and reads a time that lives until it returns.
-    syscall_result::of(unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, timeout, std::ptr::null()) })?;
+    errno::of(unsafe { libc::ppoll(polled.as_mut_ptr(), N as libc::nfds_t, timeout, std::ptr::null()) })?;
     Ok(polled.map(|one| one.revents != 0))
 }
 

@@ -13,7 +13,7 @@
 use std::io;
 use std::sync::OnceLock;
 
-use crate::syscall_result;
+use crate::errno;
 
 /// Reserves a free real-time signal and installs a handler that does nothing. Later calls have no effect.
 /// [`ThreadHandle::current`] calls it.
@@ -67,7 +67,7 @@ pub fn interrupt(handle: &ThreadHandle) -> io::Result<bool> {
     // SAFETY: passes three integers. The handle exists only after `install` succeeded, so the
     // signal has a handler and cannot take its default action of ending the process.
     let returned = unsafe { libc::syscall(libc::SYS_tgkill, handle.process, handle.thread, handle.signal) };
-    match syscall_result::of(returned as libc::c_int) {
+    match errno::of(returned as libc::c_int) {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
         Err(error) => Err(error),
@@ -105,7 +105,7 @@ fn handle(signal: libc::c_int) -> io::Result<()> {
     action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: `action` is valid and lives through the call; its handler has the signature that
     // flags without SA_SIGINFO demand, is async-signal-safe and leaves errno alone.
-    syscall_result::of(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }).map(drop)
+    errno::of(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }).map(drop)
 }
 
 fn empty_action() -> libc::sigaction {

@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::syscall_result;
+use crate::errno;
 
 /// read(2): returns the number of bytes read into `buffer`, 0 at the end of the stream.
 ///
@@ -21,9 +21,7 @@ use crate::syscall_result;
 pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
     // `buffer.len()` bytes at `buffer`, which is borrowed exclusively.
-    syscall_result::of_syscall(unsafe {
-        libc::syscall(libc::SYS_read, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len())
-    })
+    errno::of_syscall(unsafe { libc::syscall(libc::SYS_read, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) })
 }
 
 /// write(2): returns the number of bytes taken from `bytes`, possibly fewer than all.
@@ -38,7 +36,7 @@ pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads
     // `bytes.len()` bytes of `bytes`.
-    syscall_result::of_syscall(unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
+    errno::of_syscall(unsafe { libc::syscall(libc::SYS_write, fd.as_raw_fd(), bytes.as_ptr(), bytes.len()) })
 }
 
 /// readv(2): like [`read`], into several buffers.
@@ -51,7 +49,7 @@ pub fn read_vectored(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> io::
     let count = buffers.len().min(IOV_MAX);
     // SAFETY: `IoSliceMut` is an iovec by its own guarantee; the kernel writes within the buffers, which are borrowed
     // exclusively, and the descriptor is open for as long as it is borrowed.
-    syscall_result::of_syscall(unsafe { libc::syscall(libc::SYS_readv, fd.as_raw_fd(), buffers.as_mut_ptr(), count) })
+    errno::of_syscall(unsafe { libc::syscall(libc::SYS_readv, fd.as_raw_fd(), buffers.as_mut_ptr(), count) })
 }
 
 /// writev(2): like [`write()`], from several buffers.
@@ -64,7 +62,7 @@ pub fn write_vectored(fd: BorrowedFd<'_>, buffers: &[IoSlice<'_>]) -> io::Result
     let count = buffers.len().min(IOV_MAX);
     // SAFETY: `IoSlice` is an iovec by its own guarantee, of which the kernel only reads; the descriptor is open for as
     // long as it is borrowed.
-    syscall_result::of_syscall(unsafe { libc::syscall(libc::SYS_writev, fd.as_raw_fd(), buffers.as_ptr(), count) })
+    errno::of_syscall(unsafe { libc::syscall(libc::SYS_writev, fd.as_raw_fd(), buffers.as_ptr(), count) })
 }
 
 /// The most buffers of one vectored call (`UIO_MAXIOV`, include/uapi/linux/uio.h).
@@ -82,7 +80,7 @@ pub fn shutdown(fd: BorrowedFd<'_>, how: Shutdown) -> io::Result<()> {
         Shutdown::Both => libc::SHUT_RDWR,
     };
     // SAFETY: no memory is passed; the descriptor is open for as long as it is borrowed.
-    syscall_result::of(unsafe { libc::shutdown(fd.as_raw_fd(), how) }).map(drop)
+    errno::of(unsafe { libc::shutdown(fd.as_raw_fd(), how) }).map(drop)
 }
 
 /// Sets or clears `O_NONBLOCK`.
@@ -95,11 +93,11 @@ pub fn shutdown(fd: BorrowedFd<'_>, how: Shutdown) -> io::Result<()> {
 /// Any error of fcntl(2); none is expected for an open descriptor.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument and no memory is passed.
-    let flags = syscall_result::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    let flags = errno::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
     let wanted = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
     if wanted != flags {
         // SAFETY: F_SETFL takes an int and no memory is passed.
-        syscall_result::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, wanted) })?;
+        errno::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, wanted) })?;
     }
     Ok(())
 }

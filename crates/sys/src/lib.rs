@@ -22,7 +22,6 @@ pub mod affinity;
 pub mod buffer;
 pub mod children;
 pub mod clock;
-pub mod control_group;
 pub mod copy_probe;
 pub mod counter;
 pub mod cpu_time;
@@ -46,7 +45,6 @@ pub mod pipe;
 pub mod proc_stat;
 pub mod process;
 pub mod process_descriptor;
-pub mod program_file;
 pub mod seccomp;
 pub mod shared_port;
 pub mod snmp;
@@ -60,10 +58,6 @@ pub mod trace;
 pub mod uring;
 pub mod uring_nop;
 pub mod zero_copy;
-
-mod counts;
-mod mapping;
-mod syscall_result;
 
 #[cfg(test)]
 mod tests;

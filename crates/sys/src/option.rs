@@ -10,7 +10,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::{fmt, fs, io};
 
-use crate::{pipe, syscall_result};
+use crate::{errno, pipe};
 
 /// The longest name of a congestion control, its NUL included (`TCP_CA_NAME_MAX`, linux/tcp.h).
 const CONGESTION_NAME_MAX: usize = 16;
@@ -336,16 +336,14 @@ pub(crate) fn read_bytes(fd: BorrowedFd<'_>, name: Name, value: &mut [u8]) -> io
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes at `value`, which is borrowed exclusively,
     // and the number written to `len`.
-    syscall_result::of(unsafe {
-        libc::getsockopt(fd.as_raw_fd(), name.0, name.1, value.as_mut_ptr().cast(), &mut len)
-    })?;
+    errno::of(unsafe { libc::getsockopt(fd.as_raw_fd(), name.0, name.1, value.as_mut_ptr().cast(), &mut len) })?;
     Ok(len as usize)
 }
 
 /// Passes `value` to the kernel as it is.
 pub(crate) fn write_bytes(fd: BorrowedFd<'_>, name: Name, value: &[u8]) -> io::Result<()> {
     // SAFETY: the kernel only reads `value.len()` bytes of `value`.
-    syscall_result::of(unsafe {
+    errno::of(unsafe {
         libc::setsockopt(fd.as_raw_fd(), name.0, name.1, value.as_ptr().cast(), value.len() as libc::socklen_t)
     })
     .map(drop)
@@ -371,7 +369,7 @@ pub(crate) fn write_int(fd: BorrowedFd<'_>, name: Name, value: libc::c_int) -> i
 pub(crate) fn ioctl_int(fd: BorrowedFd<'_>, request: libc::Ioctl) -> io::Result<libc::c_int> {
     let mut value: libc::c_int = 0;
     // SAFETY: callers pass requests that write exactly one int, for which `value` has room.
-    syscall_result::of(unsafe { libc::ioctl(fd.as_raw_fd(), request, &mut value) })?;
+    errno::of(unsafe { libc::ioctl(fd.as_raw_fd(), request, &mut value) })?;
     Ok(value)
 }
 

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::syscall_result;
+use crate::errno;
 
 /// An anonymous pipe as (read end, write end), closed on exec.
 ///
@@ -35,7 +35,7 @@ pub fn anonymous() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn make_fifo(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` is NUL-terminated and lives through the call.
-    syscall_result::of(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).map(drop)
+    errno::of(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }).map(drop)
 }
 
 /// Requests a capacity and returns the effective one, in bytes.
@@ -53,7 +53,7 @@ pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
     })?;
     // SAFETY: F_SETPIPE_SZ takes an int and no memory is passed.
     let returned = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, asked) };
-    match syscall_result::of(returned) {
+    match errno::of(returned) {
         Ok(effective) => Ok(effective as usize),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -73,7 +73,7 @@ pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
 /// `EBADF` if the descriptor is not a pipe.
 pub fn pipe_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument and no memory is passed.
-    syscall_result::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).map(|bytes| bytes as usize)
+    errno::of(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).map(|bytes| bytes as usize)
 }
 
 // Moving bytes between descriptors without a buffer of the program: splice(2), and sendfile(2) into a pipe.
@@ -97,7 +97,7 @@ pub fn pipe_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
 pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool) -> io::Result<usize> {
     let flags = if more { libc::SPLICE_F_MORE } else { 0 };
     // SAFETY: both descriptors are open for as long as they are borrowed, and null offsets are allowed (splice(2)).
-    syscall_result::of_syscall(unsafe {
+    errno::of_syscall(unsafe {
         let nowhere = std::ptr::null_mut::<libc::loff_t>();
         libc::syscall(libc::SYS_splice, from.as_raw_fd(), nowhere, to.as_raw_fd(), nowhere, most, flags)
     })
@@ -112,7 +112,7 @@ pub fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize, more: bool)
 #[inline]
 pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
     // SAFETY: both descriptors are open for as long as they are borrowed; without an offset no memory is passed.
-    syscall_result::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
+    errno::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), std::ptr::null_mut(), most) })
 }
 
 /// Sends at most `most` bytes of a file, from a position on, to a socket or a pipe by sendfile(2), without a copy in the program;
@@ -125,7 +125,7 @@ pub fn sendfile(from: BorrowedFd<'_>, to: BorrowedFd<'_>, most: usize) -> io::Re
 pub fn send_file(from: BorrowedFd<'_>, at: u64, to: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
     let mut at = libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: both descriptors are open for as long as they are borrowed, and the kernel writes the new position into `at`.
-    syscall_result::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, most) })
+    errno::of_count(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, most) })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::clock;
-use crate::counts::counts;
+use crate::cpu_time::counts;
 
 /// Time of one CPU by use, in ticks of [`tick_ns`], since boot or between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,15 +3,20 @@
 //! The kernel kills the children when this process ends. External programs may have children: see `supervisor`.
 //!
 //! Waits for a child only in [`ended_within`].
+//!
+//! Also finds the files of programs that are started by name.
 
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{env, fs, io, thread};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{clock, syscall_result};
+use crate::{clock, errno};
 
 /// Advice about a thread or a process that could not be created, to append to the error. At its limits the system
 /// returns `EAGAIN` (pthread_create(3), fork(2)). Empty for other errors.
@@ -28,7 +33,7 @@ pub fn spawn_error_hint(error: &io::Error) -> &'static str {
 /// [`die_with_parent`] closes that gap.
 pub(crate) fn set_death_signal(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: passes two integers and no memory.
-    syscall_result::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
+    errno::of(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
 }
 
 /// Enters the kernel and returns: the minimum of every system call (getppid(2), which no library caches).
@@ -117,7 +122,7 @@ fn set_nice(nice: libc::c_int) -> io::Result<()> {
     let (calling_thread, flags): (libc::pid_t, libc::c_uint) = (0, 0);
     // SAFETY: the kernel reads and writes `attributes`, which lives through the call, and keeps no pointer.
     let returned = unsafe { libc::syscall(libc::SYS_sched_setattr, calling_thread, &raw mut attributes, flags) };
-    syscall_result::of(returned as libc::c_int).map(drop)
+    errno::of(returned as libc::c_int).map(drop)
 }
 
 /// CPU time of all threads of a process, ended ones included, in ns; for example of an external relay. Exact, unlike
@@ -177,7 +182,7 @@ pub fn raise_open_files() -> io::Result<Limit> {
     if before.soft < before.hard {
         let wanted = libc::rlimit { rlim_cur: before.hard, rlim_max: before.hard };
         // SAFETY: `wanted` is a valid rlimit that lives through the call.
-        syscall_result::of(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) })?;
+        errno::of(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) })?;
     }
     open_files()
 }
@@ -212,12 +217,40 @@ type Resource = libc::__rlimit_resource_t;
 fn limit(resource: Resource) -> io::Result<Limit> {
     let mut raw = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `raw` is a valid place for one rlimit, and lives through the call.
-    syscall_result::of(unsafe { libc::getrlimit(resource, &mut raw) })?;
+    errno::of(unsafe { libc::getrlimit(resource, &mut raw) })?;
     Ok(Limit { soft: unlimited_or(raw.rlim_cur), hard: unlimited_or(raw.rlim_max) })
 }
 
 fn unlimited_or(value: libc::rlim_t) -> u64 {
     if value == libc::RLIM_INFINITY { Limit::UNLIMITED } else { value }
+}
+
+// The files of external programs that the product starts by name.
+//
+// Never searches a relative folder of `PATH`: it may be a folder of another user.
+
+/// Folders of system programs that may not be in `PATH`.
+const OF_SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The file of a program, by its name or its path. A name is looked up in the absolute folders of `PATH` and in those of system
+/// programs.
+#[must_use]
+pub fn find_program(word: &str) -> Option<PathBuf> {
+    find_in(&env::var_os("PATH").unwrap_or_default(), word)
+}
+
+fn find_in(path: &OsStr, word: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(PathBuf::from(word)).filter(|path| is_program(path));
+    }
+    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
+    folders.chain(OF_SYSTEM.map(PathBuf::from)).map(|folder| folder.join(word)).find(|path| is_program(path))
+}
+
+/// Whether a file can be executed by some user.
+#[must_use]
+pub fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -301,5 +334,25 @@ mod limit_tests {
     fn locked_memory_has_a_limit_or_none() {
         let limit = locked_memory_bytes().unwrap();
         assert!(limit.soft <= limit.hard);
+    }
+}
+
+#[cfg(test)]
+mod program_file_tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    #[test]
+    fn relative_folders_are_not_searched() {
+        let scratch = Scratch::new();
+        let program = scratch.file("a-program", "").path().join("a-program");
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let depth = env::current_dir().unwrap().components().count() - 1;
+        let relative = PathBuf::from("../".repeat(depth)).join(scratch.path().strip_prefix("/").unwrap());
+        assert!(is_program(&relative.join("a-program")));
+        let found = |folders: &[&Path]| find_in(&env::join_paths(folders).unwrap(), "a-program");
+        assert_eq!(found(&[&relative, Path::new("")]), None);
+        assert_eq!(found(&[&relative, scratch.path()]).as_ref(), Some(&program));
+        assert_eq!(find_program(program.to_str().unwrap()), Some(program));
     }
 }

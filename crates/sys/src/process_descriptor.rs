@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::option::{self, Name};
-use crate::{children, syscall_result};
+use crate::{children, errno};
 
 /// A duplicate of a process's descriptor.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn open(number: u32, flags: libc::c_uint) -> io::Result<OwnedFd> {
     // SAFETY: passes two integers and no memory, and makes a descriptor.
     unsafe {
         let made = libc::syscall(libc::SYS_pidfd_open, number as libc::pid_t, flags);
-        syscall_result::descriptor(made as libc::c_int)
+        errno::descriptor(made as libc::c_int)
     }
 }
 
@@ -39,7 +39,7 @@ pub fn get(process: BorrowedFd<'_>, fd: i32) -> io::Result<OwnedFd> {
     // SAFETY: passes three integers and no memory, and makes a descriptor.
     unsafe {
         let made = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0 as libc::c_uint);
-        syscall_result::descriptor(made as libc::c_int)
+        errno::descriptor(made as libc::c_int)
     }
 }
 
@@ -131,7 +131,7 @@ fn address(fd: BorrowedFd<'_>, asks: Asks) -> Option<SocketAddr> {
     let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes at `storage`, which has that size, and the number to `len`.
-    syscall_result::of(unsafe { asks(fd.as_raw_fd(), storage.as_mut_ptr().cast(), &mut len) }).ok()?;
+    errno::of(unsafe { asks(fd.as_raw_fd(), storage.as_mut_ptr().cast(), &mut len) }).ok()?;
     // SAFETY: every field is a number, for which zeros are valid, and the kernel has written over some.
     let storage = unsafe { storage.assume_init() };
     match i32::from(storage.ss_family) {

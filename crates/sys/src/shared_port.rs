@@ -12,8 +12,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::errno;
 use crate::option::{self, Name};
-use crate::syscall_result;
 
 /// `BPF_RET | BPF_K` (linux/bpf_common.h): returns a constant.
 const RETURN: u16 = 0x06;
@@ -35,7 +35,7 @@ pub fn give_way(socket: BorrowedFd<'_>) -> io::Result<()> {
     let program = libc::sock_fprog { len: 1, filter: &raw mut filter };
     // SAFETY: the kernel reads the structure and the instruction that it points to, which both live until the call
     // returns.
-    syscall_result::of(unsafe {
+    errno::of(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
@@ -67,7 +67,7 @@ pub fn pass_on(over: BorrowedFd<'_>, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Re
         libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd.as_raw_fd());
         libc::sendmsg(over.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
     };
-    syscall_result::of_count(sent).map(drop)
+    errno::of_count(sent).map(drop)
 }
 
 /// Receives a message of [`pass_on`]: its bytes, and the descriptor if there is one. Zero bytes without a descriptor:
@@ -82,7 +82,7 @@ pub fn take_on(over: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Opt
     let mut message = message(&mut part, &mut rights);
     // SAFETY: the kernel writes only into the memory of the message, all of which is borrowed exclusively.
     let received = unsafe { libc::recvmsg(over.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-    let received = syscall_result::of_count(received)?;
+    let received = errno::of_count(received)?;
     // SAFETY: the kernel has filled in the control message within `rights`, if the header indicates one; a descriptor
     // in it was made for this process alone.
     let fd = unsafe {

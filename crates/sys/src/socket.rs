@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::clock::timespec;
+use crate::errno;
 use crate::option::{self, Name};
-use crate::syscall_result;
 
 /// `ETIMEDOUT`: the error number of a connection attempt that was given up.
 pub const TIMED_OUT: i32 = libc::ETIMEDOUT;
@@ -46,7 +46,7 @@ pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<OwnedFd
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     let (peer, len) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: null pointers mean that the peer's address is not wanted (accept(2)). Makes a descriptor.
-    unsafe { syscall_result::descriptor(libc::accept4(listener.as_raw_fd(), peer, len, flags)) }
+    unsafe { errno::descriptor(libc::accept4(listener.as_raw_fd(), peer, len, flags)) }
 }
 
 /// Whether an error means that descriptors or memory have run out: trying again at once would only spin.
@@ -107,7 +107,7 @@ pub fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
 #[inline]
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    syscall_result::of_syscall(unsafe {
+    errno::of_syscall(unsafe {
         let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL);
         libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
     })
@@ -138,7 +138,7 @@ fn receive_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel writes at most
     // `buffer.len()` bytes at `buffer`, which is borrowed exclusively, whatever length it returns; without room for an
     // address it writes none.
-    syscall_result::of_syscall(unsafe {
+    errno::of_syscall(unsafe {
         let (from, len) = (std::ptr::null_mut::<libc::sockaddr>(), std::ptr::null_mut::<libc::socklen_t>());
         libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
     })
@@ -184,7 +184,7 @@ pub fn send_part(fd: BorrowedFd<'_>, bytes: &[u8], more: bool, at_once: bool) ->
 fn send_with(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     let flags = flags | libc::MSG_NOSIGNAL;
     // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel only reads `bytes`.
-    syscall_result::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+    errno::of_count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
 /// Sends from several buffers on a connected socket (sendmsg(2)), as the socket blocks or not; `at_once` never waits.
@@ -200,7 +200,7 @@ pub fn send_vectored(fd: BorrowedFd<'_>, slices: &[io::IoSlice<'_>], at_once: bo
     message.msg_iovlen = slices.len().min(crate::io::IOV_MAX) as _;
     // SAFETY: `IoSlice` is an iovec by its own guarantee; the kernel only reads the buffers, which are borrowed, and the
     // descriptor is open for as long as it is borrowed.
-    syscall_result::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
+    errno::of_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
 }
 
 /// How long a blocking receive on this socket waits at most, nanoseconds (`SO_RCVTIMEO`); 0 means for ever.
@@ -246,7 +246,7 @@ pub fn wait(fd: BorrowedFd<'_>, until: Until, timeout_ns: u64) -> io::Result<Opt
     let timeout = timespec(timeout_ns);
     // SAFETY: `poll` is one valid pollfd and `timeout` a valid timespec, both live through the call; a null
     // mask leaves the signal mask alone.
-    let count = syscall_result::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
+    let count = errno::of(unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) })?;
     // An error or a hang-up makes every call return at once.
     let gone = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
     Ok((count > 0).then_some(SocketReadiness {

@@ -8,9 +8,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::datagram::control::{Control, first, word};
+use crate::datagram::slots::{Control, first, word};
+use crate::errno;
 use crate::option::{self, Name};
-use crate::syscall_result;
 
 /// Numbers of `SO_MEMINFO` (include/uapi/linux/sock_diag.h, `SK_MEMINFO_*`), in bytes except the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, Opti
     (message.msg_control, message.msg_controllen) = (Control::raw(&raw mut control), Control::ROOM as _);
     // SAFETY: the kernel writes at most `iov_len` bytes to `buffer`, which is borrowed exclusively, and `msg_controllen` bytes
     // to `control`; all outlive the call.
-    let received = syscall_result::of_count(unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, 0) })?;
+    let received = errno::of_count(unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, 0) })?;
     let queued = match first(control.filled(message.msg_controllen as usize)) {
         Some((libc::SOL_TCP, TCP_CM_INQ, value) | (libc::SOL_SOCKET, SCM_INQ, value)) => word(value),
         _ => None,

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::option::{self, Name};
-use crate::{kernel, syscall_result};
+use crate::{errno, kernel};
 
 // Commands, types and numbers of bpf(2) (include/uapi/linux/bpf.h).
 /// First Linux release, major and minor, in which redirection is sound. Before, a direction whose socket had been full
@@ -165,7 +165,7 @@ fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
 
 fn descriptor(command: libc::c_long, attributes: &Attributes) -> io::Result<OwnedFd> {
     // SAFETY: these commands make a descriptor.
-    unsafe { syscall_result::descriptor(call(command, attributes)?) }
+    unsafe { errno::descriptor(call(command, attributes)?) }
 }
 
 fn call(command: libc::c_long, attributes: &Attributes) -> io::Result<libc::c_int> {
@@ -173,7 +173,7 @@ fn call(command: libc::c_long, attributes: &Attributes) -> io::Result<libc::c_in
     // SAFETY: the kernel reads `size` bytes of attributes and what they point to: a program, a licence, a key or a value,
     // of which each lives in the caller through the call. It writes nothing: no log is asked for.
     let returned = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size) };
-    syscall_result::of(returned as libc::c_int)
+    errno::of(returned as libc::c_int)
 }
 
 #[cfg(test)]

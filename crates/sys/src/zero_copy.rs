@@ -9,8 +9,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::mapping::Mapping;
-use crate::syscall_result;
+use crate::buffer::Mapping;
+use crate::errno;
 
 /// `SO_EE_ORIGIN_ZEROCOPY` (linux/errqueue.h).
 const ORIGIN_ZERO_COPY: u8 = 5;
@@ -51,7 +51,7 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the descriptor is open for as long as it is borrowed. The kernel only reads the pages of `bytes`, and holds
     // references to them. Memory that changes changes what is sent, also that of a later owner
     // (`AlignedBuffer::abandon`).
-    syscall_result::of_syscall(unsafe {
+    errno::of_syscall(unsafe {
         let (to, flags) = (std::ptr::null::<libc::sockaddr>(), libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY);
         libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), bytes.as_ptr(), bytes.len(), flags, to, 0)
     })
@@ -70,7 +70,7 @@ pub fn completion(fd: BorrowedFd<'_>) -> io::Result<Option<ReturnedSends>> {
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the kernel writes at most `msg_controllen` bytes to `control`, which outlives the call.
     let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
-    match syscall_result::of_count(received) {
+    match errno::of_count(received) {
         Ok(_) => Ok(found(&message)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -113,7 +113,7 @@ pub fn is_full(error: &io::Error) -> bool {
 pub fn wait(fd: BorrowedFd<'_>, timeout_ms: i32) -> io::Result<()> {
     let mut waits = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: the kernel writes to one pollfd, which is borrowed exclusively.
-    match syscall_result::of(unsafe { libc::poll(&mut waits, 1, timeout_ms) })? {
+    match errno::of(unsafe { libc::poll(&mut waits, 1, timeout_ms) })? {
         0 => Err(io::ErrorKind::Interrupted.into()),
         _ => Ok(()),
     }
@@ -181,7 +181,7 @@ impl MappedReceiver {
         let mut len = size_of::<Request>() as libc::socklen_t;
         // SAFETY: the kernel reads and writes at most `len` bytes of `request`, and maps pages within the window at its
         // address, which belongs to this value; `&mut self` keeps slices of it from living through the call.
-        syscall_result::of(unsafe {
+        errno::of(unsafe {
             let value = (&raw mut request).cast();
             libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, value, &mut len)
         })?;

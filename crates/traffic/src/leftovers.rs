@@ -6,7 +6,7 @@ use std::env::temp_dir;
 use std::io;
 
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
-use bytegauge_sys::{control_group, supervisor};
+use bytegauge_sys::supervisor;
 
 /// The start of every folder's name.
 const NAME: &str = "bytegauge-";
@@ -24,7 +24,7 @@ impl Leftovers {
     /// Ends and removes whatever a killed process of this user left behind.
     pub fn remove() -> Leftovers {
         let processes = supervisor::end_abandoned_programs();
-        let folders = control_group::end_abandoned() + remove_abandoned_folders(&temp_dir(), NAME);
+        let folders = supervisor::remove_abandoned_groups() + remove_abandoned_folders(&temp_dir(), NAME);
         Leftovers { processes, folders }
     }
 }

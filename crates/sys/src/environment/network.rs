@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use serde::{Deserialize, Serialize};
 
 use super::RootFolder;
-use crate::{interface, syscall_result};
+use crate::{errno, interface};
 
 /// Facts about the network stack. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,9 +153,7 @@ fn ask(name: &str, value: &mut [u8]) -> Option<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     // SAFETY: the request has a name that ends with a NUL, and a pointer to the structure of its command, which the kernel reads
     // and writes: 196 bytes for `ETHTOOL_GDRVINFO`, 8 for the others. Both callers have as many.
-    syscall_result::of(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })
-        .ok()
-        .map(drop)
+    errno::of(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).ok().map(drop)
 }
 
 #[cfg(test)]

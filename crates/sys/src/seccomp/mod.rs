@@ -8,21 +8,18 @@
 //! The filter needs `no_new_privs`, so set-user-id programs run without their privileges. Never decides which
 //! options to set.
 
-mod listener;
-mod program;
-
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::fs::File;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::thread;
+use std::{io, thread};
 
 use crate::clock::monotonic_ns;
 use crate::option::KernelOption;
-use crate::{shared_port, syscall_result};
-
-pub use listener::{FilterListener, ListenerEvent, ReportedCall, SocketCall};
+use crate::{errno, process_descriptor, shared_port};
 
 /// The calls to report, and the options to keep from the kernel.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +43,7 @@ impl SocketFilter {
     /// those of the start: `EBUSY` if another process supervises this one in the same way, `EINVAL` or `ENOSYS` on a kernel
     /// before 5.5.
     pub fn install_in(&self, command: &mut Command) -> io::Result<PendingListener> {
-        let instructions = program::instructions(self)?;
+        let instructions = instructions(self)?;
         let (ours, childs) = UnixStream::pair()?;
         // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes bare system calls on
         // memory that was prepared before or is on its stack, and builds an io::Error from a number: no allocation, no lock.
@@ -63,7 +60,7 @@ impl SocketFilter {
 /// Installs the filter in the calling thread; returns the number of its listener, which closes on exec.
 fn install(instructions: &[libc::sock_filter]) -> io::Result<RawFd> {
     // SAFETY: passes integers and no memory.
-    syscall_result::of(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    errno::of(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     let program =
         libc::sock_fprog { len: instructions.len() as libc::c_ushort, filter: instructions.as_ptr().cast_mut() };
     let set = |flags: libc::c_ulong| {
@@ -76,7 +73,7 @@ fn install(instructions: &[libc::sock_filter]) -> io::Result<RawFd> {
         -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) => set(flags),
         returned => returned,
     };
-    syscall_result::of(returned as libc::c_int)
+    errno::of(returned as libc::c_int)
 }
 
 impl PendingListener {
@@ -104,7 +101,7 @@ const CALLS: u32 = 20_000;
 ///
 /// When a thread cannot be started, or may not install a filter.
 pub fn cost_ns() -> io::Result<u64> {
-    let instructions = program::instructions(&SocketFilter::default())?;
+    let instructions = instructions(&SocketFilter::default())?;
     // A filter applies to the thread that installs it, and ends with it.
     let timed = move |filter: Option<Vec<libc::sock_filter>>| -> io::Result<u64> {
         let listener = filter.map(|filter| install(&filter)).transpose()?;
@@ -129,6 +126,240 @@ pub fn cost_ns() -> io::Result<u64> {
     };
     let (without, with) = (of_thread(None)?, of_thread(Some(instructions))?);
     Ok(with.saturating_sub(without))
+}
+
+// The instructions of a filter, for the virtual machine of seccomp(2).
+//
+// Loads read the low halves of arguments only, as the kernel does for arguments that are ints. The first part depends on
+// the architecture and the call's number alone, so the kernel can remember its result (`seccomp_is_const_allow`,
+// kernel/seccomp.c).
+
+/// Answers 0 without carrying the call out.
+const SUCCEED: u32 = libc::SECCOMP_RET_ERRNO;
+
+const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+
+/// `AUDIT_ARCH_…` of this build (linux/audit.h), and the numbers of bind, connect, listen and socketcall of the 32-bit programs
+/// that the same kernel runs (arch/x86/entry/syscalls/syscall_32.tbl, arch/arm64/include/asm/unistd32.h).
+#[cfg(target_arch = "x86_64")]
+const NATIVE: Option<(u32, &[u32])> = Some((0xc000_003e, &[102, 361, 362, 363]));
+#[cfg(target_arch = "aarch64")]
+const NATIVE: Option<(u32, &[u32])> = Some((0xc000_00b7, &[282, 283, 284]));
+#[cfg(target_arch = "riscv64")]
+const NATIVE: Option<(u32, &[u32])> = Some((0xc000_00f3, &[]));
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+const NATIVE: Option<(u32, &[u32])> = None;
+
+/// The calls that open a path, and the one that opens another way to make them.
+const REPORTED: [libc::c_long; 4] = [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_io_uring_setup];
+
+/// Whether an architecture is that of this build.
+fn is_native(arch: u32) -> bool {
+    NATIVE.is_some_and(|(native, _)| native == arch)
+}
+
+fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+fn load(offset: usize) -> libc::sock_filter {
+    step(LOAD, offset as u32, 0, 0)
+}
+
+fn load_argument(at: usize) -> libc::sock_filter {
+    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
+    load(offset_of!(libc::seccomp_data, args) + 8 * at + low)
+}
+
+/// Skips the next instructions unless the loaded word is this one.
+fn unless(value: u32, skipped: u8) -> libc::sock_filter {
+    step(EQUAL, value, 0, skipped)
+}
+
+fn answer(with: u32) -> libc::sock_filter {
+    step(RETURN, with, 0, 0)
+}
+
+/// The instructions of a filter.
+fn instructions(filter: &SocketFilter) -> io::Result<Vec<libc::sock_filter>> {
+    let (native, compat) = NATIVE.ok_or(io::ErrorKind::Unsupported)?;
+    let report = |number: u32| [unless(number, 1), answer(libc::SECCOMP_RET_USER_NOTIF)];
+    let number = load(offset_of!(libc::seccomp_data, nr));
+    let mut all = vec![load(offset_of!(libc::seccomp_data, arch))];
+    // Calls of another architecture have other numbers: they are reported, so that the caller can name the reason.
+    let other: Vec<_> = [number].into_iter().chain(compat.iter().flat_map(|nr| report(*nr))).collect();
+    all.push(step(EQUAL, native, other.len() as u8 + 1, 0));
+    all.extend(other);
+    all.push(answer(libc::SECCOMP_RET_ALLOW));
+    all.push(number);
+    all.extend(REPORTED.iter().flat_map(|nr| report(*nr as u32)));
+    all.extend([step(EQUAL, libc::SYS_setsockopt as u32, 1, 0), answer(libc::SECCOMP_RET_ALLOW)]);
+    for option in &filter.ignored {
+        let (level, number) = option.place();
+        all.extend([load_argument(1), unless(level as u32, 3), load_argument(2)]);
+        all.extend([unless(number as u32, 1), answer(SUCCEED)]);
+    }
+    all.push(answer(if filter.reports_options { libc::SECCOMP_RET_USER_NOTIF } else { libc::SECCOMP_RET_ALLOW }));
+    Ok(all)
+}
+
+// Receives the calls that a filter reports, and answers them.
+
+/// Flag of pidfd_open(2) for a thread that leads no process: `PIDFD_THREAD` (Linux 6.9).
+const OF_THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint;
+
+/// The end of a filter that learns of calls. While it is open, reported calls wait for an answer; once it is closed, they
+/// fail with `ENOSYS`. So it must outlive the programs under the filter.
+#[derive(Debug)]
+pub struct FilterListener(OwnedFd);
+
+/// What a reported call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketCall {
+    /// connect(2).
+    Connect,
+    /// bind(2).
+    Bind,
+    /// listen(2).
+    Listen,
+    /// setsockopt(2) of this level and option.
+    SetOption(i32, i32),
+    /// io_uring_setup(2): the ring's own operations are not reported.
+    Ring,
+    /// A call of a program of another architecture, such as a 32-bit one.
+    OtherArchitecture,
+}
+
+/// A call that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportedCall {
+    /// The kernel's number of this report.
+    id: u64,
+    /// The thread that makes the call.
+    pub thread: u32,
+    /// What it does.
+    pub call: SocketCall,
+    args: [u64; 6],
+}
+
+/// The next event of a listener.
+#[derive(Debug)]
+pub enum ListenerEvent {
+    /// A call waits for its answer.
+    Call(ReportedCall),
+    /// No program is left under the filter.
+    Ended,
+}
+
+impl FilterListener {
+    fn new(descriptor: OwnedFd) -> FilterListener {
+        FilterListener(descriptor)
+    }
+
+    /// Waits for the next call, or the end of all programs under the filter.
+    ///
+    /// # Errors
+    ///
+    /// Those of poll(2) and ioctl(2); none is expected.
+    pub fn next(&self) -> io::Result<ListenerEvent> {
+        loop {
+            let mut polled = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: `polled` is one valid pollfd, and lives through the call.
+            match errno::of(unsafe { libc::poll(&raw mut polled, 1, -1) }) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            if polled.revents & libc::POLLIN == 0 {
+                return Ok(ListenerEvent::Ended);
+            }
+            if let Some(call) = self.receive()? {
+                return Ok(ListenerEvent::Call(call));
+            }
+        }
+    }
+
+    /// The call that waits; `None` if its thread was killed meanwhile.
+    fn receive(&self) -> io::Result<Option<ReportedCall>> {
+        // SAFETY: a value of zeros is valid: numbers alone, and the kernel requires zeros.
+        let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: the request writes one such value into `found`, which lives through the call.
+        let returned = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut found) };
+        match errno::of(returned) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => return Ok(None),
+            other => other?,
+        };
+        let (number, args) = (libc::c_long::from(found.data.nr), found.data.args);
+        let call = match number {
+            _ if !is_native(found.data.arch) => SocketCall::OtherArchitecture,
+            libc::SYS_connect => SocketCall::Connect,
+            libc::SYS_bind => SocketCall::Bind,
+            libc::SYS_listen => SocketCall::Listen,
+            libc::SYS_setsockopt => SocketCall::SetOption(args[1] as i32, args[2] as i32),
+            _ => SocketCall::Ring,
+        };
+        Ok(Some(ReportedCall { id: found.id, thread: found.pid, call, args }))
+    }
+
+    /// Whether the call still waits. The number of a thread that ended meanwhile may belong to another program, so
+    /// what was read by that number counts only if the call waits afterwards (seccomp_unotify(2)).
+    #[must_use]
+    pub fn waits(&self, call: &ReportedCall) -> bool {
+        // SAFETY: the request reads one u64, which lives through the call.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const call.id) == 0 }
+    }
+
+    /// Lets the call be carried out. A thread that ended meanwhile needs no answer.
+    pub fn carry_out(&self, call: &ReportedCall) {
+        let mut answer = libc::seccomp_notif_resp {
+            id: call.id,
+            val: 0,
+            error: 0,
+            flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+        };
+        // SAFETY: the request reads one such value, which lives through the call.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+    }
+
+    /// A duplicate of the socket that a call is about. Close it at once: it keeps the connection open.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if the program closed it, `EPERM` if the program may not be traced, `ESRCH` if the thread ended.
+    pub fn socket(&self, call: &ReportedCall) -> io::Result<OwnedFd> {
+        // The low half is the number, as the kernel takes it.
+        let number = call.args[0] as i32;
+        let found = match process_descriptor::open(call.thread, OF_THREAD) {
+            // A kernel without the flag: threads of a process share their descriptors, unless one of them asked for its own.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                process_descriptor::open(process_of(call.thread)?, 0)
+            }
+            other => other,
+        };
+        let socket = process_descriptor::get(found?.as_fd(), number)?;
+        if self.waits(call) { Ok(socket) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    }
+
+    /// The first bytes of the value that setsockopt(2) passes.
+    ///
+    /// # Errors
+    ///
+    /// When the memory of the program cannot be read.
+    pub fn value(&self, call: &ReportedCall) -> io::Result<Vec<u8>> {
+        let mut value = [0; 16];
+        let length = value.len().min(call.args[4] as u32 as usize);
+        let memory = File::open(format!("/proc/{}/mem", call.thread))?;
+        memory.read_exact_at(&mut value[..length], call.args[3])?;
+        if self.waits(call) { Ok(value[..length].to_vec()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    }
+}
+
+/// The process of a thread.
+fn process_of(thread: u32) -> io::Result<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    process.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use crate::syscall_result;
+use crate::errno;
 
 /// The state of a stopped thread in a system call (`PTRACE_GET_SYSCALL_INFO`, Linux 5.3; struct ptrace_syscall_info of
 /// linux/ptrace.h). One layout for all architectures.
@@ -126,7 +126,7 @@ pub(super) enum WaitReport {
 pub(super) fn wait() -> io::Result<WaitReport> {
     let mut status = 0;
     // SAFETY: `status` is a valid place for an int and lives through the call.
-    match syscall_result::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) }) {
+    match errno::of(unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) }) {
         Ok(0) => Ok(WaitReport::Nothing),
         Ok(tid) => Ok(WaitReport::Thread(tid, status)),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(WaitReport::NoThread),
@@ -141,5 +141,5 @@ pub(super) fn memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usiz
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     // SAFETY: the kernel writes at most `into.len()` bytes at `into`, which is borrowed exclusively; the other address is
     // looked up in the other process alone.
-    syscall_result::of_count(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) })
+    errno::of_count(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) })
 }

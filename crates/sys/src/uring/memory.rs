@@ -4,12 +4,10 @@
 //! the kernel has a buffer, the program holds no reference to it. So every buffer counts the
 //! operations that use it, and lends its bytes only at zero.
 
-use std::io;
 use std::ops::Range;
-use std::slice;
+use std::{io, slice};
 
-use crate::buffer::{PAGE_BYTES as PAGE, PageOffset};
-use crate::mapping::Mapping;
+use crate::buffer::{Mapping, PAGE_BYTES as PAGE, PageOffset};
 
 /// `len` zero bytes on a page boundary. They are not backed by memory until they are touched: a thousand connections cost what
 /// they use, not what they might.

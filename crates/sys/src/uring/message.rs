@@ -9,7 +9,7 @@ use std::io;
 use io_uring::types::RecvMsgOut;
 
 use super::memory::{BufferId, Buffers};
-use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control, control_len, header};
+use crate::datagram::{Arrived, Control, PeerAddress, SlotTarget, control_len, header, slots};
 
 /// One of a ring's own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Buffers {
     pub(super) fn arrived(&mut self, id: MessageId, moved: usize) -> Arrived {
         let envelope = self.envelope(id);
         let messages = envelope.control.filled(control_len(&envelope.header));
-        control::read(messages, moved, envelope.header.msg_flags)
+        slots::read(messages, moved, envelope.header.msg_flags)
     }
 
     /// The sender of a message that was received.
@@ -133,7 +133,7 @@ pub(super) fn template() -> libc::msghdr {
 pub(super) fn parcel<'a>(buffer: &'a mut [u8], template: &libc::msghdr) -> Option<Parcel<'a>> {
     let out = RecvMsgOut::parse(buffer, template).ok()?;
     let flags = if out.is_payload_truncated() { libc::MSG_TRUNC } else { 0 };
-    let arrived = control::read(out.control_data(), out.incoming_payload_len() as usize, flags);
+    let arrived = slots::read(out.control_data(), out.incoming_payload_len() as usize, flags);
     let source = PeerAddress::of_bytes(out.name_data());
     let len = out.payload_data().len();
     Some(Parcel { bytes: &mut buffer[MESSAGE_ROOM..][..len], arrived, source })

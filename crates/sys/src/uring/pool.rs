@@ -9,16 +9,14 @@
 //!
 //! A buffer that was given back while sends still read it is offered when the last of them is over.
 
-use std::io;
 use std::ops::Range;
-use std::slice;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::{io, slice};
 
 use io_uring::types::BufRingEntry;
 
 use super::memory::{STAGGER, pages};
-use crate::buffer::{PAGE_BYTES, PageOffset};
-use crate::mapping::Mapping;
+use crate::buffer::{Mapping, PAGE_BYTES, PageOffset};
 
 /// Where a buffer is that the program has.
 const OURS: u16 = u16::MAX;

@@ -8,7 +8,6 @@
 //!
 //! A ring stays in the thread that created it, as `IORING_SETUP_SINGLE_ISSUER` requires.
 
-mod abi;
 mod io_uring_crate;
 mod ledger;
 #[cfg(liburing)]

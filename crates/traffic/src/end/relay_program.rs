@@ -21,22 +21,20 @@ use bytegauge_model::{
     EndCounts, EndReport, EndRole, Nanos, RelayPlaces, RelayProgram, RelayProgramReport, RunningRelay,
 };
 use bytegauge_sys::clock::{kernel_tick_ns, monotonic_ns};
-use bytegauge_sys::control_group::ControlGroup;
 use bytegauge_sys::descendants::{self, TreeUse};
 use bytegauge_sys::interface::NetworkTables;
-use bytegauge_sys::supervisor::Supervisor;
+use bytegauge_sys::supervisor::{ControlGroup, Supervisor};
 use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
 use crate::end::runner::EndResult;
 use crate::end_error::EndError;
-use crate::message::{Body, Peer};
-use crate::message::{Command, Reply};
-use crate::relay::lacks_running;
+use crate::leftovers;
+use crate::message::{Body, Command, Peer, Reply};
+use crate::relay::{self, lacks_running};
 use crate::setup::Setup;
 use crate::task::program::{Program, ProgramEvent, attend};
 use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
-use crate::{leftovers, relay};
 
 /// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between
 /// the check and the program's start.
