@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytegauge_harness::{Ended, RunOptions, ceiling};
+use bytegauge_harness::{Ended, RunOptions, machine_probe};
 use bytegauge_model::unit::significant;
 use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{Plan, PlanError, resolve};
@@ -130,7 +130,7 @@ fn planned(
 
 /// The best values of a CPU, in lines that fit the narrowest screen.
 fn limits() -> [String; 2] {
-    let found = ceiling::measure();
+    let found = machine_probe::measure();
     let gib = |rate: f64| significant(rate / f64::from(1 << 30), 3);
     let (caches, memory) = (gib(found.copy_cached), gib(found.copy_memory));
     [

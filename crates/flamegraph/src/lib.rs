@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytegauge_harness::profiled_trial;
+use bytegauge_harness::trial;
 use bytegauge_model::relay_program::short_relay_name;
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Cell, CellKind, RelayChoice, escape};
@@ -99,7 +99,7 @@ impl Flames {
         let scratch = OwnedFolder::create_in(&self.folder, SCRATCH).map_err(|error| error.to_string())?;
         let data = scratch.path().join("perf.data");
         let sample = |pids: &[u32]| perf::Sampling::of(&self.program, pids, &data, stop);
-        profiled_trial::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
+        trial::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
             .map_err(|error| error.to_string())?;
         let folded = fold::folded(&perf::script(&self.program, &data, stop)?)?;
         let picture = fold::drawn(&folded, &title(cell))?;

@@ -11,9 +11,9 @@ use bytegauge_model::{AnalysedGroup, Cell, CellId, CellKind};
 use bytegauge_plan::{AUDIT_CELLS_MIN, block_order};
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::analysis::SessionAnalysis;
 use crate::block::BlockTask;
 use crate::confirm::ConfirmedGroup;
+use crate::interim::SessionAnalysis;
 use crate::run::{Run, RunError};
 
 /// With this number of blocks a group has an interval of its own; with fewer, as many groups as possible are visited.

@@ -201,7 +201,7 @@ impl Run<'_> {
         let mut measured = match (&slo, max_loss, setup.workload()) {
             (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.machine.watch),
             (_, Some(limit), Workload::Stream) => {
-                knee::loss::measure(pool, setup, limit, stop, &mut self.machine.watch)
+                knee::measure_loss(pool, setup, limit, stop, &mut self.machine.watch)
             }
             _ => {
                 let task = setup.program.as_ref();

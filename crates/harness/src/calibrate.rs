@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::block::BlockTask;
 use crate::run::{Run, RunError};
-use crate::shorten_plan::Given;
+use crate::time_limit::Given;
 
 /// The shortest warm-up: laps need time to find their length, and threads have just woken.
 const WARMUP_MIN_NS: u64 = 1_000_000;

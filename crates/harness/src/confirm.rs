@@ -10,8 +10,8 @@ use bytegauge_model::{
 use bytegauge_plan::{OVERTIME, block_order, search};
 use serde_json::json;
 
-use crate::analysis::SessionAnalysis;
 use crate::block::BlockTask;
+use crate::interim::SessionAnalysis;
 use crate::run::{Ended, Run, RunError};
 use crate::run_state::TimeSum;
 use crate::time_limit::TimeUse;

@@ -4,32 +4,27 @@
 //! Judges nothing: `report` computes results from the store.
 #![forbid(unsafe_code)]
 
-pub mod ceiling;
 pub mod cpu_placement;
 pub mod environment;
 pub mod event;
 pub mod host_visit;
 pub mod machine_probe;
-pub mod profiled_trial;
 pub mod run;
 mod run_state;
 pub mod trial;
 
-mod analysis;
 mod audit;
 mod block;
 mod calibrate;
 mod confirm;
-mod harm_guard;
 mod interim;
 mod knee;
 mod lost_host;
 mod screen;
-mod shorten_plan;
 mod stages;
 mod time_limit;
 
-pub use analysis::{Ahead, AnalysisState, SessionAnalysis};
 pub use event::{Event, Observer};
+pub use interim::{Ahead, AnalysisState, SessionAnalysis};
 pub use lost_host::HOST_WAIT_NS;
 pub use run::{Ended, Run, RunError, RunOptions, stored_plan, this_machine};

@@ -18,10 +18,10 @@ use bytegauge_traffic::{EndError, PlantedFault, RemoteHost, StartNetwork};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::analysis::{AnalysisState, first_blocks};
 use crate::calibrate::series;
 use crate::environment::Watch;
 use crate::event::{Event, Observer};
+use crate::interim::{AnalysisState, first_blocks};
 use crate::lost_host::{self, Losses, LostHost};
 use crate::run_state::{CellStates, RunClock, RunMachine, RunTimes, SessionRecord, StageResults, search};
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::block::BlockTask;
 use crate::run::{Run, RunError};
-use crate::shorten_plan::Given;
+use crate::time_limit::Given;
 
 /// Costs of one block: nanoseconds per byte of each option, by its index in the family.
 type Costs = Vec<Option<f64>>;

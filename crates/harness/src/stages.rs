@@ -6,7 +6,7 @@ use bytegauge_plan::Plan;
 use bytegauge_sys::clock::unix_ns;
 use serde_json::Value;
 
-use crate::analysis::SessionAnalysis;
+use crate::interim::SessionAnalysis;
 use crate::run::{Ended, Run, RunError, machine};
 
 impl Run<'_> {

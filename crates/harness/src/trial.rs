@@ -1,24 +1,29 @@
 //! One trial: opens its ends, starts them, collects their counts, and checks them.
 //!
-//! Every trial follows one script (`script`), whatever its workload. `answers` has the last replies of the ends, and `checks`
-//! decides whether their counts agree.
+//! Every trial follows one script (`script`), whatever its workload. `checks` decides whether their counts agree.
+//!
+//! Also streams that load the path of calls, and an extra trial with a profiler.
 
-mod answers;
 mod checks;
-mod load;
 mod script;
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bytegauge_model::{ByRole, EndReport, EndReports, EndRole, Iperf3Report, MachineUse, Outcome, Trial};
-use bytegauge_traffic::end::LATE;
-use bytegauge_traffic::{Command, EndPool, Setup};
+use bytegauge_model::{
+    ByRole, Cell, EndReport, EndReports, EndRole, Iperf3Report, MachineUse, Outcome, RelayChoice, Trial,
+};
+use bytegauge_plan::Plan;
+use bytegauge_sys::topology::Topology;
+use bytegauge_traffic::end::{ChannelError, LATE};
+use bytegauge_traffic::{Command, EndError, EndPool, Setup, relay};
+use checks::{check_counts, checked_link, forwards_elsewhere};
+use script::{Answers, LONG_NS, Script, WaitTimes};
+use thiserror::Error;
 
+use crate::cpu_placement;
 use crate::environment::Watch;
-use checks::{check_counts, link, relay};
-use load::PathLoad;
-use script::{LONG_NS, Script, WaitTimes};
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -130,11 +135,11 @@ pub(crate) fn measure_with_waits(
     let window_ns = if script.measures == EndRole::Command { LONG_NS } else { setup.window_ns };
     let mut answers = script.collect(pool, WaitTimes { window_ns, due, patience }, stop, waiting)?;
     let mut machine = watch.machine_use(before.as_ref());
-    let joined = link::checked(pool, link.as_ref(), machine.as_mut());
+    let joined = checked_link(pool, link.as_ref(), machine.as_mut());
     script.collect_late(pool, patience, &mut answers);
     let outcome = answers.trouble().or(joined).unwrap_or_else(|| check_counts(setup, &answers));
     let outcome = match answers.served_no_call() {
-        true => relay::forwards_elsewhere(setup, outcome),
+        true => forwards_elsewhere(setup, outcome),
         false => outcome,
     };
     let (outcome, load_is_sound) = match load {
@@ -155,4 +160,121 @@ pub fn cpus(setup: &Setup) -> ByRole<usize> {
 fn patience(parts_ns: &[u64]) -> Duration {
     let ns = parts_ns.iter().fold(0, |sum: u64, part| sum.saturating_add(*part));
     Duration::from_nanos(ns) + Duration::from_secs(5)
+}
+
+// Streams that load the path of calls while these are measured.
+//
+// They run in both directions over connections of their own, from before the first call until after the last one, and are
+// measured in a window of the same length. A trial whose load moved nothing fails: its calls were made on an idle path.
+
+/// The ends of a load that are open.
+struct PathLoad {
+    setup: Setup,
+    script: Script,
+}
+
+impl PathLoad {
+    /// Opens the ends of the load of a trial; `None` without a load.
+    fn open(setup: &Setup, pool: &mut EndPool, patience: Duration) -> Result<Option<PathLoad>, Outcome> {
+        let Some(setup) = setup.load().map_err(|fault| fault.outcome())? else { return Ok(None) };
+        let script = Script::of(&setup);
+        script.open(&setup, pool, patience).map_err(named)?;
+        Ok(Some(PathLoad { setup, script }))
+    }
+
+    /// Its ends, in the order in which they are started.
+    fn roles(&self) -> impl Iterator<Item = EndRole> {
+        self.script.roles()
+    }
+
+    /// Ends the load after the calls and adds its counts to theirs: the outcome of the trial, and whether the ends of the load can be
+    /// used again. After calls that failed early, its window may be far from over: its ends are given up.
+    fn end(self, pool: &mut EndPool, patience: Duration, calls: &mut Answers, outcome: Outcome) -> (Outcome, bool) {
+        if outcome != Outcome::Measured {
+            return (outcome, false);
+        }
+        let PathLoad { setup, script } = self;
+        let Some(load) =
+            script.collect(pool, WaitTimes { window_ns: 0, due: LATE, patience }, &AtomicBool::new(false), &mut |_| {})
+        else {
+            return (outcome, false);
+        };
+        let of_load = load.trouble().unwrap_or_else(|| check_counts(&setup, &load));
+        calls.by_role.extend(load.by_role);
+        (named(of_load), true)
+    }
+}
+
+/// The outcome of a trial of calls by that of its load.
+fn named(of_load: Outcome) -> Outcome {
+    let text = |reason: String| format!("the load of the path: {reason}");
+    match of_load {
+        Outcome::Measured => Outcome::Measured,
+        Outcome::Skipped(reason) => Outcome::Skipped(text(reason)),
+        Outcome::Failed(reason) => Outcome::Failed(text(reason)),
+        Outcome::NothingMoved(reason) => Outcome::NothingMoved(text(reason)),
+    }
+}
+
+// An extra trial in which a profiler samples the relay's processes. It comes after all judged trials, so that sampling does
+// not affect reported results. Nothing of it is stored.
+
+/// Warm-up of such a trial, nanoseconds: it is sampled as well.
+const WARMUP_NS: u64 = 100_000_000;
+
+/// Its window, nanoseconds: about a thousand samples of every CPU that the relay keeps busy.
+const WINDOW_NS: u64 = 2_000_000_000;
+
+/// Why a relay could not be sampled.
+#[derive(Debug, Error)]
+pub enum SampledError {
+    /// The cell does not resolve: a bug in planning.
+    #[error(transparent)]
+    EndError(#[from] EndError),
+    /// Its end cannot be started.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// Its processes are not visible, or have ended.
+    #[error("its processes are not visible: add the @PID of a running relay, or run as root")]
+    Unseen,
+    /// The profiler could not begin, or end.
+    #[error("{0}")]
+    Sampler(String),
+    /// The trial failed.
+    #[error("its trial failed: {0}")]
+    Trial(String),
+    /// The user wants to stop.
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+/// Runs a trial of a cell that has a relay. Before it begins, `sample` gets the processes in which, or below which, the
+/// relay will run; its return value is passed to `finish` after the trial, while these processes still live.
+///
+/// # Errors
+/// [`SampledError`], with what to do.
+pub fn carry<T>(
+    (plan, cell): (&Plan, &Cell),
+    program: &Path,
+    stop: &AtomicBool,
+    sample: impl FnOnce(&[u32]) -> Result<T, String>,
+    finish: impl FnOnce(T) -> Result<(), String>,
+) -> Result<(), SampledError> {
+    let cpus = cpu_placement::cpus(&cell.factors, &Topology::read().unwrap_or_default(), false);
+    let (warmup_ns, window_ns, seed) = (WARMUP_NS, WINDOW_NS, plan.seed);
+    let setup = Setup { warmup_ns, window_ns, seed, cpus, ..Setup::of(&cell.factors)? };
+    let mut pool = EndPool::new(plan.ends, program);
+    let pids = match cell.factors.relay().and_then(RelayChoice::running) {
+        Some(running) => relay::processes_of(running),
+        // Threads or programs that it starts are sampled with it.
+        None => pool.end(EndRole::Relay)?.process_id().into_iter().collect(),
+    };
+    if pids.is_empty() {
+        return Err(SampledError::Unseen);
+    }
+    let sampler = sample(&pids).map_err(SampledError::Sampler)?;
+    match measure(&mut pool, &setup, stop, &mut Watch::open()).ok_or(SampledError::Interrupted)?.outcome {
+        Outcome::Measured => finish(sampler).map_err(SampledError::Sampler),
+        outcome => Err(SampledError::Trial(outcome.reason().unwrap_or_default().to_owned())),
+    }
 }

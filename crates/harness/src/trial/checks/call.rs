@@ -4,11 +4,11 @@
 //! completed call.
 
 use bytegauge_model::{CallError, CallReport, EndRole, Engine, ErrorClass, ErrorPhase, Outcome};
-use bytegauge_traffic::Setup;
-use bytegauge_traffic::engine;
+use bytegauge_traffic::{Setup, engine};
 
-use super::{Check, failed, in_mode, none, relay};
-use crate::trial::answers::Answers;
+use super::{Check, failed, in_mode, none};
+use crate::trial::checks;
+use crate::trial::script::Answers;
 
 /// Checks a trial without trouble at an end.
 pub(super) fn check_counts(setup: &Setup, answers: &Answers) -> Check {
@@ -29,7 +29,7 @@ fn ran_in_mode(setup: &Setup, answers: &Answers) -> Check {
         let did = did.filter(|_| engine != Engine::Mmsg || setup.call_batch() > 1);
         in_mode(engine, did.and_then(|did| engine::unproven(engine, did)))?;
     }
-    none(relay::unproven(setup, answers))
+    none(checks::unproven_relay(setup, answers))
 }
 
 /// Whether the counts of client, server and competitors add up, and are not zero.
@@ -52,7 +52,7 @@ fn added_up(setup: &Setup, answers: &Answers) -> Check {
         }
     }
     let relay = answers.report(EndRole::Relay).and_then(|end| end.relay.as_deref().copied());
-    none(relay.and_then(|relay| relay::of_calls(&relay)).or_else(|| invented(client, server, rival)))?;
+    none(relay.and_then(|relay| checks::relay_of_calls(&relay)).or_else(|| invented(client, server, rival)))?;
     if client.calls > 0 {
         return Ok(());
     }
@@ -135,7 +135,7 @@ mod tests {
     use bytegauge_model::{EndReport, Spec, Workload};
 
     use super::*;
-    use crate::trial::answers::LastReply;
+    use crate::trial::script::LastReply;
 
     #[test]
     fn a_client_without_calls_fails_no_mode() {

@@ -1,15 +1,17 @@
 //! Decides whether a trial failed: its counts must add up, and every requested mode must have run.
+//!
+//! Also checks an emulated link, and a relay's counts against those of the ends on both sides.
 
 pub(super) mod call;
-mod datagram;
-pub(super) mod link;
-pub(super) mod relay;
 mod stream;
 
-use bytegauge_model::{EndRole, Engine, Implementation, Outcome, Workload};
-use bytegauge_traffic::Setup;
+use bytegauge_model::{
+    EmulatedLink, EndReport, EndRole, Engine, Implementation, LinkUse, MachineUse, Nanos, Outcome, RelayChoice,
+    RelayReport, Workload,
+};
+use bytegauge_traffic::{EndPool, Setup, relay};
 
-use crate::trial::answers::Answers;
+use crate::trial::script::Answers;
 
 /// Fewer calls may all have been first ones from their addresses, which only request cookies.
 const LEAST_CALLS: u64 = 64;
@@ -102,12 +104,116 @@ fn in_mode(engine: Engine, unproven: Option<String>) -> Check {
     none(unproven.map(|reason| format!("engine {engine} did not run in its mode: {reason}")))
 }
 
+// Checks that an emulated link had its settings.
+//
+// It runs on the measured machine: if other load keeps it from running, packets arrive late or never reach it, and the
+// measured link is another one. Such a trial fails with the reason.
+
+/// Largest mean excess of the round trip, as a share of the setting.
+const LATE_SHARE: f64 = 0.1;
+
+/// Or by this, nanoseconds: the wake-up latency of a process twice, and the delay of its work if both ends work as well.
+const LATE_NS: u64 = 500_000;
+
+/// Adds the link's counts to the machine's counts of a trial; returns the outcome if the link did not have its settings.
+pub(in crate::trial) fn checked_link(
+    pool: &mut EndPool,
+    asked: Option<&EmulatedLink>,
+    machine: Option<&mut MachineUse>,
+) -> Option<Outcome> {
+    let used = match pool.link_use() {
+        Ok(used) => used?,
+        Err(fault) => return Some(fault.outcome()),
+    };
+    if let Some(machine) = machine {
+        machine.link = Some(Box::new(used));
+    }
+    broken_link(asked?, &used).map(Outcome::Failed)
+}
+
+/// Why the link did not have its settings, if so.
+fn broken_link(asked: &EmulatedLink, used: &LinkUse) -> Option<String> {
+    let missed = used.both().missed;
+    if missed > 0 {
+        return Some(format!(
+            "{missed} packets never reached the emulated link, which had no CPU to read them: use a quieter machine or a \
+             lower --link-rate"
+        ));
+    }
+    let late_ns = used.late_ns();
+    let most_ns = ((asked.delay_ns as f64 * LATE_SHARE) as u64).max(LATE_NS);
+    (late_ns > most_ns).then(|| {
+        format!(
+            "the emulated link took {} longer for a round trip than the set {}, since it had no CPU in time: use a \
+             quieter machine, a longer --link-delay or a lower --link-rate",
+            Nanos(late_ns),
+            Nanos(asked.delay_ns)
+        )
+    })
+}
+
+// Checks of a relay's counts against those of the ends on both sides: it forwarded all that it received, and received all that was sent.
+
+/// Why a relay of bytegauge did not work by its method, if its counters do not show that it did.
+pub(in crate::trial) fn unproven_relay(setup: &Setup, answers: &Answers) -> Option<String> {
+    let method = setup.relay_method()?;
+    let reason = relay::unproven(method, answers.report(EndRole::Relay)?.engine.as_deref()?)?;
+    Some(format!("relay {method} did not run in its mode: {reason}"))
+}
+
+/// Extends a failure in which nothing reached the end behind the relay: a running relay may connect to another address.
+pub(in crate::trial) fn forwards_elsewhere(setup: &Setup, mut outcome: Outcome) -> Outcome {
+    if let (Some(relay), true) = (setup.relay().and_then(RelayChoice::running), outcome.is_failed())
+        && let Some(reason) = outcome.reason_mut()
+    {
+        reason.push_str(&format!(
+            "; nothing arrived through the relay at {} at {}, where bytegauge listens: check that the relay forwards to this address",
+            relay.listen, relay.upstream
+        ));
+    }
+    outcome
+}
+
+/// The error in the counts of a stream's relay, if any.
+pub(in crate::trial) fn relay_of_stream(sent: &EndReport, relay: &RelayReport, received: &EndReport) -> Option<String> {
+    let RelayReport { taken_up, given_up, kernel_up, .. } = *relay;
+    let kernel = kernel_up.unwrap_or(taken_up);
+    let counts = [sent.total_bytes, taken_up, kernel, given_up, received.total_bytes];
+    if counts.iter().all(|count| *count == counts[0]) {
+        return back(relay);
+    }
+    Some(format!(
+        "{} bytes were sent, the relay received {taken_up} (TCP_INFO: {kernel}) and sent {given_up}, {} arrived: the relay loses \
+         or invents data",
+        sent.total_bytes, received.total_bytes
+    ))
+}
+
+/// A stream has no replies.
+fn back(relay: &RelayReport) -> Option<String> {
+    let RelayReport { taken_down, given_down, .. } = *relay;
+    (taken_down != 0 || given_down != 0)
+        .then(|| format!("the relay received {taken_down} and sent {given_down} bytes in the reverse direction, in which no end sends: it invents data"))
+}
+
+/// The error in the counts of a relay of calls, if any. Connections may be cut off at the end with bytes under way, so the
+/// relay may have received bytes that it could not send, but never the reverse.
+pub(in crate::trial) fn relay_of_calls(relay: &RelayReport) -> Option<String> {
+    let RelayReport { taken_up, given_up, taken_down, given_down, .. } = *relay;
+    (given_up > taken_up || given_down > taken_down).then(|| {
+        format!(
+            "the relay received {taken_up} and {taken_down} bytes of requests and replies and sent {given_up} and {given_down}: \
+             it invents data"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use bytegauge_model::{CallReport, EndReport, FlowReport, Spec, TcpReport};
 
     use super::*;
-    use crate::trial::answers::LastReply;
+    use crate::trial::script::LastReply;
 
     #[test]
     fn a_fallback_to_tcp_fails_the_trial() {
@@ -150,5 +256,83 @@ mod tests {
         check("256", (1000, &[false; 4]), true);
         check("256", (10, &[false; 4]), false);
         check("auto", (1000, &[false; 4]), false);
+    }
+}
+
+#[cfg(test)]
+mod link_tests {
+    use bytegauge_model::{LinkRate, LossShare, WayUse};
+
+    use super::*;
+
+    fn check(delay_ns: u64, late_ns: u64, missed: u64, expected: Option<&str>) {
+        let asked = EmulatedLink { delay_ns, loss: LossShare(0), rate: LinkRate(1_000_000_000) };
+        // Half of it each way.
+        let way = WayUse { passed: 10, late_ns: 5 * late_ns, missed, ..WayUse::default() };
+        let reason = broken_link(&asked, &LinkUse { there: way, back: way, cpu_ns: 0 });
+        assert_eq!(reason.is_some(), expected.is_some(), "{reason:?}");
+        assert!(reason.unwrap_or_default().contains(expected.unwrap_or_default()));
+    }
+
+    #[test]
+    fn a_link_with_other_settings_fails_its_trial() {
+        check(20_000_000, 2_000_000, 0, None);
+        check(20_000_000, 2_010_000, 0, Some("longer for a round trip than the set 20 ms"));
+        // For a short link two wake-ups are no error.
+        check(100_000, 500_000, 0, None);
+        check(100_000, 501_000, 0, Some("a longer --link-delay"));
+        check(20_000_000, 0, 3, Some("6 packets never reached"));
+    }
+}
+
+#[cfg(test)]
+mod relay_tests {
+    use super::*;
+    use bytegauge_model::{EndCounts, Spec};
+
+    fn end(total_bytes: u64) -> EndReport {
+        EndReport { counts: EndCounts { total_bytes, ..EndCounts::default() }, ..EndReport::default() }
+    }
+
+    fn relay(taken_up: u64, given_up: u64) -> RelayReport {
+        RelayReport { taken_up, given_up, ..RelayReport::default() }
+    }
+
+    #[test]
+    fn bytes_pass_the_relay_and_arrive() {
+        let wrong = |sent, relay: RelayReport, received| relay_of_stream(&end(sent), &relay, &end(received)).is_some();
+        assert!(!wrong(10, relay(10, 10), 10));
+        assert!(!wrong(10, RelayReport { kernel_up: Some(10), ..relay(10, 10) }, 10));
+        assert!(wrong(10, RelayReport { kernel_up: Some(11), ..relay(10, 10) }, 10));
+        assert!(wrong(11, relay(10, 10), 10) && wrong(10, relay(10, 9), 9) && wrong(10, relay(10, 10), 9));
+        assert!(wrong(10, RelayReport { taken_down: 1, given_down: 1, ..relay(10, 10) }, 10));
+    }
+
+    #[test]
+    fn an_idle_running_relay_gets_a_hint() {
+        let hinted = |relay: &str, outcome: &Outcome| {
+            let levels = Spec::from([
+                ("transport", "tcp".into()),
+                ("read_size", 4096.into()),
+                ("write_size", 65536.into()),
+                ("work", "0.5ns".into()),
+                ("rate", "max".into()),
+                ("relay", relay.into()),
+            ]);
+            forwards_elsewhere(&Setup::of(&levels).unwrap(), outcome.clone())
+        };
+        let (running, failed) = ("addr:127.0.0.1:9000=127.0.0.1:9001", Outcome::Failed("nothing arrived".into()));
+        let outcome = hinted(running, &failed);
+        assert!(
+            outcome.reason().is_some_and(|reason| reason.starts_with("nothing arrived; ") && reason.contains(":9001"))
+        );
+        assert_eq!((hinted("splice", &failed), hinted(running, &Outcome::Measured)), (failed, Outcome::Measured));
+    }
+
+    #[test]
+    fn a_relay_sends_no_more_than_it_received() {
+        let calls = |taken_down, given_down| RelayReport { taken_down, given_down, ..relay(10, 10) };
+        assert!(relay_of_calls(&calls(7, 5)).is_none() && relay_of_calls(&calls(7, 8)).is_some());
+        assert!(relay_of_calls(&relay(9, 10)).is_some());
     }
 }
