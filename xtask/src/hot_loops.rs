@@ -50,7 +50,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("Unadmitted::", "a connection from another host shows its ticket"),
     ("ServerFlow::finish_admission", "a connection from another host has shown its ticket"),
     ("ServerWorker::opens", "a connection from another host is admitted"),
-    ("transport::kernel_report::report", "a connection ends, and its options are read"),
+    ("transport::options::report", "a connection ends, and its options are read"),
     ("AdmittedSenders::looked_up", "a datagram from another host comes from a new address"),
     ("::planted", "a fault is planted"),
     ("::check", "bytes are verified"),

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::relay::RELAY_METHODS;
 use bytegauge_model::{Place, RelayMethod};
-use bytegauge_traffic::end_error::EndError;
-use bytegauge_traffic::{agent_callers, relay};
+use bytegauge_traffic::{EndError, agent_callers, relay};
 use bytegauge_wire::Key;
 use serde_json::Value;
 

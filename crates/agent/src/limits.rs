@@ -10,19 +10,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytegauge_model::{Bytes, EndRole, FACTORS, Factor, FactorKey, Nanos, RelayChoice, Spec, Transport, Workload};
-use bytegauge_traffic::VisitLimits;
 use bytegauge_traffic::address::{Address, Host};
 use bytegauge_traffic::message::Command;
 use bytegauge_traffic::meter::Schedule;
 use bytegauge_traffic::path::{FarPath, Ticket};
-use bytegauge_traffic::relay;
-use bytegauge_traffic::setup::Setup;
-use bytegauge_traffic::transfer_limit::Bound;
+use bytegauge_traffic::setup::{Bound, Setup};
 use bytegauge_traffic::transport::socket_buffers;
+use bytegauge_traffic::{VisitLimits, relay};
 
 use crate::forward::{self, Forward};
-use crate::session_counts::Spent;
-use crate::session_counts::{EndDemand, not_made_for};
+use crate::session_counts::{EndDemand, Spent, not_made_for};
 
 /// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
 const GRACE_MAX_NS: u64 = 60_000_000_000;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytegauge_sys::epoll::Events;
 use bytegauge_sys::process;
-use bytegauge_traffic::end_error::EndError;
+use bytegauge_traffic::EndError;
 use bytegauge_wire::Key;
 
 use crate::unproven::{PendingConns, PendingOutcome, ProvenCaller, TURN, Wake};

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_model::{EndRole, Workload};
 use bytegauge_traffic::call::memory_at_most;
-use bytegauge_traffic::setup::Setup;
+use bytegauge_traffic::setup::{Bound, Setup};
 use bytegauge_traffic::stream::file_memory;
-use bytegauge_traffic::transfer_limit::Bound;
 use bytegauge_traffic::{datagram, lock};
 
 /// Bytes per second charged for an end without a report: more than a machine can move.

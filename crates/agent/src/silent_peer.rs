@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytegauge_sys::option;
 use bytegauge_sys::tcp_info::tcp_info;
 
-use bytegauge_traffic::end_error::EndError;
+use bytegauge_traffic::EndError;
 
 /// How long a peer may be silent before it counts as gone, ms.
 const SILENT_MS: u64 = 5_000;

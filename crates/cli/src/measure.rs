@@ -13,7 +13,7 @@ use bytegauge_plan::{Catalog, Plan, PlanSpec, built_in, emulated, file, resolve}
 use bytegauge_report::{SessionData, Settings, analysed_groups, progress};
 use bytegauge_store::{Store, StoreError};
 use bytegauge_sys::input;
-use bytegauge_traffic::leftovers::Leftovers;
+use bytegauge_traffic::keeper::Leftovers;
 use bytegauge_traffic::{PLANTED_FAULTS, PlantedFault, StartNetwork};
 use clap::ArgMatches;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytegauge_model::Place;
 use bytegauge_sys::socket::{self, During};
+use bytegauge_traffic::EndError;
 use bytegauge_traffic::address::{sock_addr, unbindable};
 use bytegauge_traffic::end::thread_group::Flags;
-use bytegauge_traffic::end_error::EndError;
 use socket2::{Socket, Type};
 
 use crate::Served;

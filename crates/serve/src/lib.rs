@@ -16,13 +16,11 @@ use std::time::Duration;
 
 use bytegauge_model::{Engine, Place};
 use bytegauge_sys::{cpu_time, option, process};
-use bytegauge_traffic::address;
-use bytegauge_traffic::end::plan::EndPlan;
-use bytegauge_traffic::end::thread_group::{Flags, ThreadGroup, ThreadResults, ThreadStart};
-use bytegauge_traffic::end_error::EndError;
+use bytegauge_traffic::end::thread_group::{EndPlan, Flags, ThreadGroup, ThreadResults, ThreadStart};
 use bytegauge_traffic::engine::{self, Station};
 use bytegauge_traffic::flow::Party;
 use bytegauge_traffic::meter::{Meter, Schedule};
+use bytegauge_traffic::{EndError, address};
 
 /// Most bytes of one receive.
 const READ_SIZE: usize = 64 << 10;

@@ -9,9 +9,8 @@ use bytegauge_model::{Place, Transport};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
-use crate::end_error::EndError;
-use crate::iperf3;
 use crate::transport::connect_in_time;
+use crate::{EndError, iperf3};
 
 /// The address of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use bytegauge_sys::interface::NetworkTables;
 use bytegauge_sys::{io as sys_io, listening, option, shared_port, socket};
 use bytegauge_wire::{FIRST_WORDS, may_open};
 
-use crate::end_error::EndError;
+use crate::EndError;
 
 /// The most connections that are passed on when a listener closes: as many as may wait for an agent.
 const LATE_MAX: usize = 4096;

@@ -3,7 +3,10 @@
 //! The keeper is this program run as `PROGRAM end keeper`. It supervises the external program (`sys::supervisor`): when the
 //! process that asked for the program ends, however it ends, the keeper ends the program with everything that it started.
 //! The program keeps its process number until then, so that its observer never meets another process of the same number.
+//!
+//! Also temporary folders, and the removal of what killed processes left behind.
 
+use std::env::temp_dir;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
@@ -16,8 +19,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytegauge_sys::children::{self, WaitResult};
+use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
 use bytegauge_sys::process::die_with_parent;
-use bytegauge_sys::supervisor::Supervisor;
+use bytegauge_sys::supervisor::{self, Supervisor};
 
 /// The keeper's name on the command line, after `end`.
 pub const ROLE: &str = "keeper";
@@ -187,4 +191,34 @@ pub fn keep(words: &[OsString]) -> io::Result<u8> {
     };
     supervisor.sweep(Duration::ZERO)?;
     Ok(status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+// Temporary folders, and the removal of what killed processes left behind: programs, control groups, folders.
+//
+// Never touches anything of a live process or of another user.
+
+/// The start of every folder's name.
+const NAME: &str = "bytegauge-";
+
+/// Things that were left behind, and are gone now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Processes that were killed. The ports that they held are free again.
+    pub processes: u64,
+    /// Control groups and folders that were removed.
+    pub folders: u64,
+}
+
+impl Leftovers {
+    /// Ends and removes whatever a killed process of this user left behind.
+    pub fn remove() -> Leftovers {
+        let processes = supervisor::end_abandoned_programs();
+        let folders = supervisor::remove_abandoned_groups() + remove_abandoned_folders(&temp_dir(), NAME);
+        Leftovers { processes, folders }
+    }
+}
+
+/// A temporary folder of this process.
+pub fn folder() -> io::Result<OwnedFolder> {
+    OwnedFolder::create_in(&temp_dir(), NAME)
 }

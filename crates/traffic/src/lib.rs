@@ -13,21 +13,17 @@ pub mod call;
 pub mod counter;
 pub mod datagram;
 pub mod end;
-pub mod end_error;
 pub mod engine;
 pub mod flow;
 pub mod iperf3;
 pub mod keeper;
-pub mod leftovers;
 pub mod message;
 pub mod meter;
-pub mod network;
 pub mod pace;
 pub mod path;
 pub mod pattern;
 pub mod planted_fault;
 pub mod relay;
-pub mod remote_host;
 pub mod ring;
 pub mod setup;
 mod setup_levels;
@@ -36,20 +32,119 @@ pub mod stream;
 pub mod tally;
 pub mod task;
 pub mod tls;
-pub mod transfer_limit;
 pub mod transport;
 pub mod wait_sampler;
 
 pub use address::Address;
-pub use end::{Channel, EndPool};
-pub use end_error::EndError;
+pub use end::{
+    Channel, EndPool, ProgramNetworks, RemoteError, RemoteFacts, RemoteHost, StartNetwork, TrialNetwork, VisitLimits,
+};
 pub use message::{Command, Reply};
-pub use network::{ProgramNetworks, StartNetwork, TrialNetwork};
 pub use planted_fault::{PLANTED_FAULTS, PlantedFault};
-pub use remote_host::{RemoteError, RemoteFacts, RemoteHost, VisitLimits};
 pub use setup::Setup;
+
+use std::io;
+
+use bytegauge_model::{Outcome, TaskReport};
+use bytegauge_sys::uring::Missing;
+use thiserror::Error;
 
 /// Locks a value that a thread which panicked has left whole.
 pub fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+// Errors of an end, by their consequence: a skip or a failure.
+
+/// Why an end could not do, or finish, its task.
+#[derive(Debug, Error)]
+pub enum EndError {
+    /// The machine lacks something: the cell is skipped, not failed.
+    #[error("{0}")]
+    Missing(String),
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    Io {
+        /// The action, as a present participle: "connecting to tcp 127.0.0.1:4711".
+        doing: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// Bytes arrived that were not sent.
+    #[error(
+        "flow {flow}: byte {offset} arrived as {found:#04x}, but was sent as {expected:#04x}: the path corrupts data"
+    )]
+    Corrupt {
+        /// The flow, from 0.
+        flow: usize,
+        /// Offset in the flow's stream.
+        offset: u64,
+        /// The byte the pattern has there.
+        expected: u8,
+        /// The byte that arrived.
+        found: u8,
+    },
+    /// The watchdog ended the trial.
+    #[error("stalled: {what} was not done after {after_ms} ms, so the watchdog ended it")]
+    Stalled {
+        /// The action that did not end.
+        what: String,
+        /// The time waited, milliseconds.
+        after_ms: u64,
+    },
+    /// The other end closed while data was still due.
+    #[error("the other end closed in the middle of the trial ({0})")]
+    PeerGone(String),
+    /// Completions of a ring found no room, so the kernel stores them in growing memory of its own.
+    #[error(
+        "the completion queue overflowed within {rounds} rounds of {batch} (IORING_SQ_CQ_OVERFLOW): completions were not \
+         taken as they came, so what was counted is not what the ring can do"
+    )]
+    Overflowed {
+        /// Rounds until it was noticed.
+        rounds: u64,
+        /// Operations of a round.
+        batch: u32,
+    },
+    /// The host's owner allows an end no more bytes.
+    #[error("it reached the limit of bytes of its host")]
+    UsedUp,
+    /// Two counts of the same bytes differ.
+    #[error("{0}: the counts do not match")]
+    Miscounted(String),
+    /// A program of the user's failed.
+    #[error("{0}")]
+    Program(String),
+    /// The server of a user's program had no sign of being ready in time, or no connection reached it.
+    #[error("{reason}")]
+    Unserved {
+        /// The reason.
+        reason: String,
+        /// The facts about the server.
+        task: Box<TaskReport>,
+    },
+    /// A setup that no plan produces.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+impl From<Missing> for EndError {
+    fn from(missing: Missing) -> EndError {
+        EndError::Missing(missing.to_string())
+    }
+}
+
+impl EndError {
+    /// Wraps an `io::Error` with the action. Allocates only if there is an error: measured loops call it.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndError {
+        move |source| EndError::Io { doing: doing.into(), source }
+    }
+
+    /// The outcome of a trial with this error.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            EndError::Missing(reason) => Outcome::Skipped(reason.clone()),
+            other => Outcome::Failed(other.to_string()),
+        }
+    }
 }

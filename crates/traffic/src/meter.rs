@@ -22,8 +22,8 @@ use bytegauge_sys::socket_memory::queued_out;
 
 use crate::counter::Total;
 use crate::meter::window::{Mark, MeterCounts};
+use crate::setup::TransferLimit;
 use crate::tally::{Phase, Tally};
-use crate::transfer_limit::TransferLimit;
 
 /// The length that laps aim at, and a tenth of the window if that is shorter.
 const LAP_NS: u64 = 1_000_000;

@@ -8,7 +8,7 @@ use bytegauge_model::{EndRole, Engine, Place, Side, Workload};
 use bytegauge_wire::random;
 use serde::{Deserialize, Serialize};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::iperf3::message::COOKIE_LEN;
 use crate::setup::Setup;
 

@@ -7,7 +7,6 @@ mod client;
 mod client_counts;
 pub(crate) mod datagram;
 mod message_bytes;
-mod null_client;
 mod party;
 mod recorder;
 mod schedule;
@@ -26,4 +25,4 @@ pub use server_worker::ServerShared;
 pub use socket::{Connector, listen};
 
 pub use admission::memory_at_most;
-pub(crate) use null_client::carry as carry_alone;
+pub(crate) use client::carry as carry_alone;

@@ -11,7 +11,6 @@ use bytegauge_model::option::Setter;
 use bytegauge_model::{Engine, FlowReport};
 use bytegauge_sys::option::SocketOption;
 
-use crate::agent_callers;
 use crate::call::client::{Client, ClientFlow};
 use crate::call::client_counts::ClientCounts;
 use crate::call::datagram::{DatagramFlow, dropped_at};
@@ -21,12 +20,11 @@ use crate::call::server::ServerFlow;
 use crate::call::server_worker::{RequestWork, ServerShared, ServerWorker};
 use crate::call::socket::Connector;
 use crate::counter::{ThreadCounter, Total};
-use crate::end_error::EndError;
 use crate::flow::{Opener, Party};
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
-use crate::transport::kernel_report;
 use crate::transport::options::{self, Moment};
+use crate::{EndError, agent_callers};
 
 /// A thread's share of the clients before the start is known: connections and memory.
 #[derive(Debug)]
@@ -294,7 +292,7 @@ impl Samples {
         if self.found.len() >= SAMPLES && !self.wants_syn_data {
             return;
         }
-        let report = kernel_report::report(fd, &self.setup);
+        let report = options::report(fd, &self.setup);
         let has_syn_data = report.tcp.as_ref().is_some_and(|tcp| tcp.syn_data == Some(true));
         if self.found.len() >= SAMPLES && has_syn_data {
             self.found.pop();

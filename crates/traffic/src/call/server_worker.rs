@@ -14,12 +14,11 @@ use bytegauge_model::{MessageWrites, Work};
 use crate::call::admission::Unadmitted;
 use crate::call::message_bytes::Terms;
 use crate::counter::{ThreadCounter, Total};
-use crate::end_error::EndError;
-use crate::lock;
 use crate::message::Body;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::stream::{CopyOut, ReaderWork, SpinPerByte, Sum, Walk};
+use crate::{EndError, lock};
 
 /// State shared by all connections of one server thread, or of the threads that an engine with a thread per connection starts.
 #[derive(Debug)]

@@ -15,14 +15,13 @@ use bytegauge_sys::{affinity, errno};
 use socket2::{SockAddr, Socket};
 
 use crate::address::Address;
-use crate::agent_callers;
-use crate::end_error::EndError;
 use crate::path::Shown;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::options::{Moment, for_cpu, set_all, try_set_all, wanted};
 use crate::transport::sockets::{self, announced, bind_to, open, sock_addr, unbound, unopenable, unused_name};
 use crate::transport::{begin_connecting, connect_in_time, kind_of, protocol, unopened};
+use crate::{EndError, agent_callers};
 
 /// Most connections that share one source address: a port is used once towards one peer.
 const PER_ADDRESS: usize = 20_000;

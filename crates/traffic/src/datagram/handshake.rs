@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::path::Ticket;
-    use crate::transfer_limit::{Bound, TransferLimit};
+    use crate::setup::{Bound, TransferLimit};
 
     /// Far longer than any stall of a machine: a wait of this length never ends.
     const FOR_EVER: Duration = Duration::from_secs(60);

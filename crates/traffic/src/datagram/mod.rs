@@ -22,7 +22,7 @@ use bytegauge_sys::socket_memory::socket_memory;
 use sink::{MessageReceiver, SinkReader};
 use source::{MessageSender, Packer};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::Stop;
 use crate::meter::Meter;
 use crate::pace::Pace;

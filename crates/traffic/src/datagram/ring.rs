@@ -17,9 +17,9 @@ use bytegauge_sys::uring::{
     Taken, Wait,
 };
 
+use crate::EndError;
 use crate::datagram::sink::{MessageReceiver, SinkReader, SinkState};
 use crate::datagram::source::{BatchResult, MessageSender, Packer, at_once};
-use crate::end_error::EndError;
 use crate::engine::WAIT_MAX_NS;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;

@@ -9,9 +9,9 @@ use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::datagram::{Arrived, Inbox};
 use bytegauge_sys::socket;
 
+use crate::EndError;
 use crate::datagram::numbers::{self, Layout, Ledger, NUMBER_LEN};
 use crate::datagram::source::{BatchResult, SourceLoop};
-use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::flow::{ConnectionEnd, Flow};
 use crate::meter::Meter;
@@ -282,8 +282,7 @@ mod tests {
     use bytegauge_model::{Side, Spec};
 
     use super::*;
-    use crate::path::FarPath;
-    use crate::path::Ticket;
+    use crate::path::{FarPath, Ticket};
     use crate::stream::Discard;
 
     #[test]

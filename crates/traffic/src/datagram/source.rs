@@ -12,17 +12,16 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Outbox, SEGMENTS_MAX};
 use bytegauge_sys::socket;
 
+use crate::EndError;
 use crate::datagram::handshake::is_gone;
 use crate::datagram::numbers::{self, Layout};
-use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::meter::Meter;
 use crate::pace::Pace;
 use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
-use crate::setup::Setup;
+use crate::setup::{Setup, TransferLimit};
 use crate::spin::spin_ns;
-use crate::transfer_limit::TransferLimit;
 
 /// Default number of datagrams per call of `mmsg`: more gain little, and keep the reader waiting.
 const BATCH: usize = 64;

@@ -18,11 +18,9 @@ use bytegauge_sys::process::{die_with_parent, spawn_error_hint};
 use thiserror::Error;
 
 use crate::address::{Address, Host};
+use crate::end::pool::{RemoteError, RemoteHost, TrialNetwork};
 use crate::end::serve::serve;
-use crate::message::{Body, Peer};
-use crate::message::{Command, Hello, PROTOCOL, Reply};
-use crate::network::TrialNetwork;
-use crate::remote_host::{RemoteError, RemoteHost};
+use crate::message::{Body, Command, Hello, PROTOCOL, Peer, Reply};
 
 /// How long an end may take for its first reply: a process has to start.
 pub(super) const GREETING: Duration = Duration::from_secs(30);
@@ -416,7 +414,7 @@ mod tests {
             self.agent().ip()
         }
 
-        fn facts(&self) -> Option<Arc<crate::remote_host::RemoteFacts>> {
+        fn facts(&self) -> Option<Arc<crate::end::pool::RemoteFacts>> {
             None
         }
 

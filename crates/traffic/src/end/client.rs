@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytegauge_model::{EndRole, Engine, EngineReport, MessageWrites};
 
+use crate::EndError;
 use crate::address::Address;
 use crate::call::{Client, ClientCounts, Clients, Connector, Terms, Waiting, carry_alone, datagram};
-use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, meter, summed};
 use crate::end::server::{enough_files, threads};
-use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
-use crate::end_error::EndError;
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadResults, ThreadStart};
 use crate::engine::{self, Station, Stop};
 use crate::message::{Body, Peer};
 use crate::meter::Meter;

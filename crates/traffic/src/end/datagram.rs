@@ -4,17 +4,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{EndCounts, FlowReport};
 
+use crate::EndError;
 use crate::datagram::{DatagramSource, Sink, SourceLoop, TICKET_INTERVAL, send_ticket};
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::thread::{StreamThread, refused};
 use crate::end::thread_group::{Flags, ThreadStart};
-use crate::end_error::EndError;
 use crate::engine::Stop;
 use crate::flow::ConnectionEnd;
 use crate::path::Shown;
 use crate::setup::Setup;
 use crate::stream::ReaderWork;
-use crate::transport::kernel_report;
+use crate::transport::options;
 
 /// Prepares memory, waits at the gate, and writes the thread's flow.
 pub(super) fn write(mut stream: StreamThread, mut start: ThreadStart<ThreadReport>) -> Result<ThreadReport, EndError> {
@@ -116,7 +116,7 @@ fn run<'a>(fd: BorrowedFd<'a>, flags: &'a Flags) -> SourceLoop<'a> {
 
 /// The kernel's facts about the socket.
 fn socket(fd: BorrowedFd<'_>, setup: &Setup) -> FlowReport {
-    let FlowReport { options, socket_memory, .. } = kernel_report::report(fd, setup);
+    let FlowReport { options, socket_memory, .. } = options::report(fd, setup);
     FlowReport { options, socket_memory, ..FlowReport::default() }
 }
 

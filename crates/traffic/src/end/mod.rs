@@ -3,8 +3,6 @@
 mod channel;
 mod client;
 mod datagram;
-mod gate;
-pub mod plan;
 mod pool;
 mod relay;
 mod relay_program;
@@ -16,5 +14,7 @@ pub mod thread_group;
 
 pub use crate::message::Body;
 pub use channel::{Channel, ChannelError, LATE};
-pub use pool::EndPool;
+pub use pool::{
+    EndPool, ProgramNetworks, RemoteError, RemoteFacts, RemoteHost, StartNetwork, TrialNetwork, VisitLimits,
+};
 pub use serve::serve_stdio;

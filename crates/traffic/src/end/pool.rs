@@ -1,18 +1,27 @@
 //! The ends of trials: each is started when it is first needed, where its role belongs, and serves one trial after another.
+//!
+//! Also the places of ends that this crate does not know: another host, and a network between the ends.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::fmt::Debug;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::Command as Process;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse};
+use bytegauge_model::task::LOOPBACK;
+use bytegauge_model::{EmulatedLink, EndRole, Ends, LinkUse, Side};
+use bytegauge_sys::interface::{HeldNetwork, NetworkTables};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::EndError;
 use crate::address::Host;
 use crate::end::channel::{Channel, ChannelError, GREETING};
-use crate::end_error::EndError;
-use crate::network::{ProgramNetworks, StartNetwork, TrialNetwork};
+use crate::message::{Command, Reply};
 use crate::path::FarPath;
-use crate::remote_host::RemoteHost;
 use crate::setup::Setup;
 
 /// The ends of trials, by role: each is started when first requested, and serves one trial after another.
@@ -161,4 +170,144 @@ impl EndPool {
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.values()
     }
+}
+
+// A network between the two ends of a trial that this crate does not know, such as an emulated link.
+
+/// A network with two sides, in which the ends of a trial are started as processes.
+pub trait TrialNetwork: Debug + Send {
+    /// Changes its settings for the next trial. The seed determines which packets it loses.
+    ///
+    /// # Errors
+    /// If it no longer works.
+    fn set(&mut self, link: &EmulatedLink, seed: u64) -> Result<(), EndError>;
+
+    /// Counts since its settings were last changed.
+    ///
+    /// # Errors
+    /// If it no longer works.
+    fn used(&mut self) -> Result<LinkUse, EndError>;
+
+    /// Changes settings of the kernel (`net/ipv4/tcp_rmem`) at both sides, and reads them back.
+    ///
+    /// # Errors
+    /// [`EndError::Missing`] with the reason if the kernel refuses one of them.
+    fn set_options(&mut self, options: &[(String, String)]) -> Result<(), EndError>;
+
+    /// Both sides, for programs that an end starts there: at both, or all at the far one.
+    fn for_programs(&self, are_apart: bool) -> ProgramNetworks;
+
+    /// Puts the process that `command` will start into the network of one side.
+    fn place(&self, command: &mut Process, side: Side);
+
+    /// The address of an end at this side.
+    fn address(&self, side: Side) -> IpAddr;
+}
+
+/// The sides of a network, in which an end starts a user's program and its server. The end itself is in neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramNetworks {
+    /// The process that holds both, and is in the far one.
+    pub holder: u32,
+    /// The descriptor of the near one there.
+    pub near: i32,
+    /// The descriptor of the far one there.
+    pub far: i32,
+    /// The address of the far one at the link.
+    pub far_address: IpAddr,
+    /// Whether the link joins the program to its server. Otherwise both are in the far one, and reach each other by its loopback.
+    pub are_apart: bool,
+}
+
+impl ProgramNetworks {
+    /// The network of the server, or of the program.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub(crate) fn held(&self, server: bool) -> io::Result<HeldNetwork> {
+        let descriptor = if self.are_apart && !server { self.near } else { self.far };
+        HeldNetwork::held_by(self.holder, descriptor)
+    }
+
+    /// The address at which the program reaches its server.
+    pub(crate) fn server(&self) -> IpAddr {
+        if self.are_apart { self.far_address } else { LOOPBACK }
+    }
+
+    /// The kernel's tables of the server's network.
+    pub(crate) fn tables(&self) -> NetworkTables {
+        NetworkTables::of_process(self.holder)
+    }
+}
+
+/// Makes a network when a trial first needs it. Gets this program's own file, which a network may run as another process.
+///
+/// # Errors
+/// [`EndError::Missing`] if this machine lacks something.
+pub type StartNetwork = fn(&Path) -> Result<Box<dyn TrialNetwork>, EndError>;
+
+// Another host on which ends of a trial run, over a line that this crate does not know: a session at an agent.
+
+/// Why a host cannot be used, with the next step.
+pub type RemoteError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A host's description of itself.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RemoteFacts {
+    /// The version of its program.
+    pub program: String,
+    /// Its machine, as sessions record one.
+    pub machine: Value,
+    /// Relay methods that it lacks, with the reason.
+    pub missing_relays: BTreeMap<String, String>,
+}
+
+/// One session at the agent of another host. It runs one end at a time.
+pub trait RemoteHost: Debug + Send + Sync {
+    /// The agent's address.
+    fn agent(&self) -> SocketAddr;
+
+    /// The address of this host as seen by the other one; loopback while the line is broken.
+    fn near(&self) -> IpAddr;
+
+    /// The host's description of itself when the line was established.
+    fn facts(&self) -> Option<Arc<RemoteFacts>>;
+
+    /// Whether the session runs and the agent answers in it. A broken line is re-established first, if possible.
+    fn answers(&self) -> bool {
+        self.used_ns().is_some()
+    }
+
+    /// CPU time that the session's ends there have used so far, nanoseconds; `None` if the agent does not answer.
+    fn used_ns(&self) -> Option<u64>;
+
+    /// Why an end's replies stopped.
+    fn lost(&self) -> String;
+
+    /// Closes the session and begins another one, within `patience`.
+    ///
+    /// # Errors
+    /// No agent answers, the keys or the versions differ, or the agent is busy.
+    fn reopen(&self, patience: Duration) -> Result<(), RemoteError>;
+
+    /// Starts an end there: its number, and the channel of its replies.
+    ///
+    /// # Errors
+    /// If the line broke and cannot be re-established.
+    fn start(&self) -> Result<(u64, mpsc::Receiver<Reply>), RemoteError>;
+
+    /// Sends a command to an end. `false` if the line is over.
+    fn tell(&self, end: u64, command: Command) -> bool;
+
+    /// Lets an end leave.
+    fn finish(&self, end: u64);
+}
+
+/// Limits that this host's owner sets for trials that another host asks it to measure.
+pub trait VisitLimits: Debug + Send + Sync {
+    /// Checks such a trial before it is measured.
+    ///
+    /// # Errors
+    /// The reason for a refusal.
+    fn allow_visit(&self, setup: &Setup) -> Result<(), String>;
 }

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use bytegauge_model::{EndRole, FlowReport, RelayMethod, Workload};
 use bytegauge_sys::proc_stat::{MachineProbe, MachineSample, delta};
 
+use crate::EndError;
 use crate::address::Address;
-use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
 use crate::end::server::enough_files;
-use crate::end::thread_group::{EndThread, ThreadResults, ThreadStart};
-use crate::end_error::EndError;
-use crate::message::Reply;
-use crate::message::{Body, Peer};
+use crate::end::thread_group::{EndPlan, EndThread, ThreadResults, ThreadStart};
+use crate::message::{Body, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::relay::{self, RelayShared, Upstream};
 use crate::setup::Setup;

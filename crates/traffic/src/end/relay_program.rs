@@ -28,13 +28,12 @@ use bytegauge_sys::{children, listening};
 
 use crate::address::Address;
 use crate::end::runner::EndResult;
-use crate::end_error::EndError;
-use crate::leftovers;
 use crate::message::{Body, Command, Peer, Reply};
 use crate::relay::{self, lacks_running};
 use crate::setup::Setup;
 use crate::task::program::{Program, ProgramEvent, attend};
 use crate::task::{SETTLE, SUPERVISING, ask, stop, sweep};
+use crate::{EndError, keeper};
 
 /// Ports to try, below those that the kernel assigns to connecting sockets (`ip_local_port_range`), so that none is taken between
 /// the check and the program's start.
@@ -67,7 +66,7 @@ fn relayed(
     (listen, upstream): (SocketAddr, SocketAddr),
     (supervisor, group): (&Supervisor, Option<&ControlGroup>),
 ) -> Result<Option<EndResult>, EndError> {
-    let folder = leftovers::folder().map_err(EndError::io("making a folder for the relay's files"))?;
+    let folder = keeper::folder().map_err(EndError::io("making a folder for the relay's files"))?;
     let config = folder.path().join("relay.conf");
     let words = relay::words(program, &RelayPlaces { listen, upstream, folder: folder.path().into(), config })?;
     let version = relay::version(program);

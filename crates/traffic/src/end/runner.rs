@@ -13,16 +13,13 @@ use bytegauge_model::{CallReport, EndCounts, EndReport, Engine, EngineReport, Fl
 use bytegauge_sys::clock::monotonic_ns;
 
 use crate::call::{ClientCounts, Samples};
-use crate::counter;
-use crate::end::plan::EndPlan;
-use crate::end::thread_group::{EndThread, Flags, ThreadGroup, ThreadResults};
-use crate::end_error::EndError;
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadGroup, ThreadResults};
 use crate::message::{Command, Peer, Reply};
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
-use crate::setup::Setup;
+use crate::setup::{Setup, TransferLimit};
 use crate::stream::urgent::UrgentMessages;
-use crate::transfer_limit::TransferLimit;
+use crate::{EndError, counter};
 
 /// The result of an end.
 #[derive(Debug, Default)]

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use bytegauge_model::{EndReport, EndRole, RelayChoice, Workload};
 
 use crate::address::Address;
-use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult};
+use crate::end::thread_group::EndPlan;
 use crate::end::{client, relay, relay_program, server, stream};
-use crate::end_error::EndError;
 use crate::message::{Body, Command, Hello, Peer, Reply};
 use crate::setup::Setup;
-use crate::{engine, ring, spin, task};
+use crate::{EndError, engine, ring, spin, task};
 
 /// Serves commands until `Quit` or until the channel is closed.
 pub fn serve(peer: &mut impl Peer, body: Body) {

@@ -8,13 +8,10 @@ use bytegauge_model::{CallDatagrams, CallReport, EffectiveOptions, EndRole, Engi
 use bytegauge_sys::process;
 use bytegauge_sys::socket_memory::socket_memory;
 
-use crate::agent_callers;
 use crate::call::datagram::{self, Admissions};
 use crate::call::{Samples, ServerShared, Servers, listen};
-use crate::end::plan::EndPlan;
 use crate::end::runner::{self, EndResult, ThreadReport, summed};
-use crate::end::thread_group::{EndThread, Flags, ThreadResults, ThreadStart};
-use crate::end_error::EndError;
+use crate::end::thread_group::{EndPlan, EndThread, Flags, ThreadResults, ThreadStart};
 use crate::engine::{self, Station};
 use crate::message::{Body, Peer, Reply};
 use crate::meter::{Meter, Schedule};
@@ -22,6 +19,7 @@ use crate::path::SHOWN;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::options;
+use crate::{EndError, agent_callers};
 
 /// Descriptors that an end needs in addition to its connections.
 const OTHER_FILES: u64 = 64;

@@ -20,11 +20,9 @@ use bytegauge_sys::socket_memory::queued_out;
 
 use crate::address::Address;
 use crate::datagram::cut_size;
-use crate::end::plan::{EndPlan, LARGE_STACK, SMALL_STACK};
 use crate::end::runner::{self, EndResult, ThreadReport, overcount, summed};
 use crate::end::stream::thread::StreamThread;
-use crate::end::thread_group::{EndThread, Flags, ThreadResults};
-use crate::end_error::EndError;
+use crate::end::thread_group::{EndPlan, EndThread, Flags, LARGE_STACK, SMALL_STACK, ThreadResults};
 use crate::message::{Body, Peer, Reply};
 use crate::setup::Setup;
 use crate::stream::{Carried, ReaderWork, SinkFlow, SourceFile, urgent};
@@ -32,7 +30,7 @@ use crate::tls::session::Session;
 use crate::transport::datagram::{cut_sends, join_segments, turn};
 use crate::transport::device::Alone;
 use crate::transport::{Joint, Listening, joint};
-use crate::{iperf3, tls};
+use crate::{EndError, iperf3, tls};
 
 /// One end of a stream, connected to the other.
 struct StreamEnd {
@@ -318,9 +316,8 @@ mod tests {
 
     use super::*;
     use crate::pace::Pace;
-    use crate::setup::Setup;
+    use crate::setup::{Bound, Setup, TransferLimit};
     use crate::stream::Discard;
-    use crate::transfer_limit::{Bound, TransferLimit};
 
     /// More than the kernel buffers for a reader that does not read.
     const MORE: usize = 4 << 20;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::memory::{Footprint, KeptBytes, Room};
-use crate::engine::message_part::MessagePart;
+use crate::engine::system_calls::MessagePart;
 use crate::engine::{errno, nothing_to_send};
 use crate::flow::{ConnectionEnd, Doing, Flow, Want};
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytegauge_model::MessageWrites;
 use bytegauge_sys::buffer::{AlignedBuffer, LazyBuffer};
 
-use crate::engine::message_part::MessagePart;
+use crate::engine::system_calls::MessagePart;
 use crate::flow::Flow;
 
 /// Current and largest memory of an engine's connections, bytes.

@@ -7,7 +7,6 @@ mod epoll;
 mod event_loop;
 mod flow_state;
 mod memory;
-mod message_part;
 mod system_calls;
 pub(crate) mod timers;
 mod tokio;
@@ -26,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_model::{Engine, EngineReport, UringKind};
 use bytegauge_sys::option;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::flow::{ConnectionEnd, Flow, Party};
 use crate::meter::Meter;
 use crate::pace::Pace;

@@ -15,7 +15,7 @@ use super::message::{
     ControlInput, ControlState, Cookie, ProtocolError, RESULTS_MAX, TestParameters, TestResults, UDP_ANSWER,
     UDP_GREETING, framed,
 };
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::setup::Setup;
 use crate::transport::datagram::turn;
 use crate::transport::sockets::connected;

@@ -17,7 +17,7 @@ use socket2::{Domain, Socket, Type};
 use super::STREAMS_MAX;
 use super::client::{self, ClientEvent, ControlClient};
 use super::message::{Cookie, NOT_COUNTED, ProtocolError, StreamResult, TestParameters, TestResults, stream_id};
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::setup::Setup;
 use crate::transport::connect_in_time;
 

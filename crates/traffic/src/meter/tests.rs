@@ -1,7 +1,7 @@
 //! Tests of the meter.
 
 use super::*;
-use crate::transfer_limit::Bound;
+use crate::setup::Bound;
 
 fn spin_through(schedule: &Schedule, bins_max: usize) -> Meter {
     let mut meter = Meter::start(schedule, bins_max);

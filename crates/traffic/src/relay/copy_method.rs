@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{io as sys_io, pipe, socket};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::meter::Meter;
 use crate::relay::state::RelayShared;
 use crate::setup::Setup;

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytegauge_model::{Engine, EngineReport, EpollMode, RelayMethod};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::{self, Station};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party, Want};
 use crate::meter::Meter;

@@ -32,12 +32,11 @@ pub use programs::{lacks_program, lacks_running, processes_of, used_by_running};
 pub use socket::{Upstream, listen};
 pub use state::RelayShared;
 
-use crate::end_error::EndError;
-use crate::engine;
 use crate::meter::Meter;
 use crate::planted_fault::PlantedFault;
 use crate::relay::copy_method::{Carrying, CopyMethod, Hybrid, ReadWrite, Splice, Vectored};
 use crate::setup::Setup;
+use crate::{EndError, engine};
 
 /// Memory that a connection of the relay may take in addition to its sockets, bytes: the buffers and pipes of both directions,
 /// and the stacks of its threads.

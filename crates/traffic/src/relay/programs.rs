@@ -19,7 +19,7 @@ use bytegauge_sys::new_file::create_fresh;
 use bytegauge_sys::process::ended_within;
 use bytegauge_sys::{listening, process};
 
-use crate::end_error::EndError;
+use crate::EndError;
 
 /// Longest time for a program to print its version.
 const VERSION_TIME: Duration = Duration::from_secs(2);

@@ -14,13 +14,12 @@ use bytegauge_sys::socket;
 use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
-use crate::agent_callers;
-use crate::end_error::EndError;
 use crate::relay::state::SILENT_S;
 use crate::setup::Setup;
 use crate::transport::options::{Moment, set_all, wanted};
 use crate::transport::sockets::{announced, bind_to, open, sock_addr, unbound};
-use crate::transport::{begin_connecting, connect_in_time, kernel_report, protocol};
+use crate::transport::{begin_connecting, connect_in_time, options, protocol};
+use crate::{EndError, agent_callers};
 
 /// Connections that may wait to be accepted; the system clamps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -82,7 +81,7 @@ impl Upstream {
 
     /// Bytes that the kernel received on a connection to this side, or from the other one.
     pub(super) fn bytes_received(&self, leg: BorrowedFd<'_>) -> Option<u64> {
-        kernel_report::bytes_received(leg, &self.transport)
+        options::bytes_received(leg, &self.transport)
     }
 
     /// Prepares an accepted connection.

@@ -14,7 +14,7 @@ use bytegauge_sys::sockmap::{self, SockMap};
 use bytegauge_sys::tcp_info::{TcpInfo, tcp_info};
 use bytegauge_sys::{errno, option};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::relay::RelayShared;
 use crate::relay::copy_method::{Carrying, ReadWrite};
 use crate::relay::threads::{self, ThreadWay};

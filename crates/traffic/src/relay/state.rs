@@ -15,12 +15,10 @@ use bytegauge_sys::socket;
 use bytegauge_wire::may_open;
 
 use crate::address::peer_of;
-use crate::agent_callers;
-use crate::end_error::EndError;
-use crate::lock;
 use crate::path::{Admission, SHOWN};
 use crate::relay::socket::Upstream;
 use crate::setup::Setup;
+use crate::{EndError, agent_callers, lock};
 
 /// A relay's listener and its books.
 #[derive(Debug)]

@@ -19,14 +19,13 @@ use bytegauge_sys::option::{self, Value};
 use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_sys::{affinity, io as sys_io};
 
-use crate::end_error::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, WAIT_MAX_NS};
-use crate::lock;
 use crate::meter::Meter;
 use crate::relay::copy_method::{Carrying, CopyMethod};
 use crate::relay::state::{Passage, RelayShared};
 use crate::setup::Setup;
 use crate::tally::{Share, Tally};
+use crate::{EndError, lock};
 
 /// Stack of a thread that carries one direction, bytes: there may be thousands of them.
 pub(super) const STACK: usize = 256 << 10;

@@ -17,7 +17,7 @@ use bytegauge_sys::option;
 use bytegauge_sys::socket::{self, During};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::{ACCEPT_PAUSE_NS, Listener, Stream, runtime};
 use crate::relay::copy_method::Carrying;
 use crate::relay::socket::unconnected;

@@ -13,8 +13,8 @@ use bytegauge_model::{
 use bytegauge_sys::uring;
 use bytegauge_sys::uring_nop::{self, Lap, MissingRing, NopRing, Shape, Trouble};
 
+use crate::EndError;
 use crate::counter::{ThreadCounter, Total};
-use crate::end_error::EndError;
 use crate::meter::{Meter, Schedule};
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::clock::monotonic_ns;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::flow::{Flow, Want};
 use crate::pattern::{Mismatch, Pattern};
 use crate::planted_fault::PlantedFault;

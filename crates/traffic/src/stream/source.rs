@@ -10,14 +10,13 @@ use bytegauge_model::workload::FILE_LEN;
 use bytegauge_model::{Engine, Fill, SendFrom, Tls};
 use bytegauge_sys::file;
 
-use crate::end_error::EndError;
 use crate::flow::{Flow, Want};
-use crate::lock;
 use crate::pattern::Pattern;
 use crate::planted_fault::PlantedFault;
 use crate::setup::Setup;
 use crate::spin::spin_ns;
 use crate::stream::urgent::UrgentWriter;
+use crate::{EndError, lock};
 
 /// One flow's writer.
 #[derive(Debug)]

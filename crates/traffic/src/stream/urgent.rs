@@ -7,8 +7,8 @@
 use bytegauge_model::{Engine, SendFrom};
 use bytegauge_sys::clock::monotonic_ns;
 
+use crate::EndError;
 use crate::call::{ClientCounts, Times};
-use crate::end_error::EndError;
 use crate::setup::Setup;
 
 /// Bytes of an urgent message.

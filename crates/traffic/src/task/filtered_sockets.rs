@@ -5,13 +5,12 @@
 //! settles, and accepted TCP connections inherit from their listening socket. The program's own setsockopt(2) of a changed
 //! option succeeds and does nothing.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use bytegauge_model::option::{OPTIONS, OptionRow, Setter, ValueForm};
 use bytegauge_model::sockets_seen::{OpenedSocket, Opening, OwnOption};
@@ -21,10 +20,9 @@ use bytegauge_sys::option::KernelOption;
 use bytegauge_sys::process_descriptor::socket_kind;
 use bytegauge_sys::seccomp::{FilterListener, ListenerEvent, PendingListener, ReportedCall, SocketCall, SocketFilter};
 
-use crate::end_error::EndError;
-use crate::lock;
 use crate::transport::options;
 use crate::wait_sampler::{WaitSampler, each_connection};
+use crate::{EndError, lock};
 
 /// The options that replace others in the kernel: the program's own call of either is removed.
 const FORCED: [(&str, KernelOption); 2] =

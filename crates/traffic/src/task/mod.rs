@@ -5,11 +5,9 @@
 //!
 //! Looks only at a program's exit, its output and the kernel's accounting of it.
 
-mod asked_number;
 mod filtered_sockets;
 mod output;
 pub(crate) mod program;
-mod reached;
 pub mod service;
 mod switched_sockets;
 
@@ -22,23 +20,19 @@ use bytegauge_model::{
     Counted, EndCounts, EndReport, EndRole, Level, Metric, ReadyWhen, ServerTask, SocketChanges, SocketsSeen,
     TaskReport,
 };
-use bytegauge_sys::children;
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::{Counter, CounterError};
 use bytegauge_sys::cpu_time::Usage;
-use bytegauge_sys::descendants;
 use bytegauge_sys::interface::{HeldNetwork, NetworkTables};
-use bytegauge_sys::listening;
 use bytegauge_sys::supervisor::{Supervisor, Swept};
+use bytegauge_sys::{children, descendants, listening};
 
-use crate::end_error::EndError;
-use crate::network::ProgramNetworks;
+use crate::EndError;
+use crate::end::ProgramNetworks;
 use crate::setup::Setup;
-use asked_number::AskedNumber;
 use filtered_sockets::FilteredSockets;
-use output::number;
-use program::{Program, ProgramEvent, StartedIn, Waited, attend};
-use reached::NamespaceCounts;
+use output::{AskedNumber, number};
+use program::{NamespaceCounts, Program, ProgramEvent, StartedIn, Waited, attend};
 
 /// How long a program may take to leave after its signal, before it is killed.
 const LEAVE: Duration = Duration::from_secs(3);

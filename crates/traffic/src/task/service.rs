@@ -23,9 +23,9 @@ use bytegauge_sys::process_descriptor::unix_peer;
 use bytegauge_sys::{children, descendants, listening};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::asked_number::AskedNumber;
+use super::output::AskedNumber;
 use super::unread;
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::setup::Setup;
 
 use super::switched_sockets::SwitchedSockets;

@@ -12,7 +12,7 @@ use bytegauge_model::{Engine, MessageWrites, Tls, Transport, Workload};
 use bytegauge_sys::errno;
 use bytegauge_sys::kernel_tls::{self, KEY_LEN, Keys};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::setup::Setup;
 
 /// The end of a connection in the handshake.

@@ -17,7 +17,7 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme,
 };
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::tls::TlsRole;
 
 /// The certificate of every server, of its own making; and its key, which is no secret.

@@ -14,8 +14,8 @@ use bytegauge_model::Side;
 use bytegauge_sys::socket::{self, During};
 use socket2::Socket;
 
+use crate::EndError;
 use crate::agent_callers::{pass_on, pass_on_rest};
-use crate::end_error::EndError;
 use crate::path::{Admission, FarPath, SHOWN, Shown, Ticket};
 use crate::setup::Setup;
 use crate::transport::options::Moment;

@@ -16,8 +16,8 @@ use bytegauge_sys::option::{self, OptionError};
 use bytegauge_sys::socket::{self, During};
 use socket2::{Domain, Socket, Type};
 
+use crate::EndError;
 use crate::address::{Address, unbindable};
-use crate::end_error::EndError;
 use crate::path::{Admission, FarPath, SHOWN};
 use crate::setup::Setup;
 use crate::transport::options::Moment;
@@ -289,8 +289,7 @@ mod tests {
     use bytegauge_model::Spec;
 
     use super::*;
-    use crate::path::FarPath;
-    use crate::path::Ticket;
+    use crate::path::{FarPath, Ticket};
 
     #[test]
     fn another_host_cannot_choose_the_target() {

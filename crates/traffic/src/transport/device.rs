@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 
 use bytegauge_model::Transport;
 
+use crate::EndError;
 use crate::address::Address;
-use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::{Joint, Listening};
 

@@ -5,7 +5,6 @@
 mod admission;
 pub(crate) mod datagram;
 pub mod device;
-pub(crate) mod kernel_report;
 pub(crate) mod options;
 mod pipe;
 pub(crate) mod sockets;
@@ -20,8 +19,8 @@ use bytegauge_sys::socket::{Until, wait};
 use bytegauge_sys::{errno, option, option::Value};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use crate::EndError;
 use crate::address::{Address, Host};
-use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 

@@ -10,11 +10,10 @@ use bytegauge_sys::owner::OwnedFolder;
 use bytegauge_sys::pipe::{O_NONBLOCK, make_fifo};
 
 use crate::address::Address;
-use crate::end_error::EndError;
-use crate::leftovers;
 use crate::setup::Setup;
 use crate::transport::options::Moment;
 use crate::transport::{Joint, Listening, set_options};
+use crate::{EndError, keeper};
 use bytegauge_model::Side;
 
 /// The joint of `pipe`.
@@ -29,7 +28,7 @@ struct Fifos {
 
 impl Joint for Pipe {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listening>, EndError> {
-        let folder = leftovers::folder().map_err(EndError::io("making a folder for pipes"))?;
+        let folder = keeper::folder().map_err(EndError::io("making a folder for pipes"))?;
         let mut fifos = Fifos { folder, paths: Vec::new(), readers: Vec::new() };
         for flow in 0..setup.joined() {
             let path = fifos.folder.path().join(flow.to_string());

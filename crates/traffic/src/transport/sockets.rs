@@ -16,8 +16,6 @@ use bytegauge_sys::option::{self, Value};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::address::Address;
-use crate::agent_callers;
-use crate::end_error::EndError;
 use crate::setup::Setup;
 use crate::tls::{self, TlsRole};
 use crate::transport::admission::admit_all;
@@ -25,6 +23,7 @@ use crate::transport::options::Moment;
 use crate::transport::{
     JOIN_TIMEOUT, Joint, Listening, connect_in_time, kind_of, protocol, set_options, uninterrupted, unopened,
 };
+use crate::{EndError, agent_callers};
 
 /// The joint of all transports with connections.
 pub struct SocketJoint;

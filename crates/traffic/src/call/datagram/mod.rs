@@ -23,11 +23,11 @@ use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::datagram::{Inbox, Outbox, is_too_long};
 use bytegauge_sys::socket::{During, is_transient};
 
+use crate::EndError;
 use crate::call::datagram::responder::DatagramResponder;
 use crate::call::party::Clients;
 use crate::call::server_worker::ServerShared;
 use crate::end::thread_group::Flags;
-use crate::end_error::EndError;
 use crate::engine::{self, Station, Stop};
 use crate::flow::{CallResult, Flow, Party};
 use crate::meter::Meter;

@@ -13,10 +13,10 @@ use bytegauge_sys::datagram::{Arrived, Inbox, Outbox, PeerAddress, SlotTarget};
 use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::Errno;
 
+use crate::EndError;
 use crate::call::datagram::responder::DatagramResponder;
 use crate::datagram::{Answer, DatagramHandler, ReceiverRing};
 use crate::end::thread_group::Flags;
-use crate::end_error::EndError;
 use crate::engine::{FlowIo, FlowStation, Stop, WAIT_MAX_NS, run_on};
 use crate::flow::{Flow, Want};
 use crate::meter::Meter;

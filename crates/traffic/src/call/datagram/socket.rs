@@ -22,14 +22,13 @@ use bytegauge_sys::socket_memory::socket_memory;
 use crate::address::{Address, unbindable};
 use crate::call::socket::cpu_of_thread;
 use crate::datagram::TICKET_INTERVAL;
-use crate::end_error::EndError;
-use crate::lock;
 use crate::path::{Admission, LEN, Shown, Ticket};
 use crate::setup::Setup;
 use crate::transport::JOIN_TIMEOUT;
 use crate::transport::datagram::enlarge;
 use crate::transport::options::{Moment, for_cpu, set_all, wanted};
 use crate::transport::sockets::{announced, open, unbound};
+use crate::{EndError, lock};
 
 /// Most answers to a flow that repeats its ticket: more than the requests of a flow before it gives up.
 const ANSWERS_MAX: u32 = 1000;
@@ -221,8 +220,7 @@ mod tests {
     use bytegauge_model::{Side, Spec};
 
     use super::*;
-    use crate::path::FarPath;
-    use crate::path::SHOWN;
+    use crate::path::{FarPath, SHOWN};
 
     const FLOWS: u64 = 3;
 

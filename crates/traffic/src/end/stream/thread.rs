@@ -10,11 +10,11 @@ use bytegauge_model::{Engine, EngineReport, FlowReport, SendFrom, Side, Tls, Tra
 use bytegauge_sys::buffer::AlignedBuffer;
 use bytegauge_sys::{file, io as sys_io};
 
+use crate::EndError;
 use crate::end::datagram;
 use crate::end::runner::{ThreadReport, meter};
 use crate::end::stream::{self, DRAIN_SIZE, drain};
 use crate::end::thread_group::{Flags, ThreadStart};
-use crate::end_error::EndError;
 use crate::engine::{self, FlowMode, FlowStation, Station, Stop};
 use crate::flow::{ConnectionEnd, Flow};
 use crate::message::Body;
@@ -28,7 +28,7 @@ use crate::stream::{
 };
 use crate::tls::session::Session;
 use crate::tls::{self, TlsRole};
-use crate::transport::kernel_report;
+use crate::transport::options;
 
 /// One thread's flows: one of them, or all.
 pub(in crate::end) struct StreamThread {
@@ -257,7 +257,7 @@ fn left(setup: &Setup, side: Side, is_whole: bool, fd: Option<BorrowedFd<'_>>, a
     if side == Side::Source && is_whole {
         stream::await_acknowledged(setup, fd, abort);
     }
-    let report = fd.map(|fd| kernel_report::report(fd, setup)).unwrap_or_default();
+    let report = fd.map(|fd| options::report(fd, setup)).unwrap_or_default();
     let ends_by_itself = setup.transport().is_socket() && !setup.is_with_iperf3();
     if let (Side::Source, Some(fd), true) = (side, fd, ends_by_itself) {
         // The sink drains each flow until its end of stream: it must arrive while other flows still send their
@@ -307,7 +307,7 @@ fn miscounted(setup: &Setup, back: bool, fd: BorrowedFd<'_>, (flow, ours): (usiz
     if !setup.transport().is_tcp() {
         return None;
     }
-    let received = kernel_report::bytes_received(fd, setup.transport())?;
+    let received = options::bytes_received(fd, setup.transport())?;
     // The end that connects sends a ticket.
     let received = received.saturating_sub(if back { 0 } else { setup.shown_len() });
     // Encrypted bytes are more, by what each record adds.

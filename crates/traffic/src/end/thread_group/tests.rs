@@ -54,7 +54,7 @@ fn sorted(mut parts: Vec<usize>) -> Vec<usize> {
 fn until_flagged(flags: &Flags) {
     while ![&flags.abort, &flags.stop_requested].iter().any(|flag| flag.load(Ordering::Relaxed)) {
         let hour_ns = 3_600_000_000_000;
-        let _woken = clock::sleep_until_ns(clock::monotonic_ns() + hour_ns);
+        let _woken = clock::sleep_until_ns(monotonic_ns() + hour_ns);
     }
 }
 
@@ -102,7 +102,7 @@ fn threads_that_are_late_are_ended_and_named() {
 #[test]
 fn thread_that_never_leaves_is_left_behind() {
     let (keep, held) = mpsc::channel::<()>();
-    let held = Arc::new(std::sync::Mutex::new(held));
+    let held = Arc::new(Mutex::new(held));
     let group = start(move |flags, thread| {
         if thread == 1 {
             // No flag and no signal ends this wait.

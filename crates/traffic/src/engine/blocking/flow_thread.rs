@@ -11,11 +11,10 @@ use bytegauge_sys::clock::{self, monotonic_ns, sleep_until_ns};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During, Until};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::blocking::thread_per_flow::WorkerShared;
 use crate::engine::flow_state::{FlowState, Outgoing};
-use crate::engine::message_part::MessagePart;
-use crate::engine::system_calls::{self, Calls};
+use crate::engine::system_calls::{self, Calls, MessagePart};
 use crate::engine::{WAIT_MAX_NS, unconnected};
 use crate::flow::{Doing, Flow, Party, Want};
 use crate::tally::Share;

@@ -21,7 +21,7 @@ use bytegauge_sys::zero_copy::{self, MappedReceive, MappedReceiver};
 use bytegauge_sys::{errno, file, io as sys_io, pipe, socket_memory};
 use socket2::SockRef;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::memory::Room;
 use crate::engine::system_calls::{ZeroCopySend, ZeroCopySends};
 use crate::engine::{FlowMode, FlowStation, Stop, WAIT_MAX_NS, unconnected};

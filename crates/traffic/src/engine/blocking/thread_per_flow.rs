@@ -18,16 +18,15 @@ use bytegauge_sys::interrupt::{ThreadHandle, interrupt};
 use bytegauge_sys::socket::{self, During, Until};
 use bytegauge_sys::{io as sys_io, pipe};
 
-use crate::end_error::EndError;
 use crate::engine::blocking::flow_thread::Worker;
 use crate::engine::flow_state::time_for;
 use crate::engine::memory::Footprint;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};
 use crate::flow::{Opener, Party};
-use crate::lock;
 use crate::meter::Meter;
 use crate::tally::Tally;
 use crate::tls::TlsRole;
+use crate::{EndError, lock};
 
 /// Stack of a flow's thread; its buffer is elsewhere.
 const STACK_BYTES: usize = 128 << 10;

@@ -12,13 +12,12 @@ use std::os::fd::AsFd;
 use bytegauge_model::{AfterEvent, EngineReport, EpollMode};
 use bytegauge_sys::epoll::Ready;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::epoll::EpollLoop;
 use crate::engine::event_loop::{EngineLink, LISTENER, Then, WaitingFor};
 use crate::engine::flow_state::time_for;
 use crate::engine::memory::{KeptBytes, Room};
-use crate::engine::message_part::MessagePart;
-use crate::engine::system_calls::{Calls, ZeroCopySend, ZeroCopySends, ack_quickly};
+use crate::engine::system_calls::{Calls, MessagePart, ZeroCopySend, ZeroCopySends, ack_quickly};
 use crate::engine::{errno, nothing_to_send, unconnected};
 use crate::flow::{CallResult, ConnectionEnd, Doing, Flow, Party};
 

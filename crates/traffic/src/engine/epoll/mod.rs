@@ -17,7 +17,7 @@ use bytegauge_sys::epoll::{Epoll, Events, Ready};
 use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::epoll::connection::Registration;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::system_calls::Calls;

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use bytegauge_sys::socket;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::event_loop::{Driver, Port, Then};
 use crate::engine::flow_state::step;
 use crate::engine::{errno, system_calls, unconnected};

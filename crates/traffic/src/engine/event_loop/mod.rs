@@ -19,7 +19,7 @@ use bytegauge_sys::clock::{self, Alarm, monotonic_ns};
 use bytegauge_sys::epoll::NO_TIMEOUT;
 use bytegauge_sys::socket;
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::flow_state::time_for;
 use crate::engine::timers::Timers;
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, WAIT_MAX_NS};

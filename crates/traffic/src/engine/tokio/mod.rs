@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep_until};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::flow_state::time_for;
 use crate::engine::tokio::task::{FlowTask, TaskRequest, TaskShared};
 use crate::engine::{ACCEPT_PAUSE_NS, Station, Stop, errno};

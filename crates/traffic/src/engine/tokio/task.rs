@@ -17,14 +17,13 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::end_error::EndError;
 use crate::engine::flow_state::{FlowState, Outgoing};
 use crate::engine::memory::Footprint;
 use crate::engine::tokio::{Stream, instant};
 use crate::engine::{system_calls, unconnected};
 use crate::flow::{Doing, Flow, Opener, Want};
-use crate::lock;
 use crate::tally::CallCounter;
+use crate::{EndError, lock};
 
 /// Times within this limit are waited for exactly, by a timer of the kernel: Tokio's end up to a millisecond late. Later times
 /// are mostly never reached, and setting a timer is a system call.

@@ -3,7 +3,7 @@
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, OpId, PoolId, Ring};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::event_loop::{Driver, EngineLink, Then, WaitingFor};
 use crate::engine::uring::receiving::Input;
 use crate::engine::uring::sending::SendBuffers;

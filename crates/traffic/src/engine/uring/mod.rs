@@ -22,7 +22,7 @@ use bytegauge_sys::io as sys_io;
 use bytegauge_sys::socket::{self, During};
 use bytegauge_sys::uring::{self, Completion, Errno, Feature, OpResult, Ring, RingSetup};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::event_loop::{ALARM, Accepting, Driver, LISTENER, Port, Then};
 use crate::engine::uring::connection::{Loop, Operations, RingPort};
 use crate::engine::{Station, Stop, WAIT_MAX_NS, unconnected};

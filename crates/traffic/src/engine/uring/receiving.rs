@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, Errno, Taken};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
 use crate::engine::flow_state::time_for;
 use crate::engine::unconnected;

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use bytegauge_model::UringKind;
 use bytegauge_sys::uring::{BufferId, Errno};
 
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::event_loop::{Then, WaitingFor};
 use crate::engine::memory::first_chunk;
 use crate::engine::uring::connection::Loop;

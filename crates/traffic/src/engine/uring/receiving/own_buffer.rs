@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytegauge_sys::uring::BufferId;
 
 use super::{Input, Present};
-use crate::end_error::EndError;
+use crate::EndError;
 use crate::engine::uring::connection::Loop;
 use crate::flow::Party;
 
