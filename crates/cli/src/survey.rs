@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use bytegauge_harness::{Ended, RunOptions, machine_probe};
 use bytegauge_model::unit::significant;
-use bytegauge_plan::survey::{STEPS, SURVEY_NS, SurveyStep};
+use bytegauge_plan::built_in::{STEPS, SURVEY_NS, SurveyStep};
 use bytegauge_plan::{Plan, PlanError, resolve};
 use bytegauge_report::render::brief;
 use bytegauge_report::{Report, SessionData, Settings};

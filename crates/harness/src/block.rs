@@ -11,7 +11,7 @@ use bytegauge_model::{
     Cell, CellKind, EndRole, GroupId, Outcome, ProgramTask, ReadyWhen, RunningRelay, TaskReport, Trial, Workload,
     without_digits,
 };
-use bytegauge_plan::{block_order, trial_length};
+use bytegauge_plan::schedule;
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::descendants;
 use bytegauge_traffic::path::Ticket;
@@ -86,7 +86,7 @@ impl Run<'_> {
         let started_unix_ns = unix_ns();
         let start = self.machine.watch.block_start(self.elsewhere_ns());
         let mut complete = true;
-        for (position, cell) in block_order::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
+        for (position, cell) in schedule::order(task.cells.len(), self.plan.seed, index).into_iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(Attempt::Interrupted);
             }
@@ -200,9 +200,7 @@ impl Run<'_> {
         let max_loss = cell.factors.max_loss().filter(|_| task.stage != Stage::Calibrate);
         let mut measured = match (&slo, max_loss, setup.workload()) {
             (Some(slo), _, Workload::Call) => knee::measure(pool, setup, slo, stop, &mut self.machine.watch),
-            (_, Some(limit), Workload::Stream) => {
-                knee::measure_loss(pool, setup, limit, stop, &mut self.machine.watch)
-            }
+            (_, Some(limit), Workload::Stream) => knee::measure_loss(pool, setup, limit, stop, &mut self.machine.watch),
             _ => {
                 let task = setup.program.as_ref();
                 let ready = task.and_then(|task| task.server.as_ref()).map(|server| &server.ready);
@@ -236,12 +234,12 @@ impl Run<'_> {
     fn lengthen(&mut self, task: &BlockTask<'_>, cell: &Cell, measured: &TrialResult, window_ns: u64) -> Option<u64> {
         let call = measured.end(EndRole::Client)?.call.as_ref()?;
         let fixed = task.stage == Stage::Confirm && cell.factors.duration().is_some();
-        let enough = trial_length::calls_enough(&cell.factors)?;
+        let enough = schedule::calls_enough(&cell.factors)?;
         if cell.kind == CellKind::Floor || fixed || call.calls >= enough || !call.errors.is_empty() {
             return None;
         }
         let longer_ns = (window_ns as f64 * 2.0 * enough as f64 / call.calls.max(enough / 2) as f64) as u64;
-        let longer_ns = longer_ns.min(trial_length::LENGTHENED_MAX_NS);
+        let longer_ns = longer_ns.min(schedule::LENGTHENED_MAX_NS);
         if longer_ns <= window_ns {
             return None;
         }
@@ -252,8 +250,8 @@ impl Run<'_> {
     /// Warm-up and window of a trial of a cell, no shorter than those given: as long as the calls of its group need, and longer
     /// if those of this cell were slower. An A/A control has those of the leader.
     pub(crate) fn lengths_ns(&self, cell: &Cell, lengths_ns: (u64, u64)) -> (u64, u64) {
-        let at_pace_ns = trial_length::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
-        trial_length::lengthened_ns(at_pace_ns, self.cells.lengthened.get(cell.subject()).copied().unwrap_or(0))
+        let at_pace_ns = schedule::lengths_ns(&cell.factors, lengths_ns, self.pace(&cell.group));
+        schedule::lengthened_ns(at_pace_ns, self.cells.lengthened.get(cell.subject()).copied().unwrap_or(0))
     }
 
     fn setup(&self, task: &BlockTask<'_>, cell: &Cell, block: u64) -> Result<Setup, RunError> {
@@ -267,7 +265,7 @@ impl Run<'_> {
             (_, None) => self.lengths_ns(cell, (task.warmup_ns, task.window_ns)),
         };
         let series = task.series || window_ns >= SERIES_FROM_NS;
-        let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, block_order::coin(self.plan.seed, block));
+        let cpus = cpu_placement::cpus(&cell.factors, &self.machine.topology, schedule::coin(self.plan.seed, block));
         let grace_ns = self.options.grace_ns.unwrap_or(GRACE_NS);
         let plant = self.plant(cell);
         if let Some(task) = &self.plan.task {

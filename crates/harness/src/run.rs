@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytegauge_model::session::Stage;
 use bytegauge_model::{Cell, CellId, GroupId, SessionId, Spec, Trial, Workload};
-use bytegauge_plan::{Plan, search as plan_search};
+use bytegauge_plan::{Plan, schedule};
 use bytegauge_store::{SessionLock, Store, StoreError};
 use bytegauge_sys::clock::{monotonic_ns, unix_ns};
 use bytegauge_sys::environment::MachineEnvironment;
@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
 
     /// Time of a trial of a group at the pace so far, nanoseconds.
     pub(crate) fn trial_ns(&self, group: &GroupId, lengths_ns: (u64, u64)) -> u64 {
-        plan_search::trial_ns(self.conditions(group), lengths_ns, self.overhead_ns(group), self.pace(group))
+        schedule::search_trial_ns(self.conditions(group), lengths_ns, self.overhead_ns(group), self.pace(group))
     }
 
     /// A trial of the harness's own loop, nanoseconds.

@@ -7,10 +7,9 @@ use bytegauge_model::session::SLOWER;
 use bytegauge_model::unit::{counted, forecast};
 use bytegauge_model::{Group, GroupId, Level, Nanos, factor};
 
+use crate::PlanError;
 use crate::design::{FINALISTS, FINALISTS_MIN, Finalists, OVERTIME};
-use crate::error::PlanError;
-use crate::index::Index;
-use crate::plan::{Family, Plan};
+use crate::plan::{Family, Index, Plan};
 
 /// The most of the budget that calibration takes before its trials become shorter.
 const CALIBRATION_MAX: f64 = 0.08;
@@ -167,8 +166,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::Catalog;
     use crate::file::parse;
+    use crate::missing_features::Catalog;
     use crate::plan::SeenPace;
     use crate::resolve::resolve;
 

@@ -5,10 +5,9 @@ use bytegauge_model::catalog::TRANSPORTS;
 use bytegauge_model::factor::{self, FACTORS, Factor};
 use bytegauge_model::{FactorKey, Level, Spec, Transport, Workload};
 
-use crate::error::PlanError;
 use crate::plan::Plan;
-use crate::ring;
 use crate::spec::{Part, PlanSpec};
+use crate::{PlanError, engines};
 
 /// Whether a factor has no effect with the levels of a combination.
 pub(crate) fn is_moot(factor: &Factor, combination: &Spec) -> bool {
@@ -29,8 +28,8 @@ pub(crate) fn decides(factor: &Factor) -> bool {
 pub(crate) fn suits_named(part: &Part, factor: &Factor, level: &Level) -> bool {
     let mut levels = Spec::default();
     levels.set(factor.name, level.clone());
-    if factor.name == "mode" && ring::names_artefact(part) {
-        return ring::shows_artefacts(&levels);
+    if factor.name == "mode" && engines::names_artefact(part) {
+        return engines::shows_artefacts(&levels);
     }
     let named = FACTORS.iter().filter(|other| part.levels.contains_key(other.name));
     named.filter(|other| deciders(other).contains(&factor.key)).all(|other| !is_moot(other, &levels))

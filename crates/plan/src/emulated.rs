@@ -3,9 +3,8 @@
 use bytegauge_model::unit::about_bytes;
 use bytegauge_model::{Cell, EmulatedLink, Factor, FactorKey, Level, Placement, ProgramTask, Transport, Workload};
 
-use crate::error::PlanError;
-use crate::far;
 use crate::spec::{Part, PlanSpec};
+use crate::{PlanError, far};
 
 /// Whether any part of a spec asks for a link.
 pub fn is_wanted(spec: &PlanSpec) -> bool {

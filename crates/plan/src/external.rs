@@ -3,15 +3,11 @@
 //! The place, the work and the socket options of such a server are unknown: it is measured from outside. Names are looked
 //! up before; nothing here uses the network.
 
-use bytegauge_model::factor;
-use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload};
+use bytegauge_model::{Level, Place, Placement, Spec, Transport, Workload, factor};
 
-use crate::error::PlanError;
-use crate::far;
-use crate::iperf3;
 use crate::plan::Plan;
-use crate::relay;
 use crate::spec::Part;
+use crate::{PlanError, far, iperf3, relay};
 
 /// Whether a factor only applies to bytegauge's own server: options of its sockets among them.
 pub(crate) fn belongs_to_own_server(workload: Workload, part: &Part, name: &str) -> bool {

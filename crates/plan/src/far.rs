@@ -4,10 +4,8 @@
 
 use bytegauge_model::{Cell, Direction, Level, Place, Placement, RelayMethod, Transport, Workload};
 
-use crate::error::PlanError;
-use crate::iperf3;
-use crate::relay;
 use crate::spec::Part;
+use crate::{PlanError, iperf3, relay};
 
 /// Whether a direction is stated that needs no other host.
 pub(crate) fn has_direction_here(part: &Part) -> bool {

@@ -7,8 +7,8 @@ use bytegauge_model::factor::{self, Factor};
 use bytegauge_model::{Ends, Level, Nanos, Workload, suggest};
 use toml::{Table, Value};
 
+use crate::PlanError;
 use crate::design::{AUDIT_MAX, Finalists, LOOKS_MAX};
-use crate::error::PlanError;
 use crate::spec::{Part, PlanSpec, ProfileSpec, parse as parse_levels};
 
 /// Keys of a plan other than factors.

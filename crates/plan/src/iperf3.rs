@@ -6,7 +6,7 @@
 use bytegauge_model::option::{self, Setter};
 use bytegauge_model::{Direction, Level, Place, ProgramRole, Spec, Transport, Workload};
 
-use crate::error::PlanError;
+use crate::PlanError;
 use crate::external::refused;
 use crate::spec::Part;
 

@@ -4,42 +4,107 @@
 //! never opens a socket; the machine's capabilities arrive as a [`Catalog`].
 #![forbid(unsafe_code)]
 
-pub mod block_order;
 mod budget;
 pub mod built_in;
-pub mod capabilities;
 mod cross;
-mod datagram;
 pub mod design;
 mod effective_factors;
 pub mod emulated;
 mod engines;
-mod error;
 mod external;
 mod far;
 pub mod file;
-mod index;
 mod iperf3;
 mod missing_features;
-mod named_levels;
 mod plan;
 pub mod relay;
 mod resolve;
-mod ring;
-mod schedule;
-pub mod search;
+pub mod schedule;
 pub mod spec;
-pub mod survey;
 mod task;
-pub mod trial_length;
 pub mod versus;
 
-pub use capabilities::Catalog;
 pub use design::{
     AUDIT_CELLS_MIN, AUDIT_MAX, BLOCKS_WANTED, Design, FINALISTS_MIN, Finalists, LOOKS, LOOKS_MAX, OVERTIME, StageTimes,
 };
-pub use error::PlanError;
+pub use missing_features::Catalog;
 pub use plan::{Family, Plan, SeenPace};
 pub use resolve::resolve;
 pub use spec::{Part, PlanSpec, ProfileSpec};
 pub use task::RunTime;
+
+use bytegauge_model::{LevelError, Workload};
+use thiserror::Error;
+
+// Why a request gives no plan, with the next step.
+
+/// Why a request gives no plan. Every case is wrong usage: nothing has run yet.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// A level that does not parse.
+    #[error("--{flag}: {error}")]
+    Level {
+        /// The factor's flag.
+        flag: String,
+        /// The problem.
+        error: LevelError,
+    },
+    /// A factor or key that does not exist.
+    #[error("{place}: no factor or key is called `{name}`{hint}")]
+    UnknownKey {
+        /// The file or part.
+        place: String,
+        /// The name given.
+        name: String,
+        /// A similar name, as a hint.
+        hint: String,
+    },
+    /// A factor that has no meaning in the plan's workload.
+    #[error("--{flag} has no meaning in the workload {workload}: leave it out, or use the workload {other}")]
+    NotInWorkload {
+        /// The factor's flag.
+        flag: String,
+        /// The plan's workload.
+        workload: Workload,
+        /// The workload in which it has a meaning.
+        other: Workload,
+    },
+    /// A named factor without an effect with the levels of the other factors.
+    #[error("--{flag} has no effect without {needs}")]
+    Moot {
+        /// The factor's flag.
+        flag: String,
+        /// The change that would give it an effect.
+        needs: String,
+    },
+    /// Any other wrong usage, with what to do.
+    #[error("{0}")]
+    Usage(String),
+    /// A factor that has no meaning with an external server, another host or a link.
+    #[error("--{flag} does not work with --{with}: {why}")]
+    NotWith {
+        /// The factor's flag.
+        flag: String,
+        /// The flag that names the server, host or link.
+        with: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// Nothing that can be measured here remains.
+    #[error("nothing of this plan can be measured here: {0}")]
+    NothingLeft(String),
+    /// The budget is too short for the smallest design.
+    #[error("a budget of {budget} is too short for {cells} options in {of}: give --time {needed} or more{shorter}")]
+    Budget {
+        /// The budget given.
+        budget: String,
+        /// The cells planned.
+        cells: usize,
+        /// The groups of these cells.
+        of: String,
+        /// The time of the smallest design.
+        needed: String,
+        /// Other ways to make it fit.
+        shorter: String,
+    },
+}

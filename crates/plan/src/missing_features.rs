@@ -1,17 +1,17 @@
 //! Features that this machine lacks for a cell: placements, engines, files, memory. Uses the catalog only.
+//!
+//! Also the capabilities of a machine.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use bytegauge_model::catalog::Batches;
-use bytegauge_model::option;
-use bytegauge_model::{Bytes, Cell, CellId, Ends, Engine, Outcome, Spec, Tls, Work, Workload};
+use bytegauge_model::{
+    Bytes, Cell, CellId, Ends, Engine, Implementation, Outcome, Placement, RingFlags, Spec, Tls, Transport, Work,
+    Workload, option,
+};
 
-use crate::capabilities::Catalog;
-use crate::datagram;
-use crate::error::PlanError;
-use crate::index::Index;
-use crate::plan::Plan;
-use crate::relay;
+use crate::plan::{Index, Plan};
+use crate::{PlanError, engines, relay};
 
 /// Descriptors that a process needs in addition to its flows.
 const FILES_RESERVED: u64 = 64;
@@ -40,7 +40,7 @@ pub(crate) fn skip_what_is_missing(plan: &mut Plan, catalog: &Catalog) {
     plan.notes.extend(reasons.into_iter().map(|reason| format!("skipped: {reason}")));
     let skipped: HashSet<&CellId> = plan.skipped.iter().map(|(id, _)| id).collect();
     let sent = plan.cells.iter().filter(|cell| !skipped.contains(&cell.id));
-    let note = |cell: &Cell| datagram::note(&cell.factors, cell.factors.transport()?, catalog);
+    let note = |cell: &Cell| engines::note(&cell.factors, cell.factors.transport()?, catalog);
     let useless = plan.cells.iter().flat_map(|cell| option::without_effect(&cell.factors));
     // Most cells of a large plan have the same notes.
     let mut notes: Vec<String> = Vec::new();
@@ -91,8 +91,8 @@ fn missing(cell: &Cell, ends: Ends, catalog: &Catalog) -> Option<String> {
         .or_else(|| lacks_congestion(spec, catalog))
         .or_else(|| catalog.missing_kernel_tls.clone().filter(|_| spec.tls() == Some(Tls::Kernel)))
         .or_else(|| engines.into_iter().flatten().find_map(|engine| catalog.lacks_engine(engine)).map(str::to_owned))
-        .or_else(|| datagram::unsendable(spec, transport, catalog))
-        .or_else(|| datagram::unbatchable(spec))
+        .or_else(|| engines::unsendable(spec, transport, catalog))
+        .or_else(|| engines::unbatchable(spec))
         .or_else(|| {
             let why = "--load-flows loads the path without a relay: leave out --relay or --load-flows";
             relay_under_load.then(|| why.into())
@@ -201,5 +201,60 @@ fn memory(levels: &Spec) -> u64 {
         // A submission takes 64 bytes, two completions 32: nothing compared with the memory of a process. The memory of
         // the user's program is unknown.
         _ => 0,
+    }
+}
+
+// Capabilities of the machine, as probed by code that may open sockets and files.
+
+/// Capabilities. An unlisted one counts as available, so that a plan can be made without a machine.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Placements that the machine does not have, and why.
+    pub missing_placements: BTreeMap<String, String>,
+    /// Transports that cannot be used (an unreadable file, no IPv6), and why.
+    pub missing_transports: BTreeMap<String, String>,
+    /// Engines that this machine's kernel or its settings do not allow, and why.
+    pub missing_engines: BTreeMap<String, String>,
+    /// Rings, by implementation and set-up, that this machine or this build does not have, and why.
+    pub missing_rings: BTreeMap<(String, String), String>,
+    /// Methods of a relay that this machine does not have, and why.
+    pub missing_relays: BTreeMap<String, String>,
+    /// Placements of the ends that leave a relay no CPU of its own, and why.
+    pub missing_relay_cpus: BTreeMap<String, String>,
+    /// Why the kernel cannot encrypt connections, if so.
+    pub missing_kernel_tls: Option<String>,
+    /// Why no link can be emulated, if so.
+    pub missing_link: Option<String>,
+    /// Congestion controls that the kernel offers; empty if unknown.
+    pub congestion: Vec<String>,
+    /// Those of them that this user may not set.
+    pub reserved_congestion: Vec<String>,
+    /// Files that the process may have open at most, after raising its soft limit.
+    pub open_files_max: Option<u64>,
+    /// The largest packet of the loopback interface, bytes with its IP header.
+    pub loopback_mtu: Option<u64>,
+    /// Memory that could be used without swapping, bytes.
+    pub memory_available: Option<u64>,
+}
+
+impl Catalog {
+    /// Why this placement is unavailable, if so.
+    pub fn lacks_placement(&self, placement: Placement) -> Option<&str> {
+        self.missing_placements.get(&placement.to_string()).map(String::as_str)
+    }
+
+    /// Why this engine is unavailable, if so.
+    pub fn lacks_engine(&self, engine: Engine) -> Option<&str> {
+        self.missing_engines.get(&engine.to_string()).map(String::as_str)
+    }
+
+    /// Why a ring of this implementation and set-up is unavailable, if so.
+    pub fn lacks_ring(&self, implementation: Implementation, setup: RingFlags) -> Option<&str> {
+        self.missing_rings.get(&(implementation.to_string(), setup.to_string())).map(String::as_str)
+    }
+
+    /// Why this transport is unavailable, if so.
+    pub fn lacks_transport(&self, transport: &Transport) -> Option<&str> {
+        self.missing_transports.get(&transport.to_string()).map(String::as_str)
     }
 }

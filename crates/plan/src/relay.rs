@@ -8,11 +8,10 @@ use bytegauge_model::{
     Spec, Transport, Workload,
 };
 
-use crate::capabilities::Catalog;
-use crate::error::PlanError;
-use crate::external;
+use crate::missing_features::Catalog;
 use crate::plan::Plan;
 use crate::spec::Part;
+use crate::{PlanError, external};
 
 /// The method of a combination, if the relay is bytegauge's own.
 pub(crate) fn method(levels: &Spec) -> Option<RelayMethod> {
@@ -154,9 +153,8 @@ mod tests {
     use bytegauge_model::factor;
 
     use super::*;
-    use crate::built_in;
     use crate::file::parse;
-    use crate::resolve;
+    use crate::{built_in, resolve};
 
     fn plan_with(text: &str, catalog: &Catalog) -> Result<Plan, PlanError> {
         let text = format!("transport = \"tcp\"\nprofile = \"drain\"\nread-size = \"4K\"\nwrite-size = \"4K\"\n{text}");

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use bytegauge_model::factor::{self, FACTORS, HelpSection, Role};
 use bytegauge_model::{Cell, CellId, CellKind, FactorKey, Group, GroupId, Level, Spec, Transport, Workload};
 
-use crate::capabilities::Catalog;
 use crate::cross::{apply_profile, count, cross, longest};
 use crate::design::{
     BLOCKS_STATED_MAX, BUDGET_NS, Design, FINALISTS, Finalists, OVERRUN_STATED, OVERRUN_UNSTATED, SEARCH_BUDGET_NS,
@@ -16,18 +15,12 @@ use crate::design::{
 use crate::effective_factors::{
     joints, note_collapsed, refuse_what_fits_nothing, refuse_what_is_elsewhere, refuse_what_is_moot,
 };
-use crate::engines;
-use crate::error::PlanError;
-use crate::index::Index;
-use crate::missing_features::skip_what_is_missing;
-use crate::named_levels;
-use crate::plan::{Family, Plan, SeenPace};
-use crate::relay;
-use crate::ring::{is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
-use crate::search;
+use crate::engines::{self, is_artefact, is_too_large, note_artefacts, refuse_what_no_ring_can, shows_artefacts};
+use crate::missing_features::{Catalog, skip_what_is_missing};
+use crate::plan::{Family, Index, Plan, SeenPace};
 use crate::spec::{Part, PlanSpec, SET_BY_PROFILES};
 use crate::task::refuse_what_no_task_can;
-use crate::{emulated, external, far};
+use crate::{PlanError, cross, emulated, external, far, relay, schedule};
 
 /// More cells than this is a mistake in a range, not an experiment.
 const CELLS_MAX: u64 = 100_000;
@@ -109,7 +102,7 @@ fn without_cells(spec: &PlanSpec, seed: u64) -> Plan {
     if spec.budget_ns.is_some() {
         design.blocks_max = BLOCKS_STATED_MAX;
     }
-    let usual_ns = if search::is_wanted(spec) { SEARCH_BUDGET_NS } else { BUDGET_NS };
+    let usual_ns = if schedule::searches_knee(spec) { SEARCH_BUDGET_NS } else { BUDGET_NS };
     Plan {
         name: spec.name.clone(),
         workload: spec.workload,
@@ -139,11 +132,8 @@ fn without_cells(spec: &PlanSpec, seed: u64) -> Plan {
 
 /// Notes on levels that are not measured, and why.
 fn note_what_is_left_out(plan: &mut Plan, spec: &PlanSpec) {
-    let left = spec
-        .parts
-        .iter()
-        .filter(|part| part.names_options())
-        .filter_map(|part| named_levels::note(spec.workload, part));
+    let left =
+        spec.parts.iter().filter(|part| part.names_options()).filter_map(|part| cross::note(spec.workload, part));
     left.for_each(|note| plan.note(note));
     note_collapsed(plan, spec);
     engines::note_left_out(plan, spec);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use crate::PlanError;
 use crate::design::{AUDIT_SHARE, Finalists, LOOKS};
-use crate::error::PlanError;
 use bytegauge_model::catalog::PROFILES;
 use bytegauge_model::factor::{self, FACTORS, Factor, Role, role_of};
 use bytegauge_model::relay_program::relay_names;

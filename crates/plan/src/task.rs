@@ -3,10 +3,10 @@
 
 use bytegauge_model::{Cell, Level, Nanos, SocketChanges, Workload, factor};
 
+use crate::PlanError;
 use crate::design::{BLOCKS_STATED_MAX, Design, Finalists};
-use crate::error::PlanError;
+use crate::engines::NO_BYTES;
 use crate::plan::{Family, Plan};
-use crate::ring::NO_BYTES;
 use crate::spec::PlanSpec;
 
 /// Overhead of a run is mentioned from this share of the whole on.

@@ -6,8 +6,8 @@
 
 use bytegauge_model::{CellId, Factor, Spec, Versus, VersusSide, factor};
 
+use crate::PlanError;
 use crate::design::{Finalists, OVERRUN_UNSTATED};
-use crate::error::PlanError;
 use crate::plan::Plan;
 
 /// The name of a session of two.
