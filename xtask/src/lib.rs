@@ -7,5 +7,4 @@
 pub mod cargo;
 pub mod markdown;
 pub mod setup;
-pub mod steps;
 pub mod task;

@@ -6,7 +6,6 @@
 // Developers run the tasks in their terminals. A task may end if printing fails.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod budget;
 mod generate;
 mod hot_loops;
 mod package;

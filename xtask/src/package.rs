@@ -10,7 +10,7 @@ use std::process::{Command as Process, Stdio};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgMatches, Command};
 
-use xtask::{cargo, steps};
+use xtask::cargo;
 
 /// Shells with completions: the name, and the file as the shell looks for it.
 const SHELLS: [(&str, &str); 3] = [("bash", "bytegauge.bash"), ("zsh", "_bytegauge"), ("fish", "bytegauge.fish")];
@@ -35,7 +35,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let own = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let target = matches.get_one::<String>("target").unwrap_or(&own);
     let build = ["build", "--locked", "--profile", "dist", "--package", "bytegauge", "--target", target];
-    steps::visible(&mut cargo::command(&build)).with_context(|| {
+    cargo::visible(&mut cargo::command(&build)).with_context(|| {
         format!("no binary: it needs `rustup target add {target}` and musl's C compiler (Debian: musl-tools)")
     })?;
     let binary = cargo::workspace()?.target_directory.join(target).join("dist/bytegauge");
@@ -71,7 +71,7 @@ fn debian(target: &str, folder: &Path) -> Result<()> {
         return Ok(());
     }
     deb.args(["--no-build", "--no-strip", "--profile", "dist", "--package", "bytegauge", "--target", target]);
-    steps::visible(deb.arg("--output").arg(folder)).context("no Debian package")
+    cargo::visible(deb.arg("--output").arg(folder)).context("no Debian package")
 }
 
 /// The Python wheel: the binary, found by pip on every Linux, since it needs no library.
@@ -86,7 +86,7 @@ fn wheel(target: &str, folder: &Path) -> Result<()> {
     maturin.current_dir(cargo::root());
     maturin.args(["build", "--locked", "--bindings", "bin", "--profile", "dist", "--target", target]);
     maturin.args(["--compatibility", "manylinux2014", "musllinux_1_2", "--manifest-path", "crates/cli/Cargo.toml"]);
-    steps::visible(maturin.arg("--out").arg(folder)).context("no wheel")
+    cargo::visible(maturin.arg("--out").arg(folder)).context("no wheel")
 }
 
 /// Whether a tool prints its version.

@@ -10,7 +10,7 @@ use std::process::Command as Process;
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use xtask::{cargo, setup, steps};
+use xtask::{cargo, setup};
 
 /// The pages as npm builds them, and where the program embeds them from.
 const PAGES: [(&str, &str); 2] =
@@ -61,17 +61,17 @@ pub fn build(check: bool) -> Result<()> {
     if let Some(path) = BROWSERS.iter().find_map(|name| setup::on_path(name, None).ok()) {
         tests.env("CHROMIUM", path);
     }
-    steps::visible(&mut tests)
+    cargo::visible(&mut tests)
 }
 
 fn npm(folder: &Path, words: &[&str]) -> Result<()> {
-    steps::visible(Process::new("npm").current_dir(folder).args(words))
+    cargo::visible(Process::new("npm").current_dir(folder).args(words))
         .with_context(|| format!("npm {}", words.join(" ")))
 }
 
 /// The program, built: its pages are looked at as well.
 fn program() -> Result<PathBuf> {
-    steps::visible(&mut cargo::command(&["build", "--locked", "--quiet", "--package", "bytegauge"]))?;
+    cargo::visible(&mut cargo::command(&["build", "--locked", "--quiet", "--package", "bytegauge"]))?;
     Ok(cargo::workspace()?.target_directory.join("debug/bytegauge"))
 }
 

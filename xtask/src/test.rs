@@ -14,8 +14,8 @@ use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::{generate, hot_loops, page, rules};
-use xtask::steps::{self, Step};
-use xtask::{cargo, setup};
+use xtask::cargo::{self, Step};
+use xtask::setup;
 
 /// All tests of the product. No document has code that runs: with all targets rustdoc does not look for it in each crate.
 const TESTS: &str = "test --locked --workspace --exclude xtask --exclude lab --all-targets --no-fail-fast";
@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         all.extend([
             cargo_step("tests of the tools", TOOL_TESTS),
             Step::new("docs", format!("RUSTDOCFLAGS='--deny warnings' cargo {DOCS}"), || {
-                steps::visible(cargo_command(DOCS).env("RUSTDOCFLAGS", "--deny warnings"))
+                cargo::visible(cargo_command(DOCS).env("RUSTDOCFLAGS", "--deny warnings"))
             }),
             Step::new("page", "cargo xtask page --check", || page::build(true)),
             cargo_step("crates", CRATES),
@@ -87,7 +87,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             Step::new("release run", format!("target/release/bytegauge {RELEASE_RUN}"), release_run),
         ]);
     }
-    steps::run(all)
+    cargo::run_all(all)
 }
 
 fn cargo_command(words: &str) -> Process {
@@ -95,7 +95,7 @@ fn cargo_command(words: &str) -> Process {
 }
 
 fn cargo_step<'a>(name: &'a str, words: &'a str) -> Step<'a> {
-    Step::new(name, format!("cargo {words}"), || steps::visible(&mut cargo_command(words)))
+    Step::new(name, format!("cargo {words}"), || cargo::visible(&mut cargo_command(words)))
 }
 
 /// Looks for what tests need and skip themselves without: a ring over liburing, and the peer of the tests of interoperation.
@@ -108,7 +108,7 @@ fn programs() -> Result<Vec<String>> {
 fn release_run() -> Result<()> {
     let folder = tempfile::tempdir().context("a folder for the store")?;
     let mut run = Process::new(cargo::workspace()?.target_directory.join("release/bytegauge"));
-    steps::visible(run.args(RELEASE_RUN.split(' ')).args(["--quiet", "--store"]).arg(folder.path().join("results.db")))
+    cargo::visible(run.args(RELEASE_RUN.split(' ')).args(["--quiet", "--store"]).arg(folder.path().join("results.db")))
 }
 
 /// Start of the line that a skipped test prints.

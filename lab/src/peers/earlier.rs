@@ -15,8 +15,8 @@ use xtask::markdown::table;
 
 use super::engines::is_asked;
 use super::programs::{self, ServerProcess};
-use super::ratio::{Rates, interval, over};
 use super::{CONGESTION, PeerTests};
+use crate::peers::{Rates, interval, over};
 
 /// A row of the comparison.
 #[derive(Clone, Copy)]

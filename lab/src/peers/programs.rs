@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 use bytegauge_sys::{affinity, process};
-use xtask::{cargo, setup, steps};
+use xtask::{cargo, setup};
 
 /// Runs a program to its end, on one CPU if that is given.
 ///
@@ -132,7 +132,7 @@ impl InC {
         command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&to);
         command.arg(source().join("c").join(self.name).with_extension("c"));
         command.args(self.libraries.iter().map(|library| format!("-l{library}")));
-        steps::visible(&mut command).with_context(|| format!("compiling {}.c", self.name))?;
+        cargo::visible(&mut command).with_context(|| format!("compiling {}.c", self.name))?;
         Ok(to)
     }
 }
@@ -145,7 +145,7 @@ pub fn build_tokio_echo() -> Result<()> {
     let to = folder()?.join("tokio-echo");
     let mut command = cargo::command(&["build", "--locked", "--release", "--quiet"]);
     command.current_dir(source().join("tokio-echo")).env("CARGO_TARGET_DIR", &to);
-    steps::visible(&mut command).context("building tokio-echo")
+    cargo::visible(&mut command).context("building tokio-echo")
 }
 
 /// Builds the sink in Go. Its file.
@@ -156,7 +156,7 @@ pub fn built_go_sink() -> Result<PathBuf> {
     let to = folder()?.join("go-sink");
     let mut command = Command::new("go");
     command.args(["build", "-o"]).arg(&to).arg(source().join("sinks/sink.go"));
-    steps::visible(&mut command).context("building sink.go")?;
+    cargo::visible(&mut command).context("building sink.go")?;
     Ok(to)
 }
 

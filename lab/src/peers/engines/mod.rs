@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PeerTests;
 use super::programs::{self, InC};
-use super::ratio::{Rates, interval, over, over_among};
+use crate::peers::{Rates, interval, over, over_among};
 pub use rows::is_asked;
 use rows::{EngineCase, Entrant, cases, row_name};
 use trial::{Cpus, EnginePrograms, ProgramSide, RunOutcome};
