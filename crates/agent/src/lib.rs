@@ -8,8 +8,6 @@
 
 mod agent;
 mod agent_link;
-mod commands;
-mod forward;
 #[cfg(any(test, fuzzing))]
 #[path = "tests/fuzzing.rs"]
 pub mod fuzzing;
@@ -26,8 +24,7 @@ mod unproven;
 
 pub use agent::{Agent, AgentSetup};
 pub use agent_link::{AgentLink, FarError};
-pub use forward::Forward;
-pub use limits::Limits;
+pub use limits::{Forward, Limits};
 pub use protocol::VERSION;
 pub use proven_listener::ProvenListener;
 pub use unproven::ProvenCaller;

@@ -3,10 +3,8 @@
 //! In admitted commands it sets what the caller does not decide: where the end binds, which addresses it connects to
 //! (`forward`), which CPUs it uses.
 
-#[cfg(test)]
-mod tests;
-
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytegauge_model::{Bytes, EndRole, FACTORS, Factor, FactorKey, Nanos, RelayChoice, Spec, Transport, Workload};
@@ -18,7 +16,6 @@ use bytegauge_traffic::setup::{Bound, Setup};
 use bytegauge_traffic::transport::socket_buffers;
 use bytegauge_traffic::{VisitLimits, relay};
 
-use crate::forward::{self, Forward};
 use crate::session_counts::{EndDemand, Spent, not_made_for};
 
 /// Longest grace of an end at an agent before it counts as stalled, nanoseconds.
@@ -123,7 +120,7 @@ impl Limits {
                 // A relay may connect to a third host; other ends connect to the caller, whatever address it gives.
                 let host = if role == EndRole::Relay { named.ip() } else { between.peer };
                 let place = SocketAddr::new(host, named.port());
-                Some(Address::Ip(forward::admitted(place, between.peer, &self.relay_to)?))
+                Some(Address::Ip(admitted(place, between.peer, &self.relay_to)?))
             }
             _ => return Err(not_made_for("such an end")),
         };
@@ -274,4 +271,92 @@ pub(super) fn length_ns(setup: &Setup) -> u64 {
 /// A time as printed.
 pub(super) fn nanos(time: Duration) -> Nanos {
     Nanos(time.as_nanos().min(u128::from(u64::MAX)) as u64)
+}
+
+// Addresses that an agent's ends may connect to: the caller's own, and those that the agent's owner allows. An agent is no
+// open proxy.
+
+/// Lower ports are for privileged servers (`net.ipv4.ip_unprivileged_port_start`), which ends of a session are not.
+const PRIVILEGED: u16 = 1024;
+
+/// An address that an agent's owner allows ends to connect to, with one port or all ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    address: IpAddr,
+    port: Option<u16>,
+}
+
+impl FromStr for Forward {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Forward, String> {
+        if let Ok(place) = text.parse::<SocketAddr>() {
+            return Ok(Forward { address: place.ip().to_canonical(), port: Some(place.port()) });
+        }
+        let address = text.parse::<IpAddr>().map_err(|_| {
+            format!("{text} is no address: give for example 192.0.2.7, 192.0.2.7:4711 or [2001:db8::7]:4711")
+        })?;
+        Ok(Forward { address: address.to_canonical(), port: None })
+    }
+}
+
+/// The address that an end connects to for a caller. This is the one rule for all connections of an agent, in any role: a
+/// port from 1024 on of the caller's own address, or an address that the agent's owner allows.
+///
+/// # Errors
+/// The allowed addresses, as a text for the caller's user.
+pub(super) fn admitted(named: SocketAddr, caller: IpAddr, allowed: &[Forward]) -> Result<SocketAddr, String> {
+    let place = SocketAddr::new(named.ip().to_canonical(), named.port());
+    let is_callers = place.ip() == caller && place.port() >= PRIVILEGED;
+    let is_named = |forward: &Forward| {
+        forward.address == place.ip() && forward.port.map_or(place.port() >= PRIVILEGED, |port| port == place.port())
+    };
+    if is_callers || allowed.iter().any(is_named) {
+        return Ok(place);
+    }
+    Err(format!(
+        "the agent's ends connect to the caller's own address ({caller}, ports from {PRIVILEGED} on) and not to {place}: start \
+         it with --relay-to {place} if they may"
+    ))
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod forward_tests {
+    use super::*;
+
+    #[test]
+    fn ends_connect_to_caller_or_allowed_places() {
+        let caller: IpAddr = [192, 0, 2, 9].into();
+        let allowed: Vec<Forward> =
+            ["198.51.100.7", "203.0.113.5:80", "[2001:db8::7]:4711"].map(|text| text.parse().unwrap()).to_vec();
+        let check = |place: &str, expected: bool| {
+            let named = place.parse().unwrap();
+            match (admitted(named, caller, &allowed), expected) {
+                (Ok(_), true) => {}
+                (Err(reason), false) => {
+                    assert!(reason.contains("--relay-to") && reason.contains("192.0.2.9"), "{reason}");
+                }
+                (actual, _) => panic!("{place}: {actual:?}"),
+            }
+        };
+        check("192.0.2.9:40000", true);
+        check("192.0.2.9:1024", true);
+        check("192.0.2.9:1023", false);
+        check("[::ffff:192.0.2.9]:40000", true);
+        check("192.0.2.8:40000", false);
+        check("127.0.0.1:40000", false);
+        check("198.51.100.7:9000", true);
+        check("198.51.100.7:22", false);
+        check("203.0.113.5:80", true);
+        check("203.0.113.5:8080", false);
+        check("[2001:db8::7]:4711", true);
+        check("[2001:db8::7]:4712", false);
+        assert!(admitted("127.0.0.1:40000".parse().unwrap(), caller, &[]).is_err());
+        for text in ["", "example.com", "192.0.2.7:", "192.0.2.7:99999", "192.0.2.0/24"] {
+            assert!(text.parse::<Forward>().unwrap_err().contains("192.0.2.7:4711"), "{text}");
+        }
+    }
 }

@@ -20,12 +20,11 @@ use bytegauge_traffic::{RemoteFacts, agent_callers, lock};
 use bytegauge_wire::{LineError, Receiver, Sender};
 
 use crate::agent::{AgentState, CallerPlace};
-use crate::commands::{EndCommands, counted};
 use crate::limits::{Between, nanos};
 use crate::log::Class;
 use crate::outbox::OutgoingPost;
 use crate::protocol::{Ask, COMMAND_MAX, NumberedMessage, ToAgent, ToHome, Welcome, program};
-use crate::session_counts::AgentCounts;
+use crate::session_counts::{AgentCounts, EndCommands, counted};
 use crate::session_slots::{AgentSlot, ControlLine, HostOutbox, RegisteredSession};
 use crate::silent_peer::watch;
 use crate::unproven::ProvenCaller;

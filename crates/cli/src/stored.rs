@@ -10,12 +10,11 @@ use bytegauge_compare::BetweenView;
 use bytegauge_import::{FORMATS, ImportOptions};
 use bytegauge_model::unit::counted;
 use bytegauge_model::{Bytes, GroupId, Nanos, SessionId, SessionStatus};
-use bytegauge_report::render::TerminalStyle;
-use bytegauge_report::render::{csv, go_bench, junit, openmetrics};
+use bytegauge_report::render::{self, TerminalStyle, csv, go_bench, junit, openmetrics};
 use bytegauge_report::view::numbers::View;
 use bytegauge_report::view::over_time;
-use bytegauge_report::{Report, SessionData, Settings, paused_ns, render};
-use bytegauge_store::{SessionSummary, Store, StoreError, default_path};
+use bytegauge_report::{Report, SessionData, Settings, paused_ns};
+use bytegauge_store::{SessionSummary, Store, StoreError};
 use bytegauge_sys::new_file;
 use clap::ArgMatches;
 
@@ -27,7 +26,7 @@ use crate::{args, earlier_sessions, page, terminal};
 pub fn store_path(matches: &ArgMatches) -> Result<PathBuf, Failure> {
     match matches.get_one::<OsString>("store") {
         Some(path) => Ok(path.into()),
-        None => default_path::default_path().ok_or_else(|| {
+        None => bytegauge_store::default_path().ok_or_else(|| {
             Failure::usage(
                 "neither XDG_DATA_HOME nor HOME is an absolute path: set the place of the results with --store PATH",
             )
@@ -304,7 +303,7 @@ fn program() -> String {
 
 /// The program as it was called, with the option that finds these results.
 pub fn called(store: &Path) -> String {
-    match default_path::default_path().is_some_and(|default| default == store) {
+    match bytegauge_store::default_path().is_some_and(|default| default == store) {
         true => program(),
         // The command may be copied to another place.
         false => {

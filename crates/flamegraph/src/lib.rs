@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-mod fold;
 mod perf;
 
 use std::collections::HashSet;
@@ -21,6 +20,9 @@ use bytegauge_plan::Plan;
 use bytegauge_report::Report;
 use bytegauge_sys::new_file;
 use bytegauge_sys::owner::{OwnedFolder, remove_abandoned_folders};
+use inferno::collapse::Collapse;
+use inferno::collapse::perf::Folder;
+use inferno::flamegraph::{self, Options};
 
 /// The start of the name of a folder for perf's data.
 const SCRATCH: &str = ".bytegauge-perf-";
@@ -101,8 +103,8 @@ impl Flames {
         let sample = |pids: &[u32]| perf::Sampling::of(&self.program, pids, &data, stop);
         trial::carry((plan, cell), &self.program, stop, sample, perf::Sampling::finish)
             .map_err(|error| error.to_string())?;
-        let folded = fold::folded(&perf::script(&self.program, &data, stop)?)?;
-        let picture = fold::drawn(&folded, &title(cell))?;
+        let folded = folded(&perf::script(&self.program, &data, stop)?)?;
+        let picture = drawn(&folded, &title(cell))?;
         let path = |ending: &str| self.folder.join(format!("{name}.{ending}"));
         let write = |path: PathBuf, bytes: &[u8]| {
             let written = new_file::replace(&path, |file| file.write_all(bytes));
@@ -144,6 +146,37 @@ fn file_name(relay: &str) -> String {
     name.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
+// Converts perf's output to folded stacks, a line for each with the CPU time of its samples, and those to a
+// picture.
+
+/// Folds what `perf script` printed.
+///
+/// # Errors
+/// When it holds no sample, or is not perf's.
+pub fn folded(script: &[u8]) -> Result<Vec<u8>, String> {
+    let mut folded = Vec::new();
+    let done = Folder::default().collapse(script, &mut folded);
+    done.map_err(|error| format!("perf's output cannot be read: {error}"))?;
+    match folded.is_empty() {
+        true => Err("it has no samples: it hardly ran".into()),
+        false => Ok(folded),
+    }
+}
+
+/// Draws folded stacks: an SVG that can be searched and zoomed in a browser, and needs no network.
+///
+/// # Errors
+/// When there is nothing to draw.
+pub fn drawn(folded: &[u8], title: &str) -> Result<Vec<u8>, String> {
+    let mut options = Options::default();
+    options.title = title.to_owned();
+    // A sample of the CPU clock represents its period, which is a time.
+    options.count_name = "ns".to_owned();
+    let mut picture = Vec::new();
+    let done = flamegraph::from_reader(&mut options, folded, &mut picture);
+    done.map(|()| picture).map_err(|error| format!("drawing failed: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,5 +186,42 @@ mod tests {
         assert_eq!(file_name("read-write"), "read-write");
         assert_eq!(file_name("cmd:./my proxy -l {listen}"), "cmd-my-proxy-l-listen");
         assert_eq!(file_name("addr:127.0.0.1:9000=127.0.0.1:9001"), "addr-127-0-0-1-9000-127-0-0-1-9001");
+    }
+}
+
+#[cfg(test)]
+mod fold_tests {
+    use super::*;
+
+    /// As perf 6.1 prints them, of a relay that splices: two samples of one stack, one of another, another thread.
+    const SCRIPT: &[u8] = include_bytes!("splice.script");
+
+    #[test]
+    fn times_are_summed_by_stack() {
+        let folded = String::from_utf8(folded(SCRIPT).unwrap()).unwrap();
+        let mut lines: Vec<&str> = folded.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            [
+                "relay-2;[unknown] 1003009",
+                "relay;splice;entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_splice;do_splice;tcp_splice_read 2006018",
+                "relay;splice;entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_splice;splice_from_pipe 1003009",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_picture_names_what_it_shows() {
+        let picture = String::from_utf8(drawn(&folded(SCRIPT).unwrap(), "relay splice").unwrap()).unwrap();
+        for part in ["<svg", "relay splice", "tcp_splice_read (2,006,018 ns, 50.00%)"] {
+            assert!(picture.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_script_without_samples_is_an_error() {
+        assert!(folded(b"").unwrap_err().contains("it has no samples"));
+        assert!(drawn(b"", "x").is_err());
     }
 }

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use bytegauge_model::{CellId, EndRole, GroupId, Side, Workload};
 use serde_json::{Map, Value};
 
-use bytegauge_store::line::{self, ExchangeLine};
-use bytegauge_store::outcome;
-use bytegauge_store::{CellRow, GroupRow, SessionData};
+use bytegauge_store::export::{self, ExchangeLine};
+use bytegauge_store::{CellRow, GroupRow, SessionData, column};
 
 use super::{Format, ImportDraft, ImportError};
 
@@ -40,7 +39,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft,
             ExchangeLine::Cell { cell, outcome } => {
                 needs_group(&groups, &cell.group)?;
                 cells.insert(cell.id.clone());
-                whole.cells.push(CellRow { cell, outcome: outcome.map(outcome::typed) });
+                whole.cells.push(CellRow { cell, outcome: outcome.map(column::typed) });
             }
             ExchangeLine::Block { block } => {
                 needs_group(&groups, &block.group)?;
@@ -50,7 +49,7 @@ pub(super) fn parse(text: &str, map: &[(String, String)]) -> Result<ImportDraft,
                 if !cells.contains(&trial.cell) {
                     return Err(wrong(format!("cell {} is not described by an earlier line", trial.cell)));
                 }
-                trial.outcome = outcome::typed(trial.outcome);
+                trial.outcome = column::typed(trial.outcome);
                 whole.trials.push(*trial);
             }
         }
@@ -64,7 +63,7 @@ fn first(number: u64, line: &str) -> Result<(u64, SessionData), ImportError> {
     let value: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
     // Before anything else is read: a newer header may hold what this version cannot parse.
     let version = match value["schema_version"].as_u64() {
-        Some(found) if found > line::VERSION => return Err(ImportError::Newer { found, known: line::VERSION }),
+        Some(found) if found > export::VERSION => return Err(ImportError::Newer { found, known: export::VERSION }),
         Some(found) if value["kind"] == "session" => found,
         _ => return Err(wrong("it is not the first line of `bytegauge report export --format jsonl`".into())),
     };

@@ -11,11 +11,9 @@
 use bytegauge_model::Level;
 
 use super::arrange::arrange;
-use super::limits;
-use super::mapping::Mapping;
+use super::csv::Mapping;
 use super::observation::{self, Fields, Shelf};
-use super::target;
-use super::{Format, ImportDraft, ImportError};
+use super::{Format, ImportDraft, ImportError, limits, target};
 
 /// Whether a line is a row of such a table.
 pub(super) fn is_row(line: &str) -> bool {

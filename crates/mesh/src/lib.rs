@@ -1,16 +1,13 @@
 //! Mesh: many hosts measure each other, started by the user's own launcher.
 //!
 //! [`schedule`] computes which ranks measure each other, [`coordinator`] decides when, [`result`] names what is slow, and
-//! [`follow_up`] repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
+//! [`pattern`] also repeats suspects. All are pure: they take time and randomness as arguments, open no socket and start
 //! no thread, so that tests step 1,000 ranks through a whole run. [`files`] alone reads and writes files.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod call_times;
 pub mod coordinator;
-pub mod fastest_options;
 pub mod files;
-pub mod follow_up;
 pub mod launcher;
 pub mod message;
 pub mod page;
@@ -24,7 +21,6 @@ pub mod schedule;
 pub mod settings;
 pub mod summary;
 
-pub use call_times::CallTimes;
 pub use coordinator::{Action, Coordinator, CoordinatorLimits};
 pub use message::{RankHello, ToRank, ToRankZero};
 pub use pattern::{MeshPattern, MeshPatternError};
@@ -33,6 +29,7 @@ pub use result::{MeshResult, RateShift, SlowHost, SlowLink, SlowRacks};
 pub use row::{MeshRow, SlotPlace};
 pub use schedule::{MeshSchedule, MeshSlot, SlotId};
 pub use settings::{MeshCell, MeshSettings};
+pub use summary::CallTimes;
 
 /// The number of a process in a mesh, from 0.
 pub type Rank = u32;

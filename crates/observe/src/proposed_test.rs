@@ -10,8 +10,7 @@ use serde::Serialize;
 use crate::call_counts::SideView;
 use crate::check_command::{SIZE_MAX, Suggested};
 use crate::descriptor::Leads;
-use crate::diagnosed::{Diagnosed, diagnosed};
-use crate::observations::{EndView, Observed};
+use crate::observations::{Diagnosed, EndView, Observed, diagnosed};
 
 /// Sizes that are always compared, in addition to the program's own.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];

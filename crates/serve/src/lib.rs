@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-mod datagram;
 mod flow;
 
 pub use flow::{ServeFlow, ServeRole};
@@ -95,13 +94,13 @@ impl Server {
     /// As for [`Server::start`].
     pub fn echo_datagrams(threads: usize, place: &Place) -> Result<Server, EndError> {
         let cpu_before_ns = cpu_time::process_usage().total_ns;
-        let (socket, place) = datagram::bind(&address::resolved(place)?)?;
+        let (socket, place) = flow::bind(&address::resolved(place)?)?;
         let socket = Arc::new(socket);
         let group = ThreadGroup::start(&plan(&place, threads.max(1)), Flags::default(), |_| {
             let socket = Arc::clone(&socket);
             Box::new(move |mut start: ThreadStart<_>| {
                 start.ready();
-                datagram::echo(&socket, &start.flags)
+                flow::echo(&socket, &start.flags)
             })
         })?;
         Ok(Server { group, place, cpu_before_ns })

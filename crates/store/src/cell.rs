@@ -7,9 +7,8 @@ use rusqlite::{Connection, Row, params};
 use serde_json::{Map, Value};
 
 use crate::Store;
-use crate::column::{Json, named, unknown};
+use crate::column::{self, Json, named, unknown};
 use crate::error::StoreError;
-use crate::outcome;
 
 /// A group and the facts found about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,7 +206,7 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
     };
     let outcome = match row.get::<_, Option<String>>(5)? {
         None => None,
-        Some(name) => Some(outcome::stored(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
+        Some(name) => Some(column::stored(&name, row.get(6)?).ok_or_else(|| unknown(5, &name))?),
     };
     Ok(CellRow { cell, outcome })
 }

@@ -3,16 +3,22 @@
 //! The JSON lines hold everything that the store has on a session, so that `import` can rebuild it. The CSV has one row
 //! per trial in base units (bytes, nanoseconds) and a column for every factor. The kernel's reports on single flows are
 //! only in the JSON lines.
+//!
+//! Also the lines of an export, and what is removed from it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-use bytegauge_model::{CellId, EndReport, EndRole, Level, SessionId, Side, Trial, Workload, escape, factor};
+use bytegauge_model::{
+    BlockRecord, Cell, CellId, EndReport, EndRole, Group, Level, Outcome, SessionId, SessionRecord, Side, Trial,
+    Workload, escape, factor,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::cell::CellRow;
 use crate::error::StoreError;
-use crate::line::{self, ExchangeLine};
-use crate::{Store, column, redact, trial};
+use crate::{Store, column, trial};
 
 /// A trial with everything of which it has a column.
 struct CsvRow<'a> {
@@ -126,7 +132,7 @@ impl Store {
         self.read(|connection| {
             trial::visit(connection, id, |_, mut trial| {
                 if redact {
-                    redact::outcome(&mut trial.outcome);
+                    redact_outcome(&mut trial.outcome);
                 }
                 let Some(row) = cells.get(&trial.cell) else {
                     // Foreign keys of the tables rule this out.
@@ -153,15 +159,15 @@ impl Store {
         };
         let mut session = self.session(id)?;
         if redact {
-            redact::session(&mut session);
+            redact_session(&mut session);
         }
-        write(&ExchangeLine::Session { schema_version: line::VERSION, session })?;
+        write(&ExchangeLine::Session { schema_version: VERSION, session })?;
         for row in self.groups(id)? {
             write(&ExchangeLine::Group { group: row.group, facts: row.facts })?;
         }
         for mut row in self.cells(id)? {
             if redact {
-                row.outcome.iter_mut().for_each(redact::outcome);
+                row.outcome.iter_mut().for_each(redact_outcome);
             }
             write(&ExchangeLine::Cell { cell: row.cell, outcome: row.outcome })?;
         }
@@ -172,7 +178,7 @@ impl Store {
             trial::visit(connection, id, |row, mut trial| {
                 trial::fill_series(connection, row, &mut trial)?;
                 if redact {
-                    redact::outcome(&mut trial.outcome);
+                    redact_outcome(&mut trial.outcome);
                 }
                 write(&ExchangeLine::Trial { trial: Box::new(trial) })
             })
@@ -222,4 +228,132 @@ fn text(value: Option<impl ToString>) -> String {
 
 fn end_counters(end: Option<&EndReport>) -> [String; column::COUNT] {
     end.map(|end| column::of_end(end).map(|count| count.to_string())).unwrap_or_default()
+}
+
+// The lines of a JSON-lines export: written by `export`, read by `import`, defined here.
+//
+// In this order: one `session`, then `group`, `cell`, `block`, and `trial` with its interval series.
+
+/// The version of these lines, independent of the schema version. Version 2 added calls: an earlier reader would take
+/// their trials for streams. Version 3 stores ends by role.
+pub const VERSION: u64 = 3;
+
+/// One line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ExchangeLine {
+    /// The first line.
+    Session {
+        /// The version of the lines.
+        schema_version: u64,
+        /// The session, with its number in the original store.
+        session: SessionRecord,
+    },
+    /// A group and its facts.
+    Group {
+        /// The group.
+        group: Group,
+        /// The facts found about it.
+        #[serde(default)]
+        facts: Map<String, Value>,
+    },
+    /// A cell and its final outcome.
+    Cell {
+        /// The cell.
+        cell: Cell,
+        /// Its outcome, if it was skipped or failed.
+        #[serde(default)]
+        outcome: Option<Outcome>,
+    },
+    /// A block.
+    Block {
+        /// The block.
+        block: BlockRecord,
+    },
+    /// A trial.
+    Trial {
+        /// The trial.
+        trial: Box<Trial>,
+    },
+}
+
+// Removes from an export the commands of the user's programs, which may contain passwords and paths, and their output,
+// whose last line is part of reasons.
+//
+// Values, rates and counts stay: they are the purpose of the export.
+
+/// The replacement for removed text.
+const LEFT_OUT: &str = "(redacted)";
+
+/// Removes the commands from a session's plan, and its notes, which may quote them.
+fn redact_session(record: &mut SessionRecord) {
+    record.plan.as_object_mut().and_then(|plan| plan.remove("asked"));
+    let Some(task) = record.plan.get_mut("task").and_then(Value::as_object_mut) else { return };
+    let out = || Value::from(vec![LEFT_OUT]);
+    for name in ["command", "prepare"]
+        .into_iter()
+        .filter(|name| task.get(*name).is_some_and(|words| !words.is_null()))
+        .collect::<Vec<_>>()
+    {
+        task.insert(name.into(), out());
+    }
+    let by_value = |task: &mut Map<String, Value>| {
+        if let Some(words) = task.get_mut("by_value").and_then(Value::as_object_mut) {
+            words.values_mut().for_each(|words| *words = out());
+        }
+    };
+    by_value(task);
+    if let Some(service) = task.get_mut("changes").and_then(|changes| changes.get_mut("service")?.as_object_mut()) {
+        service.remove("peer");
+        service.insert("name".into(), LEFT_OUT.into());
+    }
+    if let Some(server) = task.get_mut("server").and_then(Value::as_object_mut) {
+        by_value(server);
+        server.insert("command".into(), out());
+        server.get_mut("ready").into_iter().for_each(remove_text);
+    }
+    task.get_mut("metric").into_iter().for_each(remove_text);
+    for side in ["/versus/a/words", "/versus/b/words"] {
+        record.plan.pointer_mut(side).into_iter().for_each(|words| *words = LEFT_OUT.into());
+    }
+    record.notes.iter_mut().for_each(|note| LEFT_OUT.clone_into(note));
+    if let Some(notes) = record.plan.get_mut("notes").and_then(Value::as_array_mut) {
+        notes.iter_mut().for_each(|note| *note = LEFT_OUT.into());
+    }
+}
+
+/// Removes the text from a metric or a sign: `time:took (.*)` keeps `time`. Ports, numbers of bytes and names of kernel
+/// counters are not private.
+fn remove_text(value: &mut Value) {
+    let kind = value.as_str().and_then(|text| text.split_once(':')).map(|(kind, _)| kind);
+    if let Some(kind) = kind.filter(|kind| !matches!(*kind, "tcp" | "bytes" | "counter")) {
+        *value = Value::from(format!("{kind}:{LEFT_OUT}"));
+    }
+}
+
+/// Removes the reason from an outcome and keeps its kind.
+fn redact_outcome(outcome: &mut Outcome) {
+    if let Some(reason) = outcome.reason_mut() {
+        LEFT_OUT.clone_into(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_not_private_stay() {
+        let check = |text: &str, expected: &str| {
+            let mut value = Value::from(text);
+            remove_text(&mut value);
+            assert_eq!(value, expected, "{text}");
+        };
+        for text in ["tcp:7311", "wall", "bytes:256M", "counter:instructions:u"] {
+            check(text, text);
+        }
+        check("regex:my secret", "regex:(redacted)");
+        check("time:took ([0-9.]+)s", "time:(redacted)");
+        check("unix:/home/me/sock", "unix:(redacted)");
+    }
 }

@@ -9,23 +9,25 @@
 
 mod block;
 mod cell;
-mod column;
-pub mod default_path;
+pub mod column;
 mod detail;
 mod error;
-mod export;
-pub mod line;
-pub mod outcome;
-mod redact;
+pub mod export;
 mod schema;
 mod session;
-mod session_data;
 mod session_lock;
 mod trial;
-mod watch;
+
+pub use cell::{CellRow, GroupRow};
+pub use error::StoreError;
+pub use session::{SessionData, SessionSummary};
+pub use session_lock::SessionLock;
+pub use trial::Series;
 
 use std::ffi::OsString;
+use std::fs::FileType;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,14 +36,7 @@ use std::time::Duration;
 use bytegauge_sys::new_file::{create_folder, is_own_link};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
-
-pub use cell::{CellRow, GroupRow};
-pub use error::StoreError;
-pub use session::SessionSummary;
-pub use session_data::SessionData;
-pub use session_lock::SessionLock;
-pub use trial::Series;
-use watch::FileWatch;
+use session_lock::FileWatch;
 
 /// Longest value that is read or written, bytes: the plan of a session, or the series of a long trial.
 const VALUE_MAX: i32 = 256 << 20;
@@ -192,7 +187,9 @@ impl Store {
         let value = run(&mut self.connection).map_err(|error| error::explain(path, error))?;
         match self.watch.look(path) {
             None => Ok(value),
-            Some(how) => Err(StoreError::Gone { path: path.clone(), how, saved: watch::save(&self.connection, path) }),
+            Some(how) => {
+                Err(StoreError::Gone { path: path.clone(), how, saved: session_lock::save(&self.connection, path) })
+            }
         }
     }
 }
@@ -240,7 +237,7 @@ fn refuse_no_file(path: &Path) -> Result<(), StoreError> {
         Some("SQLite's name for memory")
     } else {
         let kind = path.metadata().ok().map(|metadata| metadata.file_type());
-        kind.and_then(|kind| if kind.is_dir() { Some("a folder") } else { default_path::special(kind) })
+        kind.and_then(|kind| if kind.is_dir() { Some("a folder") } else { special(kind) })
     };
     kind.map_or(Ok(()), |kind| Err(StoreError::NoFile { path: path.to_owned(), kind }))
 }
@@ -295,6 +292,37 @@ fn log_of(path: &Path) -> PathBuf {
 /// Whether the last writer merged its log into the file: if a log exists, the file alone is incomplete.
 fn closed_cleanly(path: &Path) -> bool {
     path.is_file() && log_of(path).metadata().map_or(true, |log| log.len() == 0)
+}
+
+// The default path of the results: the XDG data directory.
+
+/// The kind of a path that cannot hold results; `None` for a file or a folder.
+pub fn special(kind: FileType) -> Option<&'static str> {
+    if kind.is_fifo() {
+        Some("a named pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else if kind.is_char_device() || kind.is_block_device() {
+        Some("a device")
+    } else {
+        None
+    }
+}
+
+/// `$XDG_DATA_HOME/bytegauge/results.db`, or `$HOME/.local/share/bytegauge/results.db`.
+///
+/// `None` when neither variable is an absolute path: the caller must then require `--store`.
+pub fn default_path() -> Option<PathBuf> {
+    from_variables(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
+}
+
+/// The default path for given values of `XDG_DATA_HOME` and `HOME`.
+///
+/// A relative `XDG_DATA_HOME` is ignored, as the XDG base directory specification demands.
+pub fn from_variables(xdg_data_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute(xdg_data_home).or_else(|| absolute(home).map(|home| home.join(".local/share")))?;
+    Some(data.join("bytegauge/results.db"))
 }
 
 #[cfg(test)]
@@ -366,5 +394,25 @@ mod tests {
         let error = store.create_session(&session()).unwrap_err();
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
         check(&error, &["is read-only", "--store"]);
+    }
+}
+
+#[cfg(test)]
+mod default_path_tests {
+    use super::*;
+
+    fn check(xdg: Option<&str>, home: Option<&str>, expected: Option<&str>) {
+        let path = from_variables(xdg.map(Into::into), home.map(Into::into));
+        assert_eq!(path, expected.map(PathBuf::from), "{xdg:?} {home:?}");
+    }
+
+    #[test]
+    fn xdg_before_home() {
+        check(Some("/data"), Some("/home/ada"), Some("/data/bytegauge/results.db"));
+        check(None, Some("/home/ada"), Some("/home/ada/.local/share/bytegauge/results.db"));
+        check(Some(""), Some("/home/ada"), Some("/home/ada/.local/share/bytegauge/results.db"));
+        check(Some("data"), Some("/home/ada"), Some("/home/ada/.local/share/bytegauge/results.db"));
+        check(None, None, None);
+        check(Some(""), Some(""), None);
     }
 }

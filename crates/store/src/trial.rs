@@ -10,10 +10,10 @@ use bytegauge_model::{
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
+use crate::Store;
 use crate::column::{self, Json, UnsignedColumn, named, unknown};
 use crate::detail::{EndDetail, SharedParts, StoredDetail};
 use crate::error::StoreError;
-use crate::{Store, outcome};
 
 /// The interval series of one flow of one end in one trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,7 +272,7 @@ fn trial(row: &Row<'_>, shared: &mut SharedParts) -> rusqlite::Result<Trial> {
         block: count(3)?,
         position: row.get(4)?,
         started_unix_ns: count(5)?,
-        outcome: outcome::stored(outcome_name, row.get(7)?).ok_or_else(|| unknown(6, outcome_name))?,
+        outcome: column::stored(outcome_name, row.get(7)?).ok_or_else(|| unknown(6, outcome_name))?,
         workload: named(row, 8, |name| name.parse().ok())?,
         bytes: count(9)?,
         calls: count(10)?,

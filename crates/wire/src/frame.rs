@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use snow::StatelessTransportState;
 
-use crate::error::LineError;
+use crate::LineError;
 
 /// The longest message that can be sent, bytes: the report of an end with thousands of flows.
 pub const MESSAGE_MAX: usize = 16 << 20;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::LineError;
+use crate::LineError;
 use crate::frame::{FrameOpener, HEADER, Sealer, announced};
 use crate::key::Key;
 use crate::opening::{FIRST_WORDS, HANDSHAKE, OPENING, Proven, directions, handshake, opening, same_version};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
-use crate::error::LineError;
+use crate::LineError;
 use crate::frame::{FrameOpener, HEADER, SEAL, Sealer, announced};
 use crate::key::Key;
 

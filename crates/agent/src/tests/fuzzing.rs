@@ -10,11 +10,10 @@ use bytegauge_traffic::message::{Command, Reply};
 use bytegauge_traffic::path::{FarPath, Ticket};
 use bytegauge_traffic::setup::Setup;
 
-use crate::commands::{self, EndCommands};
 use crate::limits::{Between, Limits};
 use crate::outbox::{KEPT_MAX, OutgoingPost};
 use crate::protocol::{COMMANDS_MAX, NumberedMessage, PROGRAM_MAX, TEXT_MAX, ToAgent, ToHome, program};
-use crate::session_counts::{AgentCounts, Spent};
+use crate::session_counts::{self, AgentCounts, EndCommands, Spent};
 
 const HERE: [u8; 4] = [192, 0, 2, 1];
 const PEER: [u8; 4] = [192, 0, 2, 9];
@@ -154,7 +153,7 @@ pub fn session(input: &[u8]) {
                     8 => Reply::Failed(String::new(), report),
                     _ => Reply::Skipped(String::new()),
                 };
-                let _ = commands::counted(reply, &counted, &limits);
+                let _ = session_counts::counted(reply, &counted, &limits);
                 assert!(!counted.is_open() && counted.spent().bytes <= SESSION_BYTES, "{:?}", counted.spent());
                 continue;
             }

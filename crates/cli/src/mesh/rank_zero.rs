@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use bytegauge_agent::{ProvenCaller, ProvenListener};
 use bytegauge_mesh::coordinator::{Action, Coordinator, CoordinatorLimits, LostRank, MissingPart};
-use bytegauge_mesh::follow_up::{FollowUpRound, follow_up};
 use bytegauge_mesh::message::{TO_RANK_0_MAX, VERSION, shortened};
+use bytegauge_mesh::pattern::{FollowUpRound, follow_up};
 use bytegauge_mesh::rate_model::rack_numbers;
 use bytegauge_mesh::{
     MeshResult, MeshRow, MeshSettings, Rank, RankHello, RateSample, SlotId, SlotPlace, ToRank, ToRankZero,

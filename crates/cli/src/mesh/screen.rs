@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use bytegauge_mesh::call_times::{CallTimes, percentile};
-use bytegauge_mesh::fastest_options::MeshStanding;
 use bytegauge_mesh::files::MeshData;
-use bytegauge_mesh::summary::MeshSummary;
+use bytegauge_mesh::summary::{CallTimes, MeshStanding, MeshSummary, percentile};
 use bytegauge_mesh::{MeshResult, Rank, RateShift};
 use bytegauge_model::unit::{byte_rate, call_rate, counted};
 use bytegauge_model::{Nanos, Workload};

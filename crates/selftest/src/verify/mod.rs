@@ -12,11 +12,8 @@
 
 mod audit;
 mod comparisons;
-mod interim;
 mod intervals;
-mod lifetimes;
 mod models;
-mod rounds;
 mod selection;
 mod sessions;
 mod shared;
@@ -86,13 +83,13 @@ const PARTS: [TablePart; 21] = [
     ("twin", selection::twin_alarms),
     ("a shared machine", shared::rows),
     ("the default", unchanged::rows),
-    ("analyses", interim::rows),
+    ("analyses", audit::rows_of_interim),
     ("audit", audit::rows),
-    ("rounds", rounds::rows),
+    ("rounds", sessions::rows_of_rounds),
     ("several sessions", sessions::rows),
     ("uneven steal", shared::uneven_steal),
     ("two subjects", comparisons::rows),
-    ("calls that a window cuts", lifetimes::rows),
+    ("calls that a window cuts", models::rows),
     ("cost model", models::cost_rows),
     ("warm-up, modes, repeatability", models::other_rows),
 ];
