@@ -103,6 +103,12 @@ impl SocketsSeen {
         self
     }
 
+    /// Whether the program opened TCP connections, and nothing else.
+    pub fn only_connects(&self) -> bool {
+        let mut all = self.opened.keys();
+        !self.opened.is_empty() && all.all(|socket| socket.transport.is_tcp() && socket.call == Opening::Connect)
+    }
+
     /// Why options reached no socket, and what to do.
     pub fn why_unchanged(&self) -> &'static str {
         match self {

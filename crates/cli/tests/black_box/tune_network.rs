@@ -52,6 +52,20 @@ fn is_possible() -> bool {
     python("the program is written in Python", "import socket").is_some() && links_are_possible()
 }
 
+/// In a network of its own, where no connection of another program is counted.
+#[test]
+fn a_refused_connection_is_no_work() {
+    if !is_possible() {
+        return;
+    }
+    let python = python("the program is written in Python", "import socket").unwrap_or_default();
+    let program = "import socket; print('status', socket.socket().connect_ex(('127.0.0.1', 9)))";
+    let words =
+        ["tune", "--option", "nodelay=on", "--sysctl", "net.ipv4.tcp_sack=0", "--", &python, "-S", "-c", program];
+    let ran = Bench::new().run_args(&words).exits(5);
+    assert!(ran.stderr.contains("every connection of the command failed: start its server before"), "{ran}");
+}
+
 #[test]
 fn a_setting_of_the_kernel_is_tried_on_the_program_alone() {
     if !is_possible() {

@@ -131,6 +131,7 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
     let filters = || [&run.command_filter, &run.server_filter].into_iter().flatten();
     let seen = || filters().map(FilteredSockets::seen).reduce(SocketsSeen::plus);
     let is_watched = changes.is_some_and(|changes| changes.watches);
+    let before = NamespaceCounts::before(run.tables()).filter(|_| run.command_filter.is_some());
     let mut report = run.all(waiting).map_err(|error| match (error, seen().filter(|_| is_watched)) {
         // A program that is too slow to be measured shows why it waits.
         (EndError::Program(reason), Some(seen)) => {
@@ -139,6 +140,13 @@ pub fn run(setup: &Setup, stop_requested: BorrowedFd<'_>, waiting: &mut dyn FnMu
         }
         (error, _) => error,
     })?;
+    let only_connects = run.command_filter.as_ref().is_some_and(|filter| filter.seen().only_connects());
+    if only_connects && before.is_some_and(|before| before.all_failed()) {
+        return Err(EndError::Program(
+            "every connection of the command failed: start its server before, or let bytegauge start it (--start)"
+                .into(),
+        ));
+    }
     filters().try_for_each(FilteredSockets::check)?;
     let of = |filter: &Option<FilteredSockets>| filter.as_ref().map(|filter| Box::new(filter.seen()));
     if let Some(task) = &mut report.task {
@@ -190,7 +198,8 @@ impl ProgramRun<'_> {
         let mut server = self.start(task, waiting)?;
         // Its start is no part of the run, whose time begins now.
         let at_start_ns = descendants::used().map_or(0, |used| used.cpu_ns);
-        let traffic = NamespaceCounts::before(self.tables(), &task.ready);
+        let is_tcp = matches!(task.ready, ReadyWhen::Tcp(_));
+        let traffic = NamespaceCounts::before(self.tables()).filter(|_| is_tcp);
         let mut report =
             self.measure(Some(&mut server), counter.as_ref()).map_err(|error| match (error, &traffic) {
                 (EndError::Program(reason), Some(before)) if before.has_failed_connection() => {

@@ -10,7 +10,6 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytegauge_model::ReadyWhen;
 use bytegauge_sys::children::{self, WaitResult, signal_name};
 use bytegauge_sys::clock::monotonic_ns;
 use bytegauge_sys::counter::Counter;
@@ -268,9 +267,8 @@ const COUNTS: [&str; 6] = [
 pub(super) struct NamespaceCounts(Vec<(Counter, u64)>);
 
 impl NamespaceCounts {
-    /// Reads the counts; `None` where the server does not wait for TCP, and without the counts of TCP.
-    pub(super) fn before(tables: NetworkTables, ready: &ReadyWhen) -> Option<NamespaceCounts> {
-        let ReadyWhen::Tcp(_) = ready else { return None };
+    /// Reads the counts; `None` without those of TCP.
+    pub(super) fn before(tables: NetworkTables) -> Option<NamespaceCounts> {
         let known = COUNTS.into_iter().filter_map(|name| {
             let counter = Counter::open(tables, name).ok()?;
             let count = counter.read().ok()?;
@@ -293,6 +291,11 @@ impl NamespaceCounts {
         matches!(self.since().as_deref(), Some([_, failed, ..]) if *failed > 0)
     }
 
+    /// Whether attempts to connect have failed since, and none has succeeded.
+    pub(super) fn all_failed(&self) -> bool {
+        matches!(self.since().as_deref(), Some([opened, failed, ..]) if (1..=*failed).contains(opened))
+    }
+
     /// Whether nothing was counted since but attempts that failed.
     pub(super) fn is_unchanged(&self) -> bool {
         matches!(self.since().as_deref(), Some([opened, failed, others @ ..]) if opened <= failed && others.iter().all(|n| *n == 0))
@@ -309,9 +312,8 @@ mod tests {
     fn a_connection_is_seen() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let address = listener.local_addr().expect("its address");
-        let before = NamespaceCounts::before(NetworkTables::own(), &ReadyWhen::Tcp(address.port())).expect("counts");
+        let before = NamespaceCounts::before(NetworkTables::own()).expect("counts");
         let _client = TcpStream::connect(address).expect("a connection");
-        assert!(!before.is_unchanged());
-        assert!(NamespaceCounts::before(NetworkTables::own(), &ReadyWhen::Printed("ready".into())).is_none());
+        assert!(!before.is_unchanged() && !before.all_failed());
     }
 }
